@@ -1,0 +1,151 @@
+"""The command line: one function per command."""
+
+import argparse
+import sys
+import textwrap
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import keyhole
+from keyhole import bounds, demo
+from keyhole.errors import KeyholeError, MissingExtraError
+from keyhole.learners import LEARNERS, Learner, find, make, strategy
+
+_WIDTH = 80
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; return 0, 2 after saying what was wrong, or 130 if interrupted."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.run(options)
+    except KeyholeError as error:
+        print(f"keyhole: {error}", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("\nkeyhole: stopped", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="keyhole",
+        description="Online conformal prediction when you only see part of the truth.",
+        epilog="'keyhole COMMAND --help' tells more of each command.",
+    )
+    parser.add_argument("--version", action="version", version=f"keyhole {keyhole.__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    _add_demo(commands)
+    _add_learners(commands)
+    _add_bounds(commands)
+    return parser
+
+
+def _add_demo(commands: Any) -> None:
+    parser = commands.add_parser("demo", help="run a learner on real streams, draw the result")
+    parser.add_argument("--learner", default="ocp-unlock+", help="default: %(default)s")
+    parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/demo.png"), help="the picture; default: %(default)s"
+    )
+    parser.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    find(options.learner)
+    print(
+        f"{options.learner}, {options.rounds:,} rounds a stream; "
+        "the label is seen only if it was in the set.\nCompiling the learner takes a few seconds."
+    )
+    lived = list(demo.diaries(options.learner, options.rounds))
+    print(f"\n{'stream':<20}{'target':>8}{'miss rate':>11}{'mean size':>15}{'truth seen*':>13}")
+    for diary in lived:
+        size = f"{diary.mean_sizes[-1]:.2f} {diary.unit}"
+        print(
+            f"{diary.name:<20}{demo.ALPHA:>8.3f}{diary.miss_rates[-1]:>11.3f}{size:>15}"
+            f"{sum(diary.seen) / len(diary.seen):>13.1%}"
+        )
+    print("* the share of thresholds whose outcome the answer told, over all rounds\n")
+    try:
+        demo.draw(lived, options.out, learner=options.learner)
+        print(f"picture: {options.out}")
+    except MissingExtraError as error:
+        print(f"no picture: {error}")
+
+
+def _add_learners(commands: Any) -> None:
+    parser = commands.add_parser("learners", help="list the rules and the feedback each needs")
+    parser.set_defaults(run=_learners)
+
+
+def _learners(_options: argparse.Namespace) -> None:
+    for rule in LEARNERS.values():
+        print(f"{rule.name:<14} needs: {rule.needs.value}")
+        for line in (rule.summary, rule.guarantee, rule.source):
+            print(textwrap.indent(textwrap.fill(line, _WIDTH - 15), " " * 15))
+        print()
+
+
+def _add_bounds(commands: Any) -> None:
+    parser = commands.add_parser("bounds", help="what the theorems promise, in numbers")
+    parser.add_argument("--learner", default="ocp-unlock+", help="default: %(default)s")
+    parser.add_argument("--alpha", type=float, required=True, help="target miss rate")
+    parser.add_argument("--horizon", type=int, required=True, help="number of rounds (T)")
+    parser.add_argument("--arms", type=int, help="number of thresholds (K)")
+    parser.add_argument("--delta", type=float, default=0.05, help="default: %(default)s")
+    parser.set_defaults(run=_bounds)
+
+
+def _bounds(options: argparse.Namespace) -> None:
+    learner = make(
+        options.learner,
+        alpha=options.alpha,
+        horizon=options.horizon,
+        arms=options.arms,
+        options={"delta": options.delta},
+    )
+    print(_bounds_text(learner, options.horizon, options.delta))
+
+
+def _bounds_text(learner: Learner, horizon: int, delta: float) -> str:
+    loss = bounds.loss_of(learner)
+    rates = strategy.Rates(*learner.settings.rates[0].tolist())
+    arms = len(learner.settings.thresholds)
+    regret, misses = bounds.regret(learner), bounds.miss_rate(learner)
+    asked = bounds.conditions(rates, arms=arms)
+    lines = [
+        f"{learner.name}: alpha {learner.alpha:g}, {horizon:,} rounds, {arms} arms, "
+        f"probability {1 - delta:g}",
+        "",
+        f"rates       bonus (beta) {rates.bonus:.3g}, exploration (gamma) "
+        f"{rates.exploration:.3g}, rate (eta) {rates.rate:.3g}",
+        f"conditions  at least 5 arms: {_yes(asked.enough_arms)}; gamma <= 1/2: "
+        f"{_yes(asked.moderate_exploration)}; (1 + 2 beta) K eta <= gamma: "
+        f"{_yes(asked.slow_enough)}",
+        f"            {'The theorem applies.' if asked.hold else 'THE THEOREM DOES NOT APPLY.'}",
+        f"regret      <= {regret:,.0f}, that is {regret / horizon:.3f} a round; "
+        f"a round can cost {loss.span:.3f}",
+        f"            {_verdict(regret / horizon, loss.span, bounds.regret_speaks_from(learner))}",
+        f"miss rate   <= {misses:.3f}, known before the first round (target {learner.alpha:g})",
+        f"            {_verdict(misses, 1.0, bounds.miss_rate_speaks_from(learner))}",
+        f"            It falls below the target from {_horizon_below_target(learner):,} rounds on.",
+        "afterwards  miss rate - alpha <= regret / T + C_mc; C_mc comes from the run itself",
+        "            (keyhole.metrics.coverage_slack), so that this is a check, not a forecast.",
+    ]
+    return "\n".join(lines)
+
+
+def _horizon_below_target(learner: Learner) -> int:
+    return bounds.miss_rate_speaks_from(learner, below=learner.alpha)
+
+
+def _verdict(bound: float, trivial: float, speaks_from: int) -> str:
+    if bound < trivial:
+        return f"Such a bound says something from {speaks_from:,} rounds on."
+    return f"VACUOUS: it says nothing below {speaks_from:,} rounds."
+
+
+def _yes(holds: bool) -> str:  # noqa: FBT001
+    return "yes" if holds else "NO"

@@ -1,0 +1,34 @@
+"""The random draw of a round: a function of the seed and the round's number alone."""
+
+import secrets
+
+import numpy as np
+
+from keyhole.errors import SeedError
+from keyhole.grid import Array
+
+_PER_COUNT = 4  # Philox makes four 64-bit words for each value of its counter.
+
+
+def checked_seed(seed: int | None) -> int:
+    """Return the seed, or one that nobody can guess if there is none."""
+    if seed is None:
+        return secrets.randbits(63)
+    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
+    if not whole or not 0 <= seed < 2**64:
+        raise SeedError(f"seed {seed!r} is not a whole number from 0 to 2**64 - 1; try 7")
+    return int(seed)
+
+
+def draws(seed: int, start: int, count: int) -> Array:
+    """Return the uniform draws of the rounds ``start`` to ``start + count - 1``.
+
+    Examples
+    --------
+    >>> bool(draws(7, 1_000_001, 1)[0] == draws(7, 1_000_000, 2)[1])
+    True
+    """
+    bits = np.random.Philox(key=seed)
+    bits.advance(start // _PER_COUNT)
+    skipped = start % _PER_COUNT
+    return np.random.Generator(bits).random(count + skipped)[skipped:]

@@ -1,0 +1,97 @@
+"""What can go wrong, one name per situation; a message says the fault, the value, the remedy."""
+
+
+class KeyholeError(Exception):
+    """Everything Keyhole raises on purpose."""
+
+
+class InvalidError(KeyholeError, ValueError):
+    """Something given is not what it must be; nothing was changed."""
+
+
+class AlphaError(InvalidError):
+    """The target miss rate is not between 0 and 1/2."""
+
+
+class GridError(InvalidError):
+    """The thresholds are not an increasing grid on [0, 1] that starts at 0."""
+
+
+class HorizonError(InvalidError):
+    """The horizon is not a whole number of rounds long enough for the arms."""
+
+
+class RateError(InvalidError):
+    """A rate of a learner is out of its range."""
+
+
+class LearnerError(InvalidError):
+    """There is no such learner, or it has no such parameter."""
+
+
+class ScoreError(InvalidError):
+    """Scores are missing, not finite, out of range or of the wrong shape."""
+
+
+class LabelError(InvalidError):
+    """A label is duplicated, or was never a candidate of the round it answers."""
+
+
+class BoundError(InvalidError):
+    """A residual's bound or scale is not a positive number."""
+
+
+class SeedError(InvalidError):
+    """The seed is not a whole number of at most 64 bits."""
+
+
+class FeedbackError(InvalidError):
+    """The feedback tells less than the learner needs."""
+
+
+class TheoremError(InvalidError):
+    """No theorem speaks of this learner."""
+
+
+class RoundError(KeyholeError, LookupError):
+    """The round cannot be answered."""
+
+
+class UnknownRoundError(RoundError):
+    """No such round was ever predicted."""
+
+
+class AnsweredError(RoundError):
+    """The round has its answer already."""
+
+
+class ExpiredError(RoundError):
+    """The round was dropped because too many were open."""
+
+
+class SnapshotError(KeyholeError, ValueError):
+    """The file is not a whole snapshot of a predictor."""
+
+
+class NewerSnapshotError(SnapshotError):
+    """The file was written by a newer version."""
+
+
+class MissingExtraError(KeyholeError, ImportError):
+    """An optional part is not installed."""
+
+
+class KeyholeWarning(UserWarning):
+    """Everything Keyhole warns of."""
+
+
+class TheoryWarning(KeyholeWarning):
+    """The learner works, but its theorem does not cover these settings."""
+
+
+class HorizonWarning(KeyholeWarning):
+    """The learner goes on past the horizon it was tuned for."""
+
+
+class BoundWarning(KeyholeWarning):
+    """A residual was larger than its bound, so that no threshold would have covered it."""

@@ -1,0 +1,79 @@
+"""The thresholds a learner chooses from: its arms."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.errors import GridError
+from keyhole.kernel import kernel
+
+Array = NDArray[np.float64]
+
+
+def uniform(arms: int) -> Array:
+    """Return thresholds evenly spaced on [0, 1], both ends included.
+
+    Examples
+    --------
+    >>> uniform(5).tolist()
+    [0.0, 0.25, 0.5, 0.75, 1.0]
+    """
+    _check_count(arms)
+    return np.linspace(0.0, 1.0, arms)
+
+
+def geometric(arms: int, *, smallest: float = 1e-5) -> Array:
+    """Return 0 and then thresholds evenly spaced in ratio from ``smallest`` to 1.
+
+    Softmax scores crowd near 0, where a uniform grid is too coarse to tell them apart.
+
+    Examples
+    --------
+    >>> geometric(4, smallest=0.01).round(6).tolist()
+    [0.0, 0.01, 0.1, 1.0]
+    """
+    _check_count(arms)
+    if not 0.0 < smallest < 1.0:
+        raise GridError(f"smallest threshold {smallest} is not between 0 and 1; try 1e-5")
+    return np.concatenate(([0.0], np.geomspace(smallest, 1.0, arms - 1)))
+
+
+def checked(thresholds: Sequence[float] | Array) -> Array:
+    """Return the thresholds as an array if they increase from 0 within [0, 1], else raise."""
+    grid = np.array(thresholds, dtype=np.float64)
+    if grid.ndim != 1:
+        raise GridError(f"thresholds have shape {grid.shape}; give one list of numbers")
+    _check_count(grid.size)
+    if not np.isfinite(grid).all() or grid[0] != 0.0 or grid[-1] > 1.0:
+        raise GridError(
+            f"thresholds run from {grid[0]} to {grid[-1]}; they must start at 0 and end by 1"
+        )
+    if (np.diff(grid) <= 0.0).any():
+        place = int(np.argmax(np.diff(grid) <= 0.0)) + 1
+        raise GridError(
+            f"threshold {grid[place]} at place {place} is not above {grid[place - 1]} before it; "
+            "sort them and drop repeats"
+        )
+    return grid
+
+
+def _check_count(arms: int) -> None:
+    if isinstance(arms, bool) or not isinstance(arms, (int, np.integer)) or arms < 2:
+        raise GridError(
+            f"{arms!r} arms are too few to choose from; use at least 2, and 5 for the theorems"
+        )
+
+
+@kernel
+def count_at_most(thresholds: Array, score: float) -> int:
+    """Return how many thresholds are at most the score, that is, would have covered it."""
+    low = 0
+    high = thresholds.size
+    while low < high:
+        middle = (low + high) // 2
+        if thresholds[middle] <= score:
+            low = middle + 1
+        else:
+            high = middle
+    return low

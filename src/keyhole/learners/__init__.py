@@ -1,0 +1,84 @@
+"""The rules that pick thresholds: one file each, and the table of them all."""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from keyhole.errors import LearnerError
+from keyhole.learners import strategy
+from keyhole.learners._ocp import OcpParameters
+from keyhole.learners._rule import Distribution, Learner, Rule
+from keyhole.learners.loss import Loss
+from keyhole.learners.ocp_bandit import ocp_bandit
+from keyhole.learners.ocp_unlock import ocp_unlock
+from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
+
+__all__ = [
+    "LEARNERS",
+    "Distribution",
+    "Learner",
+    "Loss",
+    "OcpParameters",
+    "Rule",
+    "find",
+    "make",
+    "rebuild",
+    "strategy",
+]
+
+LEARNERS: dict[str, Rule[...]] = {rule.name: rule for rule in (ocp_bandit, ocp_unlock, ocp_unlock_plus)}
+
+
+def find(name: str) -> Rule[...]:
+    """Return the rule of that name, or raise with the nearest name."""
+    if name in LEARNERS:
+        return LEARNERS[name]
+    near = difflib.get_close_matches(str(name), LEARNERS, n=1, cutoff=0.3)
+    hint = f"did you mean {near[0]!r}?" if near else "see keyhole.LEARNERS"
+    raise LearnerError(f"there is no learner {name!r}; {hint}")
+
+
+def make(
+    name: str,
+    *,
+    alpha: float,
+    horizon: int | None = None,
+    arms: int | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Learner:
+    """Return a learner by name; of ``horizon`` and ``arms`` it takes what its rule has a use for.
+
+    Parameters
+    ----------
+    name
+        A key of ``keyhole.LEARNERS``.
+    alpha
+        Target miss rate, between 0 and 1/2.
+    horizon
+        Number of rounds to come, or None if unknown.
+    arms
+        Number of thresholds; None for the rule's own default.
+    options
+        Further parameters of the rule, by name.
+
+    Examples
+    --------
+    >>> make("ocp-unlock+", alpha=0.1, horizon=50_000, arms=200).needs.value
+    'label if hit'
+    """
+    rule = find(name)
+    taken = {field.name for field in fields(rule.parameters)}  # type: ignore[arg-type]
+    unknown = sorted(set(options or {}) - taken)
+    if unknown:
+        raise LearnerError(
+            f"{name} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(taken))}"
+        )
+    common = {"horizon": horizon, "arms": arms}
+    given = {key: value for key, value in common.items() if value is not None and key in taken}
+    return rule(alpha=alpha, **given, **(options or {}))
+
+
+def rebuild(name: str, parameters: Mapping[str, Any]) -> Learner:
+    """Return the learner that has exactly these parameters."""
+    return find(name)(**parameters)

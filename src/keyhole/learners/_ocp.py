@@ -1,0 +1,135 @@
+"""What the three OCP rules share: parameters, prepared tables, and the choice of a threshold."""
+
+import math
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole import grid
+from keyhole.errors import GridError, RateError, TheoryWarning
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners import strategy
+from keyhole.learners._rule import Distribution, checked_alpha
+from keyhole.learners.loss import Loss
+from keyhole.learners.strategy import State, Tuning
+
+DEFAULT_ARMS = 20
+SOURCE = "Yang, Kim and Park (2026), arXiv 2604.17984"
+
+
+@dataclass(frozen=True, kw_only=True)
+class OcpParameters:
+    """The parameters of an OCP rule.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    horizon
+        Number of rounds to come (T); None starts afresh in epochs of doubling length.
+    arms
+        Number of thresholds (K), evenly spaced; 20 unless told.
+    thresholds
+        A grid of one's own instead: increasing from 0, at most 1.
+    cost
+        Weight of the set's size in the loss (c).
+    delta
+        The guarantee may fail with this probability.
+    bonus, exploration, rate
+        Beta, gamma and eta; tuned to the horizon unless told.
+    """
+
+    alpha: float
+    horizon: int | None = None
+    arms: int | None = None
+    thresholds: Sequence[float] | None = field(default=None, repr=False)
+    cost: float = 40.0
+    delta: float = 0.05
+    bonus: float | None = None
+    exploration: float | None = None
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        values = self._chosen_thresholds()
+        set_once = object.__setattr__
+        set_once(self, "alpha", checked_alpha(self.alpha))
+        set_once(self, "horizon", strategy.checked_horizon(self.horizon))
+        set_once(self, "arms", values.size)
+        set_once(self, "thresholds", tuple(values.tolist()))
+        if not 0.0 <= self.cost < math.inf:
+            raise RateError(f"cost (c) {self.cost} is negative or not finite; the paper uses 40")
+        if not 0.0 < self.delta < 1.0:
+            raise RateError(f"delta {self.delta} is not between 0 and 1; try 0.05")
+        if values.size < 5:
+            warnings.warn(
+                f"{values.size} arms work, but the theorem begins at 5", TheoryWarning, stacklevel=4
+            )
+
+    def _chosen_thresholds(self) -> Array:
+        if self.thresholds is None:
+            return grid.uniform(DEFAULT_ARMS if self.arms is None else self.arms)
+        values = grid.checked(self.thresholds)
+        if self.arms is not None and self.arms != values.size:
+            raise GridError(
+                f"{self.arms} arms were asked for, but {values.size} thresholds given; drop one"
+            )
+        return values
+
+    @property
+    def tuning(self) -> Tuning:
+        """The rates that were given, to be completed for each epoch."""
+        return Tuning(bonus=self.bonus, exploration=self.exploration, rate=self.rate)
+
+    def loss(self, length: int) -> Loss:
+        """Return the loss of an epoch of this length."""
+        return Loss(alpha=self.alpha, horizon=length, cost=self.cost)
+
+
+class OcpSettings(NamedTuple):
+    """The numbers the kernels read: one row per epoch, one column per arm."""
+
+    thresholds: Array
+    lengths: NDArray[np.int64]
+    rates: Array
+    hit_gains: Array
+    miss_gains: Array
+
+
+def prepare(parameters: OcpParameters) -> OcpSettings:
+    """Return the tables for these parameters."""
+    thresholds = np.array(parameters.thresholds)
+    lengths = strategy.epoch_lengths(thresholds.size, parameters.horizon)
+    losses = [parameters.loss(length) for length in lengths]
+    return OcpSettings(
+        thresholds=thresholds,
+        lengths=np.array(lengths),
+        rates=np.array([parameters.tuning.rates(thresholds.size, length) for length in lengths]),
+        hit_gains=np.array([loss.gain(thresholds, missed=False) for loss in losses]),
+        miss_gains=np.array([loss.gain(thresholds, missed=True) for loss in losses]),
+    )
+
+
+def start(settings: OcpSettings) -> State:
+    """Return the state before the first round."""
+    return strategy.start(settings.thresholds.size)
+
+
+def memory(settings: OcpSettings) -> int:
+    """Return how many numbers a round must remember."""
+    return strategy.memory(settings.thresholds.size)
+
+
+def distribution(settings: OcpSettings, state: State) -> Distribution:
+    """Return the thresholds and how likely each is to be played next."""
+    return strategy.distribution(settings.thresholds, settings.rates, state)
+
+
+@kernel
+def choose(settings: OcpSettings, state: State, memo: Array, draw: float) -> float:
+    """Return the threshold of the drawn arm."""
+    return settings.thresholds[strategy.choose_arm(settings.rates, state, memo, draw)]

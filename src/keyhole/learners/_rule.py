@@ -1,0 +1,131 @@
+"""What a rule is, and a learner: a rule with its parameters, prepared for the kernels."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, ParamSpec, Protocol
+
+import numpy as np
+
+from keyhole.errors import AlphaError
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+
+Settings = Any
+State = Any
+P = ParamSpec("P")
+
+
+class Parameters(Protocol):
+    """The numbers a user gives a rule, checked: a frozen dataclass."""
+
+    @property
+    def alpha(self) -> float:
+        """The target miss rate."""
+
+    @property
+    def horizon(self) -> int | None:
+        """The number of rounds the rule is tuned for, if it is."""
+
+
+class Distribution(NamedTuple):
+    """The thresholds a learner may play next, and how likely each is."""
+
+    thresholds: Array
+    probabilities: Array
+
+
+@dataclass(frozen=True)
+class Rule(Generic[P]):
+    """A way to pick thresholds: called with its parameters, it gives a learner.
+
+    ``choose(settings, state, memo, draw)`` returns a threshold and leaves in ``memo`` what the
+    round must remember; it never changes the state. ``observe(settings, state, memo, missed, score)``
+    changes the state in place, with the score NaN where it is not known. Both are kernels, and
+    deterministic: the draw is an argument.
+    """
+
+    name: str
+    needs: Needs
+    parameters: Callable[P, Parameters]
+    prepare: Callable[[Any], Settings]
+    start: Callable[[Settings], State]
+    memory: Callable[[Settings], int]
+    choose: Callable[[Settings, State, Array, float], float]
+    observe: Callable[[Settings, State, Array, bool, float], None]
+    distribution: Callable[[Settings, State], Distribution]
+    summary: str
+    guarantee: str
+    source: str
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "Learner":
+        """Return the learner with these parameters."""
+        return Learner(self, self.parameters(*args, **kwargs))
+
+
+@dataclass(frozen=True)
+class Learner:
+    """A rule with its parameters: immutable, so that many predictors and runs can share it."""
+
+    rule: Rule[...]
+    parameters: Parameters
+    settings: Settings = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", self.rule.prepare(self.parameters))
+
+    @property
+    def name(self) -> str:
+        """The name of the rule in the table."""
+        return self.rule.name
+
+    @property
+    def needs(self) -> Needs:
+        """The least feedback the rule can work with."""
+        return self.rule.needs
+
+    @property
+    def alpha(self) -> float:
+        """The target miss rate."""
+        return self.parameters.alpha
+
+    @property
+    def horizon(self) -> int | None:
+        """The number of rounds the rule is tuned for, if it is."""
+        return self.parameters.horizon
+
+    @property
+    def thresholds(self) -> Array | None:
+        """The grid the rule chooses from, if it has one."""
+        return getattr(self.settings, "thresholds", None)
+
+    def start(self) -> State:
+        """Return the state before the first round."""
+        return self.rule.start(self.settings)
+
+    def memo(self) -> Array:
+        """Return room for what one round must remember."""
+        return np.zeros(self.rule.memory(self.settings))
+
+    def choose(self, state: State, memo: Array, draw: float) -> float:
+        """Return the threshold to play and leave in ``memo`` what the round must remember."""
+        return self.rule.choose(self.settings, state, memo, draw)
+
+    def observe(self, state: State, memo: Array, *, missed: bool, score: float) -> None:
+        """Change the state by what the round of this memo brought."""
+        self.rule.observe(self.settings, state, memo, missed, score)
+
+    def distribution(self, state: State) -> Distribution:
+        """Return the thresholds that may be played next and their probabilities."""
+        return self.rule.distribution(self.settings, state)
+
+
+def checked_alpha(alpha: float) -> float:
+    """Return alpha if it is between 0 and 1/2, else raise."""
+    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)):
+        raise AlphaError(f"alpha {alpha!r} is not a number; use one between 0 and 0.5, such as 0.1")
+    if not 0.0 < alpha < 0.5:
+        raise AlphaError(
+            f"alpha {alpha} is not between 0 and 0.5; use the share of misses that you can bear, "
+            "such as 0.1"
+        )
+    return float(alpha)

@@ -1,0 +1,90 @@
+"""Exponential weights: from cumulative gains to a drawn arm."""
+
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+
+_FLOOR = -44.0  # e^-44 is below half a unit in the last place of any sum that holds e^0.
+
+
+@kernel
+def exp(x: float) -> float:
+    """Return e^x for x <= 0 to 1e-12, and e^-44 for anything below -44.
+
+    A Taylor polynomial at x / 1024, squared ten times: no branch and no bit tricks, so that the
+    compiler vectorises it and the interpreter computes the same bits.
+    """
+    y = (x if x > _FLOOR else _FLOOR) * (1.0 / 1024.0)
+    high = 1 / 24 + y * (1 / 120 + y * (1 / 720 + y * (1 / 5040)))
+    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6 + y * high)))
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    return power
+
+
+@kernel
+def largest(values: Array) -> float:
+    """Return the largest value; four lanes, because one would wait for itself."""
+    a = b = c = d = values[0]
+    whole = values.size // 4 * 4
+    for k in range(0, whole, 4):
+        a = values[k] if values[k] > a else a
+        b = values[k + 1] if values[k + 1] > b else b
+        c = values[k + 2] if values[k + 2] > c else c
+        d = values[k + 3] if values[k + 3] > d else d
+    for k in range(whole, values.size):
+        a = values[k] if values[k] > a else a
+    a = b if b > a else a
+    c = d if d > c else c
+    return c if c > a else a
+
+
+@kernel
+def accumulate(values: Array) -> None:
+    """Replace the values by their running sums; by fours, because one chain of sums is slow."""
+    total = 0.0
+    whole = values.size // 4 * 4
+    for k in range(0, whole, 4):
+        first = values[k]
+        two = first + values[k + 1]
+        third = values[k + 2]
+        last_two = third + values[k + 3]
+        values[k] = total + first
+        values[k + 1] = total + two
+        values[k + 2] = total + (two + third)
+        total = total + (two + last_two)
+        values[k + 3] = total
+    for k in range(whole, values.size):
+        total += values[k]
+        values[k] = total
+
+
+@kernel
+def weigh(gains: Array, rate: float, weights: Array) -> None:
+    """Fill ``weights`` with the running sums of exp(rate (gain - largest gain))."""
+    # Gains are logarithms of weights: a product of 3,000 weights overflows.
+    top = largest(gains)
+    for k in range(gains.size):
+        weights[k] = exp(rate * (gains[k] - top))
+    accumulate(weights)
+
+
+@kernel
+def first_above(weights: Array, share: float, floor: float, draw: float) -> int:
+    """Return the first arm k with share weights[k] + floor (k + 1) above the draw."""
+    low = 0
+    high = weights.size - 1
+    while low < high:
+        middle = (low + high) // 2
+        if share * weights[middle] + floor * (middle + 1) > draw:
+            high = middle
+        else:
+            low = middle + 1
+    return low

@@ -1,0 +1,33 @@
+"""OCP-Bandit: EXP3.P on the paper's loss, which needs only hit or miss."""
+
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners import _ocp
+from keyhole.learners._ocp import OcpSettings
+from keyhole.learners._rule import Rule
+from keyhole.learners.strategy import State, recall, reward
+
+
+@kernel
+def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+    """Reward the chosen arm with its own gain; the score is not used."""
+    arm, epoch, _, _, _ = recall(settings.rates, memo)
+    gain = settings.miss_gains[epoch, arm] if missed else settings.hit_gains[epoch, arm]
+    reward(settings.lengths, settings.rates, state, memo, gain)
+
+
+ocp_bandit = Rule(
+    name="ocp-bandit",
+    needs=Needs.HIT_OR_MISS,
+    parameters=_ocp.OcpParameters,
+    prepare=_ocp.prepare,
+    start=_ocp.start,
+    memory=_ocp.memory,
+    choose=_ocp.choose,
+    observe=observe,
+    distribution=_ocp.distribution,
+    summary="EXP3.P over thresholds on the paper's loss",
+    guarantee="regret <= L (R1 + 5.15 R2) with probability 1 - delta, on any stream",
+    source=_ocp.SOURCE,
+)

@@ -1,0 +1,57 @@
+"""OCP-Unlock: an answer is shared by all thresholds whose outcome it tells."""
+
+from keyhole.feedback import Needs, unlocked
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners import _ocp
+from keyhole.learners._ocp import OcpSettings
+from keyhole.learners._rule import Rule
+from keyhole.learners.strategy import (
+    State,
+    add_bonuses,
+    advance,
+    is_current,
+    recall,
+    running_weights,
+)
+
+
+@kernel
+def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, score: float) -> None:
+    """Add bonus / p to every arm, and to those that shared the chosen arm's fate gain / (sum of p).
+
+    On a hit these are the covering arms, on a miss the chosen one and all above it.
+    """
+    if not is_current(state, memo):
+        return
+    arm, epoch, bonus, share, floor = recall(settings.rates, memo)
+    weights = running_weights(memo)
+    add_bonuses(state.gains, weights, bonus, share, floor)
+    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, score)
+    arms = weights.size
+    if missed:
+        below = weights[missing - 1] if missing > 0 else 0.0
+        seen = share * (weights[-1] - below) + floor * (arms - missing)
+        for k in range(missing, arms):
+            state.gains[k] += settings.miss_gains[epoch, k] / seen
+    else:
+        seen = share * weights[covering - 1] + floor * covering
+        for k in range(covering):
+            state.gains[k] += settings.hit_gains[epoch, k] / seen
+    advance(settings.lengths, state)
+
+
+ocp_unlock = Rule(
+    name="ocp-unlock",
+    needs=Needs.LABEL_IF_HIT,
+    parameters=_ocp.OcpParameters,
+    prepare=_ocp.prepare,
+    start=_ocp.start,
+    memory=_ocp.memory,
+    choose=_ocp.choose,
+    observe=observe,
+    distribution=_ocp.distribution,
+    summary="every threshold with the chosen one's fate shares its answer",
+    guarantee="regret <= L (R1 + 5.15 R2 + T^(3/4)) with probability 1 - delta, on any stream",
+    source=_ocp.SOURCE,
+)

@@ -1,0 +1,197 @@
+"""The strategy of EXP3.P: exponential weights mixed with uniform exploration, in epochs.
+
+With a known horizon there is one epoch. Without one the learner starts afresh in epochs whose
+lengths double, each tuned for its own length.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.errors import HorizonError, RateError
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners._rule import Distribution
+from keyhole.learners._weights import first_above, weigh
+
+_BONUS, _EXPLORATION, _RATE = 0, 1, 2
+_ROUNDS, _EPOCH = 0, 1
+_MEMO_ARM, _MEMO_EPOCH, _MEMO_WEIGHTS = 0, 1, 2
+_LONGEST_EPOCH = 10**12
+
+
+class Rates(NamedTuple):
+    """The three rates: ``bonus`` is the paper's beta, ``exploration`` gamma, ``rate`` eta."""
+
+    bonus: float
+    exploration: float
+    rate: float
+
+
+def tuned(arms: int, horizon: int) -> Rates:
+    """Return the paper's rates for a known horizon."""
+    log = math.log(arms)
+    return Rates(
+        bonus=math.sqrt(log / (arms * horizon)),
+        exploration=1.05 * math.sqrt(arms * log / horizon),
+        rate=0.95 * math.sqrt(log / (arms * horizon)),
+    )
+
+
+def shortest_horizon(arms: int, *, exploration: float = 1.0) -> int:
+    """Return the fewest rounds for which the tuned exploration is at most this."""
+    return math.ceil(1.05**2 * arms * math.log(arms) / exploration**2)
+
+
+def checked_horizon(horizon: int | None) -> int | None:
+    """Return the horizon if it is None or a whole number of rounds, else raise."""
+    if horizon is None:
+        return None
+    whole = isinstance(horizon, (int, np.integer)) and not isinstance(horizon, bool)
+    if not whole or horizon < 1:
+        raise HorizonError(
+            f"horizon {horizon!r} is not a number of rounds; use a whole number, or None if unknown"
+        )
+    return int(horizon)
+
+
+def epoch_lengths(arms: int, horizon: int | None) -> list[int]:
+    """Return the lengths of the epochs, the first one long enough for the theorem's conditions."""
+    if horizon is not None:
+        return [horizon]
+    first = shortest_horizon(arms, exploration=0.5)
+    doublings = math.ceil(math.log2(_LONGEST_EPOCH / first))
+    return [first * 2**n for n in range(doublings + 1)]
+
+
+@dataclass(frozen=True)
+class Tuning:
+    """How fast a strategy learns and explores: whatever is None is tuned to the epoch's length."""
+
+    bonus: float | None = None
+    exploration: float | None = None
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.bonus is not None and not 0.0 <= self.bonus < math.inf:
+            raise RateError(f"bonus (beta) {self.bonus} is negative or not finite; use 0 or more")
+        if self.exploration is not None and not 0.0 < self.exploration <= 1.0:
+            raise RateError(f"exploration (gamma) {self.exploration} is outside (0, 1]; try 0.05")
+        if self.rate is not None and not 0.0 < self.rate < math.inf:
+            raise RateError(f"rate (eta) {self.rate} is not positive and finite; try 0.01")
+
+    def rates(self, arms: int, length: int) -> Rates:
+        """Return the rates for an epoch of this length, or raise if it is too short."""
+        default = tuned(arms, length)
+        if self.exploration is None and default.exploration > 1.0:
+            raise HorizonError(
+                f"horizon {length} is too short for {arms} arms: exploration would be "
+                f"{default.exploration:.2f} > 1; use at least {shortest_horizon(arms)} rounds "
+                "or fewer arms"
+            )
+        given = Rates(self.bonus, self.exploration, self.rate)  # type: ignore[arg-type]
+        return Rates(*(d if g is None else g for g, d in zip(given, default, strict=True)))
+
+
+class State(NamedTuple):
+    """What the strategy has learnt: each arm's cumulative gain, and where in the epochs it is."""
+
+    gains: Array
+    clock: NDArray[np.int64]
+
+
+def start(arms: int) -> State:
+    """Return the state before the first round."""
+    return State(gains=np.zeros(arms), clock=np.zeros(2, dtype=np.int64))
+
+
+def memory(arms: int) -> int:
+    """Return how many numbers a round must remember: its arm, its epoch and its weights."""
+    return _MEMO_WEIGHTS + arms
+
+
+@kernel
+def choose_arm(rates: Array, state: State, memo: Array, draw: float) -> int:
+    """Return the drawn arm; the memo keeps it with the weights it was drawn from."""
+    epoch = state.clock[_EPOCH]
+    exploration = rates[epoch, _EXPLORATION]
+    weights = memo[_MEMO_WEIGHTS:]
+    weigh(state.gains, rates[epoch, _RATE], weights)
+    share = (1.0 - exploration) / weights[-1]
+    arm = first_above(weights, share, exploration / weights.size, draw)
+    memo[_MEMO_ARM] = arm
+    memo[_MEMO_EPOCH] = epoch
+    return arm
+
+
+@kernel
+def recall(rates: Array, memo: Array) -> tuple[int, int, float, float, float]:
+    """Return a round's arm, epoch, bonus, share and floor.
+
+    At its time F(k) was share W(k) + floor (k + 1), with the running weights W in the memo.
+    """
+    epoch = int(memo[_MEMO_EPOCH])
+    exploration = rates[epoch, _EXPLORATION]
+    arms = memo.size - _MEMO_WEIGHTS
+    share = (1.0 - exploration) / memo[-1]
+    return int(memo[_MEMO_ARM]), epoch, rates[epoch, _BONUS], share, exploration / arms
+
+
+@kernel
+def running_weights(memo: Array) -> Array:
+    """Return W of the round's time."""
+    return memo[_MEMO_WEIGHTS:]
+
+
+@kernel
+def is_current(state: State, memo: Array) -> bool:
+    """Return whether the round was drawn in the present epoch: an older one teaches nothing."""
+    return state.clock[_EPOCH] == memo[_MEMO_EPOCH]
+
+
+@kernel
+def add_bonuses(gains: Array, weights: Array, bonus: float, share: float, floor: float) -> None:
+    """Add bonus / p to the gain of every arm."""
+    gains[0] += bonus / (share * weights[0] + floor)
+    for k in range(1, weights.size):
+        gains[k] += bonus / (share * (weights[k] - weights[k - 1]) + floor)
+
+
+@kernel
+def advance(lengths: NDArray[np.int64], state: State) -> None:
+    """Count the round, and start afresh if it was the last of an epoch that has a successor."""
+    state.clock[_ROUNDS] += 1
+    epoch = state.clock[_EPOCH]
+    if epoch + 1 < lengths.size and state.clock[_ROUNDS] == lengths[epoch]:
+        state.clock[_ROUNDS] = 0
+        state.clock[_EPOCH] += 1
+        state.gains[:] = 0.0
+
+
+@kernel
+def reward(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, gain: float) -> None:
+    """Add EXP3.P's estimate to every arm: (gain + bonus) / p if chosen, bonus / p if not."""
+    if not is_current(state, memo):
+        return
+    arm, _, bonus, share, floor = recall(rates, memo)
+    weights = running_weights(memo)
+    add_bonuses(state.gains, weights, bonus, share, floor)
+    own = weights[arm] - weights[arm - 1] if arm > 0 else weights[0]
+    state.gains[arm] += gain / (share * own + floor)
+    advance(lengths, state)
+
+
+def probabilities(rates: Array, state: State) -> Array:
+    """Return how likely each arm is to be drawn next."""
+    memo = np.zeros(memory(state.gains.size))
+    choose_arm(rates, state, memo, 0.0)
+    _, _, _, share, floor = recall(rates, memo)
+    return share * np.diff(running_weights(memo), prepend=0.0) + floor
+
+
+def distribution(thresholds: Array, rates: Array, state: State) -> Distribution:
+    """Return the thresholds and how likely each is to be played next."""
+    return Distribution(thresholds, probabilities(rates, state))

@@ -1,0 +1,402 @@
+"""A learner at work: the only place where time, identity and randomness meet it."""
+
+import threading
+import warnings
+from collections import OrderedDict
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar, cast, overload
+
+import numpy as np
+
+from keyhole import bounds, learners, scores, snapshot
+from keyhole.draws import checked_seed, draws
+from keyhole.errors import (
+    AlphaError,
+    AnsweredError,
+    BoundWarning,
+    ExpiredError,
+    FeedbackError,
+    HorizonWarning,
+    InvalidError,
+    LearnerError,
+    SnapshotError,
+    UnknownRoundError,
+)
+from keyhole.feedback import (
+    MISS,
+    Answer,
+    Regime,
+    Revealed,
+    check_enough,
+    checked_regime,
+    is_miss,
+    usable,
+)
+from keyhole.grid import Array
+from keyhole.learners import Distribution, Learner
+from keyhole.scores import Case, LabelSet, Probabilities, Region, Score
+
+DEFAULT_LEARNER = "ocp-unlock+"
+_DRAWS_AT_ONCE = 1024
+_MISSING: Any = object()
+R = TypeVar("R", bound=Region)
+
+
+@dataclass(frozen=True, slots=True)
+class _Open(Generic[R]):
+    """A round that waits for its answer."""
+
+    prediction: R
+    case: Case[R]
+    memo: Array
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What the answered rounds add up to."""
+
+    predicted: int = 0
+    answered: int = 0
+    misses: int = 0
+    size: float = 0.0
+    expired: int = 0
+    bound_broken: int = 0
+    floor: int = 0  # Every round before this one is closed.
+
+
+class Predictor(Generic[R]):
+    """Proposes a set for every round and learns from its answer, whenever that comes.
+
+    Parameters
+    ----------
+    learner
+        The name of a rule in ``keyhole.LEARNERS``, or a learner.
+    alpha, horizon, arms
+        As for ``keyhole.make``, if the learner is named.
+    score
+        How to read a model's output; by default label scores in [0, 1].
+    regime
+        What the world can tell: "bandit", "semi-bandit" or "full".
+    seed
+        Fixes every draw; without one nobody can guess them.
+    open_limit
+        How many rounds may wait for an answer; past that the oldest is dropped.
+
+    Examples
+    --------
+    >>> predictor = Predictor("ocp-unlock+", alpha=0.1, horizon=50_000, seed=7)
+    >>> prediction = predictor.predict({"cat": 0.71, "lynx": 0.22, "dog": 0.04})
+    >>> predictor.learn(prediction, MISS)
+    >>> predictor.rounds, predictor.miss_rate
+    (1, 1.0)
+    """
+
+    @overload
+    def __init__(
+        self: "Predictor[LabelSet]",
+        learner: str | Learner = ...,
+        *,
+        alpha: float | None = ...,
+        horizon: int | None = ...,
+        arms: int | None = ...,
+        score: None = ...,
+        regime: str = ...,
+        seed: int | None = ...,
+        open_limit: int = ...,
+    ) -> None: ...
+
+    @overload
+    def __init__(
+        self: "Predictor[R]",
+        learner: str | Learner = ...,
+        *,
+        alpha: float | None = ...,
+        horizon: int | None = ...,
+        arms: int | None = ...,
+        score: Score[R],
+        regime: str = ...,
+        seed: int | None = ...,
+        open_limit: int = ...,
+    ) -> None: ...
+
+    def __init__(
+        self,
+        learner: str | Learner = DEFAULT_LEARNER,
+        *,
+        alpha: float | None = None,
+        horizon: int | None = None,
+        arms: int | None = None,
+        score: Any = None,
+        regime: str = Regime.SEMI_BANDIT,
+        seed: int | None = None,
+        open_limit: int = 10_000,
+    ) -> None:
+        self._learner = _given(learner, alpha=alpha, horizon=horizon, arms=arms)
+        self._regime = checked_regime(regime)
+        check_enough(self._learner.name, self._learner.needs, self._regime)
+        if isinstance(open_limit, bool) or not isinstance(open_limit, int) or open_limit < 1:
+            raise InvalidError(f"open_limit {open_limit!r} is not a whole number of at least 1")
+        self._score: Score[R] = cast("Score[R]", Probabilities() if score is None else score)
+        self._seed = checked_seed(seed)
+        self._open_limit = open_limit
+        self._state = self._learner.start()
+        self._tally = _Tally()
+        self._open: OrderedDict[int, _Open[R]] = OrderedDict()
+        self._draws = np.empty(0)
+        self._lock = threading.RLock()
+
+    @property
+    def learner(self) -> Learner:
+        """The rule at work, with its parameters."""
+        return self._learner
+
+    @property
+    def alpha(self) -> float:
+        """The target miss rate."""
+        return self._learner.alpha
+
+    @property
+    def seed(self) -> int:
+        """What fixes every draw."""
+        return self._seed
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have been answered."""
+        return self._tally.answered
+
+    @property
+    def open_rounds(self) -> int:
+        """How many rounds wait for their answer."""
+        return len(self._open)
+
+    @property
+    def expired_rounds(self) -> int:
+        """How many rounds were dropped unanswered because too many were open."""
+        return self._tally.expired
+
+    @property
+    def broken_bounds(self) -> int:
+        """How many true values lay beyond the residual bound."""
+        return self._tally.bound_broken
+
+    @property
+    def miss_rate(self) -> float:
+        """The share of answered rounds that missed; NaN before the first answer."""
+        tally = self._tally
+        return tally.misses / tally.answered if tally.answered else float("nan")
+
+    @property
+    def mean_size(self) -> float:
+        """The mean size of the answered sets or intervals; NaN before the first answer."""
+        tally = self._tally
+        return tally.size / tally.answered if tally.answered else float("nan")
+
+    @property
+    def distribution(self) -> Distribution:
+        """The thresholds that may be played next and how likely each is."""
+        with self._lock:
+            return self._learner.distribution(self._state)
+
+    def regret_bound(self) -> float:
+        """Return what the theorem says of the regret up to now, or raise ``TheoremError``."""
+        return bounds.regret(self._learner, rounds=max(1, self.rounds))
+
+    def predict(self, output: Any) -> R:
+        """Return the set or interval to show; it stays open until it is answered."""
+        case = self._score.read(output)
+        with self._lock:
+            number = self._tally.predicted
+            memo = self._learner.memo()
+            threshold = float(self._learner.choose(self._state, memo, self._draw(number)))
+            prediction = case.region(number, threshold)
+            self._tally.predicted += 1
+            self._open[number] = _Open(prediction, case, memo)
+            self._drop_oldest()
+        return prediction
+
+    def learn(
+        self,
+        prediction: R | int,
+        answer: Answer | None = None,
+        *,
+        label: Any = _MISSING,
+        score: float | None = None,
+    ) -> None:
+        """Answer a round: with ``HIT``, ``MISS``, the true label, or the true label's score.
+
+        Raises
+        ------
+        AnsweredError, ExpiredError, UnknownRoundError
+            If the round is not open. Nothing changes.
+        FeedbackError, LabelError, ScoreError
+            If the answer is not one, or tells too little for the learner. The round stays open.
+        """
+        number = prediction if isinstance(prediction, (int, np.integer)) else prediction.id
+        with self._lock:
+            waiting = self._waiting(int(number))
+            given, bound_broken = _answer(waiting, answer, label, score)
+            threshold = waiting.prediction.threshold
+            missed, used = usable(self._learner.name, self._learner.needs, given, threshold)
+            self._learner.observe(self._state, waiting.memo, missed=missed, score=used)
+            del self._open[int(number)]
+            self._count(waiting.prediction, missed=missed, bound_broken=bound_broken)
+        self._speak(bound_broken=bound_broken)
+
+    def _draw(self, number: int) -> float:
+        place = number % _DRAWS_AT_ONCE
+        if place == 0 or self._draws.size == 0:
+            self._draws = draws(self._seed, number - place, _DRAWS_AT_ONCE)
+        return float(self._draws[place])
+
+    def _drop_oldest(self) -> None:
+        if len(self._open) > self._open_limit:
+            number, _ = self._open.popitem(last=False)
+            self._tally.expired += 1
+            self._tally.floor = number + 1
+
+    def _waiting(self, number: int) -> _Open[R]:
+        if number in self._open:
+            return self._open[number]
+        if not 0 <= number < self._tally.predicted:
+            raise UnknownRoundError(
+                f"round {number} was never predicted; "
+                f"{self._tally.predicted} rounds were, numbered from 0"
+            )
+        if number < self._tally.floor:
+            raise ExpiredError(
+                f"round {number} is closed: it expired, or was answered long ago; at most "
+                f"{self._open_limit} rounds stay open (open_limit), the oldest is dropped"
+            )
+        raise AnsweredError(f"round {number} has its answer already; the second one was not counted")
+
+    def _count(self, prediction: R, *, missed: bool, bound_broken: bool) -> None:
+        self._tally.answered += 1
+        self._tally.misses += missed
+        self._tally.size += prediction.size
+        self._tally.bound_broken += bound_broken
+
+    def _speak(self, *, bound_broken: bool) -> None:
+        horizon = self._learner.horizon
+        if horizon is not None and self._tally.answered == horizon + 1:
+            warnings.warn(
+                f"{self._learner.name} goes on past its horizon of {horizon} rounds; "
+                "its rates and its guarantee were tuned for that many",
+                HorizonWarning,
+                stacklevel=3,
+            )
+        if bound_broken:
+            warnings.warn(
+                "the true value lies beyond the residual bound, where no threshold covers it; "
+                "it counts as a miss: use a larger bound, or ScaledResiduals",
+                BoundWarning,
+                stacklevel=3,
+            )
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, whole or not at all; open rounds and draws included."""
+        snapshot.write(Path(path), self.dump())
+
+    @classmethod
+    def load(cls, path: str | Path, *, score: Score[R] | None = None) -> Self:
+        """Return the predictor that was saved; it continues bit for bit.
+
+        ``score`` is needed only if it was a function of the user's, which a file cannot hold.
+        """
+        return cls.restore(Path(path).read_bytes(), score=score)
+
+    def dump(self) -> bytes:
+        """Return what ``save`` writes."""
+        with self._lock:
+            waiting = self._open.values()
+            header = {
+                "learner": self._learner.name,
+                "parameters": asdict(self._learner.parameters),  # type: ignore[call-overload]
+                "score": self._score.dump(),
+                "regime": self._regime.value,
+                "seed": self._seed,
+                "open_limit": self._open_limit,
+                "tally": asdict(self._tally),
+                "open": [[w.prediction.id, w.prediction.threshold, w.case.dump()] for w in waiting],
+            }
+            arrays = {f"state.{key}": value for key, value in self._state._asdict().items()}
+            memos = np.array([w.memo for w in waiting]).reshape(len(waiting), -1)
+            return snapshot.pack(header, {**arrays, "memos": memos})
+
+    @classmethod
+    def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
+        """Return the predictor that ``dump`` wrote, or raise ``SnapshotError``."""
+        header, arrays = snapshot.unpack(content)
+        try:
+            return cls._rebuilt(header, arrays, score)
+        except (KeyError, TypeError, IndexError) as error:
+            raise SnapshotError(f"the snapshot lacks or mistypes {error}; restore a copy") from error
+
+    @classmethod
+    def _rebuilt(cls, header: dict[str, Any], arrays: dict[str, Any], score: Score[R] | None) -> Self:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # It was said when the learner was made.
+            learner = learners.rebuild(header["learner"], header["parameters"])
+        predictor = cls(
+            learner,
+            score=scores.rebuild(header["score"]) if score is None else score,
+            regime=header["regime"],
+            seed=header["seed"],
+            open_limit=header["open_limit"],
+        )
+        predictor._tally = _Tally(**header["tally"])
+        for name, values in predictor._state._asdict().items():
+            values[...] = arrays[f"state.{name}"]
+        for (number, threshold, dumped), memo in zip(header["open"], arrays["memos"], strict=True):
+            case = predictor._score.restore(dumped)
+            predictor._open[number] = _Open(case.region(number, threshold), case, memo.copy())
+        return predictor
+
+
+def _given(
+    learner: str | Learner, *, alpha: float | None, horizon: int | None, arms: int | None
+) -> Learner:
+    if isinstance(learner, Learner):
+        if not alpha is horizon is arms is None:
+            raise LearnerError(
+                f"{learner.name} comes with its parameters; give alpha, horizon and arms to it, "
+                "not to the predictor"
+            )
+        return learner
+    if alpha is None:
+        raise AlphaError("alpha is missing; give the share of misses you can bear, such as 0.1")
+    return learners.make(learner, alpha=alpha, horizon=horizon, arms=arms)
+
+
+def _answer(
+    waiting: _Open[R], answer: Answer | None, label: Any, score: float | None
+) -> tuple[Answer, bool]:
+    """Return the one answer that was given, and whether it broke the residual bound."""
+    if (answer is not None) + (label is not _MISSING) + (score is not None) != 1:
+        raise FeedbackError(
+            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., or score=..."
+        )
+    if label is not _MISSING:
+        return _judged(waiting, label)
+    return (Revealed(float(score)) if score is not None else _checked_answer(answer)), False
+
+
+def _checked_answer(answer: Any) -> Answer:
+    if isinstance(answer, Answer):
+        return answer
+    raise FeedbackError(
+        f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, label=... or score=..."
+    )
+
+
+def _judged(waiting: _Open[R], label: Any) -> tuple[Answer, bool]:
+    """Return what a label reveals. What was shown decides between hit and miss, not rounding."""
+    score = waiting.case.score(label)
+    if score < 0.0:
+        return MISS, True
+    threshold = waiting.prediction.threshold
+    inside = label in waiting.prediction
+    if inside == is_miss(Revealed(score), threshold):
+        score = min(1.0, max(0.0, threshold if inside else np.nextafter(threshold, -np.inf)))
+    return Revealed(float(score)), False

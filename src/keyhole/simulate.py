@@ -1,0 +1,156 @@
+"""Whole runs at once: the loop over rounds is compiled too, around the predictor's own kernels."""
+
+import os
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keyhole.draws import checked_seed, draws
+from keyhole.errors import GridError, HorizonWarning, InvalidError, ScoreError
+from keyhole.feedback import Needs, Regime, check_enough, checked_regime
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners import Learner
+from keyhole.scores import checked_scores
+
+_TELLS_LABEL = {
+    Needs.HIT_OR_MISS: (False, False),
+    Needs.LABEL_IF_HIT: (True, False),
+    Needs.LABEL_ALWAYS: (True, True),
+}
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was played: one row per run, one column per round."""
+
+    learner: Learner
+    thresholds: Array
+    misses: NDArray[np.bool_]
+
+    @property
+    def arms(self) -> NDArray[np.int64]:
+        """Which arm each threshold was; only for learners that choose from a grid."""
+        if self.learner.thresholds is None:
+            raise GridError(f"{self.learner.name} has no grid; use .thresholds")
+        return np.searchsorted(self.learner.thresholds, self.thresholds).astype(np.int64)
+
+
+def simulate(
+    learner: Learner,
+    scores: ArrayLike,
+    *,
+    runs: int | None = None,
+    seed: int = 0,
+    regime: str = Regime.SEMI_BANDIT,
+) -> Simulation:
+    """Play a learner against the scores of the true labels.
+
+    Run r makes the draws, and so the choices, of a predictor with seed ``seed + r``.
+
+    Parameters
+    ----------
+    learner
+        Who plays; it sees of each score only what the regime and its needs allow.
+    scores
+        Scores in [0, 1], of shape (rounds,), the same for every run, or (runs, rounds).
+    runs
+        How many runs; 1, or as many as there are rows of scores, unless told.
+    seed
+        The seed of the first run.
+    regime
+        What the world can tell: "bandit", "semi-bandit" or "full".
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> rng = np.random.default_rng(1)
+    >>> learner = make("ocp-unlock+", alpha=0.1, horizon=1000, arms=10)
+    >>> simulate(learner, rng.beta(6, 2, 1000), runs=3).misses.shape
+    (3, 1000)
+    """
+    check_enough(learner.name, learner.needs, checked_regime(regime))
+    table = _table(scores, runs)
+    first = checked_seed(seed)
+    if learner.horizon is not None and table.shape[1] > learner.horizon:
+        warnings.warn(
+            f"{table.shape[1]} rounds go past the horizon of {learner.horizon} that "
+            f"{learner.name} was tuned for",
+            HorizonWarning,
+            stacklevel=2,
+        )
+    thresholds = np.empty(table.shape)
+    misses = np.empty(table.shape, dtype=np.bool_)
+
+    def one(run: int) -> None:
+        play(learner, table[run], first + run, thresholds[run], misses[run])
+
+    one(0)  # Compiles, before the threads would each wait for it.
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(one, range(1, table.shape[0])))
+    return Simulation(learner, thresholds, misses)
+
+
+def play(
+    learner: Learner, scores: Array, seed: int, thresholds: Array, misses: NDArray[np.bool_]
+) -> None:
+    """Play one run and write down what was played."""
+    _loop(
+        learner.rule.choose,
+        learner.rule.observe,
+        learner.settings,
+        learner.start(),
+        learner.memo(),
+        scores,
+        draws(seed, 0, scores.size),
+        *_TELLS_LABEL[learner.needs],
+        thresholds,
+        misses,
+    )
+
+
+def _table(scores: ArrayLike, runs: int | None) -> Array:
+    values = checked_scores(scores)
+    if values.ndim not in (1, 2):
+        raise ScoreError(f"scores have shape {values.shape}; give (rounds,) or (runs, rounds)")
+    if values.ndim == 1:
+        values = np.broadcast_to(values, (_checked_runs(1 if runs is None else runs), values.size))
+    elif runs is not None and runs != values.shape[0]:
+        raise ScoreError(
+            f"{runs} runs were asked for, but there are {values.shape[0]} rows of scores; drop runs"
+        )
+    return values
+
+
+def _checked_runs(runs: int) -> int:
+    if isinstance(runs, bool) or not isinstance(runs, (int, np.integer)) or runs < 1:
+        raise InvalidError(f"{runs!r} runs are not a whole number of at least 1")
+    return int(runs)
+
+
+@kernel
+def _loop(
+    choose: Callable[..., float],
+    observe: Callable[..., None],
+    settings: Any,
+    state: Any,
+    memo: Array,
+    scores: Array,
+    uniforms: Array,
+    label_if_hit: bool,  # noqa: FBT001
+    label_if_miss: bool,  # noqa: FBT001
+    thresholds: Array,
+    misses: NDArray[np.bool_],
+) -> None:
+    for n in range(scores.size):
+        threshold = choose(settings, state, memo, uniforms[n])
+        missed = scores[n] < threshold
+        told = label_if_miss if missed else label_if_hit
+        observe(settings, state, memo, missed, scores[n] if told else np.nan)
+        thresholds[n] = threshold
+        misses[n] = missed
