@@ -321,7 +321,7 @@ class Predictor(Generic[R]):
                 "open": [[w.prediction.id, w.prediction.threshold, w.case.dump()] for w in waiting],
             }
             arrays = {f"state.{key}": value for key, value in self._state._asdict().items()}
-            memos = np.array([w.memo for w in waiting]).reshape(len(waiting), -1)
+            memos = np.array([w.memo for w in waiting]).reshape(len(waiting), self._learner.memo().size)
             return snapshot.pack(header, {**arrays, "memos": memos})
 
     @classmethod

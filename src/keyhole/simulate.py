@@ -97,14 +97,20 @@ def simulate(
 
 
 def play(
-    learner: Learner, scores: Array, seed: int, thresholds: Array, misses: NDArray[np.bool_]
+    learner: Learner,
+    scores: Array,
+    seed: int,
+    thresholds: Array,
+    misses: NDArray[np.bool_],
+    *,
+    state: Any = None,
 ) -> None:
-    """Play one run and write down what was played."""
+    """Play one run and write down what was played; a given state is played on, in place."""
     _loop(
         learner.rule.choose,
         learner.rule.observe,
         learner.settings,
-        learner.start(),
+        learner.start() if state is None else state,
         learner.memo(),
         scores,
         draws(seed, 0, scores.size),

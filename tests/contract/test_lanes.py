@@ -1,0 +1,33 @@
+"""Compiled and interpreted kernels give the same bits."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from keyhole import LEARNERS, Regime, make, simulate
+
+PLAY = """
+import sys
+import numpy as np
+from keyhole import LEARNERS, Regime, make, simulate
+
+scores = np.random.default_rng(11).beta(6, 2, 1_500)
+for name in LEARNERS:
+    learner = make(name, alpha=0.1, horizon=1_500, arms=20)
+    sys.stdout.buffer.write(simulate(learner, scores, seed=5, regime=Regime.FULL).thresholds.tobytes())
+"""
+
+
+def test_interpreted_kernels_play_the_same_thresholds_bit_for_bit() -> None:
+    scores = np.random.default_rng(11).beta(6, 2, 1_500)
+    learners = [make(name, alpha=0.1, horizon=1_500, arms=20) for name in LEARNERS]
+    compiled = [simulate(one, scores, seed=5, regime=Regime.FULL).thresholds for one in learners]
+    interpreted = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", PLAY],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert interpreted == b"".join(values.tobytes() for values in compiled)
