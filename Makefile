@@ -13,8 +13,10 @@ $(VENV)/ready: pyproject.toml
 demo: $(VENV)/ready
 	$(RUN)/keyhole demo
 
+# The second run is the interpreted lane: the same kernels with bounds checks.
 test: $(VENV)/ready
 	$(RUN)/pytest
+	NUMBA_DISABLE_JIT=1 $(RUN)/pytest tests/unit
 
 check: $(VENV)/ready
 	$(RUN)/ruff format --check src tests benchmarks

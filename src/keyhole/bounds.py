@@ -43,7 +43,7 @@ def exp3p_regret(*, arms: int, horizon: int, delta: float = 0.05, span: float = 
     Examples
     --------
     >>> round(exp3p_regret(arms=20, horizon=50_000))
-    10652
+    10645
     """
     return span * _normalised(_THEOREMS["ocp-bandit"], arms, horizon, delta, arms)
 

@@ -119,22 +119,24 @@ def _bounds_text(learner: Learner, horizon: int, delta: float) -> str:
         f"{learner.name}: alpha {learner.alpha:g}, {horizon:,} rounds, {arms} arms, "
         f"probability {1 - delta:g}",
         "",
-        f"rates       bonus (beta) {rates.bonus:.3g}, exploration (gamma) "
-        f"{rates.exploration:.3g}, rate (eta) {rates.rate:.3g}",
-        f"conditions  at least 5 arms: {_yes(asked.enough_arms)}; gamma <= 1/2: "
-        f"{_yes(asked.moderate_exploration)}; (1 + 2 beta) K eta <= gamma: "
-        f"{_yes(asked.slow_enough)}",
-        f"            {'The theorem applies.' if asked.hold else 'THE THEOREM DOES NOT APPLY.'}",
-        f"regret      <= {regret:,.0f}, that is {regret / horizon:.3f} a round; "
+        f"rates      bonus (beta) {rates.bonus:.3g}, exploration (gamma) {rates.exploration:.3g}, "
+        f"rate (eta) {rates.rate:.3g}",
+        f"conditions at least 5 arms: {_yes(asked.enough_arms)}; "
+        f"gamma <= 1/2: {_yes(asked.moderate_exploration)}; "
+        f"(1 + 2 beta) K eta <= gamma: {_yes(asked.slow_enough)}",
+        f"           {'The theorem applies.' if asked.hold else 'THE THEOREM DOES NOT APPLY.'}",
+        f"regret     <= {regret:,.0f}, that is {regret / horizon:.3f} a round; "
         f"a round can cost {loss.span:.3f}",
-        f"            {_verdict(regret / horizon, loss.span, bounds.regret_speaks_from(learner))}",
-        f"miss rate   <= {misses:.3f}, known before the first round (target {learner.alpha:g})",
-        f"            {_verdict(misses, 1.0, bounds.miss_rate_speaks_from(learner))}",
-        f"            It falls below the target from {_horizon_below_target(learner):,} rounds on.",
-        "afterwards  miss rate - alpha <= regret / T + C_mc; C_mc comes from the run itself",
-        "            (keyhole.metrics.coverage_slack), so that this is a check, not a forecast.",
+        f"           {_verdict(regret / horizon, loss.span, bounds.regret_speaks_from(learner))}",
+        f"miss rate  <= {misses:.3f}, known before the first round (target {learner.alpha:g})",
+        f"           {_verdict(misses, 1.0, bounds.miss_rate_speaks_from(learner))}",
+        f"           It falls below the target from {_horizon_below_target(learner):,} rounds on.",
+        "afterwards miss rate - alpha <= regret / T + C_mc, where C_mc comes from the run itself "
+        "(keyhole.metrics.coverage_slack): a check, not a forecast.",
     ]
-    return "\n".join(lines)
+    return "\n".join(
+        textwrap.fill(line, _WIDTH, subsequent_indent=" " * 11) if line else "" for line in lines
+    )
 
 
 def _horizon_below_target(learner: Learner) -> int:

@@ -68,12 +68,11 @@ def _check_count(arms: int) -> None:
 @kernel
 def count_at_most(thresholds: Array, score: float) -> int:
     """Return how many thresholds are at most the score, that is, would have covered it."""
+    # Halving without a branch: which half it is cannot be predicted.
     low = 0
-    high = thresholds.size
-    while low < high:
-        middle = (low + high) // 2
-        if thresholds[middle] <= score:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    size = thresholds.size
+    while size > 1:
+        half = size // 2
+        low = low + half if thresholds[low + half - 1] <= score else low
+        size -= half
+    return low + 1 if thresholds[low] <= score else low

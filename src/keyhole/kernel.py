@@ -15,4 +15,4 @@ Function = TypeVar("Function", bound=Callable[..., object])
 
 def kernel(function: Function) -> Function:
     """Compile a function so that it runs without the interpreter's lock."""
-    return cast("Function", numba.njit(nogil=True, error_model="numpy")(function))
+    return cast("Function", numba.njit(nogil=True, error_model="numpy", forceinline=True)(function))

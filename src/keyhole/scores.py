@@ -202,7 +202,7 @@ class Centred:
         half = self.residuals.half_width(max(threshold, 0.0))
         return Interval(id, threshold, self.centre - half, self.centre + half)
 
-    def score(self, label: float) -> float:
+    def score(self, label: Any) -> float:
         """Return the score of the true value."""
         return self.residuals.score(abs(_checked_number(label, "true value") - self.centre))
 
@@ -352,7 +352,7 @@ class Measured:
         lower, upper = self.kind.interval(self.output, max(threshold, 0.0))
         return Interval(id, threshold, float(lower), float(upper))
 
-    def score(self, label: float) -> float:
+    def score(self, label: Any) -> float:
         """Return the score of the true value."""
         return float(self.kind.function(self.output, _checked_number(label, "true value")))
 
@@ -425,6 +425,8 @@ def checked_scores(values: ArrayLike) -> Array:
         scores = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
         raise ScoreError(f"scores {values!r} are not numbers; give numbers in [0, 1]") from None
+    if scores.ndim == 0:
+        raise ScoreError(f"{values!r} is not a list of scores; give one score for each label")
     if scores.size == 0:
         raise ScoreError("there are no scores; give at least one label with its score")
     wrong = ~((scores >= 0.0) & (scores <= 1.0))

@@ -8,14 +8,14 @@ _FLOOR = -44.0  # e^-44 is below half a unit in the last place of any sum that h
 
 @kernel
 def exp(x: float) -> float:
-    """Return e^x for x <= 0 to 1e-12, and e^-44 for anything below -44.
+    """Return e^x for x <= 0 to 2e-12, and e^-44 for anything below -44.
 
-    A Taylor polynomial at x / 1024, squared ten times: no branch and no bit tricks, so that the
+    A Taylor polynomial at x / 2048, squared eleven times: no branch and no bit tricks, so that the
     compiler vectorises it and the interpreter computes the same bits.
     """
-    y = (x if x > _FLOOR else _FLOOR) * (1.0 / 1024.0)
-    high = 1 / 24 + y * (1 / 120 + y * (1 / 720 + y * (1 / 5040)))
-    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6 + y * high)))
+    y = (x if x > _FLOOR else _FLOOR) * (1.0 / 2048.0)
+    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6 + y * (1 / 24 + y * (1 / 120 + y * (1 / 720))))))
+    power *= power
     power *= power
     power *= power
     power *= power
@@ -80,11 +80,10 @@ def weigh(gains: Array, rate: float, weights: Array) -> None:
 def first_above(weights: Array, share: float, floor: float, draw: float) -> int:
     """Return the first arm k with share weights[k] + floor (k + 1) above the draw."""
     low = 0
-    high = weights.size - 1
-    while low < high:
-        middle = (low + high) // 2
-        if share * weights[middle] + floor * (middle + 1) > draw:
-            high = middle
-        else:
-            low = middle + 1
+    size = weights.size
+    while size > 1:
+        half = size // 2
+        middle = low + half
+        low = middle if share * weights[middle - 1] + floor * middle <= draw else low
+        size -= half
     return low

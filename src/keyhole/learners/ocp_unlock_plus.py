@@ -6,7 +6,14 @@ from keyhole.kernel import kernel
 from keyhole.learners import _ocp
 from keyhole.learners._ocp import OcpSettings
 from keyhole.learners._rule import Rule
-from keyhole.learners.strategy import State, advance, is_current, recall, running_weights
+from keyhole.learners.strategy import (
+    State,
+    add_bonuses,
+    advance,
+    is_current,
+    recall,
+    running_weights,
+)
 
 
 @kernel
@@ -20,21 +27,20 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
         return
     arm, epoch, bonus, share, floor = recall(settings.rates, memo)
     weights = running_weights(memo)
-    gains = state.gains
-    hit_gains = settings.hit_gains[epoch]
-    miss_gains = settings.miss_gains[epoch]
     covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, score)
     if missed:
-        before = 0.0
+        add_bonuses(state.gains[:missing], weights[:missing], bonus, share, floor)
         for k in range(missing):
-            gains[k] += miss_gains[k] + bonus / (share * (weights[k] - before) + floor) + bonus
-            before = weights[k]
+            state.gains[k] += settings.miss_gains[epoch, k] + bonus
     else:
         per_chance = 1.0 / (share * weights[covering - 1] + floor * covering)
         for k in range(covering):
-            gains[k] += (hit_gains[k] + bonus) * per_chance + bonus
-    for k in range(missing, weights.size):
-        gains[k] += miss_gains[k] + bonus / (share * weights[k] + floor * (k + 1))
+            state.gains[k] += (settings.hit_gains[epoch, k] + bonus) * per_chance + bonus
+    # Slices, because an index that starts at a variable could be negative and is not vectorised.
+    gains, lost = state.gains[missing:], settings.miss_gains[epoch, missing:]
+    running = weights[missing:]
+    for k in range(gains.size):
+        gains[k] += lost[k] + bonus / (share * running[k] + floor * (missing + k + 1))
     advance(settings.lengths, state)
 
 

@@ -41,9 +41,18 @@ def tuned(arms: int, horizon: int) -> Rates:
     )
 
 
-def shortest_horizon(arms: int, *, exploration: float = 1.0) -> int:
-    """Return the fewest rounds for which the tuned exploration is at most this."""
-    return math.ceil(1.05**2 * arms * math.log(arms) / exploration**2)
+def shortest_horizon(arms: int) -> int:
+    """Return the fewest rounds for which the tuned exploration is a probability."""
+    return math.ceil(1.05**2 * arms * math.log(arms))
+
+
+def theorem_horizon(arms: int) -> int:
+    """Return the fewest rounds for which the tuned rates meet the theorems' conditions.
+
+    Exploration is at most 1/2, and (1 + 2 beta) 0.95 <= 1.05, that is, beta <= 1/19.
+    """
+    log = math.log(arms)
+    return math.ceil(max(4.0 * 1.05**2 * arms * log, 19.0**2 * log / arms))
 
 
 def checked_horizon(horizon: int | None) -> int | None:
@@ -62,7 +71,7 @@ def epoch_lengths(arms: int, horizon: int | None) -> list[int]:
     """Return the lengths of the epochs, the first one long enough for the theorem's conditions."""
     if horizon is not None:
         return [horizon]
-    first = shortest_horizon(arms, exploration=0.5)
+    first = theorem_horizon(arms)
     doublings = math.ceil(math.log2(_LONGEST_EPOCH / first))
     return [first * 2**n for n in range(doublings + 1)]
 
@@ -154,9 +163,10 @@ def is_current(state: State, memo: Array) -> bool:
 
 @kernel
 def add_bonuses(gains: Array, weights: Array, bonus: float, share: float, floor: float) -> None:
-    """Add bonus / p to the gain of every arm."""
-    gains[0] += bonus / (share * weights[0] + floor)
-    for k in range(1, weights.size):
+    """Add bonus / p to the gain of every arm; of none, if there are none."""
+    if gains.size > 0:
+        gains[0] += bonus / (share * weights[0] + floor)
+    for k in range(1, gains.size):
         gains[k] += bonus / (share * (weights[k] - weights[k - 1]) + floor)
 
 

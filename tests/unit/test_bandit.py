@@ -1,0 +1,73 @@
+import numpy as np
+import pytest
+
+from keyhole import Exp3P, make, simulate
+from keyhole.errors import GridError, HorizonError, InvalidError, RateError
+
+
+def test_ocp_bandit_is_exp3p_on_the_papers_loss() -> None:
+    scores = np.random.default_rng(4).beta(4, 2, 3_000)
+    learner = make("ocp-bandit", alpha=0.1, horizon=3_000, arms=12)
+    bandit = Exp3P(arms=12, horizon=3_000, seed=21)
+    chosen = []
+    for score in scores:
+        arm = bandit.choose()
+        chosen.append(arm)
+        covered = learner.settings.thresholds[arm] <= score
+        gains = learner.settings.hit_gains if covered else learner.settings.miss_gains
+        bandit.report(float(gains[0, arm]))
+    assert (simulate(learner, scores, seed=21).arms[0] == chosen).all()
+
+
+def test_gains_are_normalised_by_their_bounds() -> None:
+    plain, scaled = (
+        Exp3P(arms=5, horizon=500, seed=1),
+        Exp3P(arms=5, horizon=500, low=-2, high=2, seed=1),
+    )
+    for _ in range(300):
+        assert plain.choose() == scaled.choose()
+        plain.report(0.75)
+        scaled.report(1.0)
+
+
+def test_choice_is_the_same_until_it_is_reported() -> None:
+    bandit = Exp3P(arms=5, horizon=500, seed=1)
+    assert len({bandit.choose() for _ in range(20)}) == 1
+
+
+def test_unknown_horizon_restarts() -> None:
+    bandit = Exp3P(arms=5, seed=1)
+    for _ in range(117):
+        bandit.report(1.0 if bandit.choose() == 2 else 0.0)
+    assert bandit.probabilities == pytest.approx([0.2] * 5)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "match"),
+    [
+        ({"arms": 1}, GridError, "1 arms"),
+        ({"arms": 200, "horizon": 1_000}, HorizonError, "too short for 200 arms.*at least 1169"),
+        ({"arms": 5, "horizon": 0}, HorizonError, "horizon 0"),
+        ({"arms": 5, "horizon": 2.5}, HorizonError, "horizon 2.5"),
+        ({"arms": 5, "low": 1.0, "high": 1.0}, InvalidError, "no span"),
+        ({"arms": 5, "exploration": 1.5}, RateError, "exploration"),
+        ({"arms": 5, "bonus": -0.1}, RateError, "bonus"),
+        ({"arms": 5, "rate": 0.0}, RateError, "rate"),
+    ],
+)
+def test_bad_arguments_are_named(
+    arguments: dict[str, float], error: type[Exception], match: str
+) -> None:
+    with pytest.raises(error, match=match):
+        Exp3P(**arguments)  # type: ignore[arg-type]
+
+
+def test_report_wants_a_choice_and_a_gain_in_bounds() -> None:
+    bandit = Exp3P(arms=5, horizon=500, seed=1)
+    with pytest.raises(InvalidError, match="no arm was chosen"):
+        bandit.report(0.5)
+    bandit.choose()
+    with pytest.raises(InvalidError, match=r"gain 1.5 is outside"):
+        bandit.report(1.5)
+    with pytest.raises(InvalidError, match="gain nan"):
+        bandit.report(float("nan"))
