@@ -4,6 +4,7 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -14,12 +15,11 @@ from keyhole.errors import GridError, RateError, TheoryWarning
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import strategy
-from keyhole.learners._rule import Distribution, checked_alpha
+from keyhole.learners._rule import Distribution, Rule, checked_alpha
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import State, Tuning
 
 DEFAULT_ARMS = 20
-SOURCE = "Yang, Kim and Park (2026), arXiv 2604.17984"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,3 +133,15 @@ def distribution(settings: OcpSettings, state: State) -> Distribution:
 def choose(settings: OcpSettings, state: State, memo: Array, draw: float) -> float:
     """Return the threshold of the drawn arm."""
     return settings.thresholds[strategy.choose_arm(settings.rates, state, memo, draw)]
+
+
+rule = partial(
+    Rule,
+    parameters=OcpParameters,
+    prepare=prepare,
+    start=start,
+    memory=memory,
+    choose=choose,
+    distribution=distribution,
+    source="Yang, Kim and Park (2026), arXiv 2604.17984",
+)

@@ -5,7 +5,6 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import _ocp
 from keyhole.learners._ocp import OcpSettings
-from keyhole.learners._rule import Rule
 from keyhole.learners.strategy import State, recall, reward
 
 
@@ -17,17 +16,10 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
     reward(settings.lengths, settings.rates, state, memo, gain)
 
 
-ocp_bandit = Rule(
+ocp_bandit = _ocp.rule(
     name="ocp-bandit",
     needs=Needs.HIT_OR_MISS,
-    parameters=_ocp.OcpParameters,
-    prepare=_ocp.prepare,
-    start=_ocp.start,
-    memory=_ocp.memory,
-    choose=_ocp.choose,
     observe=observe,
-    distribution=_ocp.distribution,
     summary="EXP3.P over thresholds on the paper's loss",
     guarantee="regret <= L (R1 + 5.15 R2) with probability 1 - delta, on any stream",
-    source=_ocp.SOURCE,
 )

@@ -5,7 +5,6 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import _ocp
 from keyhole.learners._ocp import OcpSettings
-from keyhole.learners._rule import Rule
 from keyhole.learners.strategy import (
     State,
     add_bonuses,
@@ -41,17 +40,10 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
     advance(settings.lengths, state)
 
 
-ocp_unlock = Rule(
+ocp_unlock = _ocp.rule(
     name="ocp-unlock",
     needs=Needs.LABEL_IF_HIT,
-    parameters=_ocp.OcpParameters,
-    prepare=_ocp.prepare,
-    start=_ocp.start,
-    memory=_ocp.memory,
-    choose=_ocp.choose,
     observe=observe,
-    distribution=_ocp.distribution,
     summary="every threshold with the chosen one's fate shares its answer",
     guarantee="regret <= L (R1 + 5.15 R2 + T^(3/4)) with probability 1 - delta, on any stream",
-    source=_ocp.SOURCE,
 )

@@ -5,7 +5,6 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import _ocp
 from keyhole.learners._ocp import OcpSettings
-from keyhole.learners._rule import Rule
 from keyhole.learners.strategy import (
     State,
     add_bonuses,
@@ -44,17 +43,10 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
     advance(settings.lengths, state)
 
 
-ocp_unlock_plus = Rule(
+ocp_unlock_plus = _ocp.rule(
     name="ocp-unlock+",
     needs=Needs.LABEL_IF_HIT,
-    parameters=_ocp.OcpParameters,
-    prepare=_ocp.prepare,
-    start=_ocp.start,
-    memory=_ocp.memory,
-    choose=_ocp.choose,
     observe=observe,
-    distribution=_ocp.distribution,
     summary="every threshold learns in every round; the paper's main rule",
     guarantee="regret <= L (R1 + 4.15 R2 + sqrt(T C ln K) + 2 T^(3/4)) with probability 1 - delta",
-    source=_ocp.SOURCE,
 )
