@@ -56,8 +56,8 @@ def _add_demo(commands: Any) -> None:
 def _demo(options: argparse.Namespace) -> None:
     find(options.learner)
     print(
-        f"{options.learner}, {options.rounds:,} rounds a stream; "
-        "the label is seen only if it was in the set.\nCompiling the learner takes a few seconds."
+        f"{options.learner} on real streams, {options.rounds:,} rounds each. "
+        "Compiling it takes a few seconds.\nThe true label is seen only if it was in the set."
     )
     lived = list(demo.diaries(options.learner, options.rounds))
     print(f"\n{'stream':<20}{'target':>8}{'miss rate':>11}{'mean size':>15}{'truth seen*':>13}")
