@@ -3,9 +3,9 @@
 import threading
 import warnings
 from collections import OrderedDict
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar, cast, overload
+from typing import Any, Generic, Self, cast, overload
 
 import numpy as np
 
@@ -16,7 +16,6 @@ from keyhole.errors import (
     AnsweredError,
     BoundWarning,
     ExpiredError,
-    FeedbackError,
     HorizonWarning,
     InvalidError,
     LearnerError,
@@ -24,45 +23,17 @@ from keyhole.errors import (
     UnknownRoundError,
 )
 from keyhole.feedback import (
-    MISS,
     Answer,
     Regime,
-    Revealed,
     check_enough,
     checked_regime,
-    is_miss,
-    usable,
 )
-from keyhole.grid import Array
 from keyhole.learners import Distribution, Learner
-from keyhole.scores import Case, LabelSet, Probabilities, Region, Score
+from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
+from keyhole.scores import LabelSet, Probabilities, Score
 
 DEFAULT_LEARNER = "ocp-unlock+"
 _DRAWS_AT_ONCE = 1024
-_MISSING: Any = object()
-R = TypeVar("R", bound=Region)
-
-
-@dataclass(frozen=True, slots=True)
-class _Open(Generic[R]):
-    """A round that waits for its answer."""
-
-    prediction: R
-    case: Case[R]
-    memo: Array
-
-
-@dataclass(slots=True)
-class _Tally:
-    """What the answered rounds add up to."""
-
-    predicted: int = 0
-    answered: int = 0
-    misses: int = 0
-    size: float = 0.0
-    expired: int = 0
-    bound_broken: int = 0
-    floor: int = 0  # Every round before this one is closed.
 
 
 class Predictor(Generic[R]):
@@ -141,8 +112,8 @@ class Predictor(Generic[R]):
         self._seed = checked_seed(seed)
         self._open_limit = open_limit
         self._state = self._learner.start()
-        self._tally = _Tally()
-        self._open: OrderedDict[int, _Open[R]] = OrderedDict()
+        self._tally = Tally()
+        self._open: OrderedDict[int, Round[R]] = OrderedDict()
         self._draws = np.empty(0)
         self._lock = threading.RLock()
 
@@ -184,14 +155,12 @@ class Predictor(Generic[R]):
     @property
     def miss_rate(self) -> float:
         """The share of answered rounds that missed; NaN before the first answer."""
-        tally = self._tally
-        return tally.misses / tally.answered if tally.answered else float("nan")
+        return self._tally.miss_rate
 
     @property
     def mean_size(self) -> float:
         """The mean size of the answered sets or intervals; NaN before the first answer."""
-        tally = self._tally
-        return tally.size / tally.answered if tally.answered else float("nan")
+        return self._tally.mean_size
 
     @property
     def distribution(self) -> Distribution:
@@ -208,20 +177,18 @@ class Predictor(Generic[R]):
         case = self._score.read(output)
         with self._lock:
             number = self._tally.predicted
-            memo = self._learner.memo()
-            threshold = float(self._learner.choose(self._state, memo, self._draw(number)))
-            prediction = case.region(number, threshold)
+            opened = propose(self._learner, self._state, case, number=number, draw=self._draw(number))
             self._tally.predicted += 1
-            self._open[number] = _Open(prediction, case, memo)
+            self._open[number] = opened
             self._drop_oldest()
-        return prediction
+        return opened.prediction
 
     def learn(
         self,
         prediction: R | int,
         answer: Answer | None = None,
         *,
-        label: Any = _MISSING,
+        label: Any = MISSING,
         score: float | None = None,
     ) -> None:
         """Answer a round: with ``HIT``, ``MISS``, the true label, or the true label's score.
@@ -236,13 +203,10 @@ class Predictor(Generic[R]):
         number = prediction if isinstance(prediction, (int, np.integer)) else prediction.id
         with self._lock:
             waiting = self._waiting(int(number))
-            given, bound_broken = _answer(waiting, answer, label, score)
-            threshold = waiting.prediction.threshold
-            missed, used = usable(self._learner.name, self._learner.needs, given, threshold)
-            self._learner.observe(self._state, waiting.memo, missed=missed, score=used)
+            outcome = settle(self._learner, self._state, waiting, answer, label=label, score=score)
             del self._open[int(number)]
-            self._count(waiting.prediction, missed=missed, bound_broken=bound_broken)
-        self._speak(bound_broken=bound_broken)
+            self._tally.count(outcome)
+        self._speak(bound_broken=outcome.bound_broken)
 
     def _draw(self, number: int) -> float:
         place = number % _DRAWS_AT_ONCE
@@ -256,7 +220,7 @@ class Predictor(Generic[R]):
             self._tally.expired += 1
             self._tally.floor = number + 1
 
-    def _waiting(self, number: int) -> _Open[R]:
+    def _waiting(self, number: int) -> Round[R]:
         if number in self._open:
             return self._open[number]
         if not 0 <= number < self._tally.predicted:
@@ -270,12 +234,6 @@ class Predictor(Generic[R]):
                 f"{self._open_limit} rounds stay open (open_limit), the oldest is dropped"
             )
         raise AnsweredError(f"round {number} has its answer already; the second one was not counted")
-
-    def _count(self, prediction: R, *, missed: bool, bound_broken: bool) -> None:
-        self._tally.answered += 1
-        self._tally.misses += missed
-        self._tally.size += prediction.size
-        self._tally.bound_broken += bound_broken
 
     def _speak(self, *, bound_broken: bool) -> None:
         horizon = self._learner.horizon
@@ -345,12 +303,12 @@ class Predictor(Generic[R]):
             seed=header["seed"],
             open_limit=header["open_limit"],
         )
-        predictor._tally = _Tally(**header["tally"])
+        predictor._tally = Tally(**header["tally"])
         for name, values in predictor._state._asdict().items():
             values[...] = arrays[f"state.{name}"]
         for (number, threshold, dumped), memo in zip(header["open"], arrays["memos"], strict=True):
             case = predictor._score.restore(dumped)
-            predictor._open[number] = _Open(case.region(number, threshold), case, memo.copy())
+            predictor._open[number] = Round(case.region(number, threshold), case, memo.copy())
         return predictor
 
 
@@ -367,36 +325,3 @@ def _given(
     if alpha is None:
         raise AlphaError("alpha is missing; give the share of misses you can bear, such as 0.1")
     return learners.make(learner, alpha=alpha, horizon=horizon, arms=arms)
-
-
-def _answer(
-    waiting: _Open[R], answer: Answer | None, label: Any, score: float | None
-) -> tuple[Answer, bool]:
-    """Return the one answer that was given, and whether it broke the residual bound."""
-    if (answer is not None) + (label is not _MISSING) + (score is not None) != 1:
-        raise FeedbackError(
-            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., or score=..."
-        )
-    if label is not _MISSING:
-        return _judged(waiting, label)
-    return (Revealed(float(score)) if score is not None else _checked_answer(answer)), False
-
-
-def _checked_answer(answer: Any) -> Answer:
-    if isinstance(answer, Answer):
-        return answer
-    raise FeedbackError(
-        f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, label=... or score=..."
-    )
-
-
-def _judged(waiting: _Open[R], label: Any) -> tuple[Answer, bool]:
-    """Return what a label reveals. What was shown decides between hit and miss, not rounding."""
-    score = waiting.case.score(label)
-    if score < 0.0:
-        return MISS, True
-    threshold = waiting.prediction.threshold
-    inside = label in waiting.prediction
-    if inside == is_miss(Revealed(score), threshold):
-        score = min(1.0, max(0.0, threshold if inside else np.nextafter(threshold, -np.inf)))
-    return Revealed(float(score)), False
