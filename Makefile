@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check bench coverage clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -23,6 +23,11 @@ check: $(VENV)/ready
 	$(RUN)/ruff check src tests benchmarks
 	$(RUN)/mypy
 	$(RUN)/lint-imports --no-cache
+
+# Line and branch coverage of the interpreted lane, where the kernels are seen too.
+coverage: $(VENV)/ready
+	NUMBA_DISABLE_JIT=1 $(RUN)/coverage run -m pytest tests/unit
+	$(RUN)/coverage report --skip-covered --show-missing
 
 bench: $(VENV)/ready
 	$(RUN)/python benchmarks/rounds.py

@@ -1,11 +1,12 @@
 """EXP3.P as a plain bandit over any bounded gain."""
 
 import math
+import warnings
 
 import numpy as np
 
 from keyhole.draws import checked_seed, draws
-from keyhole.errors import InvalidError
+from keyhole.errors import HorizonWarning, InvalidError
 from keyhole.grid import Array, uniform
 from keyhole.learners import strategy
 
@@ -51,7 +52,8 @@ class Exp3P:
             raise InvalidError(f"gains from {low} to {high} have no span; give low < high, finite")
         tuning = strategy.Tuning(bonus=bonus, exploration=exploration, rate=rate)
         count = uniform(arms).size
-        lengths = strategy.epoch_lengths(count, strategy.checked_horizon(horizon))
+        self._horizon = strategy.checked_horizon(horizon)
+        lengths = strategy.epoch_lengths(count, self._horizon)
         self._lengths = np.array(lengths)
         self._rates = np.array([tuning.rates(count, length) for length in lengths])
         self._low, self._span = low, high - low
@@ -85,3 +87,10 @@ class Exp3P:
         strategy.reward(self._lengths, self._rates, self._state, self._memo, share)
         self._chosen = False
         self._round += 1
+        if self._horizon is not None and self._round == self._horizon + 1:
+            warnings.warn(
+                f"the bandit goes on past its horizon of {self._horizon} rounds; its rates were "
+                "tuned for that many",
+                HorizonWarning,
+                stacklevel=2,
+            )

@@ -8,17 +8,22 @@ probability at least 1 - delta, against any adversary:
 - ocp-unlock+:        Reg <= L (R1 + 4.15 R2 + sqrt(T C ln K) + 2 s T)
 
 and for each of them MC - alpha <= Reg / T + C_mc. C_mc holds MC - alpha itself, so that this is known
-only afterwards. What can be said beforehand comes from comparing with threshold 0, which never
-misses: (1 - alpha)(1 - 2 alpha) MC <= Reg / T + v / (1 - alpha), with v the scale of the loss.
+only afterwards. What can be said beforehand comes from comparing with threshold 0, provided that it
+never misses: with w = (1 - alpha)(1 - 2 alpha) and u = v / (1 - alpha), v being the scale of the loss,
+a miss costs at least w more than threshold 0 and a hit at most u less, so that
+MC <= (Reg / T + u) / (w + u).
 """
 
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, TheoremError
-from keyhole.learners import Learner, Loss, OcpParameters
+from keyhole.learners import Learner, Loss, OcpParameters, strategy
 from keyhole.learners.strategy import Rates
+
+_FARTHEST = 10**18
 
 
 @dataclass(frozen=True)
@@ -45,11 +50,13 @@ def exp3p_regret(*, arms: int, horizon: int, delta: float = 0.05, span: float = 
     >>> round(exp3p_regret(arms=20, horizon=50_000))
     10645
     """
+    if not (is_whole(arms, least=2) and is_whole(horizon, least=1)):
+        raise InvalidError(f"{arms!r} arms, {horizon!r} rounds: give at least 2 and 1, whole numbers")
     return span * _normalised(_THEOREMS["ocp-bandit"], arms, horizon, delta, arms)
 
 
 def regret(learner: Learner, *, rounds: int | None = None, complexity: float | None = None) -> float:
-    """Return the bound on the regret after so many rounds (by default the horizon).
+    """Return the bound on the regret at the horizon; without one, after so many rounds.
 
     Without a horizon the bounds of the epochs add up, each holding with delta / ((e + 1) (e + 2)),
     so that together they hold with delta; an epoch under way counts as if it were over.
@@ -57,13 +64,20 @@ def regret(learner: Learner, *, rounds: int | None = None, complexity: float | N
     Parameters
     ----------
     learner
-        One of the OCP family.
+        One of the OCP family, with the tuned rates.
     rounds
-        How many rounds; must be given if the learner has no horizon.
+        How many rounds; only for a learner without a horizon.
     complexity
-        The constant C of OCP-Unlock+, once it is known from a run; by default its largest value, K.
+        The constant C of OCP-Unlock+, once it is known from a run (``simulate.complexity``); by
+        default its largest value, K.
+
+    Raises
+    ------
+    TheoremError
+        If no theorem speaks of the learner, its rates, or so many rounds.
     """
     theorem, parameters, arms = _theorem(learner)
+    _check_applies(learner, parameters, rounds)
     constant = float(arms) if complexity is None else min(complexity, arms)
 
     def bound(length: int, delta: float) -> float:
@@ -73,13 +87,26 @@ def regret(learner: Learner, *, rounds: int | None = None, complexity: float | N
         return bound(learner.horizon, parameters.delta)
     if rounds is None:
         raise InvalidError("the learner has no horizon; say after how many rounds")
-    total, done, epoch = 0.0, 0, 0
-    while done < rounds:
-        length = int(learner.settings.lengths[epoch])
+    total, done = 0.0, 0
+    for epoch, length in enumerate(learner.settings.lengths.tolist()):
         total += bound(length, parameters.delta / ((epoch + 1) * (epoch + 2)))
         done += length
-        epoch += 1
-    return total
+        if done >= rounds:
+            return total
+    raise TheoremError(f"the epochs end after {done} rounds; {rounds} are beyond the theorem")
+
+
+def _check_applies(learner: Learner, parameters: OcpParameters, rounds: int | None) -> None:
+    """Raise where the theorem is silent."""
+    if learner.horizon is not None and rounds is not None and rounds != learner.horizon:
+        raise TheoremError(
+            f"the theorem speaks of the horizon of {learner.horizon} rounds, not of {rounds}"
+        )
+    if parameters.tuning != strategy.Tuning():
+        raise TheoremError("the theorem speaks of the tuned rates; leave bonus, exploration, rate out")
+    asked = conditions_of(learner)
+    if not asked.hold:
+        raise TheoremError(f"the theorem's conditions do not hold: {asked}; more rounds, or 5 arms")
 
 
 def loss_of(learner: Learner) -> Loss:
@@ -91,7 +118,11 @@ def loss_of(learner: Learner) -> Loss:
 
 
 def miss_rate(learner: Learner) -> float:
-    """Return what the theorem says beforehand of the miss rate at the horizon."""
+    """Return what the theorem says beforehand of the miss rate at the horizon.
+
+    It holds where threshold 0 cannot miss: the true label is always a candidate, and the true value
+    within the residual bound.
+    """
     loss = loss_of(learner)
     return _miss_rate(loss, regret(learner) / loss.horizon)
 
@@ -124,7 +155,13 @@ def conditions(rates: Rates, *, arms: int) -> Conditions:
     )
 
 
-def regret_speaks_from(learner: Learner) -> int:
+def conditions_of(learner: Learner) -> Conditions:
+    """Return which conditions hold for a learner's own rates, those of its first epoch."""
+    rates = Rates(*learner.settings.rates[0].tolist())
+    return conditions(rates, arms=len(learner.settings.thresholds))
+
+
+def regret_speaks_from(learner: Learner) -> float:
     """Return the first horizon at which the regret bound is below L a round."""
     theorem, parameters, arms = _theorem(learner)
 
@@ -134,7 +171,7 @@ def regret_speaks_from(learner: Learner) -> int:
     return _first(speaks)
 
 
-def miss_rate_speaks_from(learner: Learner, *, below: float = 1.0) -> int:
+def miss_rate_speaks_from(learner: Learner, *, below: float = 1.0) -> float:
     """Return the first horizon at which the bound on the miss rate is below this."""
     theorem, parameters, arms = _theorem(learner)
 
@@ -166,15 +203,18 @@ def _normalised(theorem: _Theorem, arms: int, horizon: int, delta: float, comple
 
 def _miss_rate(loss: Loss, regret_per_round: float) -> float:
     alpha = loss.alpha
-    weight = (1.0 - alpha) * (1.0 - 2.0 * alpha)
-    return (regret_per_round + loss.scale / (1.0 - alpha)) / weight
+    per_miss = (1.0 - alpha) * (1.0 - 2.0 * alpha)
+    per_hit = loss.scale / (1.0 - alpha)
+    return (regret_per_round + per_hit) / (per_miss + per_hit)
 
 
-def _first(holds: Callable[[int], bool]) -> int:
-    """Return the smallest horizon at which a bound that falls with the horizon holds."""
+def _first(holds: Callable[[int], bool]) -> float:
+    """Return the smallest horizon at which a bound that falls with the horizon holds, or infinity."""
     high = 1
     while not holds(high):
         high *= 2
+        if high > _FARTHEST:
+            return math.inf
     low = high // 2
     while high - low > 1:
         middle = (low + high) // 2

@@ -3,13 +3,14 @@
 import argparse
 import sys
 import textwrap
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keyhole
 from keyhole import bounds, demo
-from keyhole.errors import KeyholeError, MissingExtraError
+from keyhole.errors import KeyholeError, KeyholeWarning, MissingExtraError
 from keyhole.learners import LEARNERS, Learner, find, make, strategy
 
 _WIDTH = 80
@@ -19,7 +20,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, 2 after saying what was wrong, or 130 if interrupted."""
     options = _parser().parse_args(arguments)
     try:
-        options.run(options)
+        with warnings.catch_warnings():
+            warnings.simplefilter("default", KeyholeWarning)
+            warnings.showwarning = _say  # type: ignore[assignment]
+            options.run(options)
     except KeyholeError as error:
         print(f"keyhole: {error}", file=sys.stderr)
         return 2
@@ -27,6 +31,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nkeyhole: stopped", file=sys.stderr)
         return 130
     return 0
+
+
+def _say(message: Warning | str, *_where: object) -> None:
+    print(f"keyhole: {message}", file=sys.stderr)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -55,6 +63,7 @@ def _add_demo(commands: Any) -> None:
 
 def _demo(options: argparse.Namespace) -> None:
     find(options.learner)
+    demo.check(options.rounds, options.out)
     print(
         f"{options.learner} on real streams, {options.rounds:,} rounds each. "
         "Compiling it takes a few seconds.\nThe true label is seen only if it was in the set."
@@ -110,11 +119,9 @@ def _bounds(options: argparse.Namespace) -> None:
 
 
 def _bounds_text(learner: Learner, horizon: int, delta: float) -> str:
-    loss = bounds.loss_of(learner)
     rates = strategy.Rates(*learner.settings.rates[0].tolist())
     arms = len(learner.settings.thresholds)
-    regret, misses = bounds.regret(learner), bounds.miss_rate(learner)
-    asked = bounds.conditions(rates, arms=arms)
+    asked = bounds.conditions_of(learner)
     lines = [
         f"{learner.name}: alpha {learner.alpha:g}, {horizon:,} rounds, {arms} arms, "
         f"probability {1 - delta:g}",
@@ -124,26 +131,40 @@ def _bounds_text(learner: Learner, horizon: int, delta: float) -> str:
         f"conditions at least 5 arms: {_yes(asked.enough_arms)}; "
         f"gamma <= 1/2: {_yes(asked.moderate_exploration)}; "
         f"(1 + 2 beta) K eta <= gamma: {_yes(asked.slow_enough)}",
-        f"           {'The theorem applies.' if asked.hold else 'THE THEOREM DOES NOT APPLY.'}",
-        f"regret     <= {regret:,.0f}, that is {regret / horizon:.3f} a round; "
-        f"a round can cost {loss.span:.3f}",
-        f"           {_verdict(regret / horizon, loss.span, bounds.regret_speaks_from(learner))}",
-        f"miss rate  <= {misses:.3f}, known before the first round (target {learner.alpha:g})",
-        f"           {_verdict(misses, 1.0, bounds.miss_rate_speaks_from(learner))}",
-        f"           It falls below the target from {_horizon_below_target(learner):,} rounds on.",
-        "afterwards miss rate - alpha <= regret / T + C_mc, where C_mc comes from the run itself "
-        "(keyhole.metrics.coverage_slack): a check, not a forecast.",
+        *(_promises(learner, horizon) if asked.hold else _no_promise(arms)),
     ]
     return "\n".join(
         textwrap.fill(line, _WIDTH, subsequent_indent=" " * 11) if line else "" for line in lines
     )
 
 
-def _horizon_below_target(learner: Learner) -> int:
-    return bounds.miss_rate_speaks_from(learner, below=learner.alpha)
+def _no_promise(arms: int) -> list[str]:
+    enough = strategy.theorem_horizon(max(arms, 5))
+    return [
+        "           THE THEOREM DOES NOT APPLY, so that nothing is promised. "
+        f"With {max(arms, 5)} arms it does from {enough:,} rounds on."
+    ]
 
 
-def _verdict(bound: float, trivial: float, speaks_from: int) -> str:
+def _promises(learner: Learner, horizon: int) -> list[str]:
+    loss = bounds.loss_of(learner)
+    regret, misses = bounds.regret(learner), bounds.miss_rate(learner)
+    on_target = bounds.miss_rate_speaks_from(learner, below=learner.alpha)
+    return [
+        "           The theorem applies, if every answer comes before the next prediction.",
+        f"regret     <= {regret:,.0f}, that is {regret / horizon:.3f} a round; "
+        f"a round can cost {loss.span:.3f}",
+        f"           {_verdict(regret / horizon, loss.span, bounds.regret_speaks_from(learner))}",
+        f"miss rate  <= {misses:.3f}, known before the first round (target {learner.alpha:g})",
+        f"           {_verdict(misses, 1.0, bounds.miss_rate_speaks_from(learner))}",
+        f"           It falls below the target from {on_target:,} rounds on. It needs that "
+        "threshold 0 cannot miss: the true label is always among the candidates.",
+        "afterwards miss rate - alpha <= regret / T + C_mc, where C_mc comes from the run itself "
+        "(keyhole.metrics.coverage_slack): a check, not a forecast.",
+    ]
+
+
+def _verdict(bound: float, trivial: float, speaks_from: float) -> str:
     if bound < trivial:
         return f"Such a bound says something from {speaks_from:,} rounds on."
     return f"VACUOUS: it says nothing below {speaks_from:,} rounds."

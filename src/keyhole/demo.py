@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import MissingExtraError
+from keyhole.checks import is_whole
+from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.feedback import MISS, Missed, Revealed, outcomes
-from keyhole.grid import Array
+from keyhole.grid import Array, uniform
+from keyhole.learners import strategy
 from keyhole.metrics import running_mean
 from keyhole.predictor import Predictor
 from keyhole.progress import track
@@ -21,6 +23,8 @@ ALPHA = 0.1
 ARMS = 20
 ROUNDS = 20_000
 SEED = 7
+_FEWEST = strategy.shortest_horizon(ARMS)
+_PICTURES = (".png", ".svg", ".pdf")
 
 
 @dataclass
@@ -42,6 +46,14 @@ class Diary:
     def mean_sizes(self) -> Array:
         """The mean size so far."""
         return running_mean(np.array(self.sizes))
+
+
+def check(rounds: int, picture: Path) -> None:
+    """Raise before the work if it could not be done."""
+    if not is_whole(rounds, least=_FEWEST):
+        raise InvalidError(f"{rounds} rounds are too few for {ARMS} arms; use at least {_FEWEST}")
+    if picture.suffix not in _PICTURES:
+        raise InvalidError(f"{picture} is not a picture's name; end it in {' or '.join(_PICTURES)}")
 
 
 def diaries(learner: str, rounds: int) -> Iterator[Diary]:
@@ -66,7 +78,7 @@ def _lived(
 ) -> Diary:
     """Pass the cases through a predictor that hears the label only if it was in the set."""
     predictor = Predictor(learner, alpha=ALPHA, horizon=rounds, arms=ARMS, score=score, seed=SEED)
-    grid = np.linspace(0.0, 1.0, ARMS)
+    grid = uniform(ARMS)
     for output, truth in track(itertools.islice(cases, rounds), diary.name, rounds):
         prediction = predictor.predict(output)
         if truth in prediction:

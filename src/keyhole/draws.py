@@ -4,6 +4,7 @@ import secrets
 
 import numpy as np
 
+from keyhole.checks import is_whole
 from keyhole.errors import SeedError
 from keyhole.grid import Array
 
@@ -14,8 +15,7 @@ def checked_seed(seed: int | None) -> int:
     """Return the seed, or one that nobody can guess if there is none."""
     if seed is None:
         return secrets.randbits(63)
-    whole = isinstance(seed, (int, np.integer)) and not isinstance(seed, bool)
-    if not whole or not 0 <= seed < 2**64:
+    if not is_whole(seed, least=0, most=2**64 - 1):
         raise SeedError(f"seed {seed!r} is not a whole number from 0 to 2**64 - 1; try 7")
     return int(seed)
 

@@ -6,6 +6,7 @@ from enum import StrEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, ScoreError
 from keyhole.grid import Array, count_at_most
 from keyhole.kernel import kernel
@@ -20,8 +21,8 @@ class Revealed:
     score: float
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.score <= 1.0:
-            raise ScoreError(f"score {self.score} is outside [0, 1]; rescale it before revealing it")
+        if not (is_real(self.score) and 0.0 <= self.score <= 1.0):
+            raise ScoreError(f"score {self.score!r} is not a number in [0, 1]; rescale it first")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +92,13 @@ def check_enough(learner: str, needs: Needs, regime: Regime) -> None:
         )
 
 
-def usable(learner: str, needs: Needs, answer: Answer, threshold: float) -> tuple[bool, float]:
-    """Return miss or not and the score, as far as the learner uses it (else NaN), or raise."""
-    missed = is_miss(answer, threshold)
+def usable(learner: str, needs: Needs, *, missed: bool, score: float | None) -> float:
+    """Return the score as far as the learner uses it, else NaN; raise if it needs an unknown one."""
     wants_score = needs == Needs.LABEL_ALWAYS or (needs == Needs.LABEL_IF_HIT and not missed)
     if not wants_score:
-        return missed, np.nan
-    if isinstance(answer, Revealed):
-        return missed, answer.score
+        return np.nan
+    if score is not None:
+        return score
     told = "a miss without the true label" if missed else "a hit without the true label"
     raise FeedbackError(
         f"{learner} needs {needs.value!r}, but the answer is {told}; give label= or score=, "

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.checks import is_whole
 from keyhole.errors import GridError
 from keyhole.kernel import kernel
 
@@ -41,7 +42,10 @@ def geometric(arms: int, *, smallest: float = 1e-5) -> Array:
 
 def checked(thresholds: Sequence[float] | Array) -> Array:
     """Return the thresholds as an array if they increase from 0 within [0, 1], else raise."""
-    grid = np.array(thresholds, dtype=np.float64)
+    try:
+        grid = np.array(thresholds, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise GridError(f"thresholds {thresholds!r} are not numbers; try grid.uniform(20)") from None
     if grid.ndim != 1:
         raise GridError(f"thresholds have shape {grid.shape}; give one list of numbers")
     _check_count(grid.size)
@@ -59,9 +63,9 @@ def checked(thresholds: Sequence[float] | Array) -> Array:
 
 
 def _check_count(arms: int) -> None:
-    if isinstance(arms, bool) or not isinstance(arms, (int, np.integer)) or arms < 2:
+    if not is_whole(arms, least=2):
         raise GridError(
-            f"{arms!r} arms are too few to choose from; use at least 2, and 5 for the theorems"
+            f"{arms!r} arms are not a whole number of at least 2; the theorems want at least 5"
         )
 
 

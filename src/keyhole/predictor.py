@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, cast, overload
 import numpy as np
 
 from keyhole import bounds, learners, scores, snapshot
+from keyhole.checks import is_whole
 from keyhole.draws import checked_seed, draws
 from keyhole.errors import (
     AlphaError,
@@ -19,6 +20,7 @@ from keyhole.errors import (
     HorizonWarning,
     InvalidError,
     LearnerError,
+    ScoreError,
     SnapshotError,
     UnknownRoundError,
 )
@@ -28,9 +30,10 @@ from keyhole.feedback import (
     check_enough,
     checked_regime,
 )
+from keyhole.grid import Array
 from keyhole.learners import Distribution, Learner
 from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
-from keyhole.scores import LabelSet, Probabilities, Score
+from keyhole.scores import LabelSet, Probabilities, Region, Score
 
 DEFAULT_LEARNER = "ocp-unlock+"
 _DRAWS_AT_ONCE = 1024
@@ -56,6 +59,7 @@ class Predictor(Generic[R]):
 
     Examples
     --------
+    >>> from keyhole import MISS
     >>> predictor = Predictor("ocp-unlock+", alpha=0.1, horizon=50_000, seed=7)
     >>> prediction = predictor.predict({"cat": 0.71, "lynx": 0.22, "dog": 0.04})
     >>> predictor.learn(prediction, MISS)
@@ -106,11 +110,13 @@ class Predictor(Generic[R]):
         self._learner = _given(learner, alpha=alpha, horizon=horizon, arms=arms)
         self._regime = checked_regime(regime)
         check_enough(self._learner.name, self._learner.needs, self._regime)
-        if isinstance(open_limit, bool) or not isinstance(open_limit, int) or open_limit < 1:
+        if not is_whole(open_limit, least=1):
             raise InvalidError(f"open_limit {open_limit!r} is not a whole number of at least 1")
+        if score is not None and not callable(getattr(score, "read", None)):
+            raise ScoreError(f"score {score!r} is not a score kind; try keyhole.Probabilities()")
         self._score: Score[R] = cast("Score[R]", Probabilities() if score is None else score)
         self._seed = checked_seed(seed)
-        self._open_limit = open_limit
+        self._open_limit = int(open_limit)
         self._state = self._learner.start()
         self._tally = Tally()
         self._open: OrderedDict[int, Round[R]] = OrderedDict()
@@ -155,12 +161,14 @@ class Predictor(Generic[R]):
     @property
     def miss_rate(self) -> float:
         """The share of answered rounds that missed; NaN before the first answer."""
-        return self._tally.miss_rate
+        with self._lock:
+            return self._tally.miss_rate
 
     @property
     def mean_size(self) -> float:
         """The mean size of the answered sets or intervals; NaN before the first answer."""
-        return self._tally.mean_size
+        with self._lock:
+            return self._tally.mean_size
 
     @property
     def distribution(self) -> Distribution:
@@ -169,8 +177,13 @@ class Predictor(Generic[R]):
             return self._learner.distribution(self._state)
 
     def regret_bound(self) -> float:
-        """Return what the theorem says of the regret up to now, or raise ``TheoremError``."""
-        return bounds.regret(self._learner, rounds=max(1, self.rounds))
+        """Return the theorem's bound on the regret, or raise ``TheoremError`` where none holds.
+
+        It speaks of the horizon; without one, of the rounds up to now. It holds if every answer
+        comes before the next prediction.
+        """
+        past = self._learner.horizon is None or self.rounds > self._learner.horizon
+        return bounds.regret(self._learner, rounds=max(1, self.rounds) if past else None)
 
     def predict(self, output: Any) -> R:
         """Return the set or interval to show; it stays open until it is answered."""
@@ -200,13 +213,13 @@ class Predictor(Generic[R]):
         FeedbackError, LabelError, ScoreError
             If the answer is not one, or tells too little for the learner. The round stays open.
         """
-        number = prediction if isinstance(prediction, (int, np.integer)) else prediction.id
         with self._lock:
-            waiting = self._waiting(int(number))
+            waiting = self._waiting(prediction)
             outcome = settle(self._learner, self._state, waiting, answer, label=label, score=score)
-            del self._open[int(number)]
+            del self._open[waiting.prediction.id]
             self._tally.count(outcome)
-        self._speak(bound_broken=outcome.bound_broken)
+            answered = self._tally.answered
+        self._speak(answered, bound_broken=outcome.bound_broken)
 
     def _draw(self, number: int) -> float:
         place = number % _DRAWS_AT_ONCE
@@ -220,9 +233,15 @@ class Predictor(Generic[R]):
             self._tally.expired += 1
             self._tally.floor = number + 1
 
-    def _waiting(self, number: int) -> Round[R]:
+    def _waiting(self, prediction: R | int) -> Round[R]:
+        number = prediction.id if isinstance(prediction, Region) else prediction
+        if not is_whole(number, least=-(2**63)):
+            raise UnknownRoundError(f"{prediction!r} is neither a prediction nor a round's number")
         if number in self._open:
-            return self._open[number]
+            waiting = self._open[int(number)]
+            if isinstance(prediction, Region) and prediction != waiting.prediction:
+                raise UnknownRoundError(f"round {number} of this predictor was not {prediction}")
+            return waiting
         if not 0 <= number < self._tally.predicted:
             raise UnknownRoundError(
                 f"round {number} was never predicted; "
@@ -235,9 +254,9 @@ class Predictor(Generic[R]):
             )
         raise AnsweredError(f"round {number} has its answer already; the second one was not counted")
 
-    def _speak(self, *, bound_broken: bool) -> None:
+    def _speak(self, answered: int, *, bound_broken: bool) -> None:
         horizon = self._learner.horizon
-        if horizon is not None and self._tally.answered == horizon + 1:
+        if horizon is not None and answered == horizon + 1:
             warnings.warn(
                 f"{self._learner.name} goes on past its horizon of {horizon} rounds; "
                 "its rates and its guarantee were tuned for that many",
@@ -288,7 +307,7 @@ class Predictor(Generic[R]):
         header, arrays = snapshot.unpack(content)
         try:
             return cls._rebuilt(header, arrays, score)
-        except (KeyError, TypeError, IndexError) as error:
+        except (KeyError, TypeError, IndexError, AttributeError) as error:
             raise SnapshotError(f"the snapshot lacks or mistypes {error}; restore a copy") from error
 
     @classmethod
@@ -305,11 +324,20 @@ class Predictor(Generic[R]):
         )
         predictor._tally = Tally(**header["tally"])
         for name, values in predictor._state._asdict().items():
-            values[...] = arrays[f"state.{name}"]
-        for (number, threshold, dumped), memo in zip(header["open"], arrays["memos"], strict=True):
+            values[...] = _like(values, arrays[f"state.{name}"], name)
+        room = np.empty((len(header["open"]), learner.memo().size))
+        memos = _like(room, arrays["memos"], "memos")
+        for (number, threshold, dumped), memo in zip(header["open"], memos, strict=True):
             case = predictor._score.restore(dumped)
             predictor._open[number] = Round(case.region(number, threshold), case, memo.copy())
         return predictor
+
+
+def _like(expected: Array, found: Array, name: str) -> Array:
+    """Return the array that was found if it may stand where the other one does, else raise."""
+    if found.shape != expected.shape or found.dtype != expected.dtype or not np.isfinite(found).all():
+        raise SnapshotError(f"the snapshot's {name} do not fit its learner; restore it from a copy")
+    return found
 
 
 def _given(

@@ -9,7 +9,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from keyhole.errors import FeedbackError
-from keyhole.feedback import MISS, Answer, Revealed, is_miss, usable
+from keyhole.feedback import Answer, Revealed, is_miss, usable
 from keyhole.grid import Array
 from keyhole.learners import Learner
 from keyhole.scores import Case, Region
@@ -83,24 +83,24 @@ def settle(
     score: float | None = None,
 ) -> Outcome:
     """Teach the state what the one answer tells, and return what it came to, or raise."""
-    given, bound_broken = _given(waiting, answer, label, score)
-    missed, used = usable(learner.name, learner.needs, given, waiting.prediction.threshold)
-    learner.observe(state, waiting.memo, missed=missed, score=used)
-    told = given.score if isinstance(given, Revealed) else None
-    return Outcome(missed, told, waiting.prediction.size, bound_broken)
+    told = _told(waiting, answer, label, score)
+    used = usable(learner.name, learner.needs, missed=told.missed, score=told.score)
+    learner.observe(state, waiting.memo, missed=told.missed, score=used)
+    return told
 
 
-def _given(
-    waiting: Round[R], answer: Answer | None, label: Any, score: float | None
-) -> tuple[Answer, bool]:
-    """Return the one answer that was given, and whether it broke the residual bound."""
+def _told(waiting: Round[R], answer: Answer | None, label: Any, score: float | None) -> Outcome:
+    """Return what the one answer that was given says of the round."""
     if (answer is not None) + (label is not MISSING) + (score is not None) != 1:
         raise FeedbackError(
             "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., or score=..."
         )
     if label is not MISSING:
         return _judged(waiting, label)
-    return (Revealed(float(score)) if score is not None else _checked_answer(answer)), False
+    given = Revealed(score) if score is not None else _checked_answer(answer)
+    known = given.score if isinstance(given, Revealed) else None
+    prediction = waiting.prediction
+    return Outcome(is_miss(given, prediction.threshold), known, prediction.size, bound_broken=False)
 
 
 def _checked_answer(answer: Any) -> Answer:
@@ -111,13 +111,13 @@ def _checked_answer(answer: Any) -> Answer:
     )
 
 
-def _judged(waiting: Round[R], label: Any) -> tuple[Answer, bool]:
-    """Return what a label reveals. What was shown decides between hit and miss, not rounding."""
+def _judged(waiting: Round[R], label: Any) -> Outcome:
+    """Return what a label says. What was shown decides between hit and miss, not rounding."""
+    prediction = waiting.prediction
     score = waiting.case.score(label)
-    if score < 0.0:
-        return MISS, True
-    threshold = waiting.prediction.threshold
-    inside = label in waiting.prediction
-    if inside == is_miss(Revealed(score), threshold):
-        score = min(1.0, max(0.0, threshold if inside else np.nextafter(threshold, -np.inf)))
-    return Revealed(float(score)), False
+    missed = label not in prediction
+    if missed != (score < prediction.threshold):
+        edge = prediction.threshold
+        score = float(np.nextafter(edge, -np.inf)) if missed else edge
+    known = min(1.0, max(0.0, score))
+    return Outcome(missed, known, prediction.size, bound_broken=missed and score < 0.0)

@@ -10,12 +10,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keyhole.checks import is_whole
 from keyhole.draws import checked_seed, draws
-from keyhole.errors import GridError, HorizonWarning, InvalidError, ScoreError
+from keyhole.errors import (
+    GridError,
+    HorizonWarning,
+    InvalidError,
+    LearnerError,
+    ScoreError,
+    TheoremError,
+)
 from keyhole.feedback import Needs, Regime, check_enough, checked_regime
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import Learner
+from keyhole.predictor import Predictor
 from keyhole.scores import checked_scores
 
 _TELLS_LABEL = {
@@ -74,6 +83,8 @@ def simulate(
     >>> simulate(learner, rng.beta(6, 2, 1000), runs=3).misses.shape
     (3, 1000)
     """
+    if not isinstance(learner, Learner):
+        raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=...)")
     check_enough(learner.name, learner.needs, checked_regime(regime))
     table = _table(scores, runs)
     first = checked_seed(seed)
@@ -134,7 +145,7 @@ def _table(scores: ArrayLike, runs: int | None) -> Array:
 
 
 def _checked_runs(runs: int) -> int:
-    if isinstance(runs, bool) or not isinstance(runs, (int, np.integer)) or runs < 1:
+    if not is_whole(runs, least=1):
         raise InvalidError(f"{runs!r} runs are not a whole number of at least 1")
     return int(runs)
 
@@ -160,3 +171,24 @@ def _loop(
         observe(settings, state, memo, missed, scores[n] if told else np.nan)
         thresholds[n] = threshold
         misses[n] = missed
+
+
+def complexity(learner: Learner, scores: ArrayLike, *, seed: int = 0) -> float:
+    """Return the mean of C_t, the constant of OCP-Unlock+'s bound, over one run of it.
+
+    C_t is 1, plus 1 on a hit or the number of arms below the chosen one on a miss, plus the
+    probability of the arms that would miss over that of those that would cover.
+    """
+    if learner.name != "ocp-unlock+":
+        raise TheoremError(f"only the bound of ocp-unlock+ has this constant, not {learner.name}'s")
+    grid = learner.settings.thresholds
+    predictor = Predictor(learner, seed=seed)
+    total = 0.0
+    for score in _table(scores, 1)[0].tolist():
+        chances = predictor.distribution.probabilities
+        prediction = predictor.predict((score,))
+        predictor.learn(prediction, score=score)
+        below = float((grid < prediction.threshold).sum())
+        covering = chances[grid <= score].sum()
+        total += 1.0 + (below if score < prediction.threshold else 1.0) + (1.0 - covering) / covering
+    return total / predictor.rounds

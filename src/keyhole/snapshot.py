@@ -36,7 +36,9 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
         if header["format"] != _MAGIC:
             raise SnapshotError(f"this is a {header['format']!r} file, not a {_MAGIC!r} file")
         version = int(header["version"])
-    except (ValueError, KeyError, TypeError, OSError, EOFError, zipfile.BadZipFile) as error:
+    except (
+        ValueError, KeyError, TypeError, OSError, EOFError, RuntimeError, zipfile.BadZipFile
+    ) as error:  # fmt: skip
         if isinstance(error, SnapshotError):
             raise
         raise SnapshotError(
@@ -52,9 +54,11 @@ def unpack(content: bytes) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
 
 def write(path: Path, content: bytes) -> None:
     """Put the content at the path, whole or not at all: a crash leaves what was there before."""
+    path = path.resolve()
     folder = path.parent
     handle, name = tempfile.mkstemp(dir=folder, prefix=f".{path.name}.")
     try:
+        Path(name).chmod(path.stat().st_mode if path.exists() else _usual_mode())
         with os.fdopen(handle, "wb") as file:
             file.write(content)
             file.flush()
@@ -67,7 +71,16 @@ def write(path: Path, content: bytes) -> None:
     _sync_folder(folder)
 
 
+def _usual_mode() -> int:
+    """Return the mode of a file that is made the ordinary way."""
+    mask = os.umask(0)
+    os.umask(mask)
+    return 0o666 & ~mask
+
+
 def _sync_folder(folder: Path) -> None:
+    if os.name != "posix":
+        return  # Elsewhere a folder cannot be opened.
     handle = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(handle)

@@ -14,6 +14,7 @@ from keyhole.simulate import play
 
 Scores = Callable[[int], Array]
 LONG = 10_000_000
+BELOW_ALL = -1.0  # misses at threshold 0 too, as a residual beyond its bound does
 
 
 def state_of(predictor: "Predictor[Any]") -> dict[str, Array]:
@@ -105,7 +106,7 @@ def test_save_and_load_continue_bit_for_bit(
 @pytest.mark.parametrize("pattern", ["hits", "misses", "alternation"])
 def test_ten_million_rounds_neither_overflow_nor_lose_the_distribution(name: str, pattern: str) -> None:
     learner = make(name, alpha=0.1, horizon=LONG, arms=5)
-    scores = {"hits": [1.0], "misses": [0.0], "alternation": [1.0, 0.0]}[pattern]
+    scores = {"hits": [1.0], "misses": [BELOW_ALL], "alternation": [1.0, 0.0]}[pattern]
     state = learner.start()
     chunk = np.resize(np.array(scores), LONG // 10)
     thresholds, misses = np.empty(chunk.size), np.empty(chunk.size, dtype=np.bool_)
@@ -113,6 +114,7 @@ def test_ten_million_rounds_neither_overflow_nor_lose_the_distribution(name: str
     for part in range(10):
         play(learner, chunk, part, thresholds, misses, state=state)
         assert np.isfinite(thresholds).all()
+        assert pattern == "alternation" or misses.all() == (pattern == "misses")
     assert all(np.isfinite(values).all() for values in state)
     assert [values.nbytes for values in state] == sizes
     chances = learner.distribution(state).probabilities

@@ -25,7 +25,7 @@ def test_numbers_of_the_bounds_are_printed_by_their_command(
     assert command in README
     main(command.split()[1:])
     text = capsys.readouterr().out
-    for number in ("0.912", "62,618,897"):
+    for number in ("0.646", "48,154,283"):
         assert number in README
         assert number in text
 

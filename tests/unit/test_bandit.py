@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keyhole import Exp3P, make, simulate
-from keyhole.errors import GridError, HorizonError, InvalidError, RateError
+from keyhole.errors import GridError, HorizonError, HorizonWarning, InvalidError, RateError
 
 
 def test_ocp_bandit_is_exp3p_on_the_papers_loss() -> None:
@@ -35,6 +35,18 @@ def test_choice_is_the_same_until_it_is_reported() -> None:
     assert len({bandit.choose() for _ in range(20)}) == 1
 
 
+def test_going_past_the_horizon_is_said_once() -> None:
+    bandit = Exp3P(arms=5, horizon=20, seed=1)
+    for _ in range(20):
+        bandit.choose()
+        bandit.report(0.5)
+    bandit.choose()
+    with pytest.warns(HorizonWarning, match="horizon of 20"):
+        bandit.report(0.5)
+    bandit.choose()
+    bandit.report(0.5)
+
+
 def test_unknown_horizon_restarts() -> None:
     bandit = Exp3P(arms=5, seed=1)
     for _ in range(117):
@@ -45,7 +57,7 @@ def test_unknown_horizon_restarts() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"arms": 1}, GridError, "1 arms"),
+        ({"arms": 1}, GridError, "1 arms are not"),
         ({"arms": 200, "horizon": 1_000}, HorizonError, "too short for 200 arms.*at least 1169"),
         ({"arms": 5, "horizon": 0}, HorizonError, "horizon 0"),
         ({"arms": 5, "horizon": 2.5}, HorizonError, "horizon 2.5"),

@@ -52,16 +52,16 @@ def test_regimes_tell_ever_more() -> None:
 
 
 def test_learner_gets_no_more_than_it_needs() -> None:
-    assert np.isnan(usable("x", Needs.HIT_OR_MISS, Revealed(0.7), 0.5)[1])
-    assert usable("x", Needs.LABEL_IF_HIT, Revealed(0.7), 0.5) == (False, 0.7)
-    assert np.isnan(usable("x", Needs.LABEL_IF_HIT, Revealed(0.3), 0.5)[1])
-    assert usable("x", Needs.LABEL_ALWAYS, Revealed(0.3), 0.5) == (True, 0.3)
+    assert np.isnan(usable("x", Needs.HIT_OR_MISS, missed=False, score=0.7))
+    assert usable("x", Needs.LABEL_IF_HIT, missed=False, score=0.7) == 0.7
+    assert np.isnan(usable("x", Needs.LABEL_IF_HIT, missed=True, score=0.3))
+    assert usable("x", Needs.LABEL_ALWAYS, missed=True, score=0.3) == 0.3
 
 
-@pytest.mark.parametrize("answer", [HIT, MISS])
-def test_less_than_needed_is_refused(answer: object) -> None:
+@pytest.mark.parametrize("missed", [False, True])
+def test_less_than_needed_is_refused(*, missed: bool) -> None:
     with pytest.raises(FeedbackError, match="without the true label"):
-        usable("dtaci", Needs.LABEL_ALWAYS, answer, 0.5)  # type: ignore[arg-type]
+        usable("dtaci", Needs.LABEL_ALWAYS, missed=missed, score=None)
 
 
 def test_revealed_score_must_be_in_the_unit_interval() -> None:

@@ -30,7 +30,7 @@ def test_count_is_of_thresholds_that_cover_the_score(arms: int, score: float) ->
 @pytest.mark.parametrize(
     ("thresholds", "match"),
     [
-        ([0.0], "1 arms are too few"),
+        ([0.0], "1 arms are not a whole number"),
         ([0.1, 0.5], "run from 0.1"),
         ([0.0, 1.5], "to 1.5"),
         ([0.0, float("nan")], "nan"),
@@ -46,7 +46,7 @@ def test_bad_thresholds_are_named(thresholds: Any, match: str) -> None:
 
 @pytest.mark.parametrize("arms", [1, 0, -3, 2.0, True])
 def test_bad_counts_are_named(arms: Any) -> None:
-    with pytest.raises(GridError, match="too few"):
+    with pytest.raises(GridError, match="not a whole number"):
         uniform(arms)
 
 

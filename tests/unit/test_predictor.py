@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 import threading
+import warnings
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,7 @@ from keyhole.errors import (
     ScoreError,
     SeedError,
     SnapshotError,
+    TheoremError,
     UnknownRoundError,
 )
 from keyhole.scores import LabelSet
@@ -120,6 +122,20 @@ def test_second_answer_is_refused_and_not_counted() -> None:
     predictor.learn(prediction, MISS)
     unchanged(predictor, lambda: predictor.learn(prediction, MISS), AnsweredError, "round 0")
     unchanged(predictor, lambda: predictor.learn(0, label="cat"), AnsweredError, "round 0")
+
+
+@pytest.mark.parametrize("number", ["0", None, 0.0, True])
+def test_what_is_no_round_is_refused(number: Any) -> None:
+    predictor = small()
+    predictor.predict(ANIMALS)
+    unchanged(predictor, lambda: predictor.learn(number, MISS), UnknownRoundError, "neither a pred")
+
+
+def test_prediction_of_another_predictor_is_refused() -> None:
+    one, other = small(), Predictor("ocp-unlock+", alpha=0.1, horizon=1_000, arms=10, seed=8)
+    one.predict(ANIMALS)
+    foreign = other.predict({"wolf": 0.9})
+    unchanged(one, lambda: one.learn(foreign, MISS), UnknownRoundError, "was not")
 
 
 @pytest.mark.parametrize("number", [-1, 1, 10**6])
@@ -229,14 +245,21 @@ def test_without_a_bound_threshold_zero_is_the_whole_line() -> None:
     assert all(1e300 in interval and interval.width == np.inf for interval in whole)
 
 
-@given(st.floats(-1e3, 1e3), st.floats(-20.0, 20.0))
-def test_what_was_shown_decides_between_hit_and_miss(centre: float, residual: float) -> None:
+@given(st.floats(-1e3, 1e3), st.floats(0.1, 20.0), st.integers(0, 5), st.integers(-1, 1))
+def test_what_was_shown_decides_between_hit_and_miss(
+    centre: float, bound: float, seed: int, ulps: int
+) -> None:
+    """True values on the very edges of the interval, and one rounding step beside them."""
     predictor = Predictor(
-        "ocp-bandit", alpha=0.1, horizon=1_000, arms=10, seed=7, score=BoundedResiduals(bound=20.1)
+        "ocp-unlock", alpha=0.1, horizon=1_000, arms=10, seed=seed, score=BoundedResiduals(bound=bound)
     )
     interval = predictor.predict(centre)
-    predictor.learn(interval, label=centre + residual)
-    assert predictor.miss_rate == float(centre + residual not in interval)
+    truth = interval.upper if ulps == 0 else float(np.nextafter(interval.upper, ulps * np.inf))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", BoundWarning)
+        predictor.learn(interval, label=truth)
+    assert predictor.miss_rate == float(truth not in interval)
+    assert predictor.broken_bounds <= (truth not in interval)
 
 
 def test_named_and_constructed_learners_are_the_same() -> None:
@@ -252,6 +275,81 @@ def test_regret_bound_is_that_of_the_theorem() -> None:
     assert Predictor("ocp-unlock+", alpha=0.1, arms=10, seed=7).regret_bound() > 0.0
 
 
+def test_regret_bound_ends_with_the_horizon() -> None:
+    predictor = Predictor("ocp-unlock+", alpha=0.1, horizon=150, arms=10, seed=7)
+    for _ in range(150):
+        predictor.learn(predictor.predict(ANIMALS), label="cat")
+    assert predictor.regret_bound() > 0.0
+    with pytest.warns(HorizonWarning):
+        predictor.learn(predictor.predict(ANIMALS), label="cat")
+    with pytest.raises(TheoremError, match="horizon of 150 rounds, not of 151"):
+        predictor.regret_bound()
+
+
+def test_what_is_shown_of_the_learner_cannot_change_it() -> None:
+    predictor = small()
+    before = predictor.dump()
+    predictor.distribution.thresholds[:] = 0.5
+    assert predictor.learner.thresholds is not None
+    predictor.learner.thresholds[:] = 0.5
+    assert predictor.dump() == before
+    assert predictor.distribution.thresholds[0] == 0.0
+
+
+def test_missed_rounds_count_towards_the_mean_size() -> None:
+    predictor = small()
+    sizes = []
+    for number in range(40):
+        prediction = predictor.predict(ANIMALS)
+        sizes.append(len(prediction))
+        predictor.learn(prediction, label="cat" if number % 2 else "dog")
+    assert predictor.mean_size == sum(sizes) / 40
+
+
+def test_numpy_numbers_are_saved_like_pythons(tmp_path: Path) -> None:
+    options = {"cost": np.float32(40), "delta": np.float64(0.1), "exploration": np.float32(0.25)}
+    rounds, arms = np.array([900, 9])
+    learner = keyhole.make(
+        "ocp-unlock+", alpha=np.float64(0.1), horizon=rounds, arms=arms, options=options
+    )
+    few: Any = np.int64(5)
+    predictor = Predictor(learner, seed=few, score=BoundedResiduals(bound=few), open_limit=few)
+    predictor.predict(np.float32(3.0))
+    predictor.save(tmp_path / "p")
+    loaded: Predictor[Any] = Predictor.load(tmp_path / "p")
+    assert loaded.dump() == predictor.dump()
+    assert loaded._open_limit == 5
+
+
+def test_saving_while_others_learn_gives_whole_files() -> None:
+    predictor = small()
+    stop = threading.Event()
+
+    def learn_on() -> None:
+        while not stop.is_set():
+            predictor.learn(predictor.predict(ANIMALS), label="cat")
+
+    thread = threading.Thread(target=learn_on)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", HorizonWarning)
+        thread.start()
+        for _ in range(30):
+            loaded: Predictor[LabelSet] = Predictor.restore(predictor.dump())
+            assert loaded.rounds + loaded.open_rounds == loaded._tally.predicted
+        stop.set()
+        thread.join()
+
+
+def test_saved_file_keeps_its_mode_and_a_link_its_target(tmp_path: Path) -> None:
+    real, link = tmp_path / "real", tmp_path / "link"
+    small().save(real)
+    real.chmod(0o640)
+    link.symlink_to(real)
+    small().save(link)
+    assert link.is_symlink()
+    assert real.stat().st_mode & 0o777 == 0o640
+
+
 def test_without_a_seed_no_two_predictors_draw_alike() -> None:
     assert Predictor(alpha=0.1).seed != Predictor(alpha=0.1).seed
 
@@ -259,16 +357,18 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"alpha": 0.0}, AlphaError, "alpha 0.0 is not between"),
+        ({"alpha": 0.0}, AlphaError, "alpha 0.0 is not a number between"),
         ({"alpha": 0.5}, AlphaError, "alpha 0.5"),
         ({"alpha": float("nan")}, AlphaError, "alpha nan"),
-        ({"alpha": "0.1"}, AlphaError, "not a number"),
+        ({"alpha": "0.1"}, AlphaError, "alpha '0.1' is not a number"),
         ({}, AlphaError, "alpha is missing"),
         ({"learner": "ocp-unlok+", "alpha": 0.1}, LearnerError, "did you mean 'ocp-unlock\\+'"),
         ({"learner": keyhole.ocp_unlock(alpha=0.1), "alpha": 0.1}, LearnerError, "its parameters"),
         ({"alpha": 0.1, "seed": -1}, SeedError, "seed -1"),
         ({"alpha": 0.1, "seed": 1.5}, SeedError, "seed 1.5"),
         ({"alpha": 0.1, "open_limit": 0}, InvalidError, "open_limit 0"),
+        ({"alpha": 0.1, "score": "x"}, ScoreError, "score 'x' is not a score kind"),
+        ({"alpha": 1j}, AlphaError, "alpha 1j"),
         ({"alpha": 0.1, "regime": "half"}, FeedbackError, "no regime 'half'"),
         ({"alpha": 0.1, "regime": "bandit"}, FeedbackError, "needs 'label if hit'"),
     ],
@@ -291,6 +391,7 @@ def test_bad_arguments_are_named(
         ([], "no scores"),
         ([[0.1, 0.2]], "shape"),
         ({"cat": "much"}, "not numbers"),
+        ([10**400], "not numbers"),
         (None, "not a list"),
         (0.4, "not a list"),
     ],
@@ -308,6 +409,7 @@ def test_bad_scores_are_named_and_open_no_round(output: Any, match: str) -> None
         ({"answer": "cat"}, FeedbackError, "'cat' is not an answer"),
         ({"label": "wolf"}, LabelError, "label 'wolf' was not among the 3 candidates"),
         ({"score": 1.5}, ScoreError, "score 1.5"),
+        ({"score": "a"}, ScoreError, "score 'a'"),
         ({"score": float("nan")}, ScoreError, "score nan"),
         ({"answer": HIT}, FeedbackError, "a hit without the true label"),
     ],
@@ -377,6 +479,37 @@ def test_file_from_a_newer_version_is_refused(tmp_path: Path, monkeypatch: pytes
     monkeypatch.undo()
     with pytest.raises(NewerSnapshotError, match="upgrade keyhole"):
         Predictor.load(tmp_path / "p")
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("state.gains", np.zeros(1)),
+        ("state.gains", np.full(10, np.nan)),
+        ("state.clock", np.zeros(2)),
+        ("memos", np.zeros((1, 3))),
+        ("memos", np.zeros((0, 12))),
+    ],
+)
+def test_file_whose_arrays_do_not_fit_is_refused(name: str, values: np.ndarray) -> None:
+    predictor = small()
+    predictor.predict(ANIMALS)
+    header, arrays = snapshot.unpack(predictor.dump())
+    with pytest.raises(SnapshotError, match="do not fit"):
+        Predictor.restore(snapshot.pack(header, {**arrays, name: values}))
+
+
+def test_any_single_damaged_byte_is_refused_or_harmless() -> None:
+    whole = small().dump()
+    rng = np.random.default_rng(1)
+    for place in rng.integers(len(whole), size=400):
+        damaged = bytearray(whole)
+        damaged[place] ^= int(rng.integers(1, 256))
+        try:
+            loaded: Predictor[LabelSet] = Predictor.restore(bytes(damaged))
+        except SnapshotError:
+            continue
+        assert loaded.dump() == whole  # The byte was in the archive's own dates or flags.
 
 
 def test_file_that_lacks_a_part_is_refused() -> None:

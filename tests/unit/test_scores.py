@@ -65,6 +65,7 @@ def test_caller_may_change_the_array_afterwards() -> None:
     assert case.score(0) == 0.9
 
 
+UNHASHABLE: Any = [["a"]]
 RESIDUALS = [BoundedResiduals(bound=18.5), ScaledResiduals(scale=3.0)]
 
 
@@ -135,6 +136,8 @@ def test_own_interval_beside_its_score() -> None:
         (lambda: Probabilities(labels=["a", "b", "a"]), LabelError, "label 'a' is there twice"),
         (lambda: Probabilities(labels=[]), LabelError, "no labels"),
         (lambda: CustomScores(lambda _, __: 1.0, [1, 1]), LabelError, "label 1 is there twice"),
+        (lambda: Probabilities(labels=UNHASHABLE), LabelError, r"label \['a'\] cannot be looked up"),
+        (lambda: BoundedResiduals(bound=1.0).read(10**400), ScoreError, "predicted centre 1000"),
         (lambda: Probabilities(labels=["a"]).read([0.1, 0.2]), ScoreError, "2 scores came for 1"),
         (lambda: BoundedResiduals(bound=0.0), BoundError, "residual bound 0.0"),
         (lambda: BoundedResiduals(bound=math.inf), BoundError, "residual bound inf"),

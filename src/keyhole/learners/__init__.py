@@ -69,10 +69,11 @@ def make(
     """
     rule = find(name)
     taken = {field.name for field in fields(rule.parameters)}  # type: ignore[arg-type]
-    unknown = sorted(set(options or {}) - taken)
+    unknown = sorted(set(options or {}) - taken | set(options or {}) & {"alpha", "horizon", "arms"})
     if unknown:
         raise LearnerError(
-            f"{name} has no parameter {unknown[0]!r}; it takes {', '.join(sorted(taken))}"
+            f"{name} has no option {unknown[0]!r}; it takes "
+            f"{', '.join(sorted(taken - {'alpha', 'horizon', 'arms'}))}"
         )
     common = {"horizon": horizon, "arms": arms}
     given = {key: value for key, value in common.items() if value is not None and key in taken}

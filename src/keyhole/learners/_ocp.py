@@ -1,9 +1,8 @@
 """What the three OCP rules share: parameters, prepared tables, and the choice of a threshold."""
 
-import math
 import warnings
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import NamedTuple
 
@@ -11,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole import grid
+from keyhole.checks import is_real
 from keyhole.errors import GridError, RateError, TheoryWarning
 from keyhole.grid import Array
 from keyhole.kernel import kernel
@@ -31,7 +31,9 @@ class OcpParameters:
     alpha
         Target miss rate, between 0 and 1/2.
     horizon
-        Number of rounds to come (T); None starts afresh in epochs of doubling length.
+        Number of rounds to come (T). None starts afresh in epochs of doubling length; an answer to
+        a round of an earlier epoch then still counts but teaches nothing, so give a horizon where
+        answers come very late.
     arms
         Number of thresholds (K), evenly spaced; 20 unless told.
     thresholds
@@ -61,10 +63,12 @@ class OcpParameters:
         set_once(self, "horizon", strategy.checked_horizon(self.horizon))
         set_once(self, "arms", values.size)
         set_once(self, "thresholds", tuple(values.tolist()))
-        if not 0.0 <= self.cost < math.inf:
-            raise RateError(f"cost (c) {self.cost} is negative or not finite; the paper uses 40")
-        if not 0.0 < self.delta < 1.0:
-            raise RateError(f"delta {self.delta} is not between 0 and 1; try 0.05")
+        if not (is_real(self.cost) and self.cost >= 0.0):
+            raise RateError(f"cost (c) {self.cost!r} is not a number of at least 0; the paper uses 40")
+        if not (is_real(self.delta) and 0.0 < self.delta < 1.0):
+            raise RateError(f"delta {self.delta!r} is not a number between 0 and 1; try 0.05")
+        for name, value in {**asdict(self.tuning), "cost": self.cost, "delta": self.delta}.items():
+            set_once(self, name, None if value is None else float(value))
         if values.size < 5:
             warnings.warn(
                 f"{values.size} arms work, but the theorem begins at 5", TheoryWarning, stacklevel=4

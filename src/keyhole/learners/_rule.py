@@ -6,6 +6,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
+from keyhole.checks import is_real
 from keyhole.errors import AlphaError
 from keyhole.feedback import Needs
 from keyhole.grid import Array
@@ -62,7 +63,7 @@ class Rule(Generic[P]):
         return Learner(self, self.parameters(*args, **kwargs))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Learner:
     """A rule with its parameters: immutable, so that many predictors and runs can share it."""
 
@@ -72,6 +73,9 @@ class Learner:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "settings", self.rule.prepare(self.parameters))
+
+    def __repr__(self) -> str:
+        return f"<{self.name}: {self.parameters}>"
 
     @property
     def name(self) -> str:
@@ -96,7 +100,8 @@ class Learner:
     @property
     def thresholds(self) -> Array | None:
         """The grid the rule chooses from, if it has one."""
-        return getattr(self.settings, "thresholds", None)
+        grid = getattr(self.settings, "thresholds", None)
+        return None if grid is None else grid.copy()
 
     def start(self) -> State:
         """Return the state before the first round."""
@@ -116,16 +121,15 @@ class Learner:
 
     def distribution(self, state: State) -> Distribution:
         """Return the thresholds that may be played next and their probabilities."""
-        return self.rule.distribution(self.settings, state)
+        thresholds, probabilities = self.rule.distribution(self.settings, state)
+        return Distribution(thresholds.copy(), probabilities)
 
 
 def checked_alpha(alpha: float) -> float:
     """Return alpha if it is between 0 and 1/2, else raise."""
-    if isinstance(alpha, bool) or not isinstance(alpha, (int, float, np.number)):
-        raise AlphaError(f"alpha {alpha!r} is not a number; use one between 0 and 0.5, such as 0.1")
-    if not 0.0 < alpha < 0.5:
+    if not (is_real(alpha) and 0.0 < alpha < 0.5):
         raise AlphaError(
-            f"alpha {alpha} is not between 0 and 0.5; use the share of misses that you can bear, "
-            "such as 0.1"
+            f"alpha {alpha!r} is not a number between 0 and 0.5; use the share of misses that you "
+            "can bear, such as 0.1"
         )
     return float(alpha)

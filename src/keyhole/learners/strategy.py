@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.checks import is_real, is_whole
 from keyhole.errors import HorizonError, RateError
 from keyhole.grid import Array
 from keyhole.kernel import kernel
@@ -21,6 +22,7 @@ _BONUS, _EXPLORATION, _RATE = 0, 1, 2
 _ROUNDS, _EPOCH = 0, 1
 _MEMO_ARM, _MEMO_EPOCH, _MEMO_WEIGHTS = 0, 1, 2
 _LONGEST_EPOCH = 10**12
+_LONGEST_HORIZON = 10**15
 
 
 class Rates(NamedTuple):
@@ -59,10 +61,10 @@ def checked_horizon(horizon: int | None) -> int | None:
     """Return the horizon if it is None or a whole number of rounds, else raise."""
     if horizon is None:
         return None
-    whole = isinstance(horizon, (int, np.integer)) and not isinstance(horizon, bool)
-    if not whole or horizon < 1:
+    if not is_whole(horizon, least=1, most=_LONGEST_HORIZON):
         raise HorizonError(
-            f"horizon {horizon!r} is not a number of rounds; use a whole number, or None if unknown"
+            f"horizon {horizon!r} is not a number of rounds; use a whole number from 1 to "
+            f"{_LONGEST_HORIZON}, or None if unknown"
         )
     return int(horizon)
 
@@ -85,12 +87,14 @@ class Tuning:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        if self.bonus is not None and not 0.0 <= self.bonus < math.inf:
-            raise RateError(f"bonus (beta) {self.bonus} is negative or not finite; use 0 or more")
-        if self.exploration is not None and not 0.0 < self.exploration <= 1.0:
-            raise RateError(f"exploration (gamma) {self.exploration} is outside (0, 1]; try 0.05")
-        if self.rate is not None and not 0.0 < self.rate < math.inf:
-            raise RateError(f"rate (eta) {self.rate} is not positive and finite; try 0.01")
+        if self.bonus is not None and not (is_real(self.bonus) and self.bonus >= 0.0):
+            raise RateError(f"bonus (beta) {self.bonus!r} is not a number of at least 0; try 0.001")
+        if self.exploration is not None and not (
+            is_real(self.exploration) and 0.0 < self.exploration <= 1.0
+        ):
+            raise RateError(f"exploration (gamma) {self.exploration!r} is outside (0, 1]; try 0.05")
+        if self.rate is not None and not (is_real(self.rate) and self.rate > 0.0):
+            raise RateError(f"rate (eta) {self.rate!r} is not a positive number; try 0.01")
 
     def rates(self, arms: int, length: int) -> Rates:
         """Return the rates for an epoch of this length, or raise if it is too short."""

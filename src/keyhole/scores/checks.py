@@ -1,11 +1,11 @@
 """Numbers from a model or a user, checked."""
 
-import math
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keyhole.checks import is_real
 from keyhole.errors import BoundError, ScoreError
 from keyhole.grid import Array
 
@@ -14,7 +14,7 @@ def checked_scores(values: ArrayLike) -> Array:
     """Return scores in [0, 1] as an array of any shape, or raise with the first that is not."""
     try:
         scores = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise ScoreError(f"scores {values!r} are not numbers; give numbers in [0, 1]") from None
     if scores.ndim == 0:
         raise ScoreError(f"{values!r} is not a list of scores; give one score for each label")
@@ -43,14 +43,13 @@ def checked_row(values: ArrayLike) -> Array:
 
 def checked_number(value: Any, what: str) -> float:
     """Return a finite number, or raise."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not math.isfinite(value):
+    if not is_real(value):
         raise ScoreError(f"{what} {value!r} is not a finite number")
     return float(value)
 
 
-def check_positive(value: float, what: str) -> None:
-    """Raise unless the value is a positive finite number."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not 0.0 < value < math.inf:
+def checked_positive(value: float, what: str) -> float:
+    """Return a positive finite number, or raise."""
+    if not (is_real(value) and value > 0.0):
         raise BoundError(f"{what} {value!r} is not a positive number; give it in the outcome's unit")
+    return float(value)

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from keyhole.scores.checks import check_positive, checked_number
+from keyhole.errors import ScoreError
+from keyhole.scores.checks import checked_number, checked_positive
 from keyhole.scores.regions import Interval
 
 
@@ -53,7 +54,7 @@ class BoundedResiduals:
     bound: float
 
     def __post_init__(self) -> None:
-        check_positive(self.bound, "residual bound")
+        object.__setattr__(self, "bound", checked_positive(self.bound, "residual bound"))
 
     def score(self, residual: float) -> float:
         """Return the score of an absolute residual; below 0 where it breaks the bound."""
@@ -80,7 +81,8 @@ class BoundedResiduals:
 class ScaledResiduals:
     """A regression score without a bound: 1 / (1 + |residual| / scale).
 
-    Threshold 0 is the whole line, so that it never misses, and its width is infinite.
+    Threshold 0 is the whole line, so that it never misses, and its width is infinite. Learners that
+    explore play it now and then, after which the mean size of their intervals is infinite too.
 
     Parameters
     ----------
@@ -97,7 +99,7 @@ class ScaledResiduals:
     scale: float
 
     def __post_init__(self) -> None:
-        check_positive(self.scale, "residual scale")
+        object.__setattr__(self, "scale", checked_positive(self.scale, "residual scale"))
 
     def score(self, residual: float) -> float:
         """Return the score of an absolute residual."""
@@ -136,7 +138,10 @@ class Measured:
 
     def score(self, label: Any) -> float:
         """Return the score of the true value."""
-        return float(self.kind.function(self.output, checked_number(label, "true value")))
+        score = self.kind.function(self.output, checked_number(label, "true value"))
+        if not 0.0 <= score <= 1.0:
+            raise ScoreError(f"score {score!r} of {label!r} is outside [0, 1]; mend the function")
+        return float(score)
 
     def dump(self) -> dict[str, Any]:
         """Return the output."""

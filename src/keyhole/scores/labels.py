@@ -1,13 +1,13 @@
 """Scores of labels, and the set of labels of a threshold."""
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from keyhole.checks import is_real
 from keyhole.errors import LabelError, ScoreError
 from keyhole.grid import Array
 from keyhole.scores.checks import checked_row
@@ -74,8 +74,9 @@ class Probabilities:
     labels: Sequence[Label] | None = None
 
     def __post_init__(self) -> None:
-        if not 0.0 < self.power < math.inf:
-            raise ScoreError(f"power {self.power} is not positive and finite; the paper uses 1/3")
+        if not (is_real(self.power) and self.power > 0.0):
+            raise ScoreError(f"power {self.power!r} is not a positive number; the paper uses 1/3")
+        object.__setattr__(self, "power", float(self.power))
         if self.labels is not None:
             object.__setattr__(self, "labels", _distinct(self.labels))
 
@@ -151,6 +152,8 @@ def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:
     names = tuple(labels)
     seen: set[Label] = set()
     for name in names:
+        if not isinstance(name, Hashable):
+            raise LabelError(f"label {name!r} cannot be looked up; use text, numbers or tuples")
         if name in seen:
             raise LabelError(f"label {name!r} is there twice; every label must be its own")
         seen.add(name)
@@ -161,12 +164,11 @@ def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:
 
 def packed(label: Label) -> Any:
     """Return a label as a JSON value; tuples become one-key objects."""
-    if isinstance(label, np.generic):
-        return label.item()
-    if isinstance(label, tuple):
-        return {"tuple": [packed(part) for part in label]}
-    if label is None or isinstance(label, (str, int, float, bool)):
-        return label
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, tuple):
+        return {"tuple": [packed(part) for part in value]}
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
     raise LabelError(f"label {label!r} cannot be saved; use text, numbers, or tuples of them as labels")
 
 

@@ -39,7 +39,11 @@ class AirfoilStream:
 
     @property
     def scores(self) -> Array:
-        """1 - |residual| / bound, clipped to [0, 1]."""
+        """1 - |residual| / bound, clipped to [0, 1].
+
+        As in the paper, a residual beyond the bound scores 0 and is covered by threshold 0; a
+        predictor that is told the true value counts it as a miss.
+        """
         return np.clip(1.0 - np.abs(self.outcomes - self.centres) / BOUND, 0.0, 1.0)
 
     def sizes(self, thresholds: Array) -> Array:

@@ -49,16 +49,22 @@ def test_fewer_than_five_arms_work_with_a_note() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"arms": 1}, GridError, "1 arms are too few"),
+        ({"arms": 1}, GridError, "1 arms are not a whole number"),
         (
             {"arms": 200, "horizon": 1_000},
             HorizonError,
             "exploration would be 1.08 > 1; use at least 1169",
         ),
         ({"horizon": -5}, HorizonError, "horizon -5"),
-        ({"options": {"speed": 3}}, LearnerError, "no parameter 'speed'; it takes alpha, arms"),
+        ({"options": {"speed": 3}}, LearnerError, "no option 'speed'; it takes bonus, cost"),
         ({"options": {"delta": 0.0}}, RateError, "delta 0.0"),
         ({"options": {"cost": -1.0}}, RateError, "cost"),
+        ({"options": {"cost": "40"}}, RateError, "cost"),
+        ({"options": {"delta": None}}, RateError, "delta None"),
+        ({"options": {"alpha": 0.2}}, LearnerError, "no option 'alpha'"),
+        ({"options": {"thresholds": ["a", "b"]}}, GridError, "not numbers"),
+        ({"horizon": 10**30}, HorizonError, "horizon 10000"),
+        ({"arms": 10.0}, GridError, "10.0 arms are not a whole number"),
         ({"arms": 4, "options": {"thresholds": [0.0, 0.5]}}, GridError, "4 arms were asked for"),
     ],
 )
