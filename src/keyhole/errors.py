@@ -37,6 +37,10 @@ class LabelError(InvalidError):
     """A label is duplicated, or was never a candidate of the round it answers."""
 
 
+class OutputsError(InvalidError):
+    """A file of model outputs does not hold what it must."""
+
+
 class BoundError(InvalidError):
     """A residual's bound or scale is not a positive number."""
 
@@ -51,6 +55,18 @@ class FeedbackError(InvalidError):
 
 class TheoremError(InvalidError):
     """No theorem speaks of this learner."""
+
+
+class EngineError(KeyholeError):
+    """Work cannot be done where it was to be done."""
+
+
+class SelectionError(InvalidError):
+    """No experiment or table of the paper has that name."""
+
+
+class RunsError(KeyholeError):
+    """A file of finished runs cannot be read."""
 
 
 class RoundError(KeyholeError, LookupError):

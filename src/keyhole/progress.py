@@ -20,9 +20,10 @@ class Bar:
         self._done = 0
         self._began = self._shown = time.monotonic()
 
-    def advance(self, count: int = 1) -> None:
-        """Count finished work, and redraw if the last drawing is old."""
+    def advance(self, count: int = 1, *, title: str | None = None) -> None:
+        """Count finished work, and redraw if the last drawing is old; a title says what is next."""
         self._done += count
+        self._title = self._title if title is None else title
         now = time.monotonic()
         if now - self._shown >= _SECONDS_BETWEEN or self._done >= self._total:
             self._shown = now

@@ -10,9 +10,11 @@ from keyhole.learners import strategy
 from keyhole.learners._ocp import OcpParameters
 from keyhole.learners._rule import Distribution, Learner, Rule
 from keyhole.learners.loss import Loss
+from keyhole.learners.mvp import mvp
 from keyhole.learners.ocp_bandit import ocp_bandit
 from keyhole.learners.ocp_unlock import ocp_unlock
 from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
+from keyhole.learners.sps import sps
 
 __all__ = [
     "LEARNERS",
@@ -27,7 +29,16 @@ __all__ = [
     "strategy",
 ]
 
-LEARNERS: dict[str, Rule[...]] = {rule.name: rule for rule in (ocp_bandit, ocp_unlock, ocp_unlock_plus)}
+LEARNERS: dict[str, Rule[...]] = {
+    rule.name: rule
+    for rule in (
+        ocp_bandit,
+        ocp_unlock,
+        ocp_unlock_plus,
+        sps,
+        mvp,
+    )
+}
 
 
 def find(name: str) -> Rule[...]:

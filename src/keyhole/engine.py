@@ -1,0 +1,125 @@
+"""Where work is done: threads or processes here, or a Dask or Ray cluster that is there already."""
+
+import itertools
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from keyhole.errors import EngineError, MissingExtraError
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+_BATCHES_AHEAD = 4
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A place to work.
+
+    Parameters
+    ----------
+    name
+        "threads" (kernels run without the interpreter's lock, and are compiled once),
+        "processes", "dask" or "ray".
+    workers
+        How many at once; as many as there are unless told.
+    address
+        Where the cluster is; without one, Dask and Ray start one on this machine.
+    """
+
+    name: str = "threads"
+    workers: int | None = None
+    address: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in ENGINES:
+            raise EngineError(f"there is no engine {self.name!r}; use one of {', '.join(ENGINES)}")
+        if self.workers is not None and self.workers < 1:
+            raise EngineError(f"{self.workers} workers cannot work; use at least 1")
+        if self.address is not None and self.name not in _CLUSTERS:
+            raise EngineError(
+                f"the engine {self.name!r} has no address; use --engine dask or --engine ray"
+            )
+
+    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+        """Yield each item's number and result, as they are finished; the order is not fixed."""
+        joblib = _joblib()
+        numbered = [(number, item) for number, item in enumerate(items)]
+        with _CLUSTERS.get(self.name, _here)(self), joblib.parallel_config(backend=ENGINES[self.name]):
+            yield from self._finished(joblib, function, numbered)
+
+    def _finished(
+        self, joblib: Any, function: Callable[[Item], Result], numbered: Sequence[tuple[int, Item]]
+    ) -> Iterator[tuple[int, Result]]:
+        jobs = self._jobs()
+        if self.name == "ray":  # Its backend cannot yield results before it has them all.
+            size = _BATCHES_AHEAD * joblib.Parallel(n_jobs=jobs)._effective_n_jobs()  # noqa: SLF001
+            for batch in _batched(numbered, size):
+                yield from joblib.Parallel(n_jobs=jobs)(_calls(joblib, function, batch))
+            return
+        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
+        with closing(parallel(_calls(joblib, function, numbered))) as results:
+            yield from results
+
+    def _jobs(self) -> int:
+        if self.workers is not None:
+            return self.workers
+        return -1 if self.name in _CLUSTERS else os.cpu_count() or 1
+
+
+def _numbered(function: Callable[[Item], Result], number: int, item: Item) -> tuple[int, Result]:
+    return number, function(item)
+
+
+def _calls(joblib: Any, function: Callable[[Item], Result], numbered: Iterable[tuple[int, Item]]) -> Any:
+    return (joblib.delayed(_numbered)(function, number, item) for number, item in numbered)
+
+
+def _batched(items: Sequence[Item], size: int) -> Iterator[tuple[Item, ...]]:
+    left = iter(items)
+    while batch := tuple(itertools.islice(left, size)):
+        yield batch
+
+
+def _joblib() -> Any:
+    try:
+        import joblib
+    except ImportError:
+        raise MissingExtraError("engines need joblib; pip install 'keyhole[paper]'") from None
+    return joblib
+
+
+def _here(engine: Engine) -> AbstractContextManager[None]:  # noqa: ARG001
+    return nullcontext()
+
+
+@contextmanager
+def _dask(engine: Engine) -> Iterator[None]:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise MissingExtraError("the dask engine needs Dask; pip install 'keyhole[dask]'") from None
+    try:
+        client = Client(engine.address, timeout="10s") if engine.address else Client()
+    except (OSError, ValueError) as error:
+        raise EngineError(f"no Dask scheduler answers at {engine.address} ({error})") from None
+    with client:
+        yield
+
+
+@contextmanager
+def _ray(engine: Engine) -> Iterator[None]:
+    try:
+        import ray
+        from ray.util.joblib import register_ray
+    except ImportError:
+        raise MissingExtraError("the ray engine needs Ray; pip install ray") from None
+    register_ray()
+    ray.init(address=engine.address, ignore_reinit_error=True)
+    yield
+
+
+ENGINES = {"threads": "threading", "processes": "loky", "dask": "dask", "ray": "ray"}
+_CLUSTERS: dict[str, Callable[[Engine], AbstractContextManager[None]]] = {"dask": _dask, "ray": _ray}

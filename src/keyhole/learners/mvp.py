@@ -1,0 +1,178 @@
+"""MVP: every bucket of thresholds that is played covers at the target rate."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.errors import GridError, RateError
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners._rule import Distribution, Rule, checked_alpha
+from keyhole.learners._weights import exp
+
+GROUPS = 1
+_VISIT_SUM = 1.628  # sum over n of 1 / ((n + 1) log2(n + 2)^2)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MvpParameters:
+    """The parameters of MVP.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    buckets
+        Number of buckets of thresholds (m).
+    resolution
+        Two neighbours are told apart by 1 / (resolution buckets) (r).
+    rate
+        How sharply a bucket's record counts (eta); tuned to the number of buckets unless told.
+    """
+
+    alpha: float
+    buckets: int = 40
+    resolution: float = 800_000.0
+    rate: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+        whole = isinstance(self.buckets, (int, np.integer)) and not isinstance(self.buckets, bool)
+        if not whole or self.buckets < 2:
+            raise GridError(f"{self.buckets!r} buckets are too few; use a whole number from 2, such as 40")
+        if not 1.0 <= self.resolution < math.inf:
+            raise RateError(f"resolution (r) {self.resolution} is below 1 or not finite; try 800000")
+        if self.rate is None:
+            object.__setattr__(self, "rate", _tuned(self.buckets))
+        elif not 0.0 < self.rate < math.inf:
+            raise RateError(f"rate (eta) {self.rate} is not positive and finite; try 0.17")
+
+    @property
+    def horizon(self) -> None:
+        """None: the rule is not tuned to a number of rounds."""
+        return
+
+
+def _tuned(buckets: int) -> float:
+    cells = GROUPS * buckets
+    return math.sqrt(math.log(cells) / (2.0 * _VISIT_SUM * cells))
+
+
+class MvpSettings(NamedTuple):
+    """The numbers the kernels read."""
+
+    alpha: float
+    buckets: int
+    step: float
+    rate: float
+
+
+class MvpState(NamedTuple):
+    """One row per group, one column per bucket.
+
+    ``surplus`` is the sum of alpha - miss over the visits: above 0, the bucket covers too much.
+    ``pulls`` is what that adds to the bucket's sign, kept because only the bucket played changes.
+    """
+
+    surplus: Array
+    visits: NDArray[np.int64]
+    pulls: Array
+
+
+def prepare(parameters: MvpParameters) -> MvpSettings:
+    """Return the numbers for these parameters."""
+    assert parameters.rate is not None  # noqa: S101
+    step = 1.0 / (parameters.resolution * parameters.buckets)
+    return MvpSettings(parameters.alpha, int(parameters.buckets), step, float(parameters.rate))
+
+
+def start(settings: MvpSettings) -> MvpState:
+    """Return the state before the first round."""
+    shape = (GROUPS, settings.buckets)
+    return MvpState(np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape))
+
+
+def memory(settings: MvpSettings) -> int:  # noqa: ARG001
+    """Return 1: a round remembers its bucket."""
+    return 1
+
+
+def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
+    """Return the one or two thresholds that may be played next."""
+    edge, share = _crossing(settings, state)
+    lower = 1.0 - edge / settings.buckets
+    thresholds, chances = np.array([lower, lower + settings.step]), np.array([1.0 - share, share])
+    return Distribution(thresholds[chances > 0.0], chances[chances > 0.0])
+
+
+@kernel
+def _pull(state: MvpState, bucket: int) -> float:
+    """Return the sum over groups: above 0 if the bucket covers too much."""
+    total = 0.0
+    for group in range(state.pulls.shape[0]):
+        total += state.pulls[group, bucket]
+    return total
+
+
+@kernel
+def _crossing(settings: MvpSettings, state: MvpState) -> tuple[int, float]:
+    """Return the first edge between buckets where the pull changes sign, and the weight below it.
+
+    Edge 0 if every bucket covers too much, the last one if every bucket covers too little.
+    """
+    before = _pull(state, 0)
+    for edge in range(1, settings.buckets):
+        after = _pull(state, edge)
+        if (before <= 0.0 <= after) or (before >= 0.0 >= after):
+            total = abs(before) + abs(after)
+            return edge, abs(after) / total if total > 0.0 else 1.0
+        before = after
+    return 0 if before > 0.0 else settings.buckets, 0.0
+
+
+@kernel
+def choose(settings: MvpSettings, state: MvpState, memo: Array, draw: float) -> float:
+    """Return the threshold at the edge, or a hair above it: one bucket or its neighbour."""
+    edge, share = _crossing(settings, state)
+    threshold = 1.0 - edge / settings.buckets
+    if draw >= 1.0 - share:
+        memo[0] = edge - 1
+        return threshold + settings.step
+    memo[0] = min(edge, settings.buckets - 1)
+    return threshold
+
+
+@kernel
+def observe(settings: MvpSettings, state: MvpState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+    """Add alpha - miss to the record of the bucket played; the score is not used."""
+    bucket = int(memo[0])
+    for group in range(state.pulls.shape[0]):
+        state.surplus[group, bucket] += settings.alpha - (1.0 if missed else 0.0)
+        state.visits[group, bucket] += 1
+        visits = state.visits[group, bucket]
+        scale = math.sqrt(visits + 1.0) * math.log2(visits + 2.0)
+        lean = settings.rate * state.surplus[group, bucket] / scale
+        small = exp(-abs(lean))
+        size = (1.0 / small - small) / scale
+        state.pulls[group, bucket] = size if lean > 0.0 else -size
+
+
+mvp = Rule(
+    name="mvp",
+    needs=Needs.HIT_OR_MISS,
+    parameters=MvpParameters,
+    prepare=prepare,
+    start=start,
+    memory=memory,
+    choose=choose,
+    observe=observe,
+    distribution=distribution,
+    summary="multivalid prediction: each bucket of thresholds covers at the target rate",
+    guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, against "
+    "smooth adversaries; nothing on set size",
+    source="Bastani et al. (2022), arXiv 2206.01067; published for full feedback, needs only hit or miss",
+)

@@ -1,0 +1,1 @@
+"""The paper's experiments: settings as data, runs that can be interrupted, and the report."""

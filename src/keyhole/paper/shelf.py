@@ -1,0 +1,94 @@
+"""Finished runs on disk: one file a setting, one row a run."""
+
+import hashlib
+import io
+import json
+import zipfile
+from dataclasses import asdict, dataclass
+from functools import cache
+from importlib import resources
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole import snapshot
+from keyhole.errors import RunsError
+from keyhole.paper.plan import Pair
+from keyhole.paper.settings import learner_of
+
+_CODE = ("draws.py", "feedback.py", "grid.py", "kernel.py", "metrics.py", "scores.py", "simulate.py")
+_CODE_FOLDERS = ("learners", "streams", "data")
+
+
+class Outcome(NamedTuple):
+    """What is kept of one run; the curves hold the means up to evenly spaced rounds."""
+
+    miss_rate: float
+    mean_size: float
+    slack: float
+    miss_rates: NDArray[np.float32]
+    mean_sizes: NDArray[np.float32]
+
+
+@dataclass(frozen=True)
+class Shelf:
+    """A folder of finished runs that began with one seed."""
+
+    folder: Path
+    seed: int
+
+    def path(self, pair: Pair) -> Path:
+        """Return the file of a setting; it changes with anything that could change its runs."""
+        content = json.dumps(self._header(pair), sort_keys=True)
+        key = hashlib.sha256((content + _code()).encode()).hexdigest()[:8]
+        return self.folder / pair.source.name / f"{pair.setting.name}-{key}.npz"
+
+    def _header(self, pair: Pair) -> dict[str, Any]:
+        parameters = learner_of(pair.setting).parameters
+        return {
+            "setting": asdict(pair.setting),
+            "learner": asdict(parameters),  # type: ignore[call-overload]
+            "source": {"name": pair.source.name, "digest": pair.source.digest},
+            "seed": self.seed,
+        }
+
+    def load(self, pair: Pair) -> dict[int, Outcome]:
+        """Return the runs that are there, by number."""
+        path = self.path(pair)
+        if not path.exists():
+            return {}
+        try:
+            with np.load(path, allow_pickle=False) as arrays:
+                numbers = arrays["run"].tolist()
+                columns = [arrays[name] for name in Outcome._fields]
+        except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
+            raise RunsError(f"{path} cannot be read ({error}); delete it and it is run again") from None
+        rows = zip(*(column if column.ndim > 1 else column.tolist() for column in columns), strict=True)
+        return dict(zip(numbers, map(Outcome._make, rows), strict=True))
+
+    def save(self, pair: Pair, outcomes: dict[int, Outcome]) -> None:
+        """Write the runs, in order, whole or not at all."""
+        numbers = sorted(outcomes)
+        rows = [outcomes[number] for number in numbers]
+        arrays = {name: np.array([getattr(row, name) for row in rows]) for name in Outcome._fields}
+        header = np.array(json.dumps(self._header(pair)))
+        buffer = io.BytesIO()
+        np.savez(buffer, header=header, run=np.array(numbers), **arrays)
+        path = self.path(pair)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        snapshot.write(path, buffer.getvalue())
+
+
+@cache
+def _code() -> str:
+    """Return what tells this code from code that might give other runs."""
+    package = resources.files("keyhole")
+    files = [package / name for name in _CODE]
+    for folder in _CODE_FOLDERS:
+        files += [file for file in (package / folder).iterdir() if file.is_file()]
+    total = hashlib.sha256()
+    for file in sorted(files, key=lambda file: file.name):
+        total.update(file.read_bytes())
+    return total.hexdigest()
