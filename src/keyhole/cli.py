@@ -3,15 +3,18 @@
 import argparse
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import keyhole
-from keyhole import bounds, demo
+from keyhole import bounds, demo, imagenet_file
+from keyhole.engine import ENGINES, Engine
 from keyhole.errors import KeyholeError, KeyholeWarning, MissingExtraError
 from keyhole.learners import LEARNERS, Learner, find, make, strategy
+from keyhole.paper import reproduce
 
 _WIDTH = 80
 
@@ -48,6 +51,8 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_learners(commands)
     _add_bounds(commands)
+    _add_paper(commands)
+    _add_imagenet_file(commands)
     return parser
 
 
@@ -172,3 +177,67 @@ def _verdict(bound: float, trivial: float, speaks_from: float) -> str:
 
 def _yes(holds: bool) -> str:  # noqa: FBT001
     return "yes" if holds else "NO"
+
+
+def _add_paper(commands: Any) -> None:
+    parser = commands.add_parser(
+        "paper",
+        help="rerun the paper's experiments and set each number beside the published one",
+        description="Finished runs are kept: after Ctrl-C the same command goes on from there.",
+    )
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2",
+    )
+    parser.add_argument("--runs", type=int, default=50, help="of every setting; default: %(default)s")
+    parser.add_argument("--seed", type=int, default=0, help="of the first run; default: %(default)s")
+    parser.add_argument(
+        "--imagenet",
+        type=Path,
+        metavar="FILE",
+        help="run ImageNet on these outputs as well (.npz, .npy)",
+    )
+    parser.add_argument("--model", help="what to call the classifier of that file")
+    parser.add_argument("--out", type=Path, default=Path("out/paper"), help="default: %(default)s")
+    parser.add_argument("--workers", type=int, help="how many runs at once; default: one a core")
+    parser.add_argument("--engine", default="threads", choices=ENGINES, help="default: %(default)s")
+    parser.add_argument("--address", help="of a Dask or Ray cluster that is there already")
+    parser.set_defaults(run=_paper)
+
+
+def _paper(options: argparse.Namespace) -> None:
+    engine = Engine(options.engine, workers=options.workers, address=options.address)
+    request = reproduce.Request(
+        only=tuple(options.only),
+        runs=options.runs,
+        seed=options.seed,
+        imagenet=options.imagenet,
+        model=options.model,
+    )
+    began = time.monotonic()
+    print("Compiling the learners takes some seconds; finished runs are kept.", file=sys.stderr)
+    report = reproduce.reproduce(request, options.out, engine=engine)
+    print(f"report: {report}  ({time.monotonic() - began:.0f} s)")
+
+
+def _add_imagenet_file(commands: Any) -> None:
+    parser = commands.add_parser(
+        "imagenet-file",
+        help="write a classifier's outputs on ImageNet to a file, for 'keyhole paper --imagenet'",
+        description="Needs torch and torchvision, and the 50,000 validation images in one folder a "
+        "class, named by WordNet id (n01440764, ...).",
+    )
+    parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
+    parser.add_argument("--model", default="resnet18", help="a torchvision model; default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, default=Path("imagenet_resnet18.npz"), help="default: %(default)s"
+    )
+    parser.set_defaults(run=_imagenet_file)
+
+
+def _imagenet_file(options: argparse.Namespace) -> None:
+    imagenet_file.write(options.images, options.out, model=options.model)
+    print(f"outputs: {options.out}")

@@ -43,7 +43,9 @@ class Engine:
                 f"the engine {self.name!r} has no address; use --engine dask or --engine ray"
             )
 
-    def map(self, function: Callable[[Item], Result], items: Sequence[Item]) -> Iterator[tuple[int, Result]]:
+    def map(
+        self, function: Callable[[Item], Result], items: Sequence[Item]
+    ) -> Iterator[tuple[int, Result]]:
         """Yield each item's number and result, as they are finished; the order is not fixed."""
         joblib = _joblib()
         numbered = [(number, item) for number, item in enumerate(items)]
@@ -73,7 +75,9 @@ def _numbered(function: Callable[[Item], Result], number: int, item: Item) -> tu
     return number, function(item)
 
 
-def _calls(joblib: Any, function: Callable[[Item], Result], numbered: Iterable[tuple[int, Item]]) -> Any:
+def _calls(
+    joblib: Any, function: Callable[[Item], Result], numbered: Iterable[tuple[int, Item]]
+) -> Any:
     return (joblib.delayed(_numbered)(function, number, item) for number, item in numbered)
 
 
@@ -102,7 +106,8 @@ def _dask(engine: Engine) -> Iterator[None]:
     except ImportError:
         raise MissingExtraError("the dask engine needs Dask; pip install 'keyhole[dask]'") from None
     try:
-        client = Client(engine.address, timeout="10s") if engine.address else Client()
+        connect: Any = Client
+        client = connect(engine.address, timeout="10s") if engine.address else connect()
     except (OSError, ValueError) as error:
         raise EngineError(f"no Dask scheduler answers at {engine.address} ({error})") from None
     with client:

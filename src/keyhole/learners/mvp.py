@@ -43,7 +43,9 @@ class MvpParameters:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
         whole = isinstance(self.buckets, (int, np.integer)) and not isinstance(self.buckets, bool)
         if not whole or self.buckets < 2:
-            raise GridError(f"{self.buckets!r} buckets are too few; use a whole number from 2, such as 40")
+            raise GridError(
+                f"{self.buckets!r} buckets are too few; use a whole number from 2, such as 40"
+            )
         if not 1.0 <= self.resolution < math.inf:
             raise RateError(f"resolution (r) {self.resolution} is below 1 or not finite; try 800000")
         if self.rate is None:
@@ -172,7 +174,7 @@ mvp = Rule(
     observe=observe,
     distribution=distribution,
     summary="multivalid prediction: each bucket of thresholds covers at the target rate",
-    guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, against "
-    "smooth adversaries; nothing on set size",
-    source="Bastani et al. (2022), arXiv 2206.01067; published for full feedback, needs only hit or miss",
+    guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, "
+    "against smooth adversaries; nothing on set size",
+    source="Bastani et al. (2022), arXiv 2206.01067",
 )

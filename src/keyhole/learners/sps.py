@@ -88,7 +88,7 @@ def memory(settings: SpsSettings) -> int:  # noqa: ARG001
 
 def distribution(settings: SpsSettings, state: SpsState) -> Distribution:
     """Return the one threshold that will be played."""
-    return Distribution(settings.thresholds[state.clock[_ARM :]], np.ones(1))
+    return Distribution(settings.thresholds[state.clock[_ARM:]], np.ones(1))
 
 
 @kernel

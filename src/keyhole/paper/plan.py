@@ -34,9 +34,10 @@ class Plan:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """Everything to run, each thing once, however many tables and figures share it."""
+        parts: list[Panel | Table] = [*self.panels, *self.tables]
         wanted = dict.fromkeys(
             Pair(source, setting)
-            for part in (*self.panels, *self.tables)
+            for part in parts
             for source in self.sources_of(part.data)
             for setting in part.settings
         )
@@ -53,7 +54,7 @@ def plan(only: Sequence[str], sources: Sequence[Source]) -> Plan:
         _check(name)
     chosen_tables = tuple(t for t in tables() if not only or any(_selects(n, t) for n in only))
     chosen_panels = tuple(p for p in panels() if not only or any(p.id.startswith(n) for n in only))
-    needed = {part.data for part in (*chosen_tables, *chosen_panels)}
+    needed = {t.data for t in chosen_tables} | {p.data for p in chosen_panels}
     return Plan(chosen_tables, chosen_panels, tuple(s for s in sources if s.data in needed))
 
 

@@ -75,7 +75,7 @@ class Shelf:
         arrays = {name: np.array([getattr(row, name) for row in rows]) for name in Outcome._fields}
         header = np.array(json.dumps(self._header(pair)))
         buffer = io.BytesIO()
-        np.savez(buffer, header=header, run=np.array(numbers), **arrays)
+        np.savez(buffer, header=header, run=np.array(numbers), **arrays)  # type: ignore[arg-type]
         path = self.path(pair)
         path.parent.mkdir(parents=True, exist_ok=True)
         snapshot.write(path, buffer.getvalue())

@@ -25,12 +25,17 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """One table of the paper; ``experiment`` is the id of the experiment that fills it."""
+    """One table of the paper.
+
+    ``experiment`` is the id of the experiment that fills it; ``rows`` are the fields of a setting
+    that tell its rows apart.
+    """
 
     key: str
     experiment: str
     data: str
     title: str
+    rows: tuple[str, ...]
     cells: tuple[Cell, ...]
 
     @property
@@ -70,26 +75,27 @@ def published() -> dict[str, Any]:
 @cache
 def tables() -> tuple[Table, ...]:
     """Return the tables in the paper's order."""
-    rates = f"{'{}'}: miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+, by alpha and T"
-    arms = f"{'{}'}: miss rate MC(T) and mean set size Ineff(T) by number of thresholds K"
-    slack = f"{'{}'}: the term C_mc(T) of the coverage bound, OCP-Unlock+"
     return (
-        _table("table1_imagenet_alpha", "exp6", IMAGENET, rates, _by_alpha),
-        _table("table2_airfoil_alpha", "exp6", AIRFOIL, rates, _by_alpha),
-        _table("table3_imagenet_K", "exp3", IMAGENET, arms, _by_arms),
-        _table("table4_airfoil_K", "exp3", AIRFOIL, arms, _by_arms),
-        _table("table5_imagenet_cmc", "exp6", IMAGENET, slack, _slack_by_alpha),
-        _table("table6_airfoil_cmc", "exp6", AIRFOIL, slack, _slack_by_alpha),
+        _table("table1_imagenet_alpha", "exp6", IMAGENET, _RATES, _by_alpha),
+        _table("table2_airfoil_alpha", "exp6", AIRFOIL, _RATES, _by_alpha),
+        _table("table3_imagenet_K", "exp3", IMAGENET, _ARMS, _by_arms),
+        _table("table4_airfoil_K", "exp3", AIRFOIL, _ARMS, _by_arms),
+        _table("table5_imagenet_cmc", "exp6", IMAGENET, _SLACK, _slack_by_alpha),
+        _table("table6_airfoil_cmc", "exp6", AIRFOIL, _SLACK, _slack_by_alpha),
     )
 
 
 _NAMES = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
+_RATES = "miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+ by T and alpha"
+_ARMS = "miss rate MC(T) and mean set size Ineff(T) by number of thresholds K"
+_SLACK = "the term C_mc(T) of the coverage bound, OCP-Unlock+"
 _Cells = Callable[[Mapping[str, Any], str], Iterator[Cell]]
 
 
 def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> Table:
+    rows = ("learner", "scenario", "arms") if cells is _by_arms else ("horizon", "scenario", "alpha")
     found = tuple(cells(published()[key], data))
-    return Table(key, f"{experiment}/{data}", data, title.format(_NAMES[data]), found)
+    return Table(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
 
 
 def _by_alpha(table: Mapping[str, Any], data: str) -> Iterator[Cell]:

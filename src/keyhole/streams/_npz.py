@@ -51,10 +51,19 @@ def _stored(path: Path, offset: int) -> NDArray[Any]:
         file.seek(offset + _LOCAL_HEADER + name + extra)
         try:
             version = np.lib.format.read_magic(file)
-            read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
             shape, by_columns, kind = read(file)
             return np.memmap(
-                file.name, kind, mode="r", offset=file.tell(), shape=shape, order="F" if by_columns else "C"
+                file.name,
+                kind,
+                mode="r",
+                offset=file.tell(),
+                shape=shape,
+                order="F" if by_columns else "C",
             )
         except ValueError as error:
             raise OutputsError(f"an array in {path} cannot be read ({error}); save it again") from None

@@ -213,7 +213,10 @@ def _check_values(path: Path, values: NDArray[Any], *, are_logits: bool) -> None
         fault, remedy = "holds a logit that is not finite", "save the model's raw outputs"
     else:
         wrong = _by_blocks(values, _not_probabilities)
-        fault, remedy = "is not a row of probabilities", "save softmax outputs, or save them as 'logits'"
+        fault, remedy = (
+            "is not a row of probabilities",
+            "save softmax outputs, or save them as 'logits'",
+        )
     if wrong.any():
         raise OutputsError(f"row {int(np.argmax(wrong))} of {path} {fault}; {remedy}")
 
@@ -235,9 +238,7 @@ def _by_blocks(values: NDArray[Any], function: Any) -> NDArray[Any]:
 
 
 @kernel
-def _count(
-    values: NDArray[Any], rows: NDArray[np.int64], cuts: NDArray[Any], counts: Array
-) -> None:
+def _count(values: NDArray[Any], rows: NDArray[np.int64], cuts: NDArray[Any], counts: Array) -> None:
     """Fill ``counts`` with how many values of each row reach its cut."""
     for n in range(rows.size):
         row = values[rows[n]]

@@ -1,0 +1,56 @@
+"""From a request to a folder with runs, tables, figures and the report."""
+
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+
+from keyhole.draws import checked_seed
+from keyhole.engine import Engine
+from keyhole.errors import InvalidError
+from keyhole.paper import report, results
+from keyhole.paper.plan import plan
+from keyhole.paper.run import run
+from keyhole.paper.sources import GENERATED, MEASURED, Source, from_file
+
+
+@dataclass(frozen=True)
+class Request:
+    """What was asked for: all that the results depend on."""
+
+    only: tuple[str, ...] = ()
+    runs: int = 50
+    seed: int = 0
+    imagenet: Path | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.runs < 1:
+            raise InvalidError(f"{self.runs} runs are too few; use at least 1, the paper has 50")
+        checked_seed(self.seed)
+
+    @property
+    def command(self) -> str:
+        """The command that asks for this; engines and folders are left out, they change nothing."""
+        words = ["keyhole", "paper"]
+        words += ["--only", *self.only] if self.only else []
+        words += ["--runs", str(self.runs), "--seed", str(self.seed)]
+        words += ["--imagenet", self.imagenet.name] if self.imagenet else []
+        words += ["--model", self.model] if self.model else []
+        return shlex.join(words)
+
+    def sources(self) -> tuple[Source, ...]:
+        """Return what the data sets come from."""
+        if self.imagenet is None:
+            return (GENERATED, MEASURED)
+        return (GENERATED, from_file(self.imagenet, model=self.model), MEASURED)
+
+
+def reproduce(request: Request, folder: Path, *, engine: Engine) -> Path:
+    """Run what is missing, write tables, figures and report, and return the report's path."""
+    wanted = plan(request.only, request.sources())
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes = run(wanted.pairs, folder / "runs", runs=request.runs, seed=request.seed, engine=engine)
+    found = results.Results(wanted, outcomes, request.runs, request.seed, request.command)
+    results.write(found, folder)
+    report.write(found, folder)
+    return folder / "report.html"

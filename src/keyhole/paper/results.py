@@ -1,0 +1,121 @@
+"""What the runs add up to: means, standard errors, and how far they are from the paper."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keyhole.grid import Array
+from keyhole.paper.plan import Pair, Plan
+from keyhole.paper.settings import AIRFOIL, IMAGENET, Setting
+from keyhole.paper.shelf import Outcome
+from keyhole.paper.sources import Source
+from keyhole.paper.tables import MISS_RATE, SIZE, SLACK, Cell, Table
+
+FIELDS = {MISS_RATE: "miss_rate", SIZE: "mean_size", SLACK: "slack"}
+_DIGITS = 6
+
+_TOLERANCES = {
+    (AIRFOIL, "iid", MISS_RATE): 0.008,
+    (AIRFOIL, "iid", SLACK): 0.008,
+    (AIRFOIL, "shift", MISS_RATE): 0.015,
+    (AIRFOIL, "shift", SLACK): 0.015,
+    (IMAGENET, "iid", MISS_RATE): 0.012,
+    (IMAGENET, "iid", SIZE): 0.08,
+    (IMAGENET, "iid", SLACK): 0.015,
+    (IMAGENET, "shift", MISS_RATE): 0.012,
+    (IMAGENET, "shift", SIZE): 0.08,
+    (IMAGENET, "shift", SLACK): 0.015,
+}
+_OTHER_MODEL_TOLERANCE = 0.025  # of the miss rate, where a file's model is not the paper's
+
+
+@dataclass(frozen=True)
+class Results:
+    """The outcomes of a plan, with what was asked for."""
+
+    plan: Plan
+    outcomes: Mapping[Pair, Mapping[int, Outcome]]
+    runs: int
+    seed: int
+    command: str
+
+    def values(self, pair: Pair, metric: str) -> Array:
+        """Return a metric of every run, in order."""
+        return np.array([getattr(run, FIELDS[metric]) for run in self.outcomes[pair].values()])
+
+    def mean(self, pair: Pair, metric: str) -> float:
+        """Return the mean over runs."""
+        return round(float(self.values(pair, metric).mean()), _DIGITS)
+
+    def error(self, pair: Pair, metric: str) -> float | None:
+        """Return the standard error of the mean; None if there was one run only."""
+        return _standard_error(self.values(pair, metric))
+
+    def gap(self, source: Source, larger: Setting, smaller: Setting) -> tuple[float, float | None]:
+        """Return by how much the miss rates of two settings differ, run by run on the same rounds."""
+        gaps = self.values(Pair(source, larger), MISS_RATE) - self.values(
+            Pair(source, smaller), MISS_RATE
+        )
+        return round(float(gaps.mean()), _DIGITS), _standard_error(gaps)
+
+
+def _standard_error(values: Array) -> float | None:
+    if values.size < 2:
+        return None
+    return round(float(values.std(ddof=1) / np.sqrt(values.size)), _DIGITS)
+
+
+def tolerance(source: Source, cell: Cell) -> float | None:
+    """Return how far from the paper a cell may be; None where the two cannot be compared."""
+    if source.path:
+        return _OTHER_MODEL_TOLERANCE if cell.metric == MISS_RATE else None
+    return _TOLERANCES.get((source.data, cell.setting.scenario, cell.metric))
+
+
+def difference(table: Table, cell: Cell, measured: float) -> float:
+    """Return ours less the paper's; of set sizes, as a share of the paper's."""
+    paper = table.published(cell)
+    return measured / paper - 1.0 if cell.metric == SIZE else measured - paper
+
+
+def write(results: Results, folder: Path) -> None:
+    """Write the tables as data: means, standard errors, and every setting that was run."""
+    for source in results.plan.sources:
+        suffix = f"-{source.name}" if source.path else ""
+        tables = [table for table in results.plan.tables if table.data == source.data]
+        if suffix:
+            _dump(folder / f"tables{suffix}.json", _filled(results, tables, source, "mean"))
+            _dump(folder / f"standard_errors{suffix}.json", _filled(results, tables, source, "error"))
+    own = {source.data: source for source in results.plan.sources if not source.path}
+    for name, what in (("tables", "mean"), ("standard_errors", "error")):
+        content: dict[str, Any] = {}
+        for table in results.plan.tables:
+            content |= _filled(results, [table], own[table.data], what)
+        _dump(folder / f"{name}.json", content)
+    _dump(folder / "settings.json", [_row(results, pair) for pair in results.plan.pairs])
+
+
+def _filled(results: Results, tables: list[Table], source: Source, what: str) -> dict[str, Any]:
+    read = getattr(results, what)
+    return {
+        table.key: table.filled(lambda cell: read(Pair(source, cell.setting), cell.metric))
+        for table in tables
+    }
+
+
+def _row(results: Results, pair: Pair) -> dict[str, Any]:
+    return {
+        "source": pair.source.name,
+        "setting": pair.setting.name,
+        "runs": results.runs,
+        **{metric: results.mean(pair, metric) for metric in FIELDS},
+        **{f"{metric}_error": results.error(pair, metric) for metric in FIELDS},
+    }
+
+
+def _dump(path: Path, content: Any) -> None:
+    path.write_text(json.dumps(content, indent=1) + "\n")
