@@ -219,7 +219,11 @@ def _paper(options: argparse.Namespace) -> None:
     )
     began = time.monotonic()
     print("Compiling the learners takes some seconds; finished runs are kept.", file=sys.stderr)
-    report = reproduce.reproduce(request, options.out, engine=engine)
+    try:
+        report = reproduce.reproduce(request, options.out, engine=engine)
+    except KeyboardInterrupt:
+        print(f"\nFinished runs are kept in {options.out}; the same command goes on.", file=sys.stderr)
+        raise
     print(f"report: {report}  ({time.monotonic() - began:.0f} s)")
 
 

@@ -2,8 +2,9 @@
 
 import itertools
 import os
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -62,8 +63,14 @@ class Engine:
                 yield from joblib.Parallel(n_jobs=jobs)(_calls(joblib, function, batch))
             return
         parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-        with closing(parallel(_calls(joblib, function, numbered))) as results:
-            yield from results
+        results = parallel(_calls(joblib, function, numbered))
+        try:
+            for result in results:  # noqa: UP028 - "yield from" would close them before we can.
+                yield result
+        finally:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # To leave work undone is what stopping early means.
+                results.close()
 
     def _jobs(self) -> int:
         if self.workers is not None:

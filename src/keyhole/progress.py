@@ -34,7 +34,7 @@ class Bar:
             return
         share = min(1.0, self._done / self._total)
         full = round(share * _WIDTH)
-        line = f"{self._title:<22.22} {'█' * full}{'░' * (_WIDTH - full)} {share:4.0%} {self._left()}"
+        line = f"{self._title:<30.30} {'█' * full}{'░' * (_WIDTH - full)} {share:4.0%} {self._left()}"
         self._stream.write(f"\r{line:<78}" + ("\n" if self._done >= self._total else ""))
         self._stream.flush()
 

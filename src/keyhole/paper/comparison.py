@@ -13,7 +13,7 @@ from keyhole.paper.sources import Source
 from keyhole.paper.tables import MISS_RATE, SIZE, SLACK, Cell, Table
 
 METRICS = {MISS_RATE: "MC", SIZE: "Ineff", SLACK: "C_mc"}
-_ROW_NAMES = {"horizon": "T", "scenario": "stream", "alpha": "alpha", "learner": "learner", "arms": "K"}
+_ROW_NAMES = {"horizon": "T", "scenario": "stream", "alpha": "α", "learner": "learner", "arms": "K"}
 
 
 def compared(results: Results, table: Table) -> Grid:
@@ -93,10 +93,10 @@ def _with_error(results: Results, pair: Pair, metric: str) -> str:
 def agreement(results: Results) -> Grid:
     """Return, for each table and metric, how many cells are within their tolerance, and the worst."""
     rows = [
-        _agreement(results, table, source, list(cells))
+        _agreement(results, table, source, cells)
         for table in results.plan.tables
         for source in results.plan.sources_of(table.data)
-        for _, cells in groupby(sorted(table.cells, key=_kind), key=_kind)
+        for cells in _kinds(table)
     ]
     header = [
         "table",
@@ -112,15 +112,19 @@ def agreement(results: Results) -> Grid:
     return Grid([("", len(header))], header, [row for row in rows if row], words=4)
 
 
-def _kind(cell: Cell) -> tuple[str, str]:
-    return cell.metric, cell.setting.scenario
+def _kinds(table: Table) -> list[list[Cell]]:
+    """Return the cells that share a metric and a scenario, and so a tolerance."""
+    kinds: dict[tuple[str, str], list[Cell]] = {}
+    for cell in table.cells:
+        kinds.setdefault((cell.metric, cell.setting.scenario), []).append(cell)
+    return list(kinds.values())
 
 
 def _agreement(results: Results, table: Table, source: Source, cells: list[Cell]) -> list[Entry]:
     allowed = tolerance(source, cells[0])
     if allowed is None:
         return []
-    metric, scenario = _kind(cells[0])
+    metric, scenario = cells[0].metric, cells[0].setting.scenario
     aways = [difference(table, c, results.mean(Pair(source, c.setting), metric)) for c in cells]
     inside = sum(abs(away) <= allowed for away in aways)
     worst = max(range(len(cells)), key=lambda place: abs(aways[place]))

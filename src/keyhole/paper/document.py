@@ -10,6 +10,7 @@ from pathlib import Path
 
 _CODE = re.compile(r"`([^`]+)`")
 _STRONG = re.compile(r"\*\*([^*]+)\*\*")
+_STRESSED = re.compile(r"\*([^*]+)\*")
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph; backticks mark code, two stars what is strong."""
+    """A paragraph; backticks mark code, one star what is stressed, two what is strong."""
 
     text: str
 
@@ -167,7 +168,8 @@ def _cells(tag: str, entries: Sequence[Entry], words: int, starts: set[int]) -> 
 
 def _inline(text: str) -> str:
     escaped = html.escape(text, quote=False)
-    return _STRONG.sub(r"<strong>\1</strong>", _CODE.sub(r"<code>\1</code>", escaped))
+    marked = _STRONG.sub(r"<strong>\1</strong>", _CODE.sub(r"<code>\1</code>", escaped))
+    return _STRESSED.sub(r"<em>\1</em>", marked)
 
 
 def _plain(text: str) -> str:

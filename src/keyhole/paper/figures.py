@@ -133,7 +133,7 @@ def _boxes(results: Results, panel: Panel, source: Source, axis: Any) -> None:
     for place, alpha in zip(places, alphas, strict=True):
         axis.hlines(alpha, place - 0.4, place + 0.4, color=_TARGET, linewidth=1.0, linestyle="--")
     axis.set_xticks(places, [f"{alpha:g}" for alpha in alphas])
-    axis.set_xlabel("target alpha (dashes)")
+    axis.set_xlabel("target α (dashes)")
     axis.set_title(f"MC(T)  ({SCENARIOS[panel.data, panel.scenario]})", loc="left")
     axis.set_ylim(0.0, 0.45)
     _plain(axis)

@@ -83,7 +83,7 @@ def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
     where = f"{ran_on}, T = {first.horizon:,}, K = {first.arms}"
     if panels[0].kind == CURVES:
         return (
-            f"{where}, alpha = {first.alpha:g}: mean over {results.runs} runs, the band from the "
+            f"{where}, α = {first.alpha:g}: mean over {results.runs} runs, the band from the "
             "lowest to the highest run. Dotted lines mark the rounds at which the stream changes."
         )
     return (
@@ -93,8 +93,8 @@ def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
 
 
 def _table(results: Results, table: Table) -> Iterator[Block]:
-    yield Heading(2, f"Table {table.number}")
-    yield Text(f"{table.title}. Experiment `{table.experiment}`, key `{table.key}`.")
+    yield Heading(2, f"Table {table.number}, {notes.DATA[table.data]}")
+    yield Text(f"{table.title}. Selected by `--only {table.key}` or `--only {table.experiment}`.")
     yield compared(results, table)
     yield Bullets(notes.beside(table))
     if table.number == 3:

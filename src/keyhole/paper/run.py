@@ -73,13 +73,17 @@ def run(
             pair, number = missing[place]
             finished[pair][number] = outcome
             changed.add(pair)
-            bar.advance(pair.setting.cost, title=f"{pair.source.name}/{pair.setting.name}")
+            bar.advance(pair.setting.cost, title=_title(pair))
             if time.monotonic() - saved_at > _SECONDS_BETWEEN_SAVES:
                 _save(shelf, finished, changed)
                 saved_at = time.monotonic()
     finally:
         _save(shelf, finished, changed)
     return {pair: {n: outcomes[n] for n in range(runs)} for pair, outcomes in finished.items()}
+
+
+def _title(pair: Pair) -> str:
+    return f"{pair.setting.data} {pair.setting.scenario} {pair.setting.learner}"
 
 
 def _save(shelf: Shelf, finished: Mapping[Pair, Outcomes], changed: set[Pair]) -> None:

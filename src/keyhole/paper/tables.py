@@ -86,7 +86,7 @@ def tables() -> tuple[Table, ...]:
 
 
 _NAMES = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
-_RATES = "miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+ by T and alpha"
+_RATES = "miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+ by T and α"
 _ARMS = "miss rate MC(T) and mean set size Ineff(T) by number of thresholds K"
 _SLACK = "the term C_mc(T) of the coverage bound, OCP-Unlock+"
 _Cells = Callable[[Mapping[str, Any], str], Iterator[Cell]]

@@ -1,0 +1,173 @@
+"""Runs are kept, resumed, and the same wherever they are made."""
+
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keyhole import make, metrics, simulate
+from keyhole.engine import Engine
+from keyhole.errors import InvalidError, RunsError, SelectionError
+from keyhole.paper import reproduce
+from keyhole.paper.panels import panels
+from keyhole.paper.plan import Pair, plan
+from keyhole.paper.reproduce import Request
+from keyhole.paper.run import POINTS, Unit, played, rounds_kept, run
+from keyhole.paper.settings import Setting
+from keyhole.paper.shelf import Outcome, Shelf
+from keyhole.paper.sources import GENERATED, MEASURED
+from keyhole.paper.tables import tables
+from keyhole.streams.airfoil import airfoil
+
+SETTING = Setting("airfoil", "shift", "ocp-unlock+", 0.1, 5_000, 20)
+PAIRS = [Pair(MEASURED, SETTING), Pair(MEASURED, Setting("airfoil", "iid", "sps", 0.1, 5_000))]
+
+
+def files(folder: Path) -> dict[str, bytes]:
+    return {str(p.relative_to(folder)): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
+
+
+def test_a_run_is_what_simulate_plays() -> None:
+    outcome = played(Unit(PAIRS[0], 7))
+    stream = airfoil(5_000, seed=7, shift=True)
+    learner = make("ocp-unlock+", alpha=0.1, horizon=5_000, arms=20)
+    whole = simulate(learner, stream.scores, seed=7)
+    sizes = stream.sizes(whole.thresholds[0])
+    assert outcome.miss_rate == whole.misses.mean()
+    assert outcome.mean_size == sizes.mean()
+    assert outcome.slack == metrics.coverage_slack(whole.thresholds, whole.misses, loss=SETTING.loss)
+    kept = rounds_kept(5_000)
+    assert kept.size == POINTS
+    assert kept[-1] == 5_000
+    expected = metrics.miss_rate_so_far(whole.misses)[0, kept - 1]
+    assert outcome.miss_rates == pytest.approx(expected, abs=1e-7)
+    assert outcome.mean_sizes[-1] == pytest.approx(sizes.mean(), rel=1e-6)
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    """A Dask cluster of two processes."""
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+    ) as cluster:
+        yield cluster.scheduler_address
+
+
+def test_engines_and_workers_do_not_change_a_bit(address: str, tmp_path: Path) -> None:
+    engines = [
+        Engine("threads", workers=1),
+        Engine("threads", workers=2),
+        Engine("dask", address=address),
+    ]
+    kept = []
+    for place, engine in enumerate(engines):
+        run(PAIRS, tmp_path / str(place), runs=3, seed=4, engine=engine)
+        kept.append(files(tmp_path / str(place)))
+    assert kept[0] == kept[1] == kept[2]
+    assert len(kept[0]) == 2
+
+
+def test_more_runs_add_to_those_that_are_there(tmp_path: Path) -> None:
+    few = run(PAIRS, tmp_path, runs=2, seed=4, engine=Engine())
+    shelf = Shelf(tmp_path, 4)
+    marked = few[PAIRS[0]][0]._replace(miss_rate=0.5)
+    shelf.save(PAIRS[0], {0: marked, 1: few[PAIRS[0]][1]})
+    more = run(PAIRS, tmp_path, runs=3, seed=4, engine=Engine())
+    assert more[PAIRS[0]][0].miss_rate == 0.5, "the first run was run again"
+    assert len(more[PAIRS[0]]) == 3
+    assert len(run(PAIRS, tmp_path, runs=1, seed=4, engine=Engine())[PAIRS[0]]) == 1
+
+
+def test_another_seed_or_learner_has_another_file() -> None:
+    shelf = Shelf(Path(), 4)
+    other = Pair(MEASURED, Setting("airfoil", "shift", "ocp-unlock+", 0.1, 5_000, 10))
+    assert shelf.path(PAIRS[0]) != Shelf(Path(), 5).path(PAIRS[0])
+    assert shelf.path(PAIRS[0]) != shelf.path(other)
+
+
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    path = Shelf(tmp_path, 4).path(PAIRS[0])
+    path.parent.mkdir(parents=True)
+    path.write_bytes(b"PK nothing")
+    with pytest.raises(RunsError, match="delete it"):
+        run(PAIRS, tmp_path, runs=1, seed=4, engine=Engine())
+
+
+def test_saved_runs_come_back_bit_for_bit(tmp_path: Path) -> None:
+    outcome = Outcome(0.1, 1 / 3, -0.2, np.ones(3, np.float32) / 7, np.zeros(3, np.float32))
+    shelf = Shelf(tmp_path, 4)
+    shelf.save(PAIRS[0], {5: outcome, 2: outcome})
+    loaded = shelf.load(PAIRS[0])
+    assert list(loaded) == [2, 5]
+    assert loaded[5][:3] == outcome[:3]
+    assert (loaded[5].miss_rates == outcome.miss_rates).all()
+
+
+def test_interrupted_and_resumed_gives_the_files_of_an_unbroken_run(tmp_path: Path) -> None:
+    words = ["--only", "exp2", "--runs", "25", "--workers", "2", "--out", str(tmp_path / "broken")]
+    command = [sys.executable, "-m", "keyhole", "paper", *words]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603
+    while process.poll() is None and not list(tmp_path.rglob("*.npz")):
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    said = process.communicate()[1]
+    assert process.returncode == 130, said
+    assert "the same command goes on" in said
+    finished = sum(np.load(path)["run"].size for path in tmp_path.rglob("*.npz"))
+    assert 0 < finished < 6 * 25
+    assert not (tmp_path / "broken" / "report.html").exists()
+    request = Request(only=("exp2",), runs=25)
+    reproduce.reproduce(request, tmp_path / "broken", engine=Engine())
+    reproduce.reproduce(request, tmp_path / "whole", engine=Engine())
+    broken, whole = files(tmp_path / "broken"), files(tmp_path / "whole")
+    assert sorted(broken) == sorted(whole)
+    assert [name for name in whole if broken[name] != whole[name]] == []
+
+
+def test_default_plan_shares_runs_between_tables_and_figures() -> None:
+    everything = plan([], (GENERATED, MEASURED))
+    parts = [*everything.tables, *everything.panels]
+    assert len(everything.pairs) == 90
+    assert sum(len(part.settings) for part in parts) > 150
+
+
+@pytest.mark.parametrize(
+    ("names", "keys", "ids"),
+    [
+        (["table2"], {"table2_airfoil_alpha"}, set()),
+        (["exp3"], {"table3_imagenet_K", "table4_airfoil_K"}, set()),
+        (["exp6/airfoil"], {"table2_airfoil_alpha", "table6_airfoil_cmc"}, set()),
+        (["exp3/imagenet/iid"], {"table3_imagenet_K"}, set()),
+        (["exp1/imagenet/iid"], set(), {"exp1/imagenet/iid"}),
+        (
+            ["exp5/airfoil", "table6"],
+            {"table6_airfoil_cmc"},
+            {"exp5/airfoil/iid", "exp5/airfoil/shift"},
+        ),
+    ],
+)
+def test_names_select_by_their_beginning(names: list[str], keys: set[str], ids: set[str]) -> None:
+    chosen = plan(names, (GENERATED, MEASURED))
+    assert {table.key for table in chosen.tables} == keys
+    assert {panel.id for panel in chosen.panels} == ids
+
+
+def test_unknown_name_is_answered_with_the_nearest() -> None:
+    with pytest.raises(SelectionError, match="did you mean 'exp6'"):
+        plan(["exp66"], (GENERATED, MEASURED))
+
+
+def test_every_experiment_of_the_paper_is_there() -> None:
+    ids = {panel.experiment for panel in panels()} | {t.experiment.split("/")[0] for t in tables()}
+    assert ids == {f"exp{n}" for n in range(1, 7)}
+
+
+def test_no_runs_are_refused() -> None:
+    with pytest.raises(InvalidError, match="at least 1"):
+        Request(runs=0)
