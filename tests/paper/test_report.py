@@ -11,6 +11,7 @@ import pytest
 
 from keyhole.cli import main
 from keyhole.paper.document import (
+    Block,
     Bullets,
     Code,
     Entry,
@@ -66,7 +67,7 @@ def rows_of(text: str, heading: str) -> list[list[str]]:
     return [[cell.strip(" *") for cell in row.strip("|").split("|")] for row in rows]
 
 
-def shown(value: float, error: float, paper: float, *, size: bool, ratio: bool = False) -> list[str]:
+def shown(value: float, error: float, *, paper: float, size: bool, ratio: bool = False) -> list[str]:
     """What the report must print of one cell."""
     if not size:
         return [f"{paper:.3f}", f"{value:.3f} ± {error:.4f}", f"{value - paper:+.3f}"]
@@ -94,7 +95,7 @@ def test_table_2_holds_the_numbers_of_its_data_and_no_others(written: tuple[str,
                         part[key]["T"][horizon][metric][scenario][column] for part in (means, errors)
                     ]
                     paper = published()[key]["T"][horizon][metric][scenario][column]
-                    row += shown(*cell, paper, size=metric == "ineff", ratio=True)
+                    row += shown(*cell, paper=paper, size=metric == "ineff", ratio=True)
                 expected.append(row)
     assert rows_of(text, "Table 2") == expected
 
@@ -111,9 +112,11 @@ def test_table_3_holds_the_numbers_of_its_data_and_no_others(written: tuple[str,
             for column, arms in enumerate(means[key]["K"]):
                 row = [title, name, str(arms)]
                 for metric in ("mc", "ineff"):
-                    cell = [part[key][learner][metric][scenario][column] for part in (means, errors)]
+                    cell: list[float] = [
+                        part[key][learner][metric][scenario][column] for part in (means, errors)
+                    ]
                     paper = published()[key][learner][metric][scenario][column]
-                    row += shown(*cell, paper, size=metric == "ineff")
+                    row += shown(*cell, paper=paper, size=metric == "ineff")
                 expected.append(row)
     assert rows_of(text, "Table 3") == expected
 
@@ -124,9 +127,11 @@ def test_table_6_holds_the_numbers_of_its_data_and_no_others(written: tuple[str,
     for horizon in means[key]["T"]:
         for scenario, name in (("iid", "i.i.d."), ("shift", "covariate shift")):
             for column, alpha in enumerate(means[key]["alpha"]):
-                cell = [part[key]["T"][horizon][scenario][column] for part in (means, errors)]
+                cell: list[float] = [
+                    part[key]["T"][horizon][scenario][column] for part in (means, errors)
+                ]
                 paper = published()[key]["T"][horizon][scenario][column]
-                row = [f"{int(horizon):,}", name, f"{alpha:g}", *shown(*cell, paper, size=False)]
+                row = [f"{int(horizon):,}", name, f"{alpha:g}", *shown(*cell, paper=paper, size=False)]
                 expected.append(row)
     assert rows_of(text, "Table 6") == expected
 
@@ -199,7 +204,7 @@ def test_a_file_without_outputs_is_refused(tmp_path: Path, capsys: pytest.Captur
 
 def test_blocks_are_written_both_ways(tmp_path: Path) -> None:
     (tmp_path / "one.svg").write_text("<svg/>")
-    blocks = [
+    blocks: list[Block] = [
         Heading(1, "Title & all"),
         Text("Plain, `code`, *stressed* and **strong** <words>."),
         Bullets(["first"]),

@@ -105,7 +105,7 @@ def agreement(results: Results) -> Grid:
         "number",
         "allowed",
         "cells within",
-        "mean |diff.|",
+        "mean distance",
         "worst",
         "where",
     ]

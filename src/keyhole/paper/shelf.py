@@ -6,7 +6,6 @@ import json
 import zipfile
 from dataclasses import asdict, dataclass
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -18,8 +17,7 @@ from keyhole.errors import RunsError
 from keyhole.paper.plan import Pair
 from keyhole.paper.settings import learner_of
 
-_CODE = ("draws.py", "feedback.py", "grid.py", "kernel.py", "metrics.py", "scores.py", "simulate.py")
-_CODE_FOLDERS = ("learners", "streams", "data")
+_ELSEWHERE = ("cli.py", "integrations", "paper", "service", "store")
 
 
 class Outcome(NamedTuple):
@@ -83,12 +81,11 @@ class Shelf:
 
 @cache
 def _code() -> str:
-    """Return what tells this code from code that might give other runs."""
-    package = resources.files("keyhole")
-    files = [package / name for name in _CODE]
-    for folder in _CODE_FOLDERS:
-        files += [file for file in (package / folder).iterdir() if file.is_file()]
+    """Return what tells this code, and the data with it, from any that might give other runs."""
     total = hashlib.sha256()
-    for file in sorted(files, key=lambda file: file.name):
-        total.update(file.read_bytes())
+    package = Path(__file__).parents[1]
+    for path in sorted(package.rglob("*")):
+        part = path.relative_to(package).parts[0]
+        if path.suffix in (".py", ".csv") and part not in _ELSEWHERE:
+            total.update(path.read_bytes())
     return total.hexdigest()

@@ -31,6 +31,6 @@ def test_rows_after_the_shift_are_drawn_by_the_tilt() -> None:
     assert chances.sum() == pytest.approx(1.0)
     drawn = airfoil(ROUNDS, seed=5, shift=True).outcomes[ROUNDS // 3 :]
     expected = chances @ data.pressure
-    spread = np.sqrt(chances @ (data.pressure - expected) ** 2 / drawn.size)
+    spread = float(np.sqrt(chances @ (data.pressure - expected) ** 2 / drawn.size))
     assert drawn.mean() == pytest.approx(expected, abs=4 * spread)
     assert abs(expected - data.pressure.mean()) > 10 * spread
