@@ -31,6 +31,7 @@ coverage: $(VENV)/ready
 
 bench: $(VENV)/ready
 	$(RUN)/python benchmarks/rounds.py
+	$(RUN)/python benchmarks/learners.py
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache

@@ -15,6 +15,7 @@ from keyhole.learners._rule import Distribution, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
 GROUPS = 1
+_ROUNDING = 1e-9  # A surplus of exactly 0 counts as a change of sign: rounding must not hide it.
 _VISIT_SUM = 1.628  # sum over n of 1 / ((n + 1) log2(n + 2)^2)
 
 
@@ -76,11 +77,11 @@ class MvpSettings(NamedTuple):
 class MvpState(NamedTuple):
     """One row per group, one column per bucket.
 
-    ``surplus`` is the sum of alpha - miss over the visits: above 0, the bucket covers too much.
-    ``pulls`` is what that adds to the bucket's sign, kept because only the bucket played changes.
+    A bucket whose surplus, alpha visits - misses, is above 0 covers too much. ``pulls`` is what that
+    adds to the bucket's sign, kept because only the bucket played changes.
     """
 
-    surplus: Array
+    misses: NDArray[np.int64]
     visits: NDArray[np.int64]
     pulls: Array
 
@@ -95,7 +96,7 @@ def prepare(parameters: MvpParameters) -> MvpSettings:
 def start(settings: MvpSettings) -> MvpState:
     """Return the state before the first round."""
     shape = (GROUPS, settings.buckets)
-    return MvpState(np.zeros(shape), np.zeros(shape, dtype=np.int64), np.zeros(shape))
+    return MvpState(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
 
 def memory(settings: MvpSettings) -> int:  # noqa: ARG001
@@ -109,6 +110,18 @@ def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
     lower = 1.0 - edge / settings.buckets
     thresholds, chances = np.array([lower, lower + settings.step]), np.array([1.0 - share, share])
     return Distribution(thresholds[chances > 0.0], chances[chances > 0.0])
+
+
+@kernel
+def _own_pull(settings: MvpSettings, misses: int, visits: int) -> float:
+    """Return (e^x - e^-x) / f with x = rate surplus / f, f = sqrt(n + 1) log2(n + 2) after n visits."""
+    surplus = settings.alpha * visits - misses
+    if abs(surplus) < _ROUNDING:
+        return 0.0
+    scale = math.sqrt(visits + 1.0) * math.log2(visits + 2.0)
+    small = exp(-abs(settings.rate * surplus / scale))
+    size = (1.0 / small - small) / scale
+    return size if surplus > 0.0 else -size
 
 
 @kernel
@@ -150,17 +163,14 @@ def choose(settings: MvpSettings, state: MvpState, memo: Array, draw: float) -> 
 
 @kernel
 def observe(settings: MvpSettings, state: MvpState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
-    """Add alpha - miss to the record of the bucket played; the score is not used."""
+    """Add the outcome to the record of the bucket played; the score is not used."""
     bucket = int(memo[0])
     for group in range(state.pulls.shape[0]):
-        state.surplus[group, bucket] += settings.alpha - (1.0 if missed else 0.0)
+        state.misses[group, bucket] += 1 if missed else 0
         state.visits[group, bucket] += 1
-        visits = state.visits[group, bucket]
-        scale = math.sqrt(visits + 1.0) * math.log2(visits + 2.0)
-        lean = settings.rate * state.surplus[group, bucket] / scale
-        small = exp(-abs(lean))
-        size = (1.0 / small - small) / scale
-        state.pulls[group, bucket] = size if lean > 0.0 else -size
+        state.pulls[group, bucket] = _own_pull(
+            settings, state.misses[group, bucket], state.visits[group, bucket]
+        )
 
 
 mvp = Rule(

@@ -147,12 +147,22 @@ def _html_grid(grid: Grid) -> str:
     groups = "".join(f'<th colspan="{span}">{_inline(title)}</th>' for title, span in grid.groups)
     starts = {sum(span for _, span in grid.groups[:place]) for place in range(1, len(grid.groups))}
     header = _cells("th", [Entry(name) for name in grid.header], grid.words, starts)
-    rows = "\n".join(f"<tr>{_cells('td', row, grid.words, starts)}</tr>" for row in grid.rows)
+    rows = "\n".join(
+        f"<tr{_block(grid, place)}>{_cells('td', row, grid.words, starts)}</tr>"
+        for place, row in enumerate(grid.rows)
+    )
     first = f'<tr class="groups">{groups}</tr>\n' if len(grid.groups) > 1 else ""
     return (
         f'<div class="grid"><table>\n<thead>\n{first}<tr>{header}</tr>\n</thead>\n'
         f"<tbody>\n{rows}\n</tbody>\n</table></div>"
     )
+
+
+def _block(grid: Grid, place: int) -> str:
+    """Return the mark of a row whose first words are not those of the row above."""
+    words = slice(min(2, grid.words - 1))
+    same = place == 0 or grid.rows[place][words] == grid.rows[place - 1][words]
+    return "" if same else ' class="block"'
 
 
 def _cells(tag: str, entries: Sequence[Entry], words: int, starts: set[int]) -> str:

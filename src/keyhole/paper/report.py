@@ -94,7 +94,10 @@ def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
 
 def _table(results: Results, table: Table) -> Iterator[Block]:
     yield Heading(2, f"Table {table.number}, {notes.DATA[table.data]}")
-    yield Text(f"{table.title}. Selected by `--only {table.key}` or `--only {table.experiment}`.")
+    yield Text(
+        f"{table.title} (experiment {table.experiment[3]}). "
+        f"Selected by `--only {table.key}` or `--only {table.experiment}`."
+    )
     yield compared(results, table)
     yield Bullets(notes.beside(table))
     if table.number == 3:

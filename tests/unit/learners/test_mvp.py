@@ -1,4 +1,5 @@
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -10,10 +11,10 @@ from keyhole.grid import Array
 from keyhole.learners.mvp import MvpParameters, mvp
 
 
-def played_by_definition(scores: Array, draws: Array, *, alpha: float, buckets: int) -> list[float]:
+def played_by_definition(scores: Array, draws: Array, *, alpha: Fraction, buckets: int) -> list[float]:
     """MVP with one group as its authors state it, in widths q = 1 - threshold, every pull afresh."""
     resolution, rate = 800_000, math.sqrt(math.log(buckets) / (2 * 1.628 * buckets))
-    surplus, visits, played = [0.0] * buckets, [0] * buckets, []
+    surplus, visits, played = [Fraction(0)] * buckets, [0] * buckets, []
     for score, draw in zip(scores, draws, strict=True):
         pulls = []
         for v, n in zip(surplus, visits, strict=True):
@@ -30,7 +31,7 @@ def played_by_definition(scores: Array, draws: Array, *, alpha: float, buckets: 
                     width, bucket = i / buckets, i
                 break
         played.append(1.0 - width)
-        surplus[bucket] += alpha - (score < 1.0 - width)
+        surplus[bucket] += alpha - int(score < 1.0 - width)
         visits[bucket] += 1
     return played
 
@@ -40,7 +41,7 @@ def test_thresholds_are_those_of_the_definition() -> None:
 
     scores = np.random.default_rng(2).beta(6, 2, 4_000)
     run = simulate(mvp(alpha=0.1, buckets=20), scores, seed=9, regime="bandit")
-    expected = played_by_definition(scores, draws(9, 0, 4_000), alpha=0.1, buckets=20)
+    expected = played_by_definition(scores, draws(9, 0, 4_000), alpha=Fraction(1, 10), buckets=20)
     assert run.thresholds[0] == pytest.approx(expected, abs=1e-9)
 
 
