@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test check bench coverage clean
+.PHONY: demo test check bench coverage paper clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -32,6 +32,13 @@ coverage: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN)/python benchmarks/rounds.py
 	$(RUN)/python benchmarks/learners.py
+
+# The report in docs/; with IMAGENET=FILE MODEL=NAME also on that classifier's outputs.
+paper: $(VENV)/ready
+	$(RUN)/keyhole paper --out out/paper $(if $(IMAGENET),--imagenet $(IMAGENET) --model $(MODEL))
+	mkdir -p docs/paper
+	cp out/paper/figures/*.png docs/paper/
+	sed 's#](figures/#](paper/#' out/paper/report.md > docs/paper.md
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache

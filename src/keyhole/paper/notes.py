@@ -67,6 +67,21 @@ PARAMETERS = (
     " buckets of its authors' experiments and one group."
 )
 
+AGAIN = [
+    "`pip install 'keyhole[paper]'`, then the command above; `keyhole paper --help` lists its options.",
+    "Finished runs are kept in the folder of `--out`: after Ctrl-C the same command goes on, and its "
+    "files are those of an unbroken run. More `--runs` add to those that are there.",
+    "`--only exp3`, `--only exp1/imagenet/iid` or `--only table2 table6` runs a part.",
+    "`--engine dask --address tcp://HOST:8786` spreads the runs over a Dask cluster (`pip install "
+    "'keyhole[dask]'`), `--engine ray` over a Ray cluster; the numbers stay the same, bit for bit.",
+    "`keyhole imagenet-file FOLDER --out resnet18.npz` writes the outputs of torchvision's ResNet-18 "
+    "on the ImageNet validation images, where you have them; with `--imagenet resnet18.npz --model "
+    "ResNet-18` the report has a column for them.",
+    "Beside this report are `tables.json` in the structure of the published tables, their standard "
+    "errors in `standard_errors.json`, all settings in `settings.json`, figures as PNG and SVG, and in "
+    "`runs/` the raw series: one file a setting, one row a run.",
+]
+
 _SHIFT = (
     "Covariate shift after a third of the rounds: the paper does not say how rows are then drawn. We "
     "draw them with weights exp(-1.3 z1 + z5), where z1 is the standardised logarithm of the "

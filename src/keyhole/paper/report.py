@@ -41,6 +41,8 @@ def _blocks(results: Results, folder: Path) -> Iterator[Block]:
         yield from _table(results, table)
     yield Heading(2, "Settings")
     yield from _settings(results)
+    yield Heading(2, "Run it again")
+    yield Bullets(notes.AGAIN)
 
 
 def _opening(results: Results) -> Iterator[Block]:

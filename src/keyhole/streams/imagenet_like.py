@@ -20,10 +20,10 @@ _CLASSES, _RELATIVES, _RIVALS = 1_000, 44, 10
 def imagenet_like() -> Outputs:
     """Return the pool of 5,000 images, always the same."""
     rng = np.random.default_rng(_SEED)
-    logits = rng.normal(0.0, 3.32, size=(IMAGES, _CLASSES))
-    logits[:, :_RELATIVES] += np.maximum(0.0, rng.normal(3.06, 1.15, size=(IMAGES, 1)))
-    logits[:, :_RIVALS] += np.maximum(0.0, rng.normal(3.61, 1.83, size=(IMAGES, _RIVALS)))
-    logits[:, 0] += rng.normal(6.77, 6.73, size=IMAGES)
+    logits = rng.normal(0.0, 3.37, size=(IMAGES, _CLASSES))
+    logits[:, :_RELATIVES] += np.maximum(0.0, rng.normal(3.11, 1.16, size=(IMAGES, 1)))
+    logits[:, :_RIVALS] += np.maximum(0.0, rng.normal(3.61, 1.87, size=(IMAGES, _RIVALS)))
+    logits[:, 0] += rng.normal(6.90, 6.85, size=IMAGES)
     # The largest logit plus Gumbel noise is a draw from the softmax.
     labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
     return Outputs.of_logits(logits.astype(np.float32), labels)
