@@ -6,34 +6,31 @@ import numpy as np
 
 from keyhole.grid import Array
 from keyhole.learners import Learner
+from numpy_rule import NumpyUnlockPlus
 
 
 class NumpyOcp:
-    """OCP-Bandit and OCP-Unlock with a known horizon."""
+    """OCP-Bandit and OCP-Unlock with a known horizon, on the tables of the plain OCP-Unlock+."""
 
     def __init__(self, learner: Learner) -> None:
-        settings = learner.settings
         self.shares = learner.name == "ocp-unlock"
-        self.thresholds: Array = settings.thresholds
-        self.bonus, self.exploration, self.rate = settings.rates[0].tolist()
-        self.hit_gains: Array = settings.hit_gains[0]
-        self.miss_gains: Array = settings.miss_gains[0]
-        self.gains = np.zeros(self.thresholds.size)
+        self.tables = NumpyUnlockPlus(learner)
 
     def round(self, score: float, draw: float) -> float:
         """Play one round against the score and return the threshold played."""
-        arms = self.thresholds.size
-        weights = np.exp(self.rate * (self.gains - self.gains.max()))
-        chances = (1.0 - self.exploration) * weights / weights.sum() + self.exploration / arms
+        at = self.tables
+        arms = at.thresholds.size
+        weights = np.exp(at.rate * (at.gains - at.gains.max()))
+        chances = (1.0 - at.exploration) * weights / weights.sum() + at.exploration / arms
         arm = min(int(np.searchsorted(np.cumsum(chances), draw, side="right")), arms - 1)
-        hit = score >= self.thresholds[arm]
+        hit = score >= at.thresholds[arm]
         if self.shares:
-            seen = self.thresholds <= score if hit else np.arange(arms) >= arm
+            seen = at.thresholds <= score if hit else np.arange(arms) >= arm
         else:
             seen = np.arange(arms) == arm
-        gains = self.hit_gains if hit else self.miss_gains
-        self.gains += self.bonus / chances + np.where(seen, gains / chances[seen].sum(), 0.0)
-        return float(self.thresholds[arm])
+        gains = at.hit_gains if hit else at.miss_gains
+        at.gains += at.bonus / chances + np.where(seen, gains / chances[seen].sum(), 0.0)
+        return float(at.thresholds[arm])
 
 
 class NumpySps:

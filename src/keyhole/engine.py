@@ -129,8 +129,14 @@ def _ray(engine: Engine) -> Iterator[None]:
     except ImportError:
         raise MissingExtraError("the ray engine needs Ray; pip install ray") from None
     register_ray()
-    ray.init(address=engine.address, ignore_reinit_error=True)
-    yield
+    ours = not ray.is_initialized()
+    if ours:
+        ray.init(address=engine.address)
+    try:
+        yield
+    finally:
+        if ours:
+            ray.shutdown()
 
 
 ENGINES = {"threads": "threading", "processes": "loky", "dask": "dask", "ray": "ray"}

@@ -1,4 +1,3 @@
-import os
 from pathlib import Path
 
 import pytest
@@ -11,7 +10,6 @@ from keyhole.paper.sources import GENERATED, MEASURED, Source
 
 RUNS = 6
 SEED = 1000
-_BESIDE = Path(__file__).parents[3] / "shared" / "data" / "imagenet_val5000_mobilenet_v2.npz"
 
 
 def results_of(only: list[str], folder: Path, sources: tuple[Source, ...], *, runs: int) -> Results:
@@ -32,12 +30,3 @@ def imagenet(tmp_path_factory: pytest.TempPathFactory) -> Results:
     """Tables 1, 3 and 5 at a few runs, on generated outputs."""
     folder = tmp_path_factory.mktemp("imagenet")
     return results_of(["table1", "table3", "table5"], folder, (GENERATED,), runs=RUNS)
-
-
-@pytest.fixture(scope="session")
-def mobilenet() -> Path:
-    """The real file; where it is not, the tests that need it are skipped."""
-    path = Path(os.environ.get("KEYHOLE_IMAGENET", _BESIDE))
-    if not path.is_file():
-        pytest.skip(f"real outputs are not at {path}; set KEYHOLE_IMAGENET to such a file")
-    return path

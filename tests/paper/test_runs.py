@@ -4,7 +4,6 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -47,16 +46,6 @@ def test_a_run_is_what_simulate_plays() -> None:
     expected = metrics.miss_rate_so_far(whole.misses)[0, kept - 1]
     assert outcome.miss_rates == pytest.approx(expected, abs=1e-7)
     assert outcome.mean_sizes[-1] == pytest.approx(sizes.mean(), rel=1e-6)
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A Dask cluster of two processes."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 def test_engines_and_workers_do_not_change_a_bit(address: str, tmp_path: Path) -> None:

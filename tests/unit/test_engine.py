@@ -1,5 +1,4 @@
 import math
-from collections.abc import Iterator
 
 import pytest
 
@@ -12,16 +11,6 @@ NUMBERS = list(range(23))
 def results(engine: Engine) -> list[float]:
     found = dict(engine.map(math.sqrt, NUMBERS))
     return [found[place] for place in range(len(NUMBERS))]
-
-
-@pytest.fixture(scope="module")
-def address() -> Iterator[str]:
-    """A Dask cluster of two processes."""
-    distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(
-        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-    ) as cluster:
-        yield cluster.scheduler_address
 
 
 @pytest.mark.parametrize("workers", [1, 2, None])
