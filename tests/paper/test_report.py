@@ -188,6 +188,44 @@ def test_what_differs_is_said_next_to_the_number(folder: Path) -> None:
     assert "SpsParameters(alpha=0.1, horizon=50000, arms=1000" in text
 
 
+def test_one_run_and_one_panel_make_a_report_without_errors(tmp_path: Path) -> None:
+    only = ["exp2/airfoil/iid", "exp5/airfoil/shift", "table6"]
+    assert main(["paper", "--only", *only, "--runs", "1", "--out", str(tmp_path)]) == 0
+    assert "±" not in (tmp_path / "report.md").read_text()
+    errors = json.loads((tmp_path / "standard_errors.json").read_text())
+    assert errors["table6_airfoil_cmc"]["T"]["30000"]["iid"] == [None] * 4
+
+
+def test_a_file_has_columns_and_tables_of_its_own(tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    path = tmp_path / "small.npz"
+    np.savez(
+        path, logits=rng.normal(0, 3, (50, 20)).astype(np.float32), labels=rng.integers(20, size=50)
+    )
+    out = tmp_path / "out"
+    command = [
+        "paper",
+        "--only",
+        "table3",
+        "--runs",
+        "1",
+        "--imagenet",
+        str(path),
+        "--model",
+        "Tiny Net",
+    ]
+    assert main([*command, "--out", str(out)]) == 0
+    own = json.loads((out / "tables-imagenet-tiny-net.json").read_text())
+    assert shape(own) == shape({"table3_imagenet_K": published()["table3_imagenet_K"]})
+    assert own != json.loads((out / "tables.json").read_text())
+    text = (out / "report.md").read_text()
+    assert "MC Tiny Net" in text
+    assert "--imagenet small.npz --model 'Tiny Net'" in text
+    assert "Tiny Net, 50 images" in text
+    rate = own["table3_imagenet_K"]["ocp-bandit"]["mc"]["iid"][0]
+    assert f"{rate:.3f}" in rows_of(text, "Table 3")[0]
+
+
 def test_wrong_names_are_refused_before_anything_runs(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,7 +1,7 @@
 """What the runs add up to: means, standard errors, and how far they are from the paper."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -83,28 +83,31 @@ def difference(table: Table, cell: Cell, measured: float) -> float:
 
 
 def write(results: Results, folder: Path) -> None:
-    """Write the tables as data: means, standard errors, and every setting that was run."""
-    for source in results.plan.sources:
-        suffix = f"-{source.name}" if source.path else ""
-        tables = [table for table in results.plan.tables if table.data == source.data]
-        if suffix:
-            _dump(folder / f"tables{suffix}.json", _filled(results, tables, source, "mean"))
-            _dump(folder / f"standard_errors{suffix}.json", _filled(results, tables, source, "error"))
-    own = {source.data: source for source in results.plan.sources if not source.path}
-    for name, what in (("tables", "mean"), ("standard_errors", "error")):
-        content: dict[str, Any] = {}
-        for table in results.plan.tables:
-            content |= _filled(results, [table], own[table.data], what)
-        _dump(folder / f"{name}.json", content)
+    """Write the tables as data: means, standard errors, and every setting that was run.
+
+    A file of classifier outputs has tables of its own.
+    """
+    sources = results.plan.sources
+    files = [([source], f"-{source.name}") for source in sources if source.path]
+    for group, suffix in [([source for source in sources if not source.path], ""), *files]:
+        for name, read in (("tables", results.mean), ("standard_errors", results.error)):
+            _dump(folder / f"{name}{suffix}.json", _filled(results.plan, group, read))
     _dump(folder / "settings.json", [_row(results, pair) for pair in results.plan.pairs])
 
 
-def _filled(results: Results, tables: list[Table], source: Source, what: str) -> dict[str, Any]:
-    read = getattr(results, what)
+def _filled(
+    wanted: Plan, sources: list[Source], read: Callable[[Pair, str], float | None]
+) -> dict[str, Any]:
     return {
-        table.key: table.filled(lambda cell: read(Pair(source, cell.setting), cell.metric))
-        for table in tables
+        table.key: _table(table, source, read)
+        for table in wanted.tables
+        for source in sources
+        if source.data == table.data
     }
+
+
+def _table(table: Table, source: Source, read: Callable[[Pair, str], float | None]) -> dict[str, Any]:
+    return table.filled(lambda cell: read(Pair(source, cell.setting), cell.metric))
 
 
 def _row(results: Results, pair: Pair) -> dict[str, Any]:
