@@ -125,10 +125,10 @@ def _boxes(results: Results, panel: Panel, source: Source, axis: Any) -> None:
         widths=0.5,
         whis=(0, 100),
         patch_artist=True,
-        boxprops={"facecolor": "#dbeafe", "edgecolor": _COLOURS["ocp-unlock+"]},
-        medianprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 1.6},
-        whiskerprops={"color": _COLOURS["ocp-unlock+"]},
-        capprops={"color": _COLOURS["ocp-unlock+"]},
+        boxprops={"facecolor": "#93c5fd", "edgecolor": "none"},
+        medianprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 1.2},
+        whiskerprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 0.9},
+        capprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 0.9},
     )
     for place, alpha in zip(places, alphas, strict=True):
         axis.hlines(alpha, place - 0.4, place + 0.4, color=_TARGET, linewidth=1.0, linestyle="--")

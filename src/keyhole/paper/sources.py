@@ -45,6 +45,7 @@ GENERATED = Source(IMAGENET, "imagenet-like", "generated")
 
 def from_file(path: Path, *, model: str | None = None) -> Source:
     """Return the source of a file of classifier outputs, which is read and checked."""
+    path = path.resolve()  # A cluster may work in another folder.
     images = _loaded(str(path)).images
     called = model or path.stem
     name = "imagenet-" + "".join(c if c.isalnum() else "-" for c in called.lower())
