@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from keyhole.checks import is_whole
 from keyhole.errors import EngineError, MissingExtraError
 
 Item = TypeVar("Item")
@@ -37,8 +38,8 @@ class Engine:
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
             raise EngineError(f"there is no engine {self.name!r}; use one of {', '.join(ENGINES)}")
-        if self.workers is not None and self.workers < 1:
-            raise EngineError(f"{self.workers} workers cannot work; use at least 1")
+        if self.workers is not None and not is_whole(self.workers, least=1):
+            raise EngineError(f"{self.workers!r} workers cannot work; use a whole number from 1")
         if self.address is not None and self.name not in _CLUSTERS:
             raise EngineError(
                 f"the engine {self.name!r} has no address; use --engine dask or --engine ray"

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.checks import is_real, is_whole
 from keyhole.errors import GridError, RateError
 from keyhole.feedback import Needs
 from keyhole.grid import Array
@@ -41,18 +42,18 @@ class MvpParameters:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
-        whole = isinstance(self.buckets, (int, np.integer)) and not isinstance(self.buckets, bool)
-        if not whole or self.buckets < 2:
-            raise GridError(
-                f"{self.buckets!r} buckets are too few; use a whole number from 2, such as 40"
-            )
-        if not 1.0 <= self.resolution < math.inf:
-            raise RateError(f"resolution (r) {self.resolution} is below 1 or not finite; try 800000")
-        if self.rate is None:
-            object.__setattr__(self, "rate", _tuned(self.buckets))
-        elif not 0.0 < self.rate < math.inf:
-            raise RateError(f"rate (eta) {self.rate} is not positive and finite; try 0.17")
+        set_once = object.__setattr__
+        set_once(self, "alpha", checked_alpha(self.alpha))
+        if not is_whole(self.buckets, least=2):
+            raise GridError(f"{self.buckets!r} buckets are not a whole number from 2; try 40")
+        if not (is_real(self.resolution) and self.resolution >= 1.0):
+            raise RateError(f"resolution (r) {self.resolution!r} is not a number from 1; try 800000")
+        rate = _tuned(self.buckets) if self.rate is None else self.rate
+        if not (is_real(rate) and rate > 0.0):
+            raise RateError(f"rate (eta) {rate!r} is not a positive number; try 0.17")
+        for name, value in (("resolution", self.resolution), ("rate", rate)):
+            set_once(self, name, float(value))
+        set_once(self, "buckets", int(self.buckets))
 
     @property
     def horizon(self) -> None:
@@ -90,7 +91,7 @@ def prepare(parameters: MvpParameters) -> MvpSettings:
     """Return the numbers for these parameters."""
     assert parameters.rate is not None  # noqa: S101
     step = 1.0 / (parameters.resolution * parameters.buckets)
-    return MvpSettings(parameters.alpha, int(parameters.buckets), step, float(parameters.rate))
+    return MvpSettings(parameters.alpha, parameters.buckets, step, parameters.rate)
 
 
 def start(settings: MvpSettings) -> MvpState:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole import grid
+from keyhole.checks import is_real
 from keyhole.errors import RateError
 from keyhole.feedback import Needs
 from keyhole.grid import Array, count_at_most
@@ -44,8 +45,9 @@ class SpsParameters:
         set_once(self, "alpha", checked_alpha(self.alpha))
         set_once(self, "horizon", checked_horizon(self.horizon))
         set_once(self, "arms", grid.uniform(self.arms).size)
-        if self.delta is not None and not 0.0 < self.delta < 1.0:
-            raise RateError(f"delta {self.delta} is not between 0 and 1; try 0.05")
+        if self.delta is not None and not (is_real(self.delta) and 0.0 < self.delta < 1.0):
+            raise RateError(f"delta {self.delta!r} is not a number between 0 and 1; try 0.05")
+        set_once(self, "delta", None if self.delta is None else float(self.delta))
 
 
 class SpsSettings(NamedTuple):

@@ -4,6 +4,7 @@ import shlex
 from dataclasses import dataclass
 from pathlib import Path
 
+from keyhole.checks import is_whole
 from keyhole.draws import checked_seed
 from keyhole.engine import Engine
 from keyhole.errors import InvalidError
@@ -24,8 +25,8 @@ class Request:
     model: str | None = None
 
     def __post_init__(self) -> None:
-        if self.runs < 1:
-            raise InvalidError(f"{self.runs} runs are too few; use at least 1, the paper has 50")
+        if not is_whole(self.runs, least=1):
+            raise InvalidError(f"{self.runs!r} runs are too few; use at least 1, the paper has 50")
         checked_seed(self.seed)
 
     @property
