@@ -2,6 +2,7 @@
 
 from keyhole import bounds, errors, feedback, grid, metrics, scores
 from keyhole.bandit import Exp3P
+from keyhole.client import Client
 from keyhole.feedback import HIT, MISS, Hit, Missed, Needs, Regime, Revealed
 from keyhole.learners import LEARNERS, Learner, Rule, make
 from keyhole.learners.ocp_bandit import ocp_bandit
@@ -26,6 +27,7 @@ __all__ = [
     "LEARNERS",
     "MISS",
     "BoundedResiduals",
+    "Client",
     "CustomIntervals",
     "CustomScores",
     "Exp3P",

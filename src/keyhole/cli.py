@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keyhole
-from keyhole import bounds, demo, imagenet_file
+from keyhole import bounds, demo, imagenet_file, serving
 from keyhole.engine import ENGINES, Engine
 from keyhole.errors import KeyholeError, KeyholeWarning, MissingExtraError
 from keyhole.learners import LEARNERS, Learner, find, make, strategy
@@ -53,6 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_bounds(commands)
     _add_paper(commands)
     _add_imagenet_file(commands)
+    serving.add(commands)
     return parser
 
 

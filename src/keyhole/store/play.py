@@ -1,0 +1,325 @@
+"""Rounds in the database: predicted, answered, each in one transaction that holds the stream."""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import sqlalchemy as sql
+
+from keyhole.draws import draws
+from keyhole.errors import (
+    AnsweredError,
+    ExpiredError,
+    FeedbackError,
+    KeyholeError,
+    KeyReusedError,
+    UnknownRoundError,
+    UnknownStreamError,
+)
+from keyhole.feedback import HIT, MISS
+from keyhole.rounds import Outcome, Round, propose, settle
+from keyhole.scores import Case, Region
+from keyhole.store import standing
+from keyhole.store.database import Database
+from keyhole.store.schema import feedback, marks, open_rounds, rounds
+from keyhole.store.standing import Standing
+
+MARK_EVERY = 100
+_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{10})", re.ASCII)
+
+
+class Ask(NamedTuple):
+    """A model's output to be turned into a set, and what makes a retry recognisable."""
+
+    output: Any
+    key: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A prediction that waits for its answer; ``repeated`` if an earlier request had made it."""
+
+    id: str
+    number: int
+    region: Region
+    expires: float
+    repeated: bool = False
+
+
+class Reply(NamedTuple):
+    """An answer to a round: ``"hit"``, ``"miss"`` or ``{"label": ...}``."""
+
+    id: str
+    answer: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """An answer that is durable; ``repeated`` if it was there before."""
+
+    id: str
+    stream: str
+    missed: bool
+    repeated: bool = False
+
+
+def predict(database: Database, name: str, *, asks: Sequence[Ask], now: float) -> list[Opened]:
+    """Open a round for every output, all or none; a key that was seen gives its old round again."""
+    with database.write() as connection:
+        here = standing.locked(connection, name)
+        cases = [here.blueprint.read(ask.output) for ask in asks]
+        known = _by_key(connection, here, [ask.key for ask in asks if ask.key is not None])
+        first = here.tally.predicted
+        fresh: list[tuple[dict[str, Any], Any]] = []
+        uniforms = draws(here.blueprint.seed, first, len(asks))
+        made: list[Opened] = []
+        for ask, case in zip(asks, cases, strict=True):
+            if ask.key is not None and ask.key in known:
+                made.append(_repeat(here, known[ask.key], case))
+                continue
+            number = first + len(fresh)
+            draw = float(uniforms[number - first])
+            opened = propose(here.blueprint.learner, here.state, case, number=number, draw=draw)
+            row = _round_row(here, opened, ask.key, now)
+            fresh.append((row, opened.memo))
+            made.append(_opened(here, opened.prediction, now))
+            if ask.key is not None:
+                known[ask.key] = row
+        if fresh:
+            _append(connection, here, fresh, now)
+    return made
+
+
+def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[Counted | KeyholeError]:
+    """Settle every reply that can be; each comes to what was counted, or to why it was not."""
+    results: dict[int, Counted | KeyholeError] = {}
+    by_stream: dict[int, list[tuple[int, int, Reply]]] = {}
+    for place, reply in enumerate(replies):
+        match = _ID.fullmatch(reply.id)
+        if match is None:
+            results[place] = _unknown(reply.id)
+        else:
+            by_stream.setdefault(int(match[1]), []).append((place, int(match[2]), reply))
+    for stream, group in by_stream.items():
+        results.update(_answer_stream(database, stream, group, now))
+    return [results[place] for place in range(len(replies))]
+
+
+def _answer_stream(
+    database: Database, stream: int, group: list[tuple[int, int, Reply]], now: float
+) -> dict[int, Counted | KeyholeError]:
+    results: dict[int, Counted | KeyholeError] = {}
+    try:
+        with database.write() as connection:
+            desk = _Desk(connection, standing.locked(connection, stream), now)
+            desk.fetch(number for _, number, _ in group)
+            for place, number, reply in group:
+                try:
+                    results[place] = desk.settle(number, reply)
+                except KeyholeError as error:
+                    results[place] = error
+            desk.write()
+    except UnknownStreamError:
+        return {place: _unknown(reply.id) for place, _, reply in group}
+    except KeyholeError as error:
+        return {place: error for place, _, _ in group}
+    return results
+
+
+class _Desk:
+    """Where the replies to one stream are settled within a transaction."""
+
+    def __init__(self, connection: sql.Connection, here: Standing, now: float) -> None:
+        self._connection, self._here, self._now = connection, here, now
+        self._rows: dict[int, Any] = {}
+        self._answers: dict[int, tuple[str, bool]] = {}
+        self._feedback: list[dict[str, Any]] = []
+        self._marks: list[dict[str, Any]] = []
+
+    def fetch(self, numbers: Iterable[int]) -> None:
+        """Read the rounds, with what is known of their answers."""
+        rows = self._connection.execute(
+            _ROUNDS_WITH_ANSWERS, {"stream": self._here.id, "numbers": sorted(set(numbers))}
+        )
+        for row in rows:
+            self._rows[row.number] = row
+            if row.answer is not None:
+                self._answers[row.number] = (row.answer, row.missed)
+
+    def settle(self, number: int, reply: Reply) -> Counted:
+        """Count the reply, or find it counted, or raise."""
+        here, row = self._here, self._rows.get(number)
+        if row is None or reply.id != here.prediction_id(number):
+            raise _unknown(reply.id)
+        if number in self._answers:
+            return self._again(number, reply)
+        if row.expires is None or row.expires <= self._now:
+            raise ExpiredError(
+                f"prediction {reply.id} has expired: its {here.blueprint.lifetime:g} seconds are "
+                f"over, or more than {here.blueprint.open_limit} were open; predict again"
+            )
+        waiting = _waiting(here, row)
+        outcome = settle_reply(here, waiting, reply.answer)
+        here.count(outcome)
+        here.version += 1
+        self._note(number, reply, outcome)
+        return Counted(reply.id, here.name, outcome.missed)
+
+    def _again(self, number: int, reply: Reply) -> Counted:
+        first, missed = self._answers[number]
+        if json.loads(first) != reply.answer:
+            raise AnsweredError(
+                f"prediction {reply.id} has another answer already; the first one stands"
+            )
+        return Counted(reply.id, self._here.name, missed, repeated=True)
+
+    def _note(self, number: int, reply: Reply, outcome: Outcome) -> None:
+        text = json.dumps(reply.answer)
+        self._answers[number] = (text, outcome.missed)
+        common = {"stream": self._here.id, "version": self._here.version, "at": self._now}
+        told = {"score": outcome.score, "missed": outcome.missed, "size": outcome.size}
+        self._feedback.append({**common, "number": number, "answer": text, **told})
+        tally = self._here.tally
+        if tally.answered % MARK_EVERY == 0:
+            sums = {"answered": tally.answered, "misses": tally.misses, "size": tally.size}
+            self._marks.append({**common, **sums, "state": standing.pack_state(self._here.state)})
+
+    def write(self) -> None:
+        """Append what was counted and put the stream back."""
+        if not self._feedback:
+            return
+        numbers = [row["number"] for row in self._feedback]
+        self._connection.execute(_APPEND_FEEDBACK, self._feedback)
+        self._connection.execute(_CLOSE, {"stream": self._here.id, "numbers": numbers})
+        if self._marks:
+            self._connection.execute(marks.insert(), self._marks)
+        standing.write(self._connection, self._here)
+
+
+_ROUNDS_WITH_ANSWERS = (
+    sql.select(
+        rounds.c.number,
+        rounds.c.threshold,
+        rounds.c.output,
+        rounds.c.labels,
+        open_rounds.c.memo,
+        open_rounds.c.expires,
+        feedback.c.answer,
+        feedback.c.missed,
+    )
+    .select_from(
+        rounds.outerjoin(
+            open_rounds,
+            sql.and_(open_rounds.c.stream == rounds.c.stream, open_rounds.c.number == rounds.c.number),
+        ).outerjoin(
+            feedback,
+            sql.and_(feedback.c.stream == rounds.c.stream, feedback.c.number == rounds.c.number),
+        )
+    )
+    .where(
+        rounds.c.stream == sql.bindparam("stream"),
+        rounds.c.number.in_(sql.bindparam("numbers", expanding=True)),
+    )
+)
+_APPEND_ROUNDS = rounds.insert()
+_APPEND_OPEN = open_rounds.insert()
+_APPEND_FEEDBACK = feedback.insert()
+_CLOSE = open_rounds.delete().where(
+    open_rounds.c.stream == sql.bindparam("stream"),
+    open_rounds.c.number.in_(sql.bindparam("numbers", expanding=True)),
+)
+
+
+def settle_reply(here: Standing, waiting: Round[Region], reply: Any) -> Outcome:
+    """Teach the stream's state what a reply tells, or raise."""
+    learner = here.blueprint.learner
+    if reply in ("hit", "miss"):
+        return settle(learner, here.state, waiting, HIT if reply == "hit" else MISS)
+    if not isinstance(reply, dict) or set(reply) != {"label"}:
+        raise FeedbackError(f"{reply!r} is not an answer; give a label, a hit or a miss")
+    return settle(learner, here.state, waiting, label=reply["label"])
+
+
+def _waiting(here: Standing, row: Any) -> Round[Region]:
+    case = here.blueprint.unpack(row.output, row.labels)
+    return Round(case.region(row.number, row.threshold), case, np.frombuffer(row.memo).copy())
+
+
+def _round_row(here: Standing, opened: Round[Region], key: str | None, now: float) -> dict[str, Any]:
+    output, labels = here.blueprint.pack(opened.case)
+    here.version += 1
+    here.tally.predicted += 1
+    return {
+        "stream": here.id,
+        "number": opened.prediction.id,
+        "version": here.version,
+        "at": now,
+        "threshold": opened.prediction.threshold,
+        "size": opened.prediction.size,
+        "output": output,
+        "labels": labels,
+        "key": key,
+    }
+
+
+def _append(
+    connection: sql.Connection, here: Standing, fresh: list[tuple[dict[str, Any], Any]], now: float
+) -> None:
+    expires = now + here.blueprint.lifetime
+    connection.execute(_APPEND_ROUNDS, [row for row, _ in fresh])
+    waiting = [
+        {"stream": here.id, "number": row["number"], "expires": expires, "memo": memo.tobytes()}
+        for row, memo in fresh
+    ]
+    connection.execute(_APPEND_OPEN, waiting)
+    here.sweep = min(here.sweep, expires)
+    _expire(connection, here, now)
+    standing.write(connection, here)
+
+
+def _expire(connection: sql.Connection, here: Standing, now: float) -> None:
+    """Drop the open rounds whose time is over, and the oldest of those that are too many."""
+    mine = open_rounds.c.stream == here.id
+    if here.sweep <= now:
+        gone = connection.execute(open_rounds.delete().where(mine, open_rounds.c.expires <= now))
+        here.tally.expired += gone.rowcount
+        earliest = connection.execute(sql.select(sql.func.min(open_rounds.c.expires)).where(mine))
+        here.sweep = earliest.scalar() or math.inf
+    excess = here.open - here.blueprint.open_limit
+    if excess > 0:
+        oldest = (
+            sql.select(open_rounds.c.number).where(mine).order_by(open_rounds.c.number).limit(excess)
+        )
+        connection.execute(open_rounds.delete().where(mine, open_rounds.c.number.in_(oldest)))
+        here.tally.expired += excess
+
+
+def _by_key(connection: sql.Connection, here: Standing, keys: list[str]) -> dict[str, Any]:
+    if not keys:
+        return {}
+    rows = connection.execute(
+        sql.select(rounds).where(rounds.c.stream == here.id, rounds.c.key.in_(keys))
+    )
+    return {row.key: dict(row._mapping) for row in rows}  # noqa: SLF001
+
+
+def _repeat(here: Standing, row: dict[str, Any], case: Case[Region]) -> Opened:
+    if here.blueprint.pack(case) != (row["output"], row["labels"]):
+        raise KeyReusedError(
+            f"Idempotency-Key {row['key']!r} came with another output before; use a new key"
+        )
+    region = case.region(row["number"], row["threshold"])
+    return _opened(here, region, row["at"], repeated=True)
+
+
+def _opened(here: Standing, region: Region, at: float, *, repeated: bool = False) -> Opened:
+    expires = at + here.blueprint.lifetime
+    return Opened(here.prediction_id(region.id), region.id, region, expires, repeated)
+
+
+def _unknown(id: str) -> UnknownRoundError:  # noqa: A002
+    return UnknownRoundError(f"there is no prediction {id[:80]!r}; check the id")
