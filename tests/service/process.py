@@ -35,7 +35,7 @@ class Service:
         environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
         command = [sys.executable, "-m", "keyhole", "serve", "--log", "warning"]
         options = ["--database", self._url, "--port", str(self._port), "--rate", "100000"]
-        self._process = subprocess.Popen(
+        self._process = subprocess.Popen(  # noqa: S603
             [*command, *options, *self._arguments], stderr=subprocess.PIPE, text=True, env=environment
         )
         assert self._process.stderr is not None

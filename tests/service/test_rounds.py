@@ -10,7 +10,7 @@ from keyhole.store import replay
 from keyhole.store.database import Database
 
 
-def test_a_stream_makes_the_choices_of_a_predictor_with_its_seed(http: TestClient, database: Database):
+def test_a_stream_makes_the_choices_of_a_predictor_with_its_seed(http: TestClient, database: Database) -> None:
     made(http, arms=50, horizon=5000)
     predictor = keyhole.Predictor("ocp-unlock+", alpha=0.1, horizon=5000, arms=50, seed=7)
     rng = np.random.default_rng(3)
@@ -36,7 +36,7 @@ def test_a_stream_makes_the_choices_of_a_predictor_with_its_seed(http: TestClien
     assert replay.replay(database, "pets").difference is None
 
 
-def test_a_process_that_starts_later_continues_bit_for_bit(url: str, clock: Clock):
+def test_a_process_that_starts_later_continues_bit_for_bit(url: str, clock: Clock) -> None:
     def lived(name: str, *, restarts: bool) -> list[float]:
         thresholds, database = [], Database(url)
         http = client_of(database, clock)
@@ -57,7 +57,7 @@ def test_a_process_that_starts_later_continues_bit_for_bit(url: str, clock: Cloc
     assert lived("broken", restarts=True) == lived("whole", restarts=False)
 
 
-def test_the_same_answer_twice_is_accepted_and_counted_once(http: TestClient):
+def test_the_same_answer_twice_is_accepted_and_counted_once(http: TestClient) -> None:
     made(http)
     prediction = predicted(http)
     first, second = answered(http, prediction, miss=True), answered(http, prediction, miss=True)
@@ -66,7 +66,7 @@ def test_the_same_answer_twice_is_accepted_and_counted_once(http: TestClient):
     assert http.get("/v1/streams/pets").json()["rounds"] == 1
 
 
-def test_a_different_second_answer_is_a_conflict_and_changes_nothing(http: TestClient):
+def test_a_different_second_answer_is_a_conflict_and_changes_nothing(http: TestClient) -> None:
     made(http)
     prediction = predicted(http)
     answered(http, prediction, miss=True)
@@ -76,7 +76,7 @@ def test_a_different_second_answer_is_a_conflict_and_changes_nothing(http: TestC
     assert http.get("/v1/streams/pets").json() == before
 
 
-def test_a_retry_with_the_same_key_gives_the_same_prediction(http: TestClient):
+def test_a_retry_with_the_same_key_gives_the_same_prediction(http: TestClient) -> None:
     made(http)
     first = predicted(http, **{"Idempotency-Key": "a"})
     assert predicted(http, **{"Idempotency-Key": "a"}) == first
@@ -84,7 +84,7 @@ def test_a_retry_with_the_same_key_gives_the_same_prediction(http: TestClient):
     assert http.get("/v1/streams/pets").json()["predicted"] == 2
 
 
-def test_a_key_with_another_output_is_refused(http: TestClient):
+def test_a_key_with_another_output_is_refused(http: TestClient) -> None:
     made(http)
     predicted(http, **{"Idempotency-Key": "a"})
     response = http.post(
@@ -94,14 +94,14 @@ def test_a_key_with_another_output_is_refused(http: TestClient):
 
 
 @pytest.mark.parametrize("id", ["1-0-0000000000", "1-99-0000000000", "99-0-0000000000", "x", "1-0-é"])
-def test_an_id_that_was_never_given_is_not_found(http: TestClient, id: str):  # noqa: A002
+def test_an_id_that_was_never_given_is_not_found(http: TestClient, id: str) -> None:  # noqa: A002
     made(http)
     predicted(http)
     response = http.post(f"/v1/predictions/{id}/feedback", json={"miss": True})
     assert (response.status_code, response.json()["error"]["code"]) == (404, "unknown_prediction")
 
 
-def test_a_round_expires_after_its_lifetime(http: TestClient, clock: Clock):
+def test_a_round_expires_after_its_lifetime(http: TestClient, clock: Clock) -> None:
     made(http, lifetime=60.0)
     prediction = predicted(http)
     clock.now += 60.0
@@ -114,7 +114,7 @@ def test_a_round_expires_after_its_lifetime(http: TestClient, clock: Clock):
 
 def test_an_answer_that_came_in_time_stays_repeatable_after_the_lifetime(
     http: TestClient, clock: Clock
-):
+) -> None:
     made(http, lifetime=60.0)
     prediction = predicted(http)
     answered(http, prediction, miss=True)
@@ -123,7 +123,7 @@ def test_an_answer_that_came_in_time_stays_repeatable_after_the_lifetime(
     assert answered(http, prediction, miss=True).json()["repeated"] is True
 
 
-def test_the_oldest_round_expires_when_too_many_are_open(http: TestClient, database: Database):
+def test_the_oldest_round_expires_when_too_many_are_open(http: TestClient, database: Database) -> None:
     made(http, open_limit=3)
     first, second, *_ = [predicted(http) for _ in range(4)]
     assert answered(http, first, miss=True).status_code == 410
@@ -133,7 +133,7 @@ def test_the_oldest_round_expires_when_too_many_are_open(http: TestClient, datab
     assert replay.replay(database, "pets").difference is None
 
 
-def test_a_centre_gives_an_interval_and_its_value_is_the_label(http: TestClient):
+def test_a_centre_gives_an_interval_and_its_value_is_the_label(http: TestClient) -> None:
     made(http, bound=10.0)
     response = http.post("/v1/streams/pets/predictions", json={"centre": 50.0})
     prediction = response.json()
@@ -143,7 +143,7 @@ def test_a_centre_gives_an_interval_and_its_value_is_the_label(http: TestClient)
     assert answered(http, prediction, label=50).json()["missed"] is False
 
 
-def test_the_whole_line_is_sent_as_nulls(http: TestClient):
+def test_the_whole_line_is_sent_as_nulls(http: TestClient) -> None:
     made(http, scale=1.0, arms=2, options={"exploration": 1.0})
     sent = [http.post("/v1/streams/pets/predictions", json={"centre": 0.0}).json() for _ in range(8)]
     whole = [prediction for prediction in sent if prediction["threshold"] == 0.0]
@@ -154,13 +154,13 @@ def test_the_whole_line_is_sent_as_nulls(http: TestClient):
     assert http.get("/v1/streams/pets").json()["mean_size"] is None
 
 
-def test_an_array_takes_the_names_of_the_stream(http: TestClient):
+def test_an_array_takes_the_names_of_the_stream(http: TestClient) -> None:
     made(http, labels=["cat", "lynx", "dog"])
     by_array = predicted(http, [0.71, 0.22, 0.04], **{"Idempotency-Key": "a"})
     assert predicted(http, SCORES, **{"Idempotency-Key": "a"}) == by_array
 
 
-def test_an_archived_stream_can_be_read_and_takes_no_more_rounds(http: TestClient):
+def test_an_archived_stream_can_be_read_and_takes_no_more_rounds(http: TestClient) -> None:
     made(http)
     prediction = predicted(http)
     assert http.post("/v1/streams/pets/archive").json()["archived"] is not None
@@ -170,13 +170,13 @@ def test_an_archived_stream_can_be_read_and_takes_no_more_rounds(http: TestClien
     assert http.get("/v1/streams/pets/history").status_code == 200
 
 
-def test_a_name_is_taken_once(http: TestClient):
+def test_a_name_is_taken_once(http: TestClient) -> None:
     made(http)
     response = http.post("/v1/streams", json={"name": "pets", "alpha": 0.2})
     assert (response.status_code, response.json()["error"]["code"]) == (409, "stream_exists")
 
 
-def test_a_batch_is_the_same_as_one_after_the_other(http: TestClient, database: Database):
+def test_a_batch_is_the_same_as_one_after_the_other(http: TestClient, database: Database) -> None:
     made(http)
     made(http, name="single")
     rows = np.random.default_rng(1).dirichlet(np.ones(4), size=30).tolist()
@@ -197,7 +197,7 @@ def test_a_batch_is_the_same_as_one_after_the_other(http: TestClient, database: 
     assert replay.replay(database, "pets").difference is None
 
 
-def test_one_bad_answer_does_not_spoil_a_batch(http: TestClient):
+def test_one_bad_answer_does_not_spoil_a_batch(http: TestClient) -> None:
     made(http)
     first, second = predicted(http), predicted(http)
     feedback = [
@@ -215,14 +215,14 @@ def test_one_bad_answer_does_not_spoil_a_batch(http: TestClient):
     assert (stands["rounds"], stands["open"]) == (1, 1)
 
 
-def test_a_batch_of_predictions_is_all_or_none(http: TestClient):
+def test_a_batch_of_predictions_is_all_or_none(http: TestClient) -> None:
     made(http)
     asked = {"predictions": [{"scores": [0.5, 0.5]}, {"scores": [2.0]}]}
     assert http.post("/v1/streams/pets/predictions/batch", json=asked).status_code == 422
     assert http.get("/v1/streams/pets").json()["predicted"] == 0
 
 
-def test_keys_work_within_a_batch_too(http: TestClient):
+def test_keys_work_within_a_batch_too(http: TestClient) -> None:
     made(http)
     asked = {"predictions": [{"scores": [0.5], "key": "a"}, {"scores": [0.5], "key": "a"}]}
     first, second = http.post("/v1/streams/pets/predictions/batch", json=asked).json()["predictions"]
