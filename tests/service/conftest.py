@@ -6,9 +6,9 @@ from uuid import uuid4
 import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
-from tests.service.scene import Clock, client_of
 
 from keyhole.store.database import Database
+from tests.service.scene import Clock, client_of
 
 
 @pytest.fixture(scope="session")

@@ -6,9 +6,11 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import numpy as np
 
@@ -24,6 +26,12 @@ class Service:
     def __init__(self, url: str, *arguments: str) -> None:
         self._url, self._arguments, self._port = url, arguments, 0
         self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
 
     @property
     def url(self) -> str:
@@ -104,10 +112,15 @@ class Worker:
             client.close()
 
 
-def busy(workers: Sequence[Worker]) -> tuple[list[threading.Thread], threading.Event]:
-    """Start the workers; they go on until the event is set."""
+@contextmanager
+def busy(workers: Sequence[Worker]) -> Iterator[None]:
+    """Let the workers work while the block runs, and until each has played its rounds."""
     stop = threading.Event()
-    threads = [threading.Thread(target=worker.work, args=(stop,)) for worker in workers]
-    for thread in threads:
-        thread.start()
-    return threads, stop
+    with ThreadPoolExecutor(len(workers)) as threads:
+        done = [threads.submit(worker.work, stop) for worker in workers]
+        try:
+            yield
+        finally:
+            stop.set()
+        for future in done:
+            future.result()

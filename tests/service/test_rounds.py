@@ -3,14 +3,16 @@
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
-from tests.service.scene import SCORES, Clock, answered, client_of, made, predicted
 
 import keyhole
 from keyhole.store import replay
 from keyhole.store.database import Database
+from tests.service.scene import SCORES, Clock, answered, client_of, made, predicted
 
 
-def test_a_stream_makes_the_choices_of_a_predictor_with_its_seed(http: TestClient, database: Database) -> None:
+def test_a_stream_makes_the_choices_of_a_predictor_with_its_seed(
+    http: TestClient, database: Database
+) -> None:
     made(http, arms=50, horizon=5000)
     predictor = keyhole.Predictor("ocp-unlock+", alpha=0.1, horizon=5000, arms=50, seed=7)
     rng = np.random.default_rng(3)

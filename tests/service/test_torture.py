@@ -9,12 +9,12 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
-from tests.service.process import Service, Worker, busy
 
 import keyhole
 from keyhole.client import Client
 from keyhole.store import history, replay
 from keyhole.store.database import Database
+from tests.service.process import Service, Worker, busy
 
 KILLS = int(os.environ.get("KEYHOLE_KILLS", "3"))
 SEED = 11
@@ -43,20 +43,16 @@ def prepared(url: str) -> None:
 
 
 def test_kills_at_any_moment_lose_nothing_and_double_nothing(url: str) -> None:
-    service = Service(url)
-    prepared(service.url)
-    workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
-    threads, stop = busy(workers)
     rng = np.random.default_rng(SEED)
-    for _ in range(KILLS):
-        time.sleep(float(rng.uniform(0.05, 0.8)))
-        service.kill()
-        service.start()
-    time.sleep(0.2)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    service.stop()
+    with Service(url) as service:
+        prepared(service.url)
+        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        with busy(workers):
+            for _ in range(KILLS):
+                time.sleep(float(rng.uniform(0.05, 0.8)))
+                service.kill()
+                service.start()
+            time.sleep(0.2)
     check(url, workers)
 
 
@@ -64,30 +60,23 @@ def test_two_processes_on_one_stream_lose_nothing_and_double_nothing(
     postgres: Callable[[], str],
 ) -> None:
     url = postgres()
-    services = [Service(url), Service(url)]
-    prepared(services[0].url)
     rounds = 20 if KILLS < 50 else 1000
-    urls = [service.url for service in services]
-    workers = [Worker(urls if k % 2 else urls[::-1], seed=k, rounds=rounds) for k in range(8)]
-    threads, stop = busy(workers)
-    stop.set()
-    for thread in threads:
-        thread.join()
-    for service in services:
-        service.stop()
+    with Service(url) as one, Service(url) as other:
+        prepared(one.url)
+        urls = [one.url, other.url]
+        workers = [Worker(urls if k % 2 else urls[::-1], seed=k, rounds=rounds) for k in range(8)]
+        with busy(workers):
+            pass
     assert sum(len(worker.predictions) for worker in workers) == 8 * rounds
     check(url, workers)
 
 
 @pytest.mark.parametrize("signal", ["kill", "stop"])
 def test_an_acknowledged_answer_survives_the_end_of_the_process(url: str, signal: str) -> None:
-    service = Service(url)
-    prepared(service.url)
-    with Client(service.url) as client:
-        made = client.predict("load", [0.6, 0.4])
-        client.learn(made, keyhole.MISS)
+    with Service(url) as service, Client(service.url) as client:
+        prepared(service.url)
+        client.learn(client.predict("load", [0.6, 0.4]), keyhole.MISS)
         getattr(service, signal)()
         service.start()
         stands = client.stream("load")
         assert (stands["rounds"], stands["open"]) == (1, 0)
-    service.stop()

@@ -65,6 +65,7 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     listening = config.bind_socket()
+    listening.listen(config.backlog)  # From now on a request waits instead of being refused.
     address, bound = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
     sys.stderr.write(f"Keyhole listens on http://{shown}:{bound}\n")
