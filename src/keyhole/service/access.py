@@ -2,9 +2,10 @@
 
 import ipaddress
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from keyhole.errors import BindingError, ForeignRequestError, ScopeError, TokenError
@@ -23,14 +24,14 @@ class Access:
         self._database = database
         self._found: dict[str | None, tuple[float, Any]] = {}
 
-    def tokens_in_use(self) -> bool:
+    async def tokens_in_use(self) -> bool:
         """Return whether requests need a token."""
-        return bool(self._remembered(None, lambda: tokens.in_use(self._database)))
+        return bool(await self._remembered(None, lambda: tokens.in_use(self._database)))
 
-    def check(self, header: str | None, scope: Scope) -> None:
+    async def check(self, header: str | None, scope: Scope) -> None:
         """Raise unless the Authorization header allows this, or there are no tokens."""
         if header is None:
-            if self.tokens_in_use():
+            if await self.tokens_in_use():
                 raise TokenError(
                     "this needs a token; send 'Authorization: Bearer ...' "
                     "(make one with keyhole token create)"
@@ -39,27 +40,27 @@ class Access:
         kind, _, given = header.partition(" ")
         if kind.lower() != "bearer":
             raise TokenError("the Authorization header is not 'Bearer ...'")
-        token: Token = self._remembered(given, lambda: tokens.verify(self._database, given))
+        token: Token = await self._remembered(given, lambda: tokens.verify(self._database, given))
         if not token.allows(scope):
             allowed = ", ".join(sorted(token.scopes))
             raise ScopeError(f"the token allows {allowed}, and this needs {scope.value}")
 
-    def _remembered(self, key: str | None, look: Callable[[], Any]) -> Any:
+    async def _remembered(self, key: str | None, look: Callable[[], Any]) -> Any:
         now = time.monotonic()
         at, value = self._found.get(key, (-_SECONDS_TO_TRUST, None))
         if now - at >= _SECONDS_TO_TRUST:
-            value = look()
+            value = await run_in_threadpool(look)
             if len(self._found) >= _MOST_REMEMBERED:
                 self._found.clear()
             self._found[key] = (now, value)
         return value
 
 
-def needs(scope: Scope) -> Callable[[Request], None]:
+def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency that raises unless the request's token allows this."""
 
-    def check(request: Request) -> None:
-        request.app.state.access.check(request.headers.get("authorization"), scope)
+    async def check(request: Request) -> None:
+        await request.app.state.access.check(request.headers.get("authorization"), scope)
 
     return check
 

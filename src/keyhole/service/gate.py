@@ -61,7 +61,7 @@ class Gate:
             return
         began, visit = time.perf_counter(), _Visit(send)
         try:
-            self._check(scope)
+            await self._check(scope)
             await self._app(scope, _Limited(receive, self._limits.body_bytes), visit.send)
         except KeyholeError as error:
             if visit.status:
@@ -70,9 +70,9 @@ class Gate:
         finally:
             self._record(scope, visit.status, time.perf_counter() - began)
 
-    def _check(self, scope: Scope) -> None:
+    async def _check(self, scope: Scope) -> None:
         headers = Headers(scope=scope)
-        check_host(headers.get("host"), guarded=self._access.tokens_in_use())
+        check_host(headers.get("host"), guarded=await self._access.tokens_in_use())
         client = headers.get("authorization") or (scope.get("client") or ("",))[0]
         self._buckets.take(client)
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
@@ -88,6 +88,8 @@ class Gate:
         route = scope.get("route")
         path = getattr(route, "path", "other")
         self._gauges.request(scope["method"], path, status, seconds)
+        if not log.isEnabledFor(logging.INFO):
+            return
         noted: MutableMapping[str, Any] = scope.get("state", {}).get("noted", {})
         line = {"method": scope["method"], "route": path, "status": status, **noted}
         log.info(json.dumps({**line, "ms": round(seconds * 1e3, 2)}))
