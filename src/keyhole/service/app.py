@@ -94,8 +94,9 @@ def _add_probes(app: FastAPI) -> None:
 
 def _add_handlers(app: FastAPI) -> None:
     @app.exception_handler(KeyholeError)
-    def known(_request: Request, error: KeyholeError) -> Response:
-        return refusal(error)
+    def known(request: Request, error: KeyholeError) -> Response:
+        fields = getattr(request.state, "fields", {})
+        return refusal(error, field=fields.get(type(error)))
 
     @app.exception_handler(RequestValidationError)
     def invalid(_request: Request, error: RequestValidationError) -> Response:

@@ -23,6 +23,7 @@ from keyhole.service.access import Access, check_host
 from keyhole.service.watch import Gauges
 
 log = logging.getLogger("keyhole.service")
+_BODILESS = ("GET", "HEAD", "OPTIONS")
 _HEADERS = {
     "content-security-policy": (
         "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
@@ -62,7 +63,9 @@ class Gate:
         began, visit = time.perf_counter(), _Visit(send)
         try:
             await self._check(scope)
-            await self._app(scope, _Limited(receive, self._limits.body_bytes), visit.send)
+            if scope["method"] not in _BODILESS:
+                receive = await _whole(receive, self._limits.body_bytes)
+            await self._app(scope, receive, visit.send)
         except KeyholeError as error:
             if visit.status:
                 raise
@@ -75,7 +78,7 @@ class Gate:
         check_host(headers.get("host"), guarded=await self._access.tokens_in_use())
         client = headers.get("authorization") or (scope.get("client") or ("",))[0]
         self._buckets.take(client)
-        if scope["method"] in ("GET", "HEAD", "OPTIONS"):
+        if scope["method"] in _BODILESS:
             return
         _check_origin(headers)
         if _declared(headers) > self._limits.body_bytes:
@@ -141,18 +144,21 @@ class _Visit:
         await self._send(message)
 
 
-class _Limited:
-    """Receives a body, and raises once it is longer than it may be."""
+async def _whole(receive: Receive, most: int) -> Receive:
+    """Return what gives the whole body at once, or raise as soon as it is longer than it may be."""
+    body, more = bytearray(), True
+    while more:
+        message = await receive()
+        body += message.get("body", b"")
+        more = message.get("more_body", False)
+        if len(body) > most:
+            raise _too_large(most)
+    left: list[Message] = [{"type": "http.request", "body": bytes(body), "more_body": False}]
 
-    def __init__(self, receive: Receive, most: int) -> None:
-        self._receive, self._left, self._most = receive, most, most
+    async def again() -> Message:
+        return left.pop() if left else await receive()
 
-    async def __call__(self) -> Message:
-        message = await self._receive()
-        self._left -= len(message.get("body", b""))
-        if self._left < 0:
-            raise _too_large(self._most)
-        return message
+    return again
 
 
 def _check_origin(headers: Headers) -> None:

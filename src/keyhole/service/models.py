@@ -4,6 +4,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from keyhole.store.blueprint import DAY
+
 Label = str | int | float
 
 
@@ -28,9 +30,14 @@ class NewStream(_Strict):
     ) = None
     regime: Literal["bandit", "semi-bandit", "full"] = "semi-bandit"
     seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
-    open_limit: int | None = None
-    lifetime: Annotated[float, Field(description="Seconds until an open round expires.")] | None = None
-    window: int | None = None
+    open_limit: Annotated[int, Field(ge=1, le=10**6)] | None = None
+    lifetime: (
+        Annotated[
+            float, Field(ge=1.0, le=3650 * DAY, description="Seconds until an open round expires.")
+        ]
+        | None
+    ) = None
+    window: Annotated[int, Field(ge=20, le=10**5)] | None = None
 
 
 class Output(_Strict):

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Body, Depends, Header, Path, Query, Request
 from starlette.responses import Response
 
-from keyhole.errors import KeyholeError, ScoreError
+from keyhole.errors import FeedbackError, KeyholeError, LabelError, ScoreError
 from keyhole.predictor import DEFAULT_LEARNER
 from keyhole.service import live, models, views
 from keyhole.service.access import needs
@@ -28,6 +28,7 @@ _LIMITS = ("open_limit", "lifetime", "window")
 @router.post("/streams", status_code=201, response_model=models.Stream, dependencies=[_admin])
 def create_stream(request: Request, new: models.NewStream) -> Response:
     """Make a stream."""
+    request.state.fields = {FeedbackError: "regime", LabelError: "labels"}
     given = new.model_dump(exclude={"name", "learner"}, exclude_none=True)
     limits = {name: given.pop(name) for name in _LIMITS if name in given}
     plan, notes = blueprint.draft(new.learner or DEFAULT_LEARNER, limits=limits, **given)

@@ -37,22 +37,26 @@ class Database:
             else:
                 self._writer = sql.create_engine(parsed, pool_size=16, max_overflow=32)
                 self._reader = self._writer.execution_options(isolation_level="REPEATABLE READ")
-            self._prepare()
         except ModuleNotFoundError as error:
             raise MissingExtraError(
                 f"PostgreSQL needs {error.name}; pip install 'keyhole[postgres]'"
             ) from None
-        except (sql.exc.OperationalError, sql.exc.DatabaseError) as error:
+        self._prepare(parsed)
+
+    def _prepare(self, url: sql.URL) -> None:
+        try:
+            with self.write() as connection:
+                if not self._sqlite:
+                    connection.execute(sql.text(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})"))
+                schema.prepare(connection)
+        except sql.exc.DatabaseError as error:
             raise DatabaseError(
-                f"cannot open the database {parsed.render_as_string()}: {_reason(error)}; "
+                f"cannot open the database {url.render_as_string()}: {_reason(error)}; "
                 "check that it is there, reachable and writable"
             ) from None
-
-    def _prepare(self) -> None:
-        with self.write() as connection:
-            if not self._sqlite:
-                connection.execute(sql.text(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})"))
-            schema.prepare(connection)
+        except DatabaseError:
+            self.close()
+            raise
 
     @contextmanager
     def read(self) -> Iterator[sql.Connection]:
