@@ -20,16 +20,24 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
 
         server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
 
+    url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+    engine = sql.create_engine(url, isolation_level="AUTOCOMMIT")
+
+    def run(command: str) -> None:
+        with engine.connect() as connection:
+            connection.execute(sql.text(command))
+
+    # The tests kill the service, not the machine, so that PostgreSQL need not wait for the disk.
+    run("ALTER SYSTEM SET fsync = off")
+    run("SELECT pg_reload_conf()")
+
     def make() -> str:
         name = f"k{uuid4().hex[:12]}"
-        url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-        engine = sql.create_engine(url, isolation_level="AUTOCOMMIT")
-        with engine.connect() as connection:
-            connection.execute(sql.text(f"CREATE DATABASE {name}"))
-        engine.dispose()
+        run(f"CREATE DATABASE {name}")
         return url.set(database=name).render_as_string(hide_password=False)
 
     yield make
+    engine.dispose()
     server.cleanup()
 
 

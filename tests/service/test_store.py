@@ -9,18 +9,22 @@ from fastapi.testclient import TestClient
 
 from keyhole.cli import main
 from keyhole.errors import DatabaseError, NewerStoreError
-from keyhole.store import replay, schema
+from keyhole.store import play, replay, schema
 from keyhole.store.database import Database
-from tests.service.scene import answered, made, predicted
+from tests.service.scene import NOW, SCORES, made
 
 
-def lived(http: TestClient) -> None:
+def lived(http: TestClient, database: Database) -> None:
+    """Play 130 rounds, ten open at a time, and leave every seventh without an answer."""
     made(http)
-    for n in range(130):
-        prediction = predicted(http)
-        if n % 7:
-            cat = "cat" in prediction["labels"]
-            answered(http, prediction, **({"label": "cat"} if cat else {"miss": True}))
+    for start in range(0, 130, 10):
+        opened = play.predict(database, "pets", asks=[play.Ask(SCORES)] * 10, now=NOW)
+        replies = [
+            play.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
+            for n, one in enumerate(opened, start)
+            if n % 7
+        ]
+        play.answer(database, replies, now=NOW)
 
 
 def changed(database: Database, table: sql.Table, *where: Any, **values: Any) -> str | None:
@@ -31,7 +35,7 @@ def changed(database: Database, table: sql.Table, *where: Any, **values: Any) ->
 
 
 def test_an_untouched_log_replays(http: TestClient, database: Database) -> None:
-    lived(http)
+    lived(http, database)
     found = replay.replay(database, "pets")
     assert (found.rounds, found.answers, found.difference) == (130, 111, None)
 
@@ -49,7 +53,7 @@ def test_an_untouched_log_replays(http: TestClient, database: Database) -> None:
 def test_the_first_falsified_row_is_named(
     one: TestClient, light: Database, table: sql.Table, number: int, values: Any, difference: str
 ) -> None:
-    lived(one)
+    lived(one, light)
     if "missed" in values:
         with light.read() as connection:
             was = connection.execute(
@@ -64,17 +68,17 @@ def test_the_first_falsified_row_is_named(
     [("misses", 3), ("answered", 5), ("version", 9999), ("recent", b"\0"), ("state", b"\0" * 176)],
 )
 def test_a_falsified_stream_is_named(one: TestClient, light: Database, column: str, value: Any) -> None:
-    lived(one)
+    lived(one, light)
     assert changed(light, schema.streams, **{column: value}) is not None
 
 
 def test_a_falsified_snapshot_is_named(one: TestClient, light: Database) -> None:
-    lived(one)
+    lived(one, light)
     assert "the snapshot after 100 answers" in str(changed(light, schema.marks, misses=99))
 
 
 def test_a_deleted_answer_is_noticed(one: TestClient, light: Database) -> None:
-    lived(one)
+    lived(one, light)
     with light.write() as connection:
         connection.execute(schema.feedback.delete().where(schema.feedback.c.number == 50))
     assert replay.replay(light, "pets").difference is not None
@@ -83,7 +87,7 @@ def test_a_deleted_answer_is_noticed(one: TestClient, light: Database) -> None:
 def test_verify_says_what_it_found_and_fails_on_a_difference(
     one: TestClient, light: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    lived(one)
+    lived(one, light)
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
     assert main(["verify", "--database", url]) == 0
     assert "pets: 130 rounds, 111 answers: the replay is the same" in capsys.readouterr().out
