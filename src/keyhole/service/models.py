@@ -6,7 +6,8 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from keyhole.store.blueprint import DAY
 
-Label = str | int | float
+Label = str | Annotated[int, Field(ge=-(2**63), lt=2**63)] | float
+Key = Annotated[str, Field(min_length=1, max_length=200, pattern="^[ -~]+$")]
 
 
 class _Strict(BaseModel):
@@ -61,7 +62,7 @@ class Output(_Strict):
 class KeyedOutput(Output):
     """A model's output in a batch; the key makes a retry give the same prediction."""
 
-    key: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    key: Key | None = None
 
 
 class Outputs(_Strict):

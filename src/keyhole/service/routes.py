@@ -67,7 +67,7 @@ def predict(
     request: Request,
     name: Name,
     output: Annotated[models.Output, Body()],
-    idempotency_key: Annotated[str | None, Header(min_length=1, max_length=200)] = None,
+    idempotency_key: Annotated[models.Key | None, Header()] = None,
 ) -> Response:
     """Propose a set or an interval; a retry with the same Idempotency-Key gives the same one."""
     made = _open(request, name, [Ask(output.value, idempotency_key)])[0]

@@ -164,9 +164,14 @@ def draft(
     return blueprint, [str(warning.message) for warning in said]
 
 
+def is_name(name: str) -> bool:
+    """Return whether a stream can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def checked_name(name: str) -> str:
     """Return the name if a stream can have it, else raise."""
-    if not _NAME.fullmatch(name):
+    if not is_name(name):
         raise StreamNameError(
             f"{name!r} cannot name a stream; use up to 64 letters, digits, dots, dashes and "
             "underscores, a letter or digit first"

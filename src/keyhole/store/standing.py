@@ -160,7 +160,8 @@ def unpack_state(learner: Learner, content: bytes) -> Any:
 
 
 def _one(connection: sql.Connection, query: Any, wanted: str | int) -> Standing:
-    row = connection.execute(query, {"wanted": wanted}).one_or_none()
+    possible = isinstance(wanted, int) or blueprint.is_name(wanted)
+    row = connection.execute(query, {"wanted": wanted}).one_or_none() if possible else None
     if row is None:
         raise UnknownStreamError(f"there is no stream {wanted!r}; see the list of streams")
     return of_row(row)

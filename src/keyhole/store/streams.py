@@ -39,9 +39,9 @@ def every(database: Database) -> list[Standing]:
 def archive(database: Database, name: str, *, now: float) -> Standing:
     """Close a stream for good: it can be read and takes no more rounds. Twice is as good as once."""
     with database.write() as connection:
+        here = standing.found(connection, name)
+        mine = streams.c.id == here.id
         connection.execute(
-            streams.update()
-            .where(streams.c.name == name, streams.c.archived.is_(None))
-            .values(archived=now)
+            streams.update().where(mine, streams.c.archived.is_(None)).values(archived=now)
         )
         return standing.found(connection, name)
