@@ -216,10 +216,7 @@ def grow(make_url: Callable[[], str], largest: int) -> None:
     for target in [0, *(10**n for n in range(4, 10) if 10**n <= largest)]:
         while filled < target:
             made = play.predict(database, "load", asks=asks, now=time.time())
-            replies = [
-                play.Reply(one.id, {"label": 0} if 0 in one.region else "miss")
-                for one in made
-            ]
+            replies = [play.Reply(one.id, {"label": 0} if 0 in one.region else "miss") for one in made]
             play.answer(database, replies, now=time.time())
             filled += len(made)
         with serving(our_app, url) as port:

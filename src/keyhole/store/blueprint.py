@@ -16,16 +16,9 @@ from keyhole.draws import checked_seed
 from keyhole.errors import InvalidError, LabelError, LearnerError, ScoreError, StreamNameError
 from keyhole.feedback import Regime, check_enough, checked_regime
 from keyhole.learners import Learner
-from keyhole.scores import (
-    BoundedResiduals,
-    Candidates,
-    Case,
-    Centred,
-    Probabilities,
-    Region,
-    ScaledResiduals,
-    Score,
-)
+from keyhole.scores import BoundedResiduals, Case, Probabilities, Region, ScaledResiduals, Score
+from keyhole.scores.intervals import Centred
+from keyhole.scores.labels import Candidates
 
 DAY = 86_400.0
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
