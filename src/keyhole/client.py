@@ -21,7 +21,7 @@ class Proposal:
 
     id: str
     round: int
-    threshold: float
+    threshold: float | None
     labels: tuple[Any, ...] | None
     interval: tuple[float | None, float | None] | None
     size: float | None

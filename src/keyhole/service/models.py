@@ -109,7 +109,7 @@ class Prediction(BaseModel):
 
     id: str
     round: int
-    threshold: float
+    threshold: float | None
     labels: list[Label] | None = None
     interval: tuple[float | None, float | None] | None = None
     size: float | None
@@ -175,7 +175,7 @@ class Stream(BaseModel):
     miss_rate: float | None
     mean_size: float | None
     recent: Recent
-    distribution: dict[str, list[float]]
+    distribution: dict[str, list[float | None]]
     notes: list[str]
 
 

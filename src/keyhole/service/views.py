@@ -48,7 +48,7 @@ def prediction(made: Opened) -> dict[str, Any]:
     return {
         "id": made.id,
         "round": made.number,
-        "threshold": made.region.threshold,
+        "threshold": number(made.region.threshold),
         **region(made.region),
         "size": number(made.region.size),
         "expires": moment(made.expires),
@@ -96,7 +96,10 @@ def stream(here: Standing, *, notes: list[str] | None = None) -> dict[str, Any]:
         "miss_rate": number(tally.miss_rate),
         "mean_size": number(tally.mean_size),
         "recent": recent(here),
-        "distribution": {"thresholds": thresholds.tolist(), "probabilities": chances.tolist()},
+        "distribution": {
+            "thresholds": [number(threshold) for threshold in thresholds.tolist()],
+            "probabilities": chances.tolist(),
+        },
         "notes": [*(notes or []), *_notes(here)],
     }
 
@@ -141,7 +144,7 @@ def entry(found: Entry) -> dict[str, Any]:
         "round": found.number,
         "id": found.id,
         "at": moment(found.at),
-        "threshold": found.threshold,
+        "threshold": number(found.threshold),
         "size": number(found.size),
         **region(found.region),
         "answer": found.answer,

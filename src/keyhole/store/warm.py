@@ -23,4 +23,4 @@ def _compile(learner: Learner) -> None:
     case = Probabilities().read([1.0, 0.5])
     for number in range(2):
         opened = propose(learner, state, case, number=number, draw=0.5)
-        settle(learner, state, opened, score=opened.prediction.threshold)
+        settle(learner, state, opened, label=0)

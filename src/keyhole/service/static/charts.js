@@ -43,7 +43,7 @@ export function setSize(element, history, unit) {
 
 export function thresholds(element, distribution) {
   const { thresholds: x, probabilities: y } = distribution;
-  const top = x[y.indexOf(Math.max(...y))];
+  const top = x[y.indexOf(Math.max(...y))] ?? 1;
   draw(element, [{ x, y, type: "bar", marker: { color: colour("blue") }, hovertemplate: "%{y:.1%}<extra></extra>", width: x.length < 2 ? 0.02 : undefined }],
     { yaxis: { tickformat: ".0%", rangemode: "tozero" }, xaxis: { title: { text: "threshold", standoff: 8 }, range: [-0.04, 1.04] }, bargap: 0.15 },
     `How likely each threshold is to be played next; the likeliest is ${top.toFixed(2)}.`);

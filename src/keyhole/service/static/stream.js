@@ -33,7 +33,7 @@ export function table(rounds) {
   return h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, ["round", "at", "threshold", "proposed", "answer"].map((name) => h("th", { scope: "col", class: EXTRA.includes(name) ? "extra" : null }, name)))),
     h("tbody", {}, rounds.map((round) => h("tr", {},
-      h("td", {}, count(round.round)), h("td", { class: "extra" }, time(round.at)), h("td", { class: "extra" }, round.threshold.toFixed(3)),
+      h("td", {}, count(round.round)), h("td", { class: "extra" }, time(round.at)), h("td", { class: "extra" }, round.threshold === null ? "above all" : round.threshold.toFixed(3)),
       h("td", {}, region(round)), h("td", {}, answer(round)))))));
 }
 
