@@ -31,7 +31,7 @@ from fastapi import FastAPI
 from keyhole.service import app as service
 from keyhole.service import models
 from keyhole.service.gate import Limits
-from keyhole.store import blueprint, play, streams, warm
+from keyhole.store import answers, blueprint, proposals, streams, warm
 from keyhole.store.database import Database
 
 SEED = 7
@@ -211,13 +211,15 @@ def grow(make_url: Callable[[], str], largest: int) -> None:
     stream(url, arms=200)
     database, rng = Database(url), np.random.default_rng(SEED)
     bodies = [{"scores": row.tolist()} for row in rng.dirichlet(np.ones(10), size=300)]
-    asks = [play.Ask(body["scores"]) for body in bodies] * 3
+    asks = [proposals.Ask(body["scores"]) for body in bodies] * 3
     filled = 0
     for target in [0, *(10**n for n in range(4, 10) if 10**n <= largest)]:
         while filled < target:
-            made = play.predict(database, "load", asks=asks, now=time.time())
-            replies = [play.Reply(one.id, {"label": 0} if 0 in one.region else "miss") for one in made]
-            play.answer(database, replies, now=time.time())
+            made = proposals.predict(database, "load", asks=asks, now=time.time())
+            replies = [
+                answers.Reply(one.id, {"label": 0} if 0 in one.region else "miss") for one in made
+            ]
+            answers.answer(database, replies, now=time.time())
             filled += len(made)
         with serving(our_app, url) as port:
             timed(port, single, bodies[:50], 1)

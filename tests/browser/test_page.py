@@ -132,6 +132,14 @@ def test_the_glance_shows_every_stream_and_leads_to_it(page: Any, service: Servi
     page.wait_for_selector(".tile:has-text('1 open')")
 
 
+def test_the_routes_are_described_without_anything_from_elsewhere(page: Any) -> None:
+    fetched: list[str] = []
+    page.on("request", lambda request: fetched.append(request.url))
+    page.goto("/docs")
+    page.wait_for_selector("h2:has-text('/v1/predictions/{id}/feedback')")
+    assert all(url.startswith("http://127.0.0.1:") for url in fetched)
+
+
 def test_a_service_with_tokens_asks_for_one(browser: Any, tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
     database = Database(url)

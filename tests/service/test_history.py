@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from keyhole.store import export, history, play, streams
+from keyhole.store import answers, export, history, proposals, streams
 from keyhole.store.database import Database
 from tests.service.scene import NOW, answered, made, predicted
 
@@ -21,11 +21,11 @@ def lived(database: Database, name: str, rounds: int) -> tuple[list[bool], list[
     rng = np.random.default_rng(2)
     for start in range(0, rounds, 500):
         rows = rng.dirichlet(np.ones(4), size=min(500, rounds - start))
-        asks = [play.Ask(row.tolist()) for row in rows]
-        opened = play.predict(database, name, asks=asks, now=NOW)
-        replies = [play.Reply(o.id, {"label": 0} if 0 in o.region else "miss") for o in opened]
-        counted = play.answer(database, replies, now=NOW)
-        misses += [c.missed for c in counted if isinstance(c, play.Counted)]
+        asks = [proposals.Ask(row.tolist()) for row in rows]
+        opened = proposals.predict(database, name, asks=asks, now=NOW)
+        replies = [answers.Reply(o.id, {"label": 0} if 0 in o.region else "miss") for o in opened]
+        counted = answers.answer(database, replies, now=NOW)
+        misses += [c.missed for c in counted if isinstance(c, answers.Counted)]
         sizes += [o.region.size for o in opened]
     return misses, sizes
 

@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 
 from keyhole.cli import main
 from keyhole.errors import DatabaseError, NewerStoreError
-from keyhole.store import play, replay, schema
+from keyhole.store import answers, proposals, replay, schema
 from keyhole.store.database import Database
 from tests.service.scene import NOW, SCORES, made
 
@@ -18,13 +18,13 @@ def lived(http: TestClient, database: Database) -> None:
     """Play 130 rounds, ten open at a time, and leave every seventh without an answer."""
     made(http)
     for start in range(0, 130, 10):
-        opened = play.predict(database, "pets", asks=[play.Ask(SCORES)] * 10, now=NOW)
+        opened = proposals.predict(database, "pets", asks=[proposals.Ask(SCORES)] * 10, now=NOW)
         replies = [
-            play.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
+            answers.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
             for n, one in enumerate(opened, start)
             if n % 7
         ]
-        play.answer(database, replies, now=NOW)
+        answers.answer(database, replies, now=NOW)
 
 
 def changed(database: Database, table: sql.Table, *where: Any, **values: Any) -> str | None:

@@ -36,7 +36,7 @@ class Ways:
 def create_app(database: Database, ways: Ways | None = None) -> FastAPI:
     """Return the service on a database."""
     chosen = Ways() if ways is None else ways
-    app = FastAPI(title="Keyhole", summary=_SUMMARY, redoc_url=None)
+    app = FastAPI(title="Keyhole", summary=_SUMMARY, docs_url=None, redoc_url=None)
     gauges = Gauges(lambda: streams.every(database))
     access = Access(database)
     app.state.database, app.state.clock = database, chosen.clock

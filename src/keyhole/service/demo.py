@@ -12,9 +12,10 @@ from keyhole.errors import StreamExistsError
 from keyhole.predictor import DEFAULT_LEARNER
 from keyhole.service import models, views
 from keyhole.service.access import needs
-from keyhole.store import blueprint, history, play, streams
+from keyhole.store import answers, blueprint, history, proposals, streams
+from keyhole.store.answers import Reply
 from keyhole.store.database import Database
-from keyhole.store.play import Ask, Reply
+from keyhole.store.proposals import Ask
 from keyhole.store.tokens import Scope
 from keyhole.streams import digits
 
@@ -89,8 +90,8 @@ def simulate(
         for _ in range(rounds):
             made = _waiting(state.database) or _predicted(state.database, 1, state.clock())[0]
             reply = Reply(made["id"], _truth(made))
-            result = play.answer(state.database, [reply], now=state.clock())[0]
-            if isinstance(result, play.Counted):
+            result = answers.answer(state.database, [reply], now=state.clock())[0]
+            if isinstance(result, answers.Counted):
                 done += 1
                 misses += result.missed
     return views.sent({"rounds": done, "misses": misses})
@@ -114,4 +115,4 @@ def _predicted(database: Database, count: int, now: float) -> list[dict[str, Any
     first = streams.get(database, NAME).tally.predicted
     opinions = pictures().probabilities
     asks = [Ask(opinions[(first + k) % _PICTURES].tolist()) for k in range(count)]
-    return [views.prediction(made) for made in play.predict(database, NAME, asks=asks, now=now)]
+    return [views.prediction(made) for made in proposals.predict(database, NAME, asks=asks, now=now)]

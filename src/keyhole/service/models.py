@@ -17,28 +17,51 @@ class _Strict(BaseModel):
 class NewStream(_Strict):
     """The settings of a stream."""
 
-    name: Annotated[str, Field(max_length=64, examples=["triage"])]
-    learner: Annotated[str, Field(max_length=64, description="See 'keyhole learners'.")] | None = None
+    name: Annotated[
+        str,
+        Field(
+            max_length=64,
+            examples=["triage"],
+            description="Letters, digits, dots, dashes, underscores.",
+        ),
+    ]
+    learner: Annotated[str | None, Field(max_length=64, description="See 'keyhole learners'.")] = None
     alpha: Annotated[float, Field(description="Target miss rate, between 0 and 1/2.", examples=[0.1])]
-    horizon: Annotated[int, Field(ge=1, le=10**12)] | None = None
-    arms: Annotated[int, Field(ge=2, le=5000)] | None = None
-    options: dict[str, float | list[float] | None] | None = None
-    labels: Annotated[list[str], Field(max_length=10_000)] | None = None
-    power: float | None = None
-    bound: Annotated[float, Field(description="Largest residual: makes it a regression.")] | None = None
-    scale: (
-        Annotated[float, Field(description="Residual that scores 1/2, instead of a bound.")] | None
-    ) = None
-    regime: Literal["bandit", "semi-bandit", "full"] = "semi-bandit"
-    seed: Annotated[int, Field(ge=0, lt=2**64)] | None = None
-    open_limit: Annotated[int, Field(ge=1, le=10**6)] | None = None
-    lifetime: (
-        Annotated[
-            float, Field(ge=1.0, le=3650 * DAY, description="Seconds until an open round expires.")
-        ]
-        | None
-    ) = None
-    window: Annotated[int, Field(ge=20, le=10**5)] | None = None
+    horizon: Annotated[
+        int | None, Field(ge=1, le=10**12, description="Number of rounds to come, if known.")
+    ] = None
+    arms: Annotated[int | None, Field(ge=2, le=5000, description="Number of thresholds.")] = None
+    options: Annotated[
+        dict[str, float | list[float] | None] | None,
+        Field(description="Further parameters of the learner, by name."),
+    ] = None
+    labels: Annotated[
+        list[str] | None,
+        Field(max_length=10_000, description="Names for the places of an array of scores."),
+    ] = None
+    power: Annotated[
+        float | None, Field(description="Exponent of the scores; 1 takes them as they are.")
+    ] = None
+    bound: Annotated[float | None, Field(description="Largest residual: makes it a regression.")] = None
+    scale: Annotated[
+        float | None, Field(description="Residual that scores 1/2, instead of a bound.")
+    ] = None
+    regime: Annotated[
+        Literal["bandit", "semi-bandit", "full"], Field(description="What the answers can tell.")
+    ] = "semi-bandit"
+    seed: Annotated[
+        int | None, Field(ge=0, lt=2**64, description="Fixes every draw; better left to chance.")
+    ] = None
+    open_limit: Annotated[
+        int | None,
+        Field(ge=1, le=10**6, description="How many rounds may wait; then the oldest expires."),
+    ] = None
+    lifetime: Annotated[
+        float | None, Field(ge=1.0, le=3650 * DAY, description="Seconds until an open round expires.")
+    ] = None
+    window: Annotated[
+        int | None, Field(ge=20, le=10**5, description="Answered rounds in the recent miss rate.")
+    ] = None
 
 
 class Output(_Strict):

@@ -18,6 +18,12 @@ def index() -> Response:
     return _file(resources.files("keyhole.service") / "static" / "index.html", "no-cache")
 
 
+@router.get("/docs")
+def docs() -> Response:
+    """Return the description of the routes."""
+    return _file(resources.files("keyhole.service") / "static" / "docs.html", "no-cache")
+
+
 @router.get("/page/{name}")
 def asset(name: str) -> Response:
     """Return a file of the page."""

@@ -11,8 +11,9 @@ from keyhole.predictor import DEFAULT_LEARNER
 from keyhole.service import live, models, views
 from keyhole.service.access import needs
 from keyhole.service.gate import Limits
-from keyhole.store import blueprint, export, history, play, streams
-from keyhole.store.play import Ask, Reply
+from keyhole.store import answers, blueprint, export, history, proposals, streams
+from keyhole.store.answers import Reply
+from keyhole.store.proposals import Ask
 from keyhole.store.tokens import Scope
 
 _PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -143,22 +144,22 @@ def get_export(
     return live.download(request.app.state.database, name, format)
 
 
-def _open(request: Request, name: str, asks: list[Ask]) -> list[play.Opened]:
+def _open(request: Request, name: str, asks: list[Ask]) -> list[proposals.Opened]:
     state = request.app.state
     for place, ask in enumerate(asks):
         _check_size(ask.output, state.limits, place)
-    made = play.predict(state.database, name, asks=asks, now=state.clock())
+    made = proposals.predict(state.database, name, asks=asks, now=state.clock())
     for one in made:
         if not one.repeated:
             state.gauges.proposed(name, one.region.size)
     return made
 
 
-def _settle(request: Request, replies: list[Reply]) -> list[play.Counted | KeyholeError]:
+def _settle(request: Request, replies: list[Reply]) -> list[answers.Counted | KeyholeError]:
     state = request.app.state
-    results = play.answer(state.database, replies, now=state.clock())
+    results = answers.answer(state.database, replies, now=state.clock())
     for reply, result in zip(replies, results, strict=True):
-        if isinstance(result, play.Counted) and not result.repeated:
+        if isinstance(result, answers.Counted) and not result.repeated:
             kind = reply.answer if isinstance(reply.answer, str) else "label"
             state.gauges.answered(result.stream, kind)
     return results

@@ -11,8 +11,9 @@ from starlette.responses import Response
 from keyhole.scores import Interval, Region
 from keyhole.service import problems
 from keyhole.service.watch import verdict
+from keyhole.store.answers import Counted
 from keyhole.store.history import Curve, Entry
-from keyhole.store.play import Counted, Opened
+from keyhole.store.proposals import Opened
 from keyhole.store.standing import Standing
 
 _BAND = 2.576  # Standard errors to each side hold 99 of 100.

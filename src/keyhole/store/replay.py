@@ -15,8 +15,8 @@ from keyhole.errors import KeyholeError
 from keyhole.rounds import Round, propose
 from keyhole.scores import Region
 from keyhole.store import standing
+from keyhole.store.answers import settle_reply
 from keyhole.store.database import Database
-from keyhole.store.play import settle_reply
 from keyhole.store.schema import feedback, marks, open_rounds, rounds
 from keyhole.store.standing import Standing
 

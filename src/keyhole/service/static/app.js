@@ -1,4 +1,3 @@
-import { get } from "/page/api.js";
 import { h, show } from "/page/dom.js";
 import { demo } from "/page/demo.js";
 import { glance } from "/page/glance.js";
@@ -8,7 +7,7 @@ let leave = new AbortController();
 let withDemo = false;
 
 function navigation(path) {
-  const pages = [["#/", "Streams"], ...(withDemo ? [["#/demo", "Label digits"]] : [])];
+  const pages = [["#/", "Streams"], ...(withDemo ? [["#/demo", "Label digits"]] : []), ["/docs", "Routes"]];
   document.getElementById("nav").replaceChildren(...pages.map(([href, text]) =>
     h("a", { href, "aria-current": href === `#${path}` ? "page" : null }, text)));
 }
