@@ -23,7 +23,7 @@ NEW = {"name": "a", "alpha": 0.1}
         ({"learner": "ocp-unlock+", "horizon": 3}, "horizon"),
         ({"arms": 1}, "arms"),
         ({"learner": "ocp-unlock+", "options": {"rate": -1.0}}, "options"),
-        ({"learner": "ocp-unlock+", "options": {"cost": [1.0]}}, "learner"),
+        ({"learner": "ocp-unlock+", "options": {"cost": [1.0]}}, "options"),
         ({"learner": "ocp-unlock+", "options": {"speed": 1.0}}, "learner"),
         ({"learner": "ocp-unlock+", "regime": "bandit"}, "regime"),
         ({"regime": "telepathy"}, "regime"),
