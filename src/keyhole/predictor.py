@@ -11,7 +11,7 @@ import numpy as np
 
 from keyhole import bounds, learners, scores, snapshot
 from keyhole.checks import is_whole
-from keyhole.draws import checked_seed, draws
+from keyhole.draws import checked_seed, draw_of
 from keyhole.errors import (
     AlphaError,
     AnsweredError,
@@ -36,7 +36,6 @@ from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
 from keyhole.scores import LabelSet, Probabilities, Region, Score
 
 DEFAULT_LEARNER = "ocp-unlock+"
-_DRAWS_AT_ONCE = 1024
 
 
 class Predictor(Generic[R]):
@@ -120,7 +119,6 @@ class Predictor(Generic[R]):
         self._state = self._learner.start()
         self._tally = Tally()
         self._open: OrderedDict[int, Round[R]] = OrderedDict()
-        self._draws = np.empty(0)
         self._lock = threading.RLock()
 
     @property
@@ -190,7 +188,9 @@ class Predictor(Generic[R]):
         case = self._score.read(output)
         with self._lock:
             number = self._tally.predicted
-            opened = propose(self._learner, self._state, case, number=number, draw=self._draw(number))
+            opened = propose(
+                self._learner, self._state, case, number=number, draw=draw_of(self._seed, number)
+            )
             self._tally.predicted += 1
             self._open[number] = opened
             self._drop_oldest()
@@ -220,12 +220,6 @@ class Predictor(Generic[R]):
             self._tally.count(outcome)
             answered = self._tally.answered
         self._speak(answered, bound_broken=outcome.bound_broken)
-
-    def _draw(self, number: int) -> float:
-        place = number % _DRAWS_AT_ONCE
-        if place == 0 or self._draws.size == 0:
-            self._draws = draws(self._seed, number - place, _DRAWS_AT_ONCE)
-        return float(self._draws[place])
 
     def _drop_oldest(self) -> None:
         if len(self._open) > self._open_limit:

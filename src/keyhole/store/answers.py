@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -21,7 +21,7 @@ from keyhole.feedback import HIT, MISS
 from keyhole.rounds import Outcome, Round, settle
 from keyhole.scores import Region
 from keyhole.store import standing
-from keyhole.store.database import Database
+from keyhole.store.database import Database, append
 from keyhole.store.schema import feedback, marks, open_rounds, rounds
 from keyhole.store.standing import Standing
 
@@ -94,10 +94,7 @@ class _Desk:
 
     def fetch(self, numbers: Iterable[int]) -> None:
         """Read the rounds, with what is known of their answers."""
-        rows = self._connection.execute(
-            _ROUNDS_WITH_ANSWERS, {"stream": self._here.id, "numbers": sorted(set(numbers))}
-        )
-        for row in rows:
+        for row in self._connection.execute(*_FETCH(self._here.id, sorted(set(numbers)))):
             self._rows[row.number] = row
             if row.answer is not None:
                 self._answers[row.number] = (row.answer, row.missed)
@@ -145,14 +142,30 @@ class _Desk:
         if not self._feedback:
             return
         numbers = [row["number"] for row in self._feedback]
-        self._connection.execute(_APPEND_FEEDBACK, self._feedback)
-        self._connection.execute(_CLOSE, {"stream": self._here.id, "numbers": numbers})
+        append(self._connection, feedback, self._feedback)
+        self._connection.execute(*_CLOSE(self._here.id, numbers))
         if self._marks:
-            self._connection.execute(marks.insert(), self._marks)
-        standing.write(self._connection, self._here)
+            append(self._connection, marks, self._marks)
+        standing.write_answered(self._connection, self._here)
 
 
-_ROUNDS_WITH_ANSWERS = (
+def _numbered(
+    statement: Any, table: sql.Table
+) -> Callable[[int, list[int]], tuple[Any, dict[str, Any]]]:
+    """Return what restricts a statement to rounds of a stream; for one alone it stays simple."""
+    mine = statement.where(table.c.stream == sql.bindparam("stream"))
+    one = mine.where(table.c.number == sql.bindparam("one"))
+    many = mine.where(table.c.number.in_(sql.bindparam("many", expanding=True)))
+
+    def restricted(stream: int, numbers: list[int]) -> tuple[Any, dict[str, Any]]:
+        if len(numbers) == 1:
+            return one, {"stream": stream, "one": numbers[0]}
+        return many, {"stream": stream, "many": numbers}
+
+    return restricted
+
+
+_FETCH = _numbered(
     sql.select(
         rounds.c.number,
         rounds.c.threshold,
@@ -162,8 +175,7 @@ _ROUNDS_WITH_ANSWERS = (
         open_rounds.c.expires,
         feedback.c.answer,
         feedback.c.missed,
-    )
-    .select_from(
+    ).select_from(
         rounds.outerjoin(
             open_rounds,
             sql.and_(open_rounds.c.stream == rounds.c.stream, open_rounds.c.number == rounds.c.number),
@@ -171,17 +183,10 @@ _ROUNDS_WITH_ANSWERS = (
             feedback,
             sql.and_(feedback.c.stream == rounds.c.stream, feedback.c.number == rounds.c.number),
         )
-    )
-    .where(
-        rounds.c.stream == sql.bindparam("stream"),
-        rounds.c.number.in_(sql.bindparam("numbers", expanding=True)),
-    )
+    ),
+    rounds,
 )
-_APPEND_FEEDBACK = feedback.insert()
-_CLOSE = open_rounds.delete().where(
-    open_rounds.c.stream == sql.bindparam("stream"),
-    open_rounds.c.number.in_(sql.bindparam("numbers", expanding=True)),
-)
+_CLOSE = _numbered(open_rounds.delete(), open_rounds)
 
 
 def settle_reply(here: Standing, waiting: Round[Region], reply: Any) -> Outcome:

@@ -81,6 +81,14 @@ class Database:
         self._writer.dispose()
 
 
+def append(connection: sql.Connection, table: sql.Table, rows: list[dict[str, Any]]) -> None:
+    """Add rows; one alone takes the driver's shorter way."""
+    connection.execute(_INSERTS[table.name], rows if len(rows) > 1 else rows[0])
+
+
+_INSERTS = {table.name: table.insert() for table in schema.tables.sorted_tables}
+
+
 def _parsed(url: str) -> sql.URL:
     try:
         parsed = sql.make_url(url)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from keyhole.draws import draws
+from keyhole.draws import draw_of
 from keyhole.errors import KeyReusedError
 from keyhole.rounds import Round, propose
 from keyhole.scores import Case, Region
 from keyhole.store import standing
-from keyhole.store.database import Database
+from keyhole.store.database import Database, append
 from keyhole.store.schema import open_rounds, rounds
 from keyhole.store.standing import Standing
 
@@ -43,14 +43,13 @@ def predict(database: Database, name: str, *, asks: Sequence[Ask], now: float) -
         known = _by_key(connection, here, [ask.key for ask in asks if ask.key is not None])
         first = here.tally.predicted
         fresh: list[tuple[dict[str, Any], Any]] = []
-        uniforms = draws(here.blueprint.seed, first, len(asks))
         made: list[Opened] = []
         for ask, case in zip(asks, cases, strict=True):
             if ask.key is not None and ask.key in known:
                 made.append(_repeat(here, known[ask.key], case))
                 continue
             number = first + len(fresh)
-            draw = float(uniforms[number - first])
+            draw = draw_of(here.blueprint.seed, number)
             opened = propose(here.blueprint.learner, here.state, case, number=number, draw=draw)
             row = _round_row(here, opened, ask.key, now)
             fresh.append((row, opened.memo))
@@ -60,10 +59,6 @@ def predict(database: Database, name: str, *, asks: Sequence[Ask], now: float) -
         if fresh:
             _append(connection, here, fresh, now)
     return made
-
-
-_APPEND_ROUNDS = rounds.insert()
-_APPEND_OPEN = open_rounds.insert()
 
 
 def _round_row(here: Standing, opened: Round[Region], key: str | None, now: float) -> dict[str, Any]:
@@ -87,15 +82,15 @@ def _append(
     connection: sql.Connection, here: Standing, fresh: list[tuple[dict[str, Any], Any]], now: float
 ) -> None:
     expires = now + here.blueprint.lifetime
-    connection.execute(_APPEND_ROUNDS, [row for row, _ in fresh])
+    append(connection, rounds, [row for row, _ in fresh])
     waiting = [
         {"stream": here.id, "number": row["number"], "expires": expires, "memo": memo.tobytes()}
         for row, memo in fresh
     ]
-    connection.execute(_APPEND_OPEN, waiting)
+    append(connection, open_rounds, waiting)
     here.sweep = min(here.sweep, expires)
     _expire(connection, here, now)
-    standing.write(connection, here)
+    standing.write_predicted(connection, here)
 
 
 def _expire(connection: sql.Connection, here: Standing, now: float) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from keyhole.draws import draws
+from keyhole.draws import draw_of
 from keyhole.errors import KeyholeError
 from keyhole.rounds import Round, propose
 from keyhole.scores import Region
@@ -43,7 +43,6 @@ class _Player:
 
     here: Standing
     waiting: dict[int, Round[Region]] = field(default_factory=dict)
-    uniforms: Any = None
 
     def predict(self, row: Any) -> None:
         """Predict a round again."""
@@ -51,7 +50,11 @@ class _Player:
         _expect(f"round {here.tally.predicted}", "number", row.number, here.tally.predicted)
         case = here.blueprint.unpack(row.output, row.labels)
         opened = propose(
-            here.blueprint.learner, here.state, case, number=row.number, draw=self._draw(row.number)
+            here.blueprint.learner,
+            here.state,
+            case,
+            number=row.number,
+            draw=draw_of(here.blueprint.seed, row.number),
         )
         _expect(f"round {row.number}", "threshold", row.threshold, opened.prediction.threshold)
         _expect(f"round {row.number}", "size", row.size, opened.prediction.size)
@@ -79,12 +82,6 @@ class _Player:
         _expect(where, "number of misses", row.misses, self.here.tally.misses)
         _expect(where, "sum of sizes", row.size, self.here.tally.size)
         _expect(where, "state of the learner", row.state, standing.pack_state(self.here.state))
-
-    def _draw(self, number: int) -> float:
-        place = number % _PAGE
-        if place == 0 or self.uniforms is None:
-            self.uniforms = draws(self.here.blueprint.seed, number - place, _PAGE)
-        return float(self.uniforms[place])
 
 
 def replay(database: Database, name: str) -> Replay:

@@ -77,23 +77,6 @@ def afresh(here: Standing) -> Standing:
     )
 
 
-def columns(standing: Standing) -> dict[str, Any]:
-    """Return what a request may have changed."""
-    tally = standing.tally
-    return {
-        "version": standing.version,
-        "predicted": tally.predicted,
-        "answered": tally.answered,
-        "misses": tally.misses,
-        "size": tally.size,
-        "expired": tally.expired,
-        "bound_broken": tally.bound_broken,
-        "sweep": standing.sweep,
-        "recent": standing.recent.to_bytes(standing.blueprint.window // 8 + 1, "big"),
-        "state": pack_state(standing.state),
-    }
-
-
 def of_row(row: Any) -> Standing:
     """Return where the stream of a row stands."""
     plan = blueprint.load(row.blueprint)
@@ -139,9 +122,26 @@ def locked(connection: sql.Connection, wanted: str | int) -> Standing:
 _WRITE = streams.update().where(streams.c.id == sql.bindparam("wanted"))
 
 
-def write(connection: sql.Connection, standing: Standing) -> None:
-    """Put the row back."""
-    connection.execute(_WRITE, {"wanted": standing.id, **columns(standing)})
+def write_predicted(connection: sql.Connection, here: Standing) -> None:
+    """Put back what predictions change: the learner's state is not among it."""
+    tally = here.tally
+    counts = {"version": here.version, "predicted": tally.predicted, "expired": tally.expired}
+    connection.execute(_WRITE, {"wanted": here.id, **counts, "sweep": here.sweep})
+
+
+def write_answered(connection: sql.Connection, here: Standing) -> None:
+    """Put back what answers change."""
+    tally = here.tally
+    changed = {
+        "version": here.version,
+        "answered": tally.answered,
+        "misses": tally.misses,
+        "size": tally.size,
+        "bound_broken": tally.bound_broken,
+        "recent": here.recent.to_bytes(here.blueprint.window // 8 + 1, "big"),
+        "state": pack_state(here.state),
+    }
+    connection.execute(_WRITE, {"wanted": here.id, **changed})
 
 
 def pack_state(state: Any) -> bytes:
