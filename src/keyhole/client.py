@@ -10,7 +10,6 @@ from keyhole.errors import FeedbackError, KeyholeError, MissingExtraError, Unrea
 from keyhole.feedback import Answer, Hit, Missed
 from keyhole.service import problems
 
-_LONGEST_PAUSE = 2.0
 _RETRIED = (429, 502, 503, 504)
 _MISSING: Any = object()
 
@@ -62,10 +61,18 @@ class Client:
         Seconds to wait for each try.
     retries
         How many more tries after the first.
+    longest_pause
+        Seconds to wait at most between two tries; the first pauses are shorter.
     """
 
     def __init__(
-        self, url: str, *, token: str | None = None, timeout: float = 10.0, retries: int = 4
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 4,
+        longest_pause: float = 2.0,
     ) -> None:
         try:
             import httpx
@@ -74,7 +81,7 @@ class Client:
         headers = {} if token is None else {"Authorization": f"Bearer {token}"}
         self._http = httpx.Client(base_url=url, headers=headers, timeout=timeout)
         self._failures = (httpx.TransportError,)
-        self._retries = retries
+        self._retries, self._longest_pause = retries, longest_pause
 
     def __enter__(self) -> Self:
         return self
@@ -159,7 +166,7 @@ class Client:
     def _answered(self, method: str, path: str, *, tries: int, **request: Any) -> Any:
         for turn in range(tries):
             if turn:
-                time.sleep(min(_LONGEST_PAUSE, 0.1 * 2.0 ** (turn - 1)))
+                time.sleep(min(self._longest_pause, 0.1 * 2.0 ** (turn - 1)))
             try:
                 response = self._http.request(method, path, **request)
             except self._failures as error:

@@ -89,10 +89,15 @@ class Worker:
     predictions: list[Proposal] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def acknowledged(self) -> int:
+        """How many requests the service has said yes to."""
+        return len(self.predictions) + len(self.answers)
+
     def work(self, stop: threading.Event) -> None:
         """Play rounds until there were enough of them, and the event is set."""
         rng = np.random.default_rng(self.seed)
-        clients = [Client(url, timeout=20.0, retries=60) for url in self.urls]
+        clients = [Client(url, timeout=20.0, retries=1000, longest_pause=0.1) for url in self.urls]
         turn = 0
         while turn < self.rounds or not stop.is_set():
             client = clients[turn % len(clients)]

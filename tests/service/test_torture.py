@@ -37,6 +37,13 @@ def check(url: str, workers: Sequence[Worker]) -> None:
     database.close()
 
 
+def under_way(workers: Sequence[Worker], more: int) -> None:
+    """Wait until so many more requests were acknowledged."""
+    enough = sum(worker.acknowledged for worker in workers) + more
+    while sum(worker.acknowledged for worker in workers) < enough:
+        time.sleep(0.001)
+
+
 def prepared(url: str) -> None:
     with Client(url) as client:
         client.create_stream("load", alpha=0.1, learner="ocp-unlock+", horizon=100_000, arms=20, seed=3)
@@ -49,10 +56,11 @@ def test_kills_at_any_moment_lose_nothing_and_double_nothing(url: str) -> None:
         workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
         with busy(workers):
             for _ in range(KILLS):
-                time.sleep(float(rng.uniform(0.05, 0.8)))
+                under_way(workers, int(rng.integers(1, 40)))
+                time.sleep(float(rng.uniform(0.0, 0.02)))
                 service.kill()
                 service.start()
-            time.sleep(0.2)
+            under_way(workers, 20)
     check(url, workers)
 
 
