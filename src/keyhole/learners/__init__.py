@@ -9,12 +9,25 @@ from keyhole.errors import LearnerError
 from keyhole.learners import strategy
 from keyhole.learners._ocp import OcpParameters
 from keyhole.learners._rule import Distribution, Learner, Rule
+from keyhole.learners.aci import aci
+from keyhole.learners.agaci import agaci
+from keyhole.learners.dtaci import dtaci
+from keyhole.learners.exp3_ix import exp3_ix
+from keyhole.learners.kt import kt
+from keyhole.learners.logit_tracker import logit_tracker
 from keyhole.learners.loss import Loss
 from keyhole.learners.mvp import mvp
 from keyhole.learners.ocp_bandit import ocp_bandit
 from keyhole.learners.ocp_unlock import ocp_unlock
 from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
+from keyhole.learners.pi import pi
+from keyhole.learners.saocp import saocp
+from keyhole.learners.self_scaled import self_scaled
+from keyhole.learners.sf_ogd import sf_ogd
 from keyhole.learners.sps import sps
+from keyhole.learners.tracker import tracker
+from keyhole.learners.tracker_decaying import tracker_decaying
+from keyhole.learners.unlock_hedge import unlock_hedge
 
 __all__ = [
     "LEARNERS",
@@ -29,16 +42,27 @@ __all__ = [
     "strategy",
 ]
 
-LEARNERS: dict[str, Rule[...]] = {
-    rule.name: rule
-    for rule in (
-        ocp_bandit,
-        ocp_unlock,
-        ocp_unlock_plus,
-        sps,
-        mvp,
-    )
-}
+_RULES: tuple[Rule[...], ...] = (
+    logit_tracker,
+    tracker,
+    tracker_decaying,
+    sf_ogd,
+    kt,
+    pi,
+    agaci,
+    mvp,
+    exp3_ix,
+    ocp_bandit,
+    self_scaled,
+    unlock_hedge,
+    aci,
+    sps,
+    ocp_unlock,
+    ocp_unlock_plus,
+    dtaci,
+    saocp,
+)
+LEARNERS: dict[str, Rule[...]] = {rule.name: rule for rule in _RULES}
 
 
 def find(name: str) -> Rule[...]:

@@ -1,0 +1,91 @@
+"""Coin betting: the Krichevsky-Trofimov bettor wagers on misses, and its bet is the radius."""
+
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners._point import certain
+from keyhole.learners._rule import Rule, checked_alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class KtParameters:
+    """The one parameter of coin betting.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    """
+
+    alpha: float
+    horizon: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+
+
+class Settings(NamedTuple):
+    """The number the kernels read."""
+
+    alpha: float
+
+
+class State(NamedTuple):
+    """The bettor's wealth, the sum of the coins (misses less alpha a round), and their number."""
+
+    wealth: Array
+    coins: Array
+    rounds: Array
+
+
+def prepare(parameters: KtParameters) -> Settings:
+    """Return the number the kernels read."""
+    return Settings(parameters.alpha)
+
+
+def start(settings: Settings) -> State:  # noqa: ARG001
+    """Return the state before the first round: wealth 1, no coin seen."""
+    return State(wealth=np.ones(1), coins=np.zeros(1), rounds=np.zeros(1))
+
+
+def memory(settings: Settings) -> int:  # noqa: ARG001
+    """Return that a round remembers its bet."""
+    return 1
+
+
+@kernel
+def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+    """Bet the share (sum of coins) / (number + 1) of the wealth; the threshold is 1 - bet."""
+    memo[0] = state.coins[0] / (state.rounds[0] + 1.0) * state.wealth[0]
+    return 1.0 - memo[0]
+
+
+@kernel
+def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+    """Toss the coin miss - alpha: the bet of the round pays that many times itself."""
+    coin = (1.0 if missed else 0.0) - settings.alpha
+    state.wealth[0] += coin * memo[0]
+    state.coins[0] += coin
+    state.rounds[0] += 1.0
+
+
+kt = Rule(
+    name="kt",
+    needs=Needs.HIT_OR_MISS,
+    parameters=KtParameters,
+    prepare=prepare,
+    start=start,
+    memory=memory,
+    choose=choose,
+    observe=observe,
+    distribution=certain(choose, memory),
+    summary="parameter-free coin betting on misses; errs on the side of small sets",
+    guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
+    "on any stream",
+    source="Orabona and Pal (2016), arXiv 1602.04128; Podkopaev, Xu and Lee (2024), arXiv 2412.19318",
+)
