@@ -20,7 +20,7 @@ class Window(NamedTuple):
 
 def start(length: int) -> Window:
     """Return room for so many scores."""
-    return Window(np.full(length, np.inf), np.zeros(length), np.zeros(1, dtype=np.int64))
+    return Window(np.full(length, NONE), np.zeros(length), np.zeros(1, dtype=np.int64))
 
 
 @kernel

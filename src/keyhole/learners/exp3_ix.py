@@ -14,6 +14,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import strategy
 from keyhole.learners._rule import Distribution, Rule, checked_alpha
+from keyhole.learners._weights import shares
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import Rates, State
 
@@ -94,7 +95,8 @@ def memory(settings: Settings) -> int:
 
 def distribution(settings: Settings, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    return strategy.distribution(settings.thresholds, settings.rates, state)
+    rate = Rates(*settings.rates[state.clock[-1]]).rate
+    return Distribution(settings.thresholds, shares(state.gains, rate))
 
 
 @kernel

@@ -21,7 +21,7 @@ from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
 from keyhole.learners._point import checked_count, checked_positive
 from keyhole.learners._rule import Distribution, Rule, checked_alpha
-from keyhole.learners._weights import exp, first_above, weigh
+from keyhole.learners._weights import exp, first_above, shares, weigh
 
 _MEMO_RATE, _MEMO_WEIGHTS = 0, 1
 _FASTEST = 50.0
@@ -105,17 +105,19 @@ def memory(settings: Settings) -> int:
 
 def distribution(settings: Settings, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    memo = np.zeros(memory(settings))
-    choose(settings, state, memo, 0.0)
-    weights = memo[_MEMO_WEIGHTS:]
-    return Distribution(settings.thresholds, np.diff(weights, prepend=0.0) / weights[-1])
+    return Distribution(settings.thresholds, shares(state.gains, _rate(settings, state)))
+
+
+@kernel
+def _rate(settings: Settings, state: State) -> float:
+    return settings.rate if settings.rate > 0.0 else settings.log_arms / state.slack[0]
 
 
 @kernel
 def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
     """Return a threshold drawn with probability proportional to exp(-rate loss)."""
     weights = memo[_MEMO_WEIGHTS:]
-    memo[_MEMO_RATE] = settings.rate if settings.rate > 0.0 else settings.log_arms / state.slack[0]
+    memo[_MEMO_RATE] = _rate(settings, state)
     weigh(state.gains, memo[_MEMO_RATE], weights)
     return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, draw)]
 
