@@ -28,6 +28,7 @@ from keyhole.learners.sps import sps
 from keyhole.learners.tracker import tracker
 from keyhole.learners.tracker_decaying import tracker_decaying
 from keyhole.learners.unlock_hedge import unlock_hedge
+from keyhole.learners.valve import SUFFIX, safety_valve
 
 __all__ = [
     "LEARNERS",
@@ -39,6 +40,7 @@ __all__ = [
     "find",
     "make",
     "rebuild",
+    "safety_valve",
     "strategy",
 ]
 
@@ -87,7 +89,7 @@ def make(
     Parameters
     ----------
     name
-        A key of ``keyhole.LEARNERS``.
+        A key of ``keyhole.LEARNERS``; with "+valve" after it, behind a safety valve.
     alpha
         Target miss rate, between 0 and 1/2.
     horizon
@@ -102,6 +104,9 @@ def make(
     >>> make("ocp-unlock+", alpha=0.1, horizon=50_000, arms=200).needs.value
     'label if hit'
     """
+    if name.endswith(SUFFIX):
+        inner = name.removesuffix(SUFFIX)
+        return safety_valve(make(inner, alpha=alpha, horizon=horizon, arms=arms, options=options))
     rule = find(name)
     taken = {field.name for field in fields(rule.parameters)}  # type: ignore[arg-type]
     unknown = sorted(set(options or {}) - taken | set(options or {}) & {"alpha", "horizon", "arms"})
@@ -117,4 +122,7 @@ def make(
 
 def rebuild(name: str, parameters: Mapping[str, Any]) -> Learner:
     """Return the learner that has exactly these parameters."""
+    if name.endswith(SUFFIX):
+        inner = rebuild(name.removesuffix(SUFFIX), parameters["inner"])
+        return safety_valve(inner, budget=parameters["budget"])
     return find(name)(**parameters)

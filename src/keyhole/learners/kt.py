@@ -8,7 +8,7 @@ import numpy as np
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain
+from keyhole.learners._point import certain, one_number
 from keyhole.learners._rule import Rule, checked_alpha
 
 
@@ -53,23 +53,25 @@ def start(settings: Settings) -> State:  # noqa: ARG001
     return State(wealth=np.ones(1), coins=np.zeros(1), rounds=np.zeros(1))
 
 
-def memory(settings: Settings) -> int:  # noqa: ARG001
-    """Return that a round remembers its bet."""
-    return 1
+@kernel
+def _bet(state: State) -> float:
+    """Return the share (sum of coins) / (number + 1) of the wealth."""
+    return state.coins[0] / (state.rounds[0] + 1.0) * state.wealth[0]
 
 
 @kernel
 def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
-    """Bet the share (sum of coins) / (number + 1) of the wealth; the threshold is 1 - bet."""
-    memo[0] = state.coins[0] / (state.rounds[0] + 1.0) * state.wealth[0]
-    return 1.0 - memo[0]
+    """Return 1 less the bet."""
+    memo[0] = 1.0 - _bet(state)
+    return memo[0]
 
 
 @kernel
 def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
-    """Toss the coin miss - alpha: the bet of the round pays that many times itself."""
+    """Toss the coin miss - alpha: the bet pays that many times itself."""
     coin = (1.0 if missed else 0.0) - settings.alpha
-    state.wealth[0] += coin * memo[0]
+    # The present bet, not that of a round answered late: what is bet stays below the wealth.
+    state.wealth[0] += coin * _bet(state)
     state.coins[0] += coin
     state.rounds[0] += 1.0
 
@@ -80,10 +82,10 @@ kt = Rule(
     parameters=KtParameters,
     prepare=prepare,
     start=start,
-    memory=memory,
+    memory=one_number,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, memory),
+    distribution=certain(choose, one_number),
     summary="parameter-free coin betting on misses; errs on the side of small sets",
     guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
     "on any stream",
