@@ -8,7 +8,7 @@ from typing import Any
 from keyhole.errors import LearnerError
 from keyhole.learners import strategy
 from keyhole.learners._ocp import OcpParameters
-from keyhole.learners._rule import Distribution, Learner, Rule
+from keyhole.learners._rule import Distribution, Excess, Learner, Rule
 from keyhole.learners.aci import aci
 from keyhole.learners.agaci import agaci
 from keyhole.learners.dtaci import dtaci
@@ -33,6 +33,7 @@ from keyhole.learners.valve import SUFFIX, safety_valve
 __all__ = [
     "LEARNERS",
     "Distribution",
+    "Excess",
     "Learner",
     "Loss",
     "OcpParameters",

@@ -35,6 +35,13 @@ class Distribution(NamedTuple):
     probabilities: Array
 
 
+class Excess(NamedTuple):
+    """Between what the excess of misses, sum(miss - alpha), lies after some rounds, on any stream."""
+
+    least: float
+    most: float
+
+
 @dataclass(frozen=True)
 class Rule(Generic[P]):
     """A way to pick thresholds: called with its parameters, it gives a learner.
@@ -42,7 +49,8 @@ class Rule(Generic[P]):
     ``choose(settings, state, memo, draw)`` returns a threshold and leaves in ``memo`` what the
     round must remember; it never changes the state. ``observe(settings, state, memo, missed, score)``
     changes the state in place, with the score NaN where it is not known. Both are kernels, and
-    deterministic: the draw is an argument.
+    deterministic: the draw is an argument. ``excess(parameters, rounds)`` bounds the excess of misses
+    of a learner that is answered at once, where a theorem does.
     """
 
     name: str
@@ -57,6 +65,7 @@ class Rule(Generic[P]):
     summary: str
     guarantee: str
     source: str
+    excess: "Callable[[Any, int], Excess] | None" = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "Learner":
         """Return the learner with these parameters."""

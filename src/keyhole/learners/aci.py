@@ -14,7 +14,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import _window
 from keyhole.learners._point import certain, checked_count, checked_positive, one_number
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 from keyhole.learners._window import Window
 
 
@@ -87,6 +87,12 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
     _window.add(Window(state.ranked, state.aged, state.added), known)
 
 
+def excess(parameters: AciParameters, rounds: int) -> Excess:  # noqa: ARG001
+    """Return the bounds: the level is alpha - step excess; at 0 it cannot miss, at 1 it must."""
+    p = parameters
+    return Excess(least=-(1.0 - p.alpha) / p.step - p.alpha, most=p.alpha / p.step + (1.0 - p.alpha))
+
+
 aci = Rule(
     name="aci",
     needs=Needs.LABEL_IF_HIT,
@@ -100,4 +106,5 @@ aci = Rule(
     summary="a quantile of the last 500 scores, its level steered by the misses",
     guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any stream",
     source="Gibbs and Candes (2021), arXiv 2106.00170; missed scores imputed here",
+    excess=excess,
 )

@@ -17,7 +17,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
 from keyhole.learners._point import certain, checked_between, checked_positive
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
@@ -146,6 +146,13 @@ def _power_of_two(x: float) -> float:
     return math.ldexp(0.5 if part == 0.5 else 1.0, power)
 
 
+def excess(parameters: AgaciParameters, rounds: int) -> Excess:  # noqa: ARG001
+    """Return the bounds: the threshold is start - (mean step) excess, the mean at least the slowest."""
+    p = parameters
+    slowest = min(p.steps)
+    return Excess(least=-(1.0 - p.start) / slowest - p.alpha, most=p.start / slowest + (1.0 - p.alpha))
+
+
 agaci = Rule(
     name="agaci",
     needs=Needs.HIT_OR_MISS,
@@ -159,4 +166,5 @@ agaci = Rule(
     summary="trackers of eight speeds, averaged by how well each would have done",
     guarantee="|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T on any stream",
     source="Zaffran et al. (2022), arXiv 2202.07282; Wintenberger (2017); linearised here",
+    excess=excess,
 )

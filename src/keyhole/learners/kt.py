@@ -1,5 +1,6 @@
 """Coin betting: the Krichevsky-Trofimov bettor wagers on misses, and its bet is the radius."""
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
@@ -9,7 +10,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._point import certain, one_number
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +77,16 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
     state.rounds[0] += 1.0
 
 
+def excess(parameters: KtParameters, rounds: int) -> Excess:
+    """Return the bounds: the excess is the sum S of the coins.
+
+    Below 0 the bet is negative, the set empty, and the next coin positive. The wealth is at least
+    exp(S^2 / 2t) / (e sqrt(pi t)), so that a large S makes a bet above 1, which cannot miss.
+    """
+    longest = 2.0 * rounds * math.log(math.e * math.sqrt(math.pi * rounds) * (rounds + 1.0))
+    return Excess(least=-parameters.alpha, most=1.0 + math.sqrt(longest))
+
+
 kt = Rule(
     name="kt",
     needs=Needs.HIT_OR_MISS,
@@ -90,4 +101,5 @@ kt = Rule(
     guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
     "on any stream",
     source="Orabona and Pal (2016), arXiv 1602.04128; Podkopaev, Xu and Lee (2024), arXiv 2412.19318",
+    excess=excess,
 )

@@ -16,7 +16,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import sigmoid
 from keyhole.learners._point import EVERY, NONE, certain, checked_between, checked_positive, one_number
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +106,23 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
     state.rounds[0] += 1
 
 
+def excess(parameters: LogitTrackerParameters, rounds: int) -> Excess:  # noqa: ARG001
+    """Return the bounds.
+
+    Once the step is constant, excess + position / step is too. The position stays in
+    [-edge - first, edge + first alpha], because below -edge it cannot miss and above edge it must.
+    Before, with r = first / step, hits add at most w = r ln r - (r - 1)(1 - alpha) to that sum, and
+    misses take away at most w (1 - alpha) / alpha. Summation by parts gives the other lower bound.
+    """
+    p = parameters
+    ratio = p.first / p.step
+    warm_up = ratio * math.log(ratio) - (ratio - 1.0) * (1.0 - p.alpha)
+    reach = p.edge + p.first
+    by_sum = (p.edge + p.first * p.alpha) / p.step + warm_up * (1.0 - p.alpha) / p.alpha
+    by_parts = reach * (2.0 / p.step - 1.0 / p.first)
+    return Excess(least=-min(by_sum, by_parts), most=reach / p.step + warm_up)
+
+
 logit_tracker = Rule(
     name="logit-tracker",
     needs=Needs.HIT_OR_MISS,
@@ -118,5 +135,6 @@ logit_tracker = Rule(
     distribution=certain(choose, one_number),
     summary="the tracker on the logit of the threshold: one step size for every scale of scores",
     guarantee="miss rate <= alpha + 149 / T and >= alpha - 179 / T (at alpha 0.1) on any stream",
-    source="this project; keyhole.bounds.logit_tracker has the theorem and its proof",
+    source="this project; keyhole.bounds.excess has the numbers",
+    excess=excess,
 )

@@ -11,7 +11,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln, tan
 from keyhole.learners._point import EVERY, NONE, certain, checked_between, checked_positive, one_number
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 _QUARTER_TURN = math.pi / 2.0
 
@@ -104,6 +104,12 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
     state.rounds[0] += 1.0
 
 
+def excess(parameters: PiParameters, rounds: int) -> Excess:
+    """Return the bounds: beyond them the integrator is saturated, and the set full or empty."""
+    saturated = _QUARTER_TURN * parameters.saturation * (rounds + 1.0) / math.log(rounds + 1.0)
+    return Excess(least=-saturated - 1.0, most=saturated + 1.0)
+
+
 pi = Rule(
     name="pi",
     needs=Needs.HIT_OR_MISS,
@@ -118,4 +124,5 @@ pi = Rule(
     guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T "
     "on any stream",
     source="Angelopoulos, Candes and Tibshirani (2023), arXiv 2307.16895",
+    excess=excess,
 )

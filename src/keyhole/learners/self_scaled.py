@@ -16,7 +16,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import logit, sigmoid
 from keyhole.learners._point import EVERY, NONE, certain, checked_positive
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
 _EDGE = math.log((1.0 - 1e-8) / 1e-8)
@@ -144,6 +144,12 @@ def _step(settings: Settings, state: State, played: float, missed: bool, place: 
     state.clock[_STEPS] += 1
 
 
+def excess(parameters: SelfScaledParameters, rounds: int) -> Excess:  # noqa: ARG001
+    """Return the bounds, which the guard keeps."""
+    p = parameters
+    return Excess(least=-p.budget - p.alpha, most=p.budget + 1.0 - p.alpha)
+
+
 self_scaled = Rule(
     name="self-scaled",
     needs=Needs.LABEL_IF_HIT,
@@ -158,4 +164,5 @@ self_scaled = Rule(
     guarantee="alpha - (budget + alpha) / T <= miss rate <= alpha + (budget + 1 - alpha) / T "
     "on any stream",
     source="this project",
+    excess=excess,
 )

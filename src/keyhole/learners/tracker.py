@@ -9,7 +9,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._point import certain, checked_between, checked_positive, one_number
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -76,6 +76,15 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
     state.threshold[0] -= settings.step * ((1.0 if missed else 0.0) - settings.alpha)
 
 
+def excess(parameters: TrackerParameters, rounds: int) -> Excess:  # noqa: ARG001
+    """Return the bounds; the threshold tells the excess, and stays within a step of [0, 1].
+
+    At or below 0 it cannot miss, and above 1 it must.
+    """
+    p = parameters
+    return Excess(least=-(1.0 - p.start) / p.step - p.alpha, most=p.start / p.step + (1.0 - p.alpha))
+
+
 tracker = Rule(
     name="tracker",
     needs=Needs.HIT_OR_MISS,
@@ -89,4 +98,5 @@ tracker = Rule(
     summary="one step down after a miss, a small one up after a hit: ACI on the threshold itself",
     guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any stream",
     source="Gibbs and Candes (2021), arXiv 2106.00170; Angelopoulos et al. (2023), arXiv 2307.16895",
+    excess=excess,
 )

@@ -7,6 +7,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.errors import TheoremError
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
@@ -18,7 +19,7 @@ from keyhole.learners._point import (
     checked_positive,
     one_number,
 )
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._rule import Excess, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
 _CLOCK, _SEEN, _MISSES = 0, 1, 2
@@ -137,6 +138,15 @@ def _remember(state: State, missed: bool) -> None:
     state.clock[_SEEN] += 1
 
 
+def excess(parameters: DecayingTrackerParameters, rounds: int) -> Excess:
+    """Return the bounds, which hold as long as the steps only shrink."""
+    p = parameters
+    if p.window is not None:
+        raise TheoremError("no theorem bounds the misses of steps that start afresh; use window=None")
+    last = p.first * rounds**-p.decay
+    return Excess(least=-(1.0 + p.first) / last, most=(1.0 + p.first) / last)
+
+
 tracker_decaying = Rule(
     name="tracker-decaying",
     needs=Needs.HIT_OR_MISS,
@@ -151,4 +161,5 @@ tracker_decaying = Rule(
     guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) on any stream; "
     "i.i.d.: the threshold converges",
     source="Angelopoulos, Barber and Bates (2024), arXiv 2402.01139; the restart is this project's",
+    excess=excess,
 )

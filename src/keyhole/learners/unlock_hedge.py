@@ -159,5 +159,5 @@ unlock_hedge = Rule(
     distribution=distribution,
     summary="exponential weights on unbiased pinball losses of all arms; any grid, ln K not K",
     guarantee="expected pinball regret <= 2 sqrt(T ln K) with rate sqrt(ln K / T), window None",
-    source="this project; keyhole.bounds.unlock_hedge_regret has the theorem",
+    source="this project; keyhole.bounds.unlock_hedge_regret has the numbers",
 )

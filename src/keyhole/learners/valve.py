@@ -18,7 +18,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._point import EVERY, checked_positive
-from keyhole.learners._rule import Distribution, Learner, Parameters, Rule
+from keyhole.learners._rule import Distribution, Excess, Learner, Parameters, Rule
 
 SUFFIX = "+valve"
 _EXCESS, _ROUNDS = 0, 1
@@ -82,6 +82,13 @@ class Settings(NamedTuple):
 @kernel
 def _is_forced(settings: Settings, valve: Array) -> bool:
     return valve[_EXCESS] >= settings.budget * math.sqrt(valve[_ROUNDS] + 1.0)
+
+
+def excess(parameters: ValveParameters, rounds: int) -> Excess:
+    """Return the bounds; the lower one says only that there are no fewer than no misses."""
+    alpha = parameters.alpha
+    most = parameters.budget * math.sqrt(rounds) + 1.0 - alpha
+    return Excess(least=-alpha * rounds, most=most)
 
 
 def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
@@ -151,4 +158,5 @@ def _rule(inner: Rule[...], inside: Any) -> Rule[...]:
         summary=f"{inner.name}, and every label while there are too many misses",
         guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any stream",
         source="this project",
+        excess=excess,
     )
