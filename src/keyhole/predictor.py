@@ -10,6 +10,7 @@ from typing import Any, Generic, Self, cast, overload
 import numpy as np
 
 from keyhole import bounds, learners, scores, snapshot
+from keyhole.channel import counted
 from keyhole.checks import is_whole
 from keyhole.draws import checked_seed, draws
 from keyhole.errors import (
@@ -119,6 +120,7 @@ class Predictor(Generic[R]):
         self._open_limit = int(open_limit)
         self._state = self._learner.start()
         self._tally = Tally()
+        self._credit = 0.0  # What answers of known chance stand for beyond what they counted.
         self._open: OrderedDict[int, Round[R]] = OrderedDict()
         self._draws = np.empty(0)
         self._lock = threading.RLock()
@@ -203,8 +205,12 @@ class Predictor(Generic[R]):
         *,
         label: Any = MISSING,
         score: float | None = None,
+        chance: float = 1.0,
     ) -> None:
         """Answer a round: with ``HIT``, ``MISS``, the true label, or the true label's score.
+
+        Where answers may never come, and ``chance`` is the known probability that this one did, it
+        counts for the 1 / ``chance`` rounds that it stands for.
 
         Raises
         ------
@@ -215,11 +221,21 @@ class Predictor(Generic[R]):
         """
         with self._lock:
             waiting = self._waiting(prediction)
-            outcome = settle(self._learner, self._state, waiting, answer, label=label, score=score)
+            times, credit = self._counted(chance)
+            outcome = settle(
+                self._learner, self._state, waiting, answer, label=label, score=score, times=times
+            )
+            self._credit = credit
             del self._open[waiting.prediction.id]
             self._tally.count(outcome)
             answered = self._tally.answered
         self._speak(answered, bound_broken=outcome.bound_broken)
+
+    def _counted(self, chance: float) -> tuple[int, float]:
+        """Return for how many rounds an answer counts, and what is left of a round."""
+        if not 0.0 < chance <= 1.0:
+            raise FeedbackError(f"chance {chance} is not a probability above 0; try 0.5")
+        return counted(self._credit, float(chance))
 
     def _draw(self, number: int) -> float:
         place = number % _DRAWS_AT_ONCE
@@ -295,6 +311,7 @@ class Predictor(Generic[R]):
                 "seed": self._seed,
                 "open_limit": self._open_limit,
                 "tally": asdict(self._tally),
+                "credit": self._credit,
                 "open": [[w.prediction.id, w.prediction.threshold, w.case.dump()] for w in waiting],
             }
             arrays = {f"state.{key}": value for key, value in self._state._asdict().items()}
@@ -323,6 +340,7 @@ class Predictor(Generic[R]):
             open_limit=header["open_limit"],
         )
         predictor._tally = Tally(**header["tally"])
+        predictor._credit = float(header.get("credit", 0.0))
         for name, values in predictor._state._asdict().items():
             values[...] = _like(values, arrays[f"state.{name}"], name)
         room = np.empty((len(header["open"]), learner.memo().size))

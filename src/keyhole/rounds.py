@@ -81,11 +81,13 @@ def settle(
     *,
     label: Any = MISSING,
     score: float | None = None,
+    times: int = 1,
 ) -> Outcome:
-    """Teach the state what the one answer tells, and return what it came to, or raise."""
+    """Teach the state what the one answer tells, ``times`` over; return what it came to, or raise."""
     told = _told(waiting, answer, label, score)
     used = usable(learner.name, learner.needs, missed=told.missed, score=told.score)
-    learner.observe(state, waiting.memo, missed=told.missed, score=used)
+    for _ in range(times):
+        learner.observe(state, waiting.memo, missed=told.missed, score=used)
     return told
 
 
