@@ -24,7 +24,7 @@ def by_predictor(name: str, channel: Channel, seed: int) -> Array:
         waiting[n] = predictor.predict([score])
         played.append(waiting[n].threshold)
         for past in np.flatnonzero(fates.arrivals[: n + 1] == n):
-            deliver(predictor, fates, int(past), waiting.pop(past))
+            deliver(predictor, fates, int(past), waiting.pop(int(past)))
     return np.array(played)
 
 
