@@ -36,7 +36,7 @@ from keyhole.learners import Distribution, Learner
 from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
 from keyhole.scores import LabelSet, Probabilities, Region, Score
 
-DEFAULT_LEARNER = "ocp-unlock+"
+DEFAULT_LEARNER = "logit-tracker"
 _DRAWS_AT_ONCE = 1024
 
 

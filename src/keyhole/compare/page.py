@@ -25,7 +25,8 @@ _COLUMNS = {
 def text(contest: Contest) -> str:
     """Return the page."""
     ranked = pictures.standings(contest)
-    streams = "".join(_stream(contest, listed.name) for listed in contest.streams)
+    panels = "".join(_panels(contest, listed.name) for listed in contest.streams)
+    tables = "".join(_table(contest, listed.name) for listed in contest.streams)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -33,7 +34,8 @@ def text(contest: Contest) -> str:
         f"<body><main><h1>Learners side by side</h1>{_lead(contest, ranked)}"
         f'<section class="hero"><figure>{pictures.field(contest)}</figure>'
         f"<figure>{pictures.near_target(contest)}</figure></section>{_caption(contest)}"
-        f"{_ranking(ranked, contest)}<h2>Stream by stream</h2>{_legend(ranked)}{streams}"
+        f"{_ranking(ranked, contest)}<h2>Over time</h2>{_legend(ranked)}"
+        f"<div class='panels'>{panels}</div><h2>Stream by stream</h2>{tables}"
         f"<p class='key'>{html.escape(table.KEY)}</p></main>"
         f"<script>{_asset('page.js')}</script></body></html>"
     )
@@ -56,10 +58,10 @@ def _lead(contest: Contest, ranked: list[Standing]) -> str:
 
 def _caption(contest: Contest) -> str:
     return (
-        "<p class='caption'>A dot is one learner on one stream, a ring its mean over all of them. On "
-        f"the dashed line exactly {contest.terms.alpha:g} of the sets miss; lower is smaller. The "
-        "shaded edge is what fixed thresholds, one a segment and chosen in hindsight, could do. "
-        "Left: everything. Right: near the target. Point at a name to follow a learner.</p>"
+        "<p class='caption'>A dot is one learner on one stream, adversaries aside; a ring is its mean "
+        f"over them. On the dashed line exactly {contest.terms.alpha:g} of the sets miss; lower is "
+        "smaller. The shaded edge is what fixed thresholds, one a segment and chosen in hindsight, "
+        "could do. Left: everything. Right: near the target. Point at a learner to follow it.</p>"
     )
 
 
@@ -68,7 +70,7 @@ def _ranking(ranked: list[Standing], contest: Contest) -> str:
         f"<tr class='{pictures.slug(one.learner)}' data-learner='{html.escape(one.learner)}'>"
         f"<td class='word'><i></i>{html.escape(one.learner)}</td><td class='word'>"
         f"{_needs(one.learner)}</td><td>{one.miss_rate:.4f}</td><td>{one.strayed:.3f}</td>"
-        f"<td>{one.ratio:.2f}</td></tr>"
+        f"<td>{one.worst_window:.3f}</td><td>{one.ratio:.2f}</td><td>{_or_dash(one.attacked)}</td></tr>"
         for one in ranked
     )
     refused = sorted({cell.learner for cell in contest.cells if cell.refusal is not None})
@@ -76,9 +78,15 @@ def _ranking(ranked: list[Standing], contest: Contest) -> str:
     return (
         "<h2>Over all streams</h2><table><thead><tr><th class='word'>learner</th>"
         "<th class='word'>feedback it uses</th><th>mean miss rate</th><th>farthest from target</th>"
-        f"<th>size / best per segment</th></tr></thead><tbody>{rows}</tbody></table>"
+        "<th>worst 1,000 rounds, mean</th><th>size / best per segment</th>"
+        "<th>worst against an adversary</th></tr></thead>"
+        f"<tbody>{rows}</tbody></table>"
         f"{absent if refused else ''}"
     )
+
+
+def _or_dash(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def _needs(learner: str) -> str:
@@ -96,22 +104,28 @@ def _legend(ranked: list[Standing]) -> str:
     return f"<p class='legend'>{items}<span class='others'><i></i>all others</span></p>"
 
 
-def _stream(contest: Contest, name: str) -> str:
+def _panels(contest: Contest, name: str) -> str:
+    if not contest.of_stream(name):
+        return ""
     listed = next(one for one in contest.streams if one.name == name)
-    cells = contest.of_stream(name)
-    rows = "".join(_row(cell) for cell in cells)
+    return (
+        f"<section><h3>{html.escape(name)}</h3><p>{html.escape(listed.about)}</p>"
+        f"{pictures.over_time(contest, name)}</section>"
+    )
+
+
+def _table(contest: Contest, name: str) -> str:
+    listed = next(one for one in contest.streams if one.name == name)
+    rows = "".join(_row(cell) for cell in contest.of_stream(name))
     heads = "".join(f"<th>{title}</th>" for title, _ in _COLUMNS.values())
     refusals = "".join(
-        f"<li><b>{html.escape(cell.learner)}</b>: {html.escape(cell.refusal or '')}</li>"
+        f"<li>not run: <b>{html.escape(cell.learner)}</b>: {html.escape(cell.refusal or '')}</li>"
         for cell in contest.refused(name)
     )
-    drawn = f"<div class='panels'>{pictures.over_time(contest, name)}</div>" if cells else ""
-    why = f"<details><summary>not run here</summary><ul>{refusals}</ul></details>" if refusals else ""
     return (
-        f"<section class='stream'><h3>{html.escape(name)} <small>{html.escape(listed.about)}; size in "
-        f"{html.escape(listed.unit)}</small></h3>{drawn}<details><summary>figures</summary><table>"
-        f"<thead><tr><th class='word'>learner</th>{heads}</tr></thead><tbody>{rows}</tbody></table>"
-        f"</details>{why}</section>"
+        f"<details><summary><b>{html.escape(name)}</b>: {html.escape(listed.about)}; size in "
+        f"{html.escape(listed.unit)}</summary><table><thead><tr><th class='word'>learner</th>{heads}"
+        f"</tr></thead><tbody>{rows}</tbody></table><ul>{refusals}</ul></details>"
     )
 
 

@@ -12,19 +12,24 @@ from keyhole.grid import Array
 
 FOCUS = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
 _RATIO = "size_to_best_per_segment"
-_LARGEST = 30.0
+_LARGEST = 100.0
 _LETTER = 6.4  # the width of a letter of a label, in pixels
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A learner over all streams: mean miss rate, geometric mean of its sizes over the best."""
+    """A learner over all streams: mean miss rate, geometric mean of its sizes over the best.
+
+    Adversaries make their scores as they go, so that no best size is common to all: of them only
+    the worst miss rate counts, ``attacked``, NaN where there is none.
+    """
 
     learner: str
     miss_rate: float
     strayed: float
     ratio: float
-    streams: int
+    worst_window: float
+    attacked: float
 
 
 def slug(learner: str) -> str:
@@ -33,24 +38,30 @@ def slug(learner: str) -> str:
 
 
 def standings(contest: Contest) -> list[Standing]:
-    """Return the learners that ran, those nearest to target and best size first."""
+    """Return the learners that ran, the smallest sets first."""
     ran: dict[str, list[Cell]] = {}
     for cell in contest.cells:
-        if cell.refusal is None and math.isfinite(cell.figures[_RATIO].mean):
+        if cell.refusal is None:
             ran.setdefault(cell.learner, []).append(cell)
-    alpha = contest.terms.alpha
-    return sorted((_standing(name, cells, alpha) for name, cells in ran.items()), key=_order)
+    every = [_standing(name, cells, contest) for name, cells in ran.items()]
+    return sorted((one for one in every if one is not None), key=_order)
 
 
-def _standing(name: str, cells: list[Cell], alpha: float) -> Standing:
-    rates = np.array([cell.figures["miss_rate"].mean for cell in cells])
-    ratios = np.array([max(cell.figures[_RATIO].mean, 1e-3) for cell in cells])
+def _standing(name: str, cells: list[Cell], contest: Contest) -> Standing | None:
+    given = [cell for cell in cells if cell.stream in contest.frontiers]
+    fair = [cell for cell in given if math.isfinite(cell.figures[_RATIO].mean)]
+    attacks = [cell.figures["miss_rate"].mean for cell in cells if cell not in given]
+    if not fair:
+        return None
+    rates = np.array([cell.figures["miss_rate"].mean for cell in fair])
+    ratios = np.array([max(cell.figures[_RATIO].mean, 1e-3) for cell in fair])
     return Standing(
         learner=name,
         miss_rate=float(rates.mean()),
-        strayed=float(np.abs(rates - alpha).max()),
+        strayed=float(np.abs(rates - contest.terms.alpha).max()),
         ratio=float(np.exp(np.log(ratios).mean())),
-        streams=len(cells),
+        worst_window=float(np.mean([cell.figures["worst_window"].mean for cell in fair])),
+        attacked=max(attacks, default=math.nan),
     )
 
 
@@ -64,7 +75,7 @@ def field(contest: Contest) -> str:
     x = Scale(0.0, 3.0 * alpha, 62, 700)
     y = Scale(0.7, _LARGEST, 440, 26, logarithmic=True)
     plot = Plot(720, 490, x, y)
-    plot.ticks([alpha * n / 2 for n in range(7)], [0.7, 1, 1.5, 2, 3, 5, 10, 20, 30])
+    plot.ticks([alpha * n / 2 for n in range(7)], [0.7, 1, 1.5, 2, 3, 5, 10, 20, 50, 100])
     _target(plot, alpha)
     _frontier(plot, contest)
     _dots(plot, contest)
@@ -115,7 +126,7 @@ def _frontier(plot: Plot, contest: Contest) -> None:
 
 def _dots(plot: Plot, contest: Contest) -> None:
     for cell in contest.cells:
-        if cell.refusal is not None or not math.isfinite(cell.figures[_RATIO].mean):
+        if cell.stream not in contest.frontiers or cell.refusal is not None:
             continue
         rate, ratio = cell.figures["miss_rate"].mean, cell.figures[_RATIO].mean
         words = f"{cell.learner} on {cell.stream}: misses {rate:.3f}, size {ratio:.2f} x best"
@@ -129,7 +140,7 @@ def _means(
 
     ``crowded`` (from, to, below) is a region whose names another picture shows.
     """
-    taken: list[tuple[float, float, float]] = []
+    taken = [(plot.x(one.miss_rate) - 8.0, plot.y(one.ratio), 16.0) for one in shown]
     for one in shown:
         x, y = plot.x(one.miss_rate), plot.y(one.ratio)
         words = f"{one.learner}: misses {one.miss_rate:.4f}, {one.ratio:.2f} x best, mean of all"
@@ -157,7 +168,7 @@ def _room(
 
 
 def over_time(contest: Contest, stream: str) -> str:
-    """Return the miss rates of a stream over time, above the sizes."""
+    """Return the miss rates of a stream over time, and below them the sizes."""
     cells = [cell for cell in contest.of_stream(stream) if cell.curve is not None]
     return _panel(contest, cells, "miss_rates") + _panel(contest, cells, "sizes")
 
@@ -168,7 +179,7 @@ def _panel(contest: Contest, cells: list[Cell], name: str) -> str:
     values = [getattr(curve, name) for curve in curves.values()]
     y = _rates(alpha) if name == "miss_rates" else _sizes(values)
     last = max(curve.rounds[-1] for curve in curves.values())
-    plot = Plot(330, 128, Scale(0.0, last, 40, 322), y)
+    plot = Plot(380, 132, Scale(0.0, last, 40, 374), y)
     plot.ticks([], _few_ticks(y, alpha if name == "miss_rates" else None), form=".3g")
     if name == "miss_rates":
         plot.line([(0.0, alpha), (last, alpha)], "target")
