@@ -18,6 +18,7 @@ from keyhole.errors import (
     AnsweredError,
     BoundWarning,
     ExpiredError,
+    FeedbackError,
     HorizonWarning,
     InvalidError,
     LearnerError,
