@@ -1,6 +1,5 @@
 """What the documentation says of real ImageNet outputs, where there is a file of them."""
 
-import os
 from pathlib import Path
 
 import pytest
@@ -9,19 +8,13 @@ from keyhole import Regime
 from keyhole.compare import listing
 from keyhole.compare.contest import Contest, Terms, hold
 
-BESIDE = Path(__file__).parents[4] / "shared" / "data" / "imagenet_val5000_mobilenet_v2.npz"
-FILE = Path(os.environ.get("KEYHOLE_IMAGENET", BESIDE))
 STREAMS = ["imagenet", "imagenet-shift"]
-
-pytestmark = pytest.mark.skipif(
-    not FILE.is_file(), reason="no ImageNet outputs; name a file of them in KEYHOLE_IMAGENET"
-)
 
 
 @pytest.fixture(scope="module")
-def contest() -> Contest:
+def contest(mobilenet: Path) -> Contest:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=50_000, runs=1, arms=200)
-    streams = listing.chosen(STREAMS, listing.listing(imagenet_file=FILE))
+    streams = listing.chosen(STREAMS, listing.listing(imagenet_file=mobilenet))
     return hold(["logit-tracker", "ocp-unlock+"], streams, terms)
 
 
