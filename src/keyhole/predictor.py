@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, Self, cast, overload
@@ -188,12 +189,16 @@ class Predictor(Generic[R]):
         past = self._learner.horizon is None or self.rounds > self._learner.horizon
         return bounds.regret(self._learner, rounds=max(1, self.rounds) if past else None)
 
-    def predict(self, output: Any) -> R:
-        """Return the set or interval to show; it stays open until it is answered."""
+    def predict(self, output: Any, *, groups: Iterable[int] = ()) -> R:
+        """Return the set or interval to show; it stays open until it is answered.
+
+        ``groups`` are those the round belongs to, for learners that tell groups apart.
+        """
         case = self._score.read(output)
         with self._lock:
             number = self._tally.predicted
-            opened = propose(self._learner, self._state, case, number=number, draw=self._draw(number))
+            draw = self._draw(number)
+            opened = propose(self._learner, self._state, case, number=number, draw=draw, groups=groups)
             self._tally.predicted += 1
             self._open[number] = opened
             self._drop_oldest()

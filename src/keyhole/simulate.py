@@ -64,6 +64,7 @@ def simulate(
     seed: int = 0,
     regime: str = Regime.SEMI_BANDIT,
     channel: Channel = CLEAR,
+    groups: ArrayLike | None = None,
 ) -> Simulation:
     """Play a learner against the scores of the true labels.
 
@@ -83,6 +84,9 @@ def simulate(
         What the world can tell: "bandit", "semi-bandit" or "full".
     channel
         What may happen to answers on their way; by default nothing.
+    groups
+        Of shape (rounds, groups): to which groups each round belongs, for learners that tell some
+        apart; every round belongs to the first. By default to no others.
 
     Examples
     --------
@@ -95,6 +99,7 @@ def simulate(
     table = _table(scores, runs)
     _check(learner, regime, table.shape[1])
     first = checked_seed(seed)
+    members = _members(learner, groups, table.shape[1])
     thresholds = np.empty(table.shape)
     misses = np.empty(table.shape, dtype=np.bool_)
 
@@ -104,10 +109,13 @@ def simulate(
     def one_by_channel(run: int) -> None:
         heard, scores = table[run : run + 1], np.empty(table.shape[1])
         tells = _TELLS_LABEL[learner.needs]
-        world.play(learner, RECITE, heard, channel, first + run, tells, thresholds[run], scores)
+        world.play(
+            learner, RECITE, heard, channel, first + run, tells, members, thresholds[run], scores
+        )
         misses[run] = scores < thresholds[run]
 
-    _each(one if channel.is_clear else one_by_channel, table.shape[0])
+    simple = channel.is_clear and members.shape[1] == 0
+    _each(one if simple else one_by_channel, table.shape[0])
     return Simulation(learner, thresholds, misses, table)
 
 
@@ -144,11 +152,22 @@ def simulate_against(
     kind, first = adversaries.find(adversary).kind, checked_seed(seed)
     thresholds = np.empty((_checked_runs(runs), rounds))
     scores = np.empty(thresholds.shape)
+    members = _members(learner, None, rounds)
 
     def one(run: int) -> None:
         repertoire = adversaries.repertoire(rounds, seed=first + run)
         tells = _TELLS_LABEL[learner.needs]
-        world.play(learner, kind, repertoire, channel, first + run, tells, thresholds[run], scores[run])
+        world.play(
+            learner,
+            kind,
+            repertoire,
+            channel,
+            first + run,
+            tells,
+            members,
+            thresholds[run],
+            scores[run],
+        )
 
     _each(one, runs)
     return Simulation(learner, thresholds, scores < thresholds, scores)
@@ -166,6 +185,20 @@ def _check(learner: Learner, regime: str, rounds: int) -> None:
             HorizonWarning,
             stacklevel=3,
         )
+
+
+def _members(learner: Learner, groups: ArrayLike | None, rounds: int) -> NDArray[np.bool_]:
+    """Return to which groups each round belongs; of no columns if nobody said so."""
+    if groups is None:
+        return np.zeros((rounds, 0), dtype=np.bool_)
+    members = np.array(groups, dtype=np.bool_)
+    if members.shape != (rounds, learner.groups):
+        raise InvalidError(
+            f"groups have shape {members.shape}; {learner.name} tells {learner.groups} apart, so give "
+            f"{(rounds, learner.groups)}"
+        )
+    members[:, 0] = True
+    return members
 
 
 def _each(one: Callable[[int], None], runs: int) -> None:

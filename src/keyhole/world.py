@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyhole.channel import Channel, Fates, counted, heard
 from keyhole.draws import draws
@@ -21,6 +22,7 @@ def play(
     channel: Channel,
     seed: int,
     tells: tuple[bool, bool],
+    groups: NDArray[np.bool_],
     thresholds: Array,
     scores: Array,
 ) -> None:
@@ -32,7 +34,7 @@ def play(
         learner.rule.observe,
         learner.settings,
         learner.start(),
-        np.zeros((fates.room, learner.memo().size)),
+        np.tile(learner.memo(), (fates.room, 1)),
         learner.alpha,
         draws(seed, 0, rounds),
         fates,
@@ -40,6 +42,7 @@ def play(
         adversaries.notes(),
         repertoire,
         tells,
+        groups,
         thresholds,
         scores,
     )
@@ -59,6 +62,7 @@ def _loop(
     notebook: Array,
     repertoire: Array,
     tells: tuple[bool, bool],
+    groups: NDArray[np.bool_],
     thresholds: Array,
     scores: Array,
 ) -> None:
@@ -71,6 +75,8 @@ def _loop(
         slots[n] = free[taken]
         taken += 1
         memo = memos[slots[n]]
+        for group in range(groups.shape[1]):
+            memo[memo.size - groups.shape[1] + group] = 1.0 if groups[n, group] else 0.0
         median = choose(settings, state, memo, 0.5) if kind != RECITE else 0.5
         scores[n] = next_score(kind, notebook, repertoire, n, median, alpha)
         thresholds[n] = choose(settings, state, memo, uniforms[n])

@@ -1,13 +1,13 @@
 """What a rule is, and a learner: a rule with its parameters, prepared for the kernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
 from keyhole.checks import is_real
-from keyhole.errors import AlphaError
+from keyhole.errors import AlphaError, LearnerError
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 
@@ -116,9 +116,28 @@ class Learner:
         """Return the state before the first round."""
         return self.rule.start(self.settings)
 
-    def memo(self) -> Array:
-        """Return room for what one round must remember."""
-        return np.zeros(self.rule.memory(self.settings))
+    @property
+    def groups(self) -> int:
+        """How many groups of rounds the rule tells apart; 0 for most."""
+        return int(getattr(self.settings, "groups", 0))
+
+    def memo(self, groups: Iterable[int] = ()) -> Array:
+        """Return room for what one round must remember.
+
+        A rule that tells groups apart has its last numbers say to which the round belongs: to group 0,
+        which holds every round, and to these.
+        """
+        memo = np.zeros(self.rule.memory(self.settings))
+        if self.groups:
+            memo[-self.groups] = 1.0
+        for group in groups:
+            if not 0 <= group < self.groups:
+                raise LearnerError(
+                    f"there is no group {group!r}: {self.name} tells {self.groups} groups apart, "
+                    "numbered from 0; mvp(groups=...) sets how many"
+                )
+            memo[group - self.groups] = 1.0
+        return memo
 
     def choose(self, state: State, memo: Array, draw: float) -> float:
         """Return the threshold to play and leave in ``memo`` what the round must remember."""

@@ -77,6 +77,7 @@ class Settings(NamedTuple):
     inner: Any
     alpha: float
     budget: float
+    groups: int
 
 
 @kernel
@@ -94,7 +95,7 @@ def excess(parameters: ValveParameters, rounds: int) -> Excess:
 def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
     """Return the kernels around those of a rule whose state is of this type.
 
-    The valve's two numbers are the last array of the state. The last two numbers of the memo are
+    The valve's two numbers are the last array of the state. The first two numbers of the memo are
     the threshold of the learner inside and whether it was overruled.
     """
     inner_choose, inner_observe = inner.choose, inner.observe
@@ -103,10 +104,10 @@ def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
 
     @kernel
     def choose(settings: Settings, state: Any, memo: Array, draw: float) -> float:
-        threshold = inner_choose(settings.inner, inside(*state[:-1]), memo[:-2], draw)
+        threshold = inner_choose(settings.inner, inside(*state[:-1]), memo[2:], draw)
         forced = _is_forced(settings, state[-1])
-        memo[-2] = threshold
-        memo[-1] = 1.0 if forced else 0.0
+        memo[0] = threshold
+        memo[1] = 1.0 if forced else 0.0
         return EVERY if forced else threshold
 
     @kernel
@@ -115,12 +116,12 @@ def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
         valve[_EXCESS] += (1.0 if missed else 0.0) - settings.alpha
         valve[_ROUNDS] += 1.0
         held = inside(*state[:-1])
-        if memo[-1] == 0.0:
-            inner_observe(settings.inner, held, memo[:-2], missed, score)
+        if memo[1] == 0.0:
+            inner_observe(settings.inner, held, memo[2:], missed, score)
         elif hears_scores and not missed:
-            own_miss = score < memo[-2]
+            own_miss = score < memo[0]
             told = score if not own_miss or hears_missed_scores else np.nan
-            inner_observe(settings.inner, held, memo[:-2], own_miss, told)
+            inner_observe(settings.inner, held, memo[2:], own_miss, told)
 
     return choose, observe
 
@@ -132,7 +133,9 @@ def _rule(inner: Rule[...], inside: Any) -> Rule[...]:
     choose, observe = _kernels(inner, inside)
 
     def prepare(parameters: ValveParameters) -> Settings:
-        return Settings(inner.prepare(parameters.inner), parameters.alpha, parameters.budget)
+        held = inner.prepare(parameters.inner)
+        groups = int(getattr(held, "groups", 0))
+        return Settings(held, parameters.alpha, parameters.budget, groups)
 
     def start(settings: Settings) -> Any:
         return state_type(*inner.start(settings.inner), np.zeros(2))
