@@ -6,7 +6,7 @@ from importlib import resources
 
 from keyhole.compare import pictures, table
 from keyhole.compare.contest import Cell, Contest
-from keyhole.compare.pictures import Standing
+from keyhole.compare.standings import Standing, standings
 from keyhole.learners import LEARNERS
 
 _COLUMNS = {
@@ -24,7 +24,7 @@ _COLUMNS = {
 
 def text(contest: Contest) -> str:
     """Return the page."""
-    ranked = pictures.standings(contest)
+    ranked = standings(contest)
     panels = "".join(_panels(contest, listed.name) for listed in contest.streams)
     tables = "".join(_table(contest, listed.name) for listed in contest.streams)
     return (

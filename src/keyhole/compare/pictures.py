@@ -2,71 +2,22 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
 from keyhole.compare.contest import Cell, Contest, Curve
+from keyhole.compare.standings import RATIO, Standing, standings
 from keyhole.compare.svg import Plot, Scale
 from keyhole.grid import Array
 
 FOCUS = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
-_RATIO = "size_to_best_per_segment"
 _LARGEST = 100.0
 _LETTER = 6.4  # the width of a letter of a label, in pixels
-
-
-@dataclass(frozen=True)
-class Standing:
-    """A learner over all streams: mean miss rate, geometric mean of its sizes over the best.
-
-    Adversaries make their scores as they go, so that no best size is common to all: of them only
-    the worst miss rate counts, ``attacked``, NaN where there is none.
-    """
-
-    learner: str
-    miss_rate: float
-    strayed: float
-    ratio: float
-    worst_window: float
-    attacked: float
 
 
 def slug(learner: str) -> str:
     """Return the learner's name as a class of the style sheet."""
     return "l-" + learner.replace("+", "-plus")
-
-
-def standings(contest: Contest) -> list[Standing]:
-    """Return the learners that ran, the smallest sets first."""
-    ran: dict[str, list[Cell]] = {}
-    for cell in contest.cells:
-        if cell.refusal is None:
-            ran.setdefault(cell.learner, []).append(cell)
-    every = [_standing(name, cells, contest) for name, cells in ran.items()]
-    return sorted((one for one in every if one is not None), key=_order)
-
-
-def _standing(name: str, cells: list[Cell], contest: Contest) -> Standing | None:
-    given = [cell for cell in cells if cell.stream in contest.frontiers]
-    fair = [cell for cell in given if math.isfinite(cell.figures[_RATIO].mean)]
-    attacks = [cell.figures["miss_rate"].mean for cell in cells if cell not in given]
-    if not fair:
-        return None
-    rates = np.array([cell.figures["miss_rate"].mean for cell in fair])
-    ratios = np.array([max(cell.figures[_RATIO].mean, 1e-3) for cell in fair])
-    return Standing(
-        learner=name,
-        miss_rate=float(rates.mean()),
-        strayed=float(np.abs(rates - contest.terms.alpha).max()),
-        ratio=float(np.exp(np.log(ratios).mean())),
-        worst_window=float(np.mean([cell.figures["worst_window"].mean for cell in fair])),
-        attacked=max(attacks, default=math.nan),
-    )
-
-
-def _order(standing: Standing) -> tuple[float, str]:
-    return standing.ratio, standing.learner
 
 
 def field(contest: Contest) -> str:
@@ -128,7 +79,7 @@ def _dots(plot: Plot, contest: Contest) -> None:
     for cell in contest.cells:
         if cell.stream not in contest.frontiers or cell.refusal is not None:
             continue
-        rate, ratio = cell.figures["miss_rate"].mean, cell.figures[_RATIO].mean
+        rate, ratio = cell.figures["miss_rate"].mean, cell.figures[RATIO].mean
         words = f"{cell.learner} on {cell.stream}: misses {rate:.3f}, size {ratio:.2f} x best"
         plot.dot(rate, ratio, f"dot {slug(cell.learner)}", size=3.2, title=words, tag=cell.learner)
 

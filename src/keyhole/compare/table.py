@@ -5,6 +5,7 @@ import textwrap
 from collections import defaultdict
 
 from keyhole.compare.contest import Cell, Contest, Figure
+from keyhole.compare.standings import standings
 
 _WIDTH = 80
 _HEAD = (
@@ -15,13 +16,31 @@ KEY = (
     "miss rate ± standard error; worst: in any 1,000 rounds in a row; size: mean of the sets; /fix, "
     "/seg: its ratio to that of the best fixed threshold in hindsight, for the whole stream or each "
     "segment; regret: pinball loss beyond the best fixed threshold's; full, none: share of sets that "
-    "hold every label, or none; us: microseconds a round, compiled, on this machine."
+    "hold every label, or none; us: microseconds a round, compiled, on this machine. Over all "
+    "streams: means, /seg a geometric one; farthest: the miss rate's largest distance from the target "
+    "on any stream; attacked: the worst miss rate against an adversary."
 )
 
 
 def text(contest: Contest) -> str:
     """Return the tables of all streams."""
-    return "\n\n".join(_block(contest, listed.name) for listed in contest.streams)
+    blocks = [_block(contest, listed.name) for listed in contest.streams]
+    if len(contest.frontiers) > 1:
+        blocks.append(_summary(contest))
+    return "\n\n".join(blocks)
+
+
+def _summary(contest: Contest) -> str:
+    lines = [
+        "over all streams but the adversaries, by size",
+        f"{'learner':<17}{'miss rate':>10}{'farthest':>10}{'worst':>8}{'/seg':>8}{'attacked':>10}",
+    ]
+    lines += [
+        f"{one.learner:<17.17}{one.miss_rate:>10.4f}{one.strayed:>10.3f}{one.worst_window:>8.3f}"
+        f"{one.ratio:>8.2f}{'-' if math.isnan(one.attacked) else f'{one.attacked:.3f}':>10}"
+        for one in standings(contest)
+    ]
+    return "\n".join(lines)
 
 
 def _block(contest: Contest, stream: str) -> str:

@@ -44,7 +44,7 @@ class AciParameters:
         set_once(self, "window", checked_count(self.window, "window", "try 500"))
 
 
-class Settings(NamedTuple):
+class AciSettings(NamedTuple):
     """The numbers the kernels read."""
 
     alpha: float
@@ -52,7 +52,7 @@ class Settings(NamedTuple):
     window: int
 
 
-class State(NamedTuple):
+class AciState(NamedTuple):
     """The level, and the past scores by size and by age."""
 
     level: Array
@@ -61,18 +61,18 @@ class State(NamedTuple):
     added: NDArray[np.int64]
 
 
-def prepare(parameters: AciParameters) -> Settings:
+def prepare(parameters: AciParameters) -> AciSettings:
     """Return the numbers the kernels read."""
-    return Settings(parameters.alpha, parameters.step, parameters.window)
+    return AciSettings(parameters.alpha, parameters.step, parameters.window)
 
 
-def start(settings: Settings) -> State:
+def start(settings: AciSettings) -> AciState:
     """Return the state before the first round: no scores, hence every label."""
-    return State(np.array([settings.alpha]), *_window.start(settings.window))
+    return AciState(np.array([settings.alpha]), *_window.start(settings.window))
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AciSettings, state: AciState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the quantile of the past scores at the present level."""
     scores = Window(state.ranked, state.aged, state.added)
     memo[0] = _window.quantile(scores, state.level[0])
@@ -80,7 +80,7 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:
+def observe(settings: AciSettings, state: AciState, memo: Array, missed: bool, score: float) -> None:
     """Move the level by step (alpha - miss), and keep the score or what stands in for it."""
     state.level[0] += settings.step * (settings.alpha - (1.0 if missed else 0.0))
     known = min(memo[0], 1.0) if missed else score

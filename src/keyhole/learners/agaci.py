@@ -53,7 +53,7 @@ class AgaciParameters:
         set_once(self, "start", start)
 
 
-class Settings(NamedTuple):
+class AgaciSettings(NamedTuple):
     """The numbers the kernels read; ``log_experts`` is the logarithm of their number."""
 
     alpha: float
@@ -62,7 +62,7 @@ class Settings(NamedTuple):
     log_experts: float
 
 
-class State(NamedTuple):
+class AgaciState(NamedTuple):
     """The excess of misses, and of every expert its loss, squares, range and rate.
 
     All experts step with the same misses, so that each one's threshold is start - step excess.
@@ -75,16 +75,16 @@ class State(NamedTuple):
     rates: Array
 
 
-def prepare(parameters: AgaciParameters) -> Settings:
+def prepare(parameters: AgaciParameters) -> AgaciSettings:
     """Return the numbers the kernels read."""
     steps = np.array(parameters.steps)
-    return Settings(parameters.alpha, steps, parameters.start, math.log(steps.size))
+    return AgaciSettings(parameters.alpha, steps, parameters.start, math.log(steps.size))
 
 
-def start(settings: Settings) -> State:
+def start(settings: AgaciSettings) -> AgaciState:
     """Return the state before the first round: equal weights."""
     experts = settings.steps.size
-    return State(
+    return AgaciState(
         excess=np.zeros(1),
         losses=np.zeros(experts),
         squares=np.zeros(experts),
@@ -93,13 +93,13 @@ def start(settings: Settings) -> State:
     )
 
 
-def memory(settings: Settings) -> int:  # noqa: ARG001
+def memory(settings: AgaciSettings) -> int:  # noqa: ARG001
     """Return that a round remembers its mean step and the excess of its time."""
     return 2
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AgaciSettings, state: AgaciState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the mean of the experts' thresholds with weights rate exp(-rate loss)."""
     top = -np.inf
     for k in range(settings.steps.size):
@@ -117,7 +117,13 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: AgaciSettings,
+    state: AgaciState,
+    memo: Array,
+    missed: bool,
+    score: float,  # noqa: ARG001
+) -> None:
     """Charge every expert with (miss - alpha)(its threshold - the one played)."""
     error = (1.0 if missed else 0.0) - settings.alpha
     for k in range(settings.steps.size):
@@ -127,7 +133,7 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
 
 
 @kernel
-def _charge(state: State, expert: int, loss: float, log_experts: float) -> None:
+def _charge(state: AgaciState, expert: int, loss: float, log_experts: float) -> None:
     """Add a loss with its second-order correction, and tune the expert's rate anew."""
     state.squares[expert] += loss * loss
     state.ranges[expert] = max(state.ranges[expert], abs(loss))

@@ -58,7 +58,7 @@ class DtaciParameters:
         return math.sqrt(3.0 / self.interval * logs / spread)
 
 
-class Settings(NamedTuple):
+class DtaciSettings(NamedTuple):
     """The numbers the kernels read."""
 
     alpha: float
@@ -68,7 +68,7 @@ class Settings(NamedTuple):
     window: int
 
 
-class State(NamedTuple):
+class DtaciState(NamedTuple):
     """Each expert's level and weight, and the past scores by size and by age."""
 
     levels: Array
@@ -78,16 +78,16 @@ class State(NamedTuple):
     added: NDArray[np.int64]
 
 
-def prepare(parameters: DtaciParameters) -> Settings:
+def prepare(parameters: DtaciParameters) -> DtaciSettings:
     """Return the numbers the kernels read."""
     p = parameters
-    return Settings(p.alpha, np.array(STEPS), p.rate, p.sharing, p.window)
+    return DtaciSettings(p.alpha, np.array(STEPS), p.rate, p.sharing, p.window)
 
 
-def start(settings: Settings) -> State:
+def start(settings: DtaciSettings) -> DtaciState:
     """Return the state before the first round: every expert at alpha, with equal weight."""
     experts = settings.steps.size
-    return State(
+    return DtaciState(
         np.full(experts, settings.alpha),
         np.full(experts, 1.0 / experts),
         *_window.start(settings.window),
@@ -95,7 +95,7 @@ def start(settings: Settings) -> State:
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: DtaciSettings, state: DtaciState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the quantile of the past scores at the experts' mean level."""
     level = 0.0
     for k in range(settings.steps.size):
@@ -105,7 +105,13 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: DtaciSettings,
+    state: DtaciState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,  # noqa: ARG001
+    score: float,
+) -> None:
     """Weigh the experts by the pinball loss of their levels, and move each by its own miss."""
     scores = Window(state.ranked, state.aged, state.added)
     limit = _window.largest_level(scores, score)

@@ -52,7 +52,7 @@ class Exp3IxParameters:
         set_once(self, "thresholds", tuple(values.tolist()))
 
 
-class Settings(NamedTuple):
+class Exp3IxSettings(NamedTuple):
     """The numbers the kernels read: one row per epoch, one column per arm."""
 
     thresholds: Array
@@ -68,13 +68,13 @@ def tuned(arms: int, horizon: int) -> Rates:
     return Rates(bonus=rate / 2.0, exploration=0.0, rate=rate)
 
 
-def prepare(parameters: Exp3IxParameters) -> Settings:
+def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
     """Return the tables for these parameters."""
     p = parameters
     thresholds = np.array(p.thresholds)
     lengths = strategy.epoch_lengths(thresholds.size, p.horizon)
     losses = [Loss(alpha=p.alpha, horizon=length, cost=p.cost) for length in lengths]
-    return Settings(
+    return Exp3IxSettings(
         thresholds=thresholds,
         lengths=np.array(lengths),
         rates=np.array([tuned(thresholds.size, length) for length in lengths]),
@@ -83,24 +83,24 @@ def prepare(parameters: Exp3IxParameters) -> Settings:
     )
 
 
-def start(settings: Settings) -> State:
+def start(settings: Exp3IxSettings) -> State:
     """Return the state before the first round."""
     return strategy.start(settings.thresholds.size)
 
 
-def memory(settings: Settings) -> int:
+def memory(settings: Exp3IxSettings) -> int:
     """Return how many numbers a round must remember."""
     return strategy.memory(settings.thresholds.size)
 
 
-def distribution(settings: Settings, state: State) -> Distribution:
+def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
     rate = Rates(*settings.rates[state.clock[-1]]).rate
     return Distribution(settings.thresholds, shares(state.gains, rate))
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
+def choose(settings: Exp3IxSettings, state: State, memo: Array, draw: float) -> float:
     """Return the threshold of the drawn arm."""
     return settings.thresholds[strategy.choose_arm(settings.rates, state, memo, draw)]
 
@@ -118,7 +118,7 @@ def charge(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, 
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: Exp3IxSettings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
     """Charge the chosen arm with its own loss; the score is not used."""
     arm, epoch, _, _, _ = strategy.recall(settings.rates, memo)
     loss = settings.miss_losses[epoch, arm] if missed else settings.hit_losses[epoch, arm]

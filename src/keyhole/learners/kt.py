@@ -30,13 +30,13 @@ class KtParameters:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
 
 
-class Settings(NamedTuple):
+class KtSettings(NamedTuple):
     """The number the kernels read."""
 
     alpha: float
 
 
-class State(NamedTuple):
+class KtState(NamedTuple):
     """The bettor's wealth, the sum of the coins (misses less alpha a round), and their number."""
 
     wealth: Array
@@ -44,31 +44,31 @@ class State(NamedTuple):
     rounds: Array
 
 
-def prepare(parameters: KtParameters) -> Settings:
+def prepare(parameters: KtParameters) -> KtSettings:
     """Return the number the kernels read."""
-    return Settings(parameters.alpha)
+    return KtSettings(parameters.alpha)
 
 
-def start(settings: Settings) -> State:  # noqa: ARG001
+def start(settings: KtSettings) -> KtState:  # noqa: ARG001
     """Return the state before the first round: wealth 1, no coin seen."""
-    return State(wealth=np.ones(1), coins=np.zeros(1), rounds=np.zeros(1))
+    return KtState(wealth=np.ones(1), coins=np.zeros(1), rounds=np.zeros(1))
 
 
 @kernel
-def _bet(state: State) -> float:
+def _bet(state: KtState) -> float:
     """Return the share (sum of coins) / (number + 1) of the wealth."""
     return state.coins[0] / (state.rounds[0] + 1.0) * state.wealth[0]
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: KtSettings, state: KtState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return 1 less the bet."""
     memo[0] = 1.0 - _bet(state)
     return memo[0]
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: KtSettings, state: KtState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
     """Toss the coin miss - alpha: the bet pays that many times itself."""
     coin = (1.0 if missed else 0.0) - settings.alpha
     # The present bet, not that of a round answered late: what is bet stays below the wealth.

@@ -58,7 +58,7 @@ class LogitTrackerParameters:
         return math.log((1.0 - self.margin) / self.margin)
 
 
-class Settings(NamedTuple):
+class LogitTrackerSettings(NamedTuple):
     """The numbers the kernels read."""
 
     alpha: float
@@ -67,25 +67,25 @@ class Settings(NamedTuple):
     edge: float
 
 
-class State(NamedTuple):
+class LogitTrackerState(NamedTuple):
     """The logit of the threshold, never clipped, and how many rounds were answered."""
 
     position: Array
     rounds: NDArray[np.int64]
 
 
-def prepare(parameters: LogitTrackerParameters) -> Settings:
+def prepare(parameters: LogitTrackerParameters) -> LogitTrackerSettings:
     """Return the numbers the kernels read."""
-    return Settings(parameters.alpha, parameters.step, parameters.first, parameters.edge)
+    return LogitTrackerSettings(parameters.alpha, parameters.step, parameters.first, parameters.edge)
 
 
-def start(settings: Settings) -> State:  # noqa: ARG001
+def start(settings: LogitTrackerSettings) -> LogitTrackerState:  # noqa: ARG001
     """Return the state before the first round: threshold 1/2."""
-    return State(np.zeros(1), np.zeros(1, dtype=np.int64))
+    return LogitTrackerState(np.zeros(1), np.zeros(1, dtype=np.int64))
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: LogitTrackerSettings, state: LogitTrackerState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the threshold of this position; beyond the edges it is all or nothing."""
     position = state.position[0]
     threshold = sigmoid(position)
@@ -98,7 +98,13 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: LogitTrackerSettings,
+    state: LogitTrackerState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,
+    score: float,  # noqa: ARG001
+) -> None:
     """Step against miss - alpha; the first steps are larger."""
     early = settings.first / (1.0 + settings.alpha * state.rounds[0])
     step = early if early > settings.step else settings.step

@@ -51,7 +51,7 @@ class PiParameters:
         set_once(self, "start", start)
 
 
-class Settings(NamedTuple):
+class PiSettings(NamedTuple):
     """The numbers the kernels read."""
 
     alpha: float
@@ -61,7 +61,7 @@ class Settings(NamedTuple):
     start: float
 
 
-class State(NamedTuple):
+class PiState(NamedTuple):
     """The tracker's threshold, the excess of misses over alpha a round, and the rounds."""
 
     threshold: Array
@@ -69,19 +69,19 @@ class State(NamedTuple):
     rounds: Array
 
 
-def prepare(parameters: PiParameters) -> Settings:
+def prepare(parameters: PiParameters) -> PiSettings:
     """Return the numbers the kernels read."""
     p = parameters
-    return Settings(p.alpha, p.step, p.gain, p.saturation, p.start)
+    return PiSettings(p.alpha, p.step, p.gain, p.saturation, p.start)
 
 
-def start(settings: Settings) -> State:
+def start(settings: PiSettings) -> PiState:
     """Return the state before the first round."""
-    return State(np.array([settings.start]), np.zeros(1), np.zeros(1))
+    return PiState(np.array([settings.start]), np.zeros(1), np.zeros(1))
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: PiSettings, state: PiState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the tracker's threshold less the integrator, which is infinite once saturated."""
     after = state.rounds[0] + 1.0
     angle = state.excess[0] * ln(after) / (settings.saturation * after)
@@ -96,7 +96,7 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: PiSettings, state: PiState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
     """Step the tracker against miss - alpha, and add it to the excess."""
     error = (1.0 if missed else 0.0) - settings.alpha
     state.threshold[0] -= settings.step * error

@@ -39,13 +39,13 @@ class SaocpParameters:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
 
 
-class Settings(NamedTuple):
+class SaocpSettings(NamedTuple):
     """The number the kernels read."""
 
     alpha: float
 
 
-class State(NamedTuple):
+class SaocpState(NamedTuple):
     """The experts alive come first in every array; ``clock`` holds the rounds and their number.
 
     ``prior`` is what an expert's age is worth, ``lead`` the sum of its gains over the mix, and
@@ -62,26 +62,26 @@ class State(NamedTuple):
     won: Array
 
 
-def prepare(parameters: SaocpParameters) -> Settings:
+def prepare(parameters: SaocpParameters) -> SaocpSettings:
     """Return the number the kernels read."""
-    return Settings(parameters.alpha)
+    return SaocpSettings(parameters.alpha)
 
 
-def start(settings: Settings) -> State:  # noqa: ARG001
+def start(settings: SaocpSettings) -> SaocpState:  # noqa: ARG001
     """Return the state before the first round: nobody alive."""
     counts = np.zeros((3, _ROOM), dtype=np.int64)
-    return State(counts[0, :2], counts[1], counts[2], *np.zeros((5, _ROOM)))
+    return SaocpState(counts[0, :2], counts[1], counts[2], *np.zeros((5, _ROOM)))
 
 
 @kernel
-def _bet(state: State, k: int) -> float:
+def _bet(state: SaocpState, k: int) -> float:
     if state.age[k] == 0:
         return 0.0
     return state.lead[k] / state.age[k] * (1.0 + state.won[k])
 
 
 @kernel
-def _mix(state: State) -> float:
+def _mix(state: SaocpState) -> float:
     """Return the mean radius, weighted by prior times bet, or by prior if nobody bets."""
     total = 0.0
     mean = 0.0
@@ -99,7 +99,7 @@ def _mix(state: State) -> float:
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: SaocpSettings, state: SaocpState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return 1 less the mean radius."""
     memo[0] = 1.0 - _mix(state)
     return memo[0]
@@ -111,7 +111,7 @@ def _lifetime(birth: int) -> int:
 
 
 @kernel
-def _bury(state: State) -> None:
+def _bury(state: SaocpState) -> None:
     """Drop the experts past their time; the others move up."""
     alive = 0
     for k in range(state.clock[1]):
@@ -128,7 +128,7 @@ def _bury(state: State) -> None:
 
 
 @kernel
-def _bear(state: State, radius: float) -> None:
+def _bear(state: SaocpState, radius: float) -> None:
     """Add this round's expert."""
     birth = state.clock[0] + 1
     log2 = 0
@@ -152,7 +152,7 @@ def _pinball(residual: float, radius: float, alpha: float) -> float:
 
 
 @kernel
-def _judge(state: State, k: int, gain: float) -> None:
+def _judge(state: SaocpState, k: int, gain: float) -> None:
     """Pay the expert's bet: a loss counts only while it bets."""
     bet = _bet(state, k)
     floor = -1.0 if bet > 0.0 else 0.0
@@ -164,7 +164,13 @@ def _judge(state: State, k: int, gain: float) -> None:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: SaocpSettings,
+    state: SaocpState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,  # noqa: ARG001
+    score: float,
+) -> None:
     """Renew the experts, then judge each against the mix and let it take its own step."""
     residual = 1.0 - score
     before = _mix(state)

@@ -54,7 +54,7 @@ class SelfScaledParameters:
         set_once(self, "budget", checked_positive(self.budget, "budget", "try 100"))
 
 
-class Settings(NamedTuple):
+class SelfScaledSettings(NamedTuple):
     """The numbers the kernels read; ``inside`` is how much a score in the band narrows it."""
 
     alpha: float
@@ -65,7 +65,7 @@ class Settings(NamedTuple):
     run: int
 
 
-class State(NamedTuple):
+class SelfScaledState(NamedTuple):
     """Logit of the threshold, logarithm of the band's width, excess of misses; and the last logits.
 
     ``clock`` holds the steps taken and how many hits came in a row.
@@ -78,16 +78,16 @@ class State(NamedTuple):
     logits: Array
 
 
-def prepare(parameters: SelfScaledParameters) -> Settings:
+def prepare(parameters: SelfScaledParameters) -> SelfScaledSettings:
     """Return the numbers the kernels read."""
     p = parameters
     inside = max(2.0, 4.0 * p.alpha / (1.0 - p.alpha))
-    return Settings(p.alpha, p.step, p.stretch, p.budget, inside, math.ceil(5.0 / p.alpha))
+    return SelfScaledSettings(p.alpha, p.step, p.stretch, p.budget, inside, math.ceil(5.0 / p.alpha))
 
 
-def start(settings: Settings) -> State:
+def start(settings: SelfScaledSettings) -> SelfScaledState:
     """Return the state before the first round: threshold 1/2, width 1."""
-    return State(
+    return SelfScaledState(
         position=np.zeros(1),
         log_width=np.zeros(1),
         excess=np.zeros(1),
@@ -96,13 +96,13 @@ def start(settings: Settings) -> State:
     )
 
 
-def memory(settings: Settings) -> int:  # noqa: ARG001
+def memory(settings: SelfScaledSettings) -> int:  # noqa: ARG001
     """Return that a round remembers its position and whether the guard forced its threshold."""
     return 2
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the threshold of this position, or all or nothing where the guard says so."""
     position = state.position[0]
     excess = state.excess[0]
@@ -116,7 +116,9 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:
+def observe(
+    settings: SelfScaledSettings, state: SelfScaledState, memo: Array, missed: bool, score: float
+) -> None:
     """Count the miss; unless forced, step and stretch the band; after many hits in a row, jump up."""
     place = -_EDGE if missed else logit(score, _EDGE)
     state.excess[0] += (1.0 if missed else 0.0) - settings.alpha
@@ -132,7 +134,9 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
 
 
 @kernel
-def _step(settings: Settings, state: State, played: float, missed: bool, place: float) -> None:
+def _step(
+    settings: SelfScaledSettings, state: SelfScaledState, played: float, missed: bool, place: float
+) -> None:
     miss = 1.0 if missed else 0.0
     width = exp(state.log_width[0] - _WIDEST) * 10.0
     pace = max(settings.step, 1.0 / (1.0 + settings.alpha * state.clock[_STEPS]))

@@ -30,38 +30,44 @@ class SfOgdParameters:
         object.__setattr__(self, "alpha", checked_alpha(self.alpha))
 
 
-class Settings(NamedTuple):
+class SfOgdSettings(NamedTuple):
     """The number the kernels read."""
 
     alpha: float
 
 
-class State(NamedTuple):
+class SfOgdState(NamedTuple):
     """The radius, which is 1 - threshold and at least 0, and the sum of squared gradients."""
 
     radius: Array
     squares: Array
 
 
-def prepare(parameters: SfOgdParameters) -> Settings:
+def prepare(parameters: SfOgdParameters) -> SfOgdSettings:
     """Return the number the kernels read."""
-    return Settings(parameters.alpha)
+    return SfOgdSettings(parameters.alpha)
 
 
-def start(settings: Settings) -> State:  # noqa: ARG001
+def start(settings: SfOgdSettings) -> SfOgdState:  # noqa: ARG001
     """Return the state before the first round: threshold 1, as published."""
-    return State(np.zeros(1), np.zeros(1))
+    return SfOgdState(np.zeros(1), np.zeros(1))
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: SfOgdSettings, state: SfOgdState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the threshold."""
     memo[0] = 1.0 - state.radius[0]
     return memo[0]
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: SfOgdSettings,
+    state: SfOgdState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,
+    score: float,  # noqa: ARG001
+) -> None:
     """Step by gradient / sqrt(3 sum of squared gradients), the score's range being 1."""
     gradient = settings.alpha - (1.0 if missed else 0.0)
     state.squares[0] += gradient * gradient

@@ -39,7 +39,7 @@ class TrackerParameters:
         set_once(self, "start", start)
 
 
-class Settings(NamedTuple):
+class TrackerSettings(NamedTuple):
     """The numbers the kernels read."""
 
     alpha: float
@@ -47,31 +47,37 @@ class Settings(NamedTuple):
     start: float
 
 
-class State(NamedTuple):
+class TrackerState(NamedTuple):
     """The threshold; it may leave [0, 1], and is never clipped."""
 
     threshold: Array
 
 
-def prepare(parameters: TrackerParameters) -> Settings:
+def prepare(parameters: TrackerParameters) -> TrackerSettings:
     """Return the numbers the kernels read."""
-    return Settings(parameters.alpha, parameters.step, parameters.start)
+    return TrackerSettings(parameters.alpha, parameters.step, parameters.start)
 
 
-def start(settings: Settings) -> State:
+def start(settings: TrackerSettings) -> TrackerState:
     """Return the state before the first round."""
-    return State(np.array([settings.start]))
+    return TrackerState(np.array([settings.start]))
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: TrackerSettings, state: TrackerState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the threshold; at most 0 it is every label, above 1 none."""
     memo[0] = state.threshold[0]
     return state.threshold[0]
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: TrackerSettings,
+    state: TrackerState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,
+    score: float,  # noqa: ARG001
+) -> None:
     """Step against the gradient of the pinball loss, which is miss - alpha."""
     state.threshold[0] -= settings.step * ((1.0 if missed else 0.0) - settings.alpha)
 

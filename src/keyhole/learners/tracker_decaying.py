@@ -66,7 +66,7 @@ class DecayingTrackerParameters:
             set_once(self, "window", checked_count(self.window, "window", "try 200, or None"))
 
 
-class Settings(NamedTuple):
+class DecayingTrackerSettings(NamedTuple):
     """The numbers the kernels read; a tolerance of infinity never starts afresh."""
 
     alpha: float
@@ -77,7 +77,7 @@ class Settings(NamedTuple):
     tolerance: float
 
 
-class State(NamedTuple):
+class DecayingTrackerState(NamedTuple):
     """The threshold; the steps taken, rounds seen and misses of the window; and those rounds."""
 
     threshold: Array
@@ -85,11 +85,11 @@ class State(NamedTuple):
     recent: NDArray[np.bool_]
 
 
-def prepare(parameters: DecayingTrackerParameters) -> Settings:
+def prepare(parameters: DecayingTrackerParameters) -> DecayingTrackerSettings:
     """Return the numbers the kernels read."""
     alpha, window = parameters.alpha, parameters.window or 1
     error = math.sqrt(alpha * (1.0 - alpha) / window)
-    return Settings(
+    return DecayingTrackerSettings(
         alpha=alpha,
         first=parameters.first,
         decay=parameters.decay,
@@ -99,9 +99,9 @@ def prepare(parameters: DecayingTrackerParameters) -> Settings:
     )
 
 
-def start(settings: Settings) -> State:
+def start(settings: DecayingTrackerSettings) -> DecayingTrackerState:
     """Return the state before the first round."""
-    return State(
+    return DecayingTrackerState(
         threshold=np.array([settings.start]),
         clock=np.zeros(3, dtype=np.int64),
         recent=np.zeros(settings.window, dtype=np.bool_),
@@ -109,14 +109,25 @@ def start(settings: Settings) -> State:
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(
+    settings: DecayingTrackerSettings,  # noqa: ARG001
+    state: DecayingTrackerState,
+    memo: Array,
+    draw: float,  # noqa: ARG001
+) -> float:
     """Return the threshold; at most 0 it is every label, above 1 none."""
     memo[0] = state.threshold[0]
     return state.threshold[0]
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(
+    settings: DecayingTrackerSettings,
+    state: DecayingTrackerState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,
+    score: float,  # noqa: ARG001
+) -> None:
     """Step against miss - alpha, then look for drift."""
     clock = state.clock
     clock[_CLOCK] += 1
@@ -131,7 +142,7 @@ def observe(settings: Settings, state: State, memo: Array, missed: bool, score: 
 
 
 @kernel
-def _remember(state: State, missed: bool) -> None:
+def _remember(state: DecayingTrackerState, missed: bool) -> None:
     place = state.clock[_SEEN] % state.recent.size
     state.clock[_MISSES] += int(missed) - int(state.recent[place])
     state.recent[place] = missed

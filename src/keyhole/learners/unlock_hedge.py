@@ -64,7 +64,7 @@ class UnlockHedgeParameters:
             set_once(self, "rate", checked_positive(self.rate, "rate (eta)", "try 0.1, or None"))
 
 
-class Settings(NamedTuple):
+class UnlockHedgeSettings(NamedTuple):
     """The numbers the kernels read; ``keep`` is the discount, ``rate`` is 0 where it adapts."""
 
     alpha: float
@@ -74,17 +74,17 @@ class Settings(NamedTuple):
     log_arms: float
 
 
-class State(NamedTuple):
+class UnlockHedgeState(NamedTuple):
     """The arms' estimated losses with their sign turned, and what AdaHedge lost by mixing."""
 
     gains: Array
     slack: Array
 
 
-def prepare(parameters: UnlockHedgeParameters) -> Settings:
+def prepare(parameters: UnlockHedgeParameters) -> UnlockHedgeSettings:
     """Return the numbers the kernels read."""
     thresholds = np.array(parameters.thresholds)
-    return Settings(
+    return UnlockHedgeSettings(
         alpha=parameters.alpha,
         thresholds=thresholds,
         keep=1.0 if parameters.window is None else 1.0 - 1.0 / parameters.window,
@@ -93,28 +93,28 @@ def prepare(parameters: UnlockHedgeParameters) -> Settings:
     )
 
 
-def start(settings: Settings) -> State:
+def start(settings: UnlockHedgeSettings) -> UnlockHedgeState:
     """Return the state before the first round."""
-    return State(np.zeros(settings.thresholds.size), np.array([settings.log_arms]))
+    return UnlockHedgeState(np.zeros(settings.thresholds.size), np.array([settings.log_arms]))
 
 
-def memory(settings: Settings) -> int:
+def memory(settings: UnlockHedgeSettings) -> int:
     """Return how many numbers a round must remember: its rate and its weights."""
     return _MEMO_WEIGHTS + settings.thresholds.size
 
 
-def distribution(settings: Settings, state: State) -> Distribution:
+def distribution(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
     return Distribution(settings.thresholds, shares(state.gains, _rate(settings, state)))
 
 
 @kernel
-def _rate(settings: Settings, state: State) -> float:
+def _rate(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> float:
     return settings.rate if settings.rate > 0.0 else settings.log_arms / state.slack[0]
 
 
 @kernel
-def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
+def choose(settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, draw: float) -> float:
     """Return a threshold drawn with probability proportional to exp(-rate loss)."""
     weights = memo[_MEMO_WEIGHTS:]
     memo[_MEMO_RATE] = _rate(settings, state)
@@ -123,7 +123,9 @@ def choose(settings: Settings, state: State, memo: Array, draw: float) -> float:
 
 
 @kernel
-def observe(settings: Settings, state: State, memo: Array, missed: bool, score: float) -> None:
+def observe(
+    settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, missed: bool, score: float
+) -> None:
     """Charge every arm with its unbiased estimate, and AdaHedge with its gap."""
     rate = memo[_MEMO_RATE]
     weights = memo[_MEMO_WEIGHTS:]

@@ -71,7 +71,7 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
     return Learner(_rule(learner.rule, inside), parameters)
 
 
-class Settings(NamedTuple):
+class ValveSettings(NamedTuple):
     """The settings of the learner inside, and the valve's own."""
 
     inner: Any
@@ -81,7 +81,7 @@ class Settings(NamedTuple):
 
 
 @kernel
-def _is_forced(settings: Settings, valve: Array) -> bool:
+def _is_forced(settings: ValveSettings, valve: Array) -> bool:
     return valve[_EXCESS] >= settings.budget * math.sqrt(valve[_ROUNDS] + 1.0)
 
 
@@ -103,7 +103,7 @@ def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
     hears_missed_scores = inner.needs == Needs.LABEL_ALWAYS
 
     @kernel
-    def choose(settings: Settings, state: Any, memo: Array, draw: float) -> float:
+    def choose(settings: ValveSettings, state: Any, memo: Array, draw: float) -> float:
         threshold = inner_choose(settings.inner, inside(*state[:-1]), memo[2:], draw)
         forced = _is_forced(settings, state[-1])
         memo[0] = threshold
@@ -111,7 +111,7 @@ def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
         return EVERY if forced else threshold
 
     @kernel
-    def observe(settings: Settings, state: Any, memo: Array, missed: bool, score: float) -> None:
+    def observe(settings: ValveSettings, state: Any, memo: Array, missed: bool, score: float) -> None:
         valve = state[-1]
         valve[_EXCESS] += (1.0 if missed else 0.0) - settings.alpha
         valve[_ROUNDS] += 1.0
@@ -129,21 +129,21 @@ def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
 @cache
 def _rule(inner: Rule[...], inside: Any) -> Rule[...]:
     """Return the rule around this one; made once, so that its kernels compile once."""
-    state_type = _named("ValveState", (*inside._fields, "valve"))
+    state_type = _named(f"{inside.__name__}Valved", (*inside._fields, "valve"))
     choose, observe = _kernels(inner, inside)
 
-    def prepare(parameters: ValveParameters) -> Settings:
+    def prepare(parameters: ValveParameters) -> ValveSettings:
         held = inner.prepare(parameters.inner)
         groups = int(getattr(held, "groups", 0))
-        return Settings(held, parameters.alpha, parameters.budget, groups)
+        return ValveSettings(held, parameters.alpha, parameters.budget, groups)
 
-    def start(settings: Settings) -> Any:
+    def start(settings: ValveSettings) -> Any:
         return state_type(*inner.start(settings.inner), np.zeros(2))
 
-    def memory(settings: Settings) -> int:
+    def memory(settings: ValveSettings) -> int:
         return inner.memory(settings.inner) + 2
 
-    def distribution(settings: Settings, state: Any) -> Distribution:
+    def distribution(settings: ValveSettings, state: Any) -> Distribution:
         if _is_forced(settings, state[-1]):
             return Distribution(np.array([EVERY]), np.ones(1))
         return inner.distribution(settings.inner, inside(*state[:-1]))
