@@ -12,7 +12,7 @@ from keyhole.grid import Array
 
 FOCUS = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
 _LARGEST = 100.0
-_LETTER = 6.4  # the width of a letter of a label, in pixels
+_LETTER = 7.3  # the width of a letter of a label, in pixels
 
 
 def slug(learner: str) -> str:
