@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from keyhole.checks import is_real, is_whole
 from keyhole.errors import RateError
 from keyhole.grid import Array
 from keyhole.learners._rule import Distribution
@@ -37,8 +38,7 @@ def checked_positive(value: float, what: str, remedy: str) -> float:
 
 def checked_between(value: float, what: str, remedy: str, *, low: float, high: float) -> float:
     """Return the value if it is a number between the two, else raise."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not low < value < high:
+    if not is_real(value) or not low < value < high:
         bounds = "positive and finite" if (low, high) == (0.0, np.inf) else f"between {low} and {high}"
         raise RateError(f"{what} {value!r} is not {bounds}; {remedy}")
     return float(value)
@@ -46,7 +46,6 @@ def checked_between(value: float, what: str, remedy: str, *, low: float, high: f
 
 def checked_count(value: int, what: str, remedy: str) -> int:
     """Return the value if it is a whole number of at least 1, else raise."""
-    whole = isinstance(value, (int, np.integer)) and not isinstance(value, bool)
-    if not whole or value < 1:
+    if not is_whole(value, least=1):
         raise RateError(f"{what} {value!r} is not a whole number of at least 1; {remedy}")
     return int(value)
