@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from keyhole.channel import Channel
 from keyhole.compare import hindsight
 from keyhole.compare.listing import Listed, Staged
-from keyhole.errors import HorizonError, InvalidError
+from keyhole.errors import FeedbackError, HorizonError, InvalidError
 from keyhole.feedback import Regime, check_enough
 from keyhole.grid import Array
 from keyhole.learners import Learner, make
@@ -138,7 +138,7 @@ def _cell(name: str, listed: Listed, staged: list[Staged], rounds: int, terms: T
     try:
         learner = make(name, alpha=terms.alpha, horizon=rounds, arms=terms.arms)
         check_enough(learner.name, learner.needs, terms.regime)
-    except (InvalidError, HorizonError) as error:
+    except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
     run, microseconds = _timed(learner, listed, staged, rounds, terms)
     played = staged or [Staged(DriftStream(scores, (0,)), (0,)) for scores in run.scores]
