@@ -2,8 +2,9 @@
 
 from keyhole import bounds, errors, feedback, grid, metrics, scores
 from keyhole.bandit import Exp3P
+from keyhole.channel import Channel
 from keyhole.feedback import HIT, MISS, Hit, Missed, Needs, Regime, Revealed
-from keyhole.learners import LEARNERS, Learner, Rule, make
+from keyhole.learners import LEARNERS, Learner, Rule, make, safety_valve
 from keyhole.learners.ocp_bandit import ocp_bandit
 from keyhole.learners.ocp_unlock import ocp_unlock
 from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
@@ -17,7 +18,7 @@ from keyhole.scores import (
     Probabilities,
     ScaledResiduals,
 )
-from keyhole.simulate import Simulation, simulate
+from keyhole.simulate import Simulation, simulate, simulate_against
 
 __version__ = "0.1.0"
 
@@ -26,6 +27,7 @@ __all__ = [
     "LEARNERS",
     "MISS",
     "BoundedResiduals",
+    "Channel",
     "CustomIntervals",
     "CustomScores",
     "Exp3P",
@@ -51,6 +53,8 @@ __all__ = [
     "ocp_bandit",
     "ocp_unlock",
     "ocp_unlock_plus",
+    "safety_valve",
     "scores",
     "simulate",
+    "simulate_against",
 ]

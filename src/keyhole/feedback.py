@@ -110,7 +110,7 @@ def usable(learner: str, needs: Needs, *, missed: bool, score: float | None) -> 
 def is_miss(answer: Answer, threshold: float) -> bool:
     """Return whether the answer to a set of this threshold is a miss."""
     if isinstance(answer, Revealed):
-        return answer.score < threshold
+        return bool(answer.score < threshold)
     return isinstance(answer, Missed)
 
 
