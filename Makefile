@@ -41,6 +41,8 @@ coverage: $(VENV)/ready
 bench: $(VENV)/ready
 	$(RUN)/python benchmarks/rounds.py
 	$(RUN)/python benchmarks/learners.py
+	$(RUN)/python benchmarks/regret.py
+	$(RUN)/python benchmarks/peers.py
 
 # The report in docs/; with IMAGENET=FILE MODEL=NAME also on that classifier's outputs.
 paper: $(VENV)/ready

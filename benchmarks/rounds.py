@@ -34,9 +34,9 @@ def compiled(learner: Learner, scores: Array) -> float:
     return best(lambda: play(learner, scores, 0, thresholds, misses), scores.size)
 
 
-def one_at_a_time(learner: Learner, scores: Array) -> float:
+def one_at_a_time(learner: Learner, scores: Array, *, regime: str = "semi-bandit") -> float:
     def rounds() -> None:
-        predictor = Predictor(learner, seed=0)
+        predictor = Predictor(learner, seed=0, regime=regime)
         for score in scores[:FEW].tolist():
             predictor.learn(predictor.predict((score,)), score=score)
 

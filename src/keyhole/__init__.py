@@ -2,9 +2,10 @@
 
 from keyhole import bounds, errors, feedback, grid, metrics, scores
 from keyhole.bandit import Exp3P
+from keyhole.channel import Channel
 from keyhole.client import Client
 from keyhole.feedback import HIT, MISS, Hit, Missed, Needs, Regime, Revealed
-from keyhole.learners import LEARNERS, Learner, Rule, make
+from keyhole.learners import LEARNERS, Learner, Rule, make, safety_valve
 from keyhole.learners.ocp_bandit import ocp_bandit
 from keyhole.learners.ocp_unlock import ocp_unlock
 from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
@@ -18,7 +19,7 @@ from keyhole.scores import (
     Probabilities,
     ScaledResiduals,
 )
-from keyhole.simulate import Simulation, simulate
+from keyhole.simulate import Simulation, simulate, simulate_against
 
 __version__ = "0.1.0"
 
@@ -27,6 +28,7 @@ __all__ = [
     "LEARNERS",
     "MISS",
     "BoundedResiduals",
+    "Channel",
     "Client",
     "CustomIntervals",
     "CustomScores",
@@ -53,6 +55,8 @@ __all__ = [
     "ocp_bandit",
     "ocp_unlock",
     "ocp_unlock_plus",
+    "safety_valve",
     "scores",
     "simulate",
+    "simulate_against",
 ]

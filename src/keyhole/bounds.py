@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, TheoremError
-from keyhole.learners import Learner, Loss, OcpParameters, strategy
+from keyhole.learners import Excess, Learner, Loss, OcpParameters, strategy
 from keyhole.learners.strategy import Rates
 
 _FARTHEST = 10**18
@@ -107,6 +107,48 @@ def _check_applies(learner: Learner, parameters: OcpParameters, rounds: int | No
     asked = conditions_of(learner)
     if not asked.hold:
         raise TheoremError(f"the theorem's conditions do not hold: {asked}; more rounds, or 5 arms")
+
+
+def excess(learner: Learner, *, rounds: int) -> Excess:
+    """Return between what the excess of misses over alpha a round lies, on any stream.
+
+    That is sum(miss - alpha) after so many rounds; divided by their number, it bounds the miss rate.
+    Every answer must come at once, and threshold 0 must never miss.
+
+    Parameters
+    ----------
+    learner
+        One whose misses a theorem bounds for certain; else ``TheoremError`` is raised.
+    rounds
+        After how many rounds.
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), rounds=50_000)]
+    [-179, 148]
+    """
+    if learner.rule.excess is None:
+        raise TheoremError(
+            f"no theorem bounds the misses of {learner.name} on every stream; "
+            f"put it behind a valve: keyhole.safety_valve"
+        )
+    proven = learner.rule.excess(learner.parameters, rounds)
+    fewest, most = -learner.alpha * rounds, (1.0 - learner.alpha) * rounds
+    return Excess(least=max(proven.least, fewest), most=min(proven.most, most))
+
+
+def unlock_hedge_regret(*, arms: int, horizon: int) -> float:
+    """Return the bound on the expected pinball regret of unlock-hedge: 2 sqrt(T ln K).
+
+    It holds with the fixed rate sqrt(ln K / T) and no discount.
+
+    Examples
+    --------
+    >>> round(unlock_hedge_regret(arms=101, horizon=20_000))
+    608
+    """
+    return 2.0 * math.sqrt(horizon * math.log(arms))
 
 
 def loss_of(learner: Learner) -> Loss:

@@ -11,10 +11,16 @@ from typing import Any
 
 import keyhole
 from keyhole import bounds, demo, imagenet_file, serving
+from keyhole.channel import Channel
+from keyhole.compare import listing, table
+from keyhole.compare.contest import Terms, hold
+from keyhole.compare.publish import publish
 from keyhole.engine import ENGINES, Engine
 from keyhole.errors import KeyholeError, KeyholeWarning, MissingExtraError
+from keyhole.feedback import checked_regime
 from keyhole.learners import LEARNERS, Learner, find, make, strategy
 from keyhole.paper import reproduce
+from keyhole.progress import Bar
 
 _WIDTH = 80
 
@@ -51,6 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_demo(commands)
     _add_learners(commands)
     _add_bounds(commands)
+    _add_compare(commands)
     _add_paper(commands)
     _add_imagenet_file(commands)
     serving.add(commands)
@@ -101,6 +108,54 @@ def _learners(_options: argparse.Namespace) -> None:
         for line in (rule.summary, rule.guarantee, rule.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 15), " " * 15))
         print()
+
+
+def _add_compare(commands: Any) -> None:
+    parser = commands.add_parser("compare", help="every learner on every stream, side by side")
+    parser.add_argument("--learners", nargs="+", metavar="NAME", help="default: all")
+    parser.add_argument(
+        "--streams", nargs="+", metavar="NAME", help="default: all; an unknown name lists them"
+    )
+    parser.add_argument("--scores", type=Path, help="a log of your own instead: .csv, .npz, .parquet")
+    parser.add_argument("--imagenet", type=Path, help="a file of classifier outputs: two streams more")
+    parser.add_argument("--alpha", type=float, default=0.1, help="target miss rate; %(default)s")
+    parser.add_argument(
+        "--regime", default="semi-bandit", help="full, semi-bandit or bandit; %(default)s"
+    )
+    parser.add_argument("--rounds", type=int, default=10_000, help="of each run; %(default)s")
+    parser.add_argument("--runs", type=int, default=5, help="of each learner; %(default)s")
+    parser.add_argument("--arms", type=int, help="thresholds of the learners that have a grid")
+    parser.add_argument("--delay", type=float, default=0.0, help="rounds that answers come late")
+    parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
+    parser.add_argument("--lost", type=float, default=0.0, help="share of answers that never come")
+    parser.add_argument("--wrong", type=float, default=0.0, help="share of answers that are wrong")
+    parser.add_argument("--seed", type=int, default=0, help="of the first run; %(default)s")
+    parser.add_argument("--out", type=Path, default=Path("out/compare"), help="%(default)s")
+    parser.set_defaults(run=_compare)
+
+
+def _compare(options: argparse.Namespace) -> None:
+    terms = Terms(
+        alpha=options.alpha,
+        regime=checked_regime(options.regime),
+        rounds=options.rounds,
+        runs=options.runs,
+        seed=options.seed,
+        arms=options.arms,
+        channel=Channel(
+            delay=options.delay, geometric=options.geometric, lost=options.lost, wrong=options.wrong
+        ),
+    )
+    names = options.learners or list(LEARNERS)
+    streams = listing.listing(imagenet_file=options.imagenet)
+    asked = options.streams or list(streams)
+    entered = [listing.logged(options.scores)] if options.scores else listing.chosen(asked, streams)
+    print(f"{len(names)} learners on {len(entered)} streams; each is compiled first, a second or two.")
+    bar = Bar("comparing", len(names) * len(entered))
+    contest = hold(names, entered, terms, told=lambda _cell: bar.advance())
+    print(f"\n{table.text(contest)}\n\n{textwrap.fill(table.KEY, _WIDTH)}\n")
+    for path in publish(contest, options.out):
+        print(path)
 
 
 def _add_bounds(commands: Any) -> None:

@@ -1,9 +1,8 @@
 """Where work is done: threads or processes here, or a Dask or Ray cluster that is there already."""
 
-import itertools
 import os
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -13,7 +12,7 @@ from keyhole.errors import EngineError, MissingExtraError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
-_BATCHES_AHEAD = 4
+_CALLS_AHEAD = 4
 
 
 @dataclass(frozen=True)
@@ -50,28 +49,11 @@ class Engine:
     ) -> Iterator[tuple[int, Result]]:
         """Yield each item's number and result, as they are finished; the order is not fixed."""
         joblib = _joblib()
-        numbered = [(number, item) for number, item in enumerate(items)]
+        calls = [joblib.delayed(_numbered)(function, *item) for item in enumerate(items)]
         with _CLUSTERS.get(self.name, _here)(self), joblib.parallel_config(backend=ENGINES[self.name]):
-            yield from self._finished(joblib, function, numbered)
-
-    def _finished(
-        self, joblib: Any, function: Callable[[Item], Result], numbered: Sequence[tuple[int, Item]]
-    ) -> Iterator[tuple[int, Result]]:
-        jobs = self._jobs()
-        if self.name == "ray":  # Its backend cannot yield results before it has them all.
-            size = _BATCHES_AHEAD * joblib.Parallel(n_jobs=jobs)._effective_n_jobs()  # noqa: SLF001
-            for batch in _batched(numbered, size):
-                yield from joblib.Parallel(n_jobs=jobs)(_calls(joblib, function, batch))
-            return
-        parallel = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")
-        results = parallel(_calls(joblib, function, numbered))
-        try:
-            for result in results:  # noqa: UP028 - "yield from" would close them before we can.
-                yield result
-        finally:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # To leave work undone is what stopping early means.
-                results.close()
+            # Ray's backend cannot yield results before it has them all.
+            finish = _in_batches if self.name == "ray" else _one_by_one
+            yield from finish(joblib, self._jobs(), calls)
 
     def _jobs(self) -> int:
         if self.workers is not None:
@@ -83,16 +65,21 @@ def _numbered(function: Callable[[Item], Result], number: int, item: Item) -> tu
     return number, function(item)
 
 
-def _calls(
-    joblib: Any, function: Callable[[Item], Result], numbered: Iterable[tuple[int, Item]]
-) -> Any:
-    return (joblib.delayed(_numbered)(function, number, item) for number, item in numbered)
+def _one_by_one(joblib: Any, jobs: int, calls: Sequence[Any]) -> Iterator[Any]:
+    results = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
+    try:
+        for result in results:  # noqa: UP028 - "yield from" would close them before we can.
+            yield result
+    finally:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # To leave work undone is what stopping early means.
+            results.close()
 
 
-def _batched(items: Sequence[Item], size: int) -> Iterator[tuple[Item, ...]]:
-    left = iter(items)
-    while batch := tuple(itertools.islice(left, size)):
-        yield batch
+def _in_batches(joblib: Any, jobs: int, calls: Sequence[Any]) -> Iterator[Any]:
+    size = _CALLS_AHEAD * joblib.effective_n_jobs(jobs)
+    for first in range(0, len(calls), size):
+        yield from joblib.Parallel(n_jobs=jobs)(calls[first : first + size])
 
 
 def _joblib() -> Any:

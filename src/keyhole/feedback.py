@@ -23,6 +23,7 @@ class Revealed:
     def __post_init__(self) -> None:
         if not (is_real(self.score) and 0.0 <= self.score <= 1.0):
             raise ScoreError(f"score {self.score!r} is not a number in [0, 1]; rescale it first")
+        object.__setattr__(self, "score", float(self.score))
 
 
 @dataclass(frozen=True, slots=True)

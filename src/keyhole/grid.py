@@ -62,6 +62,16 @@ def checked(thresholds: Sequence[float] | Array) -> Array:
     return grid
 
 
+def chosen(thresholds: Sequence[float] | None, arms: int | None, *, default: int) -> Array:
+    """Return these thresholds, or so many evenly spaced ones, or raise if both are given and differ."""
+    if thresholds is None:
+        return uniform(default if arms is None else arms)
+    values = checked(thresholds)
+    if arms is not None and arms != values.size:
+        raise GridError(f"{arms} arms were asked for, but {values.size} thresholds given; drop one")
+    return values
+
+
 def _check_count(arms: int) -> None:
     if not is_whole(arms, least=2):
         raise GridError(

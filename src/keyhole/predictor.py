@@ -3,6 +3,7 @@
 import threading
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, Self, cast, overload
@@ -10,6 +11,7 @@ from typing import Any, Generic, Self, cast, overload
 import numpy as np
 
 from keyhole import bounds, learners, scores, snapshot
+from keyhole.channel import counted
 from keyhole.checks import is_whole
 from keyhole.draws import checked_seed, draw_of
 from keyhole.errors import (
@@ -17,6 +19,7 @@ from keyhole.errors import (
     AnsweredError,
     BoundWarning,
     ExpiredError,
+    FeedbackError,
     HorizonWarning,
     InvalidError,
     LearnerError,
@@ -35,7 +38,7 @@ from keyhole.learners import Distribution, Learner
 from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
 from keyhole.scores import LabelSet, Probabilities, Region, Score
 
-DEFAULT_LEARNER = "ocp-unlock+"
+DEFAULT_LEARNER = "logit-tracker"
 
 
 class Predictor(Generic[R]):
@@ -118,6 +121,7 @@ class Predictor(Generic[R]):
         self._open_limit = int(open_limit)
         self._state = self._learner.start()
         self._tally = Tally()
+        self._credit = 0.0  # What answers of known chance stand for beyond what they counted.
         self._open: OrderedDict[int, Round[R]] = OrderedDict()
         self._lock = threading.RLock()
 
@@ -183,14 +187,16 @@ class Predictor(Generic[R]):
         past = self._learner.horizon is None or self.rounds > self._learner.horizon
         return bounds.regret(self._learner, rounds=max(1, self.rounds) if past else None)
 
-    def predict(self, output: Any) -> R:
-        """Return the set or interval to show; it stays open until it is answered."""
+    def predict(self, output: Any, *, groups: Iterable[int] = ()) -> R:
+        """Return the set or interval to show; it stays open until it is answered.
+
+        ``groups`` are those the round belongs to, for learners that tell groups apart.
+        """
         case = self._score.read(output)
         with self._lock:
             number = self._tally.predicted
-            opened = propose(
-                self._learner, self._state, case, number=number, draw=draw_of(self._seed, number)
-            )
+            draw = draw_of(self._seed, number)
+            opened = propose(self._learner, self._state, case, number=number, draw=draw, groups=groups)
             self._tally.predicted += 1
             self._open[number] = opened
             self._drop_oldest()
@@ -203,8 +209,12 @@ class Predictor(Generic[R]):
         *,
         label: Any = MISSING,
         score: float | None = None,
+        chance: float = 1.0,
     ) -> None:
         """Answer a round: with ``HIT``, ``MISS``, the true label, or the true label's score.
+
+        Where answers may never come, and ``chance`` is the known probability that this one did, it
+        counts for the 1 / ``chance`` rounds that it stands for.
 
         Raises
         ------
@@ -215,11 +225,21 @@ class Predictor(Generic[R]):
         """
         with self._lock:
             waiting = self._waiting(prediction)
-            outcome = settle(self._learner, self._state, waiting, answer, label=label, score=score)
+            times, credit = self._counted(chance)
+            outcome = settle(
+                self._learner, self._state, waiting, answer, label=label, score=score, times=times
+            )
+            self._credit = credit
             del self._open[waiting.prediction.id]
             self._tally.count(outcome)
             answered = self._tally.answered
         self._speak(answered, bound_broken=outcome.bound_broken)
+
+    def _counted(self, chance: float) -> tuple[int, float]:
+        """Return for how many rounds an answer counts, and what is left of a round."""
+        if not 0.0 < chance <= 1.0:
+            raise FeedbackError(f"chance {chance} is not a probability above 0; try 0.5")
+        return counted(self._credit, float(chance))
 
     def _drop_oldest(self) -> None:
         if len(self._open) > self._open_limit:
@@ -289,6 +309,7 @@ class Predictor(Generic[R]):
                 "seed": self._seed,
                 "open_limit": self._open_limit,
                 "tally": asdict(self._tally),
+                "credit": self._credit,
                 "open": [[w.prediction.id, w.prediction.threshold, w.case.dump()] for w in waiting],
             }
             arrays = {f"state.{key}": value for key, value in self._state._asdict().items()}
@@ -317,6 +338,7 @@ class Predictor(Generic[R]):
             open_limit=header["open_limit"],
         )
         predictor._tally = Tally(**header["tally"])
+        predictor._credit = float(header.get("credit", 0.0))
         for name, values in predictor._state._asdict().items():
             values[...] = _like(values, arrays[f"state.{name}"], name)
         room = np.empty((len(header["open"]), learner.memo().size))

@@ -3,6 +3,7 @@
 The predictor keeps its rounds in memory and the store keeps them in a database; both play them here.
 """
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -66,9 +67,17 @@ class Tally:
         self.bound_broken += outcome.bound_broken
 
 
-def propose(learner: Learner, state: Any, case: Case[R], *, number: int, draw: float) -> Round[R]:
+def propose(
+    learner: Learner,
+    state: Any,
+    case: Case[R],
+    *,
+    number: int,
+    draw: float,
+    groups: Iterable[int] = (),
+) -> Round[R]:
     """Return the round of this number, open; the state is left as it is."""
-    memo = learner.memo()
+    memo = learner.memo(groups)
     threshold = float(learner.choose(state, memo, draw))
     return Round(case.region(number, threshold), case, memo)
 
@@ -81,11 +90,13 @@ def settle(
     *,
     label: Any = MISSING,
     score: float | None = None,
+    times: int = 1,
 ) -> Outcome:
-    """Teach the state what the one answer tells, and return what it came to, or raise."""
+    """Teach the state what the one answer tells, ``times`` over; return what it came to, or raise."""
     told = _told(waiting, answer, label, score)
     used = usable(learner.name, learner.needs, missed=told.missed, score=told.score)
-    learner.observe(state, waiting.memo, missed=told.missed, score=used)
+    for _ in range(times):
+        learner.observe(state, waiting.memo, missed=told.missed, score=used)
     return told
 
 

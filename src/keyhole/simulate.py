@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keyhole import world
+from keyhole.channel import Channel
 from keyhole.checks import is_whole
 from keyhole.draws import checked_seed, draws
 from keyhole.errors import (
@@ -26,7 +28,10 @@ from keyhole.kernel import kernel
 from keyhole.learners import Learner
 from keyhole.predictor import Predictor
 from keyhole.scores import checked_scores
+from keyhole.streams import adversaries
+from keyhole.streams.adversaries import RECITE
 
+CLEAR = Channel()
 _TELLS_LABEL = {
     Needs.HIT_OR_MISS: (False, False),
     Needs.LABEL_IF_HIT: (True, False),
@@ -41,6 +46,7 @@ class Simulation:
     learner: Learner
     thresholds: Array
     misses: NDArray[np.bool_]
+    scores: Array
 
     @property
     def arms(self) -> NDArray[np.int64]:
@@ -57,6 +63,8 @@ def simulate(
     runs: int | None = None,
     seed: int = 0,
     regime: str = Regime.SEMI_BANDIT,
+    channel: Channel = CLEAR,
+    groups: ArrayLike | None = None,
 ) -> Simulation:
     """Play a learner against the scores of the true labels.
 
@@ -74,6 +82,11 @@ def simulate(
         The seed of the first run.
     regime
         What the world can tell: "bandit", "semi-bandit" or "full".
+    channel
+        What may happen to answers on their way; by default nothing.
+    groups
+        Of shape (rounds, groups): to which groups each round belongs, for learners that tell some
+        apart; every round belongs to the first. By default to no others.
 
     Examples
     --------
@@ -83,28 +96,116 @@ def simulate(
     >>> simulate(learner, rng.beta(6, 2, 1000), runs=3).misses.shape
     (3, 1000)
     """
-    if not isinstance(learner, Learner):
-        raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=...)")
-    check_enough(learner.name, learner.needs, checked_regime(regime))
     table = _table(scores, runs)
+    _check(learner, regime, table.shape[1])
     first = checked_seed(seed)
-    if learner.horizon is not None and table.shape[1] > learner.horizon:
-        warnings.warn(
-            f"{table.shape[1]} rounds go past the horizon of {learner.horizon} that "
-            f"{learner.name} was tuned for",
-            HorizonWarning,
-            stacklevel=2,
-        )
+    members = _members(learner, groups, table.shape[1])
     thresholds = np.empty(table.shape)
     misses = np.empty(table.shape, dtype=np.bool_)
 
     def one(run: int) -> None:
         play(learner, table[run], first + run, thresholds[run], misses[run])
 
-    one(0)  # Compiles, before the threads would each wait for it.
+    def one_by_channel(run: int) -> None:
+        heard, scores = table[run : run + 1], np.empty(table.shape[1])
+        tells = _TELLS_LABEL[learner.needs]
+        world.play(
+            learner, RECITE, heard, channel, first + run, tells, members, thresholds[run], scores
+        )
+        misses[run] = scores < thresholds[run]
+
+    simple = channel.is_clear and members.shape[1] == 0
+    _each(one if simple else one_by_channel, table.shape[0])
+    return Simulation(learner, thresholds, misses, table)
+
+
+def simulate_against(
+    learner: Learner,
+    adversary: str,
+    *,
+    rounds: int,
+    runs: int = 1,
+    seed: int = 0,
+    regime: str = Regime.SEMI_BANDIT,
+    channel: Channel = CLEAR,
+) -> Simulation:
+    """Play a learner against an adversary, which sees how it chooses but not its draws.
+
+    Parameters
+    ----------
+    learner, runs, seed, regime, channel
+        As for ``simulate``.
+    adversary
+        A key of ``keyhole.streams.adversaries.ADVERSARIES``.
+    rounds
+        How many rounds.
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> learner = make("logit-tracker", alpha=0.1)
+    >>> run = simulate_against(learner, "lure-and-strike", rounds=20_000)
+    >>> bool(abs(run.misses.mean() - 0.1) < 0.01)
+    True
+    """
+    _check(learner, regime, rounds)
+    kind, first = adversaries.find(adversary).kind, checked_seed(seed)
+    thresholds = np.empty((_checked_runs(runs), rounds))
+    scores = np.empty(thresholds.shape)
+    members = _members(learner, None, rounds)
+
+    def one(run: int) -> None:
+        repertoire = adversaries.repertoire(rounds, seed=first + run)
+        tells = _TELLS_LABEL[learner.needs]
+        world.play(
+            learner,
+            kind,
+            repertoire,
+            channel,
+            first + run,
+            tells,
+            members,
+            thresholds[run],
+            scores[run],
+        )
+
+    _each(one, runs)
+    return Simulation(learner, thresholds, scores < thresholds, scores)
+
+
+def _check(learner: Learner, regime: str, rounds: int) -> None:
+    """Raise if it is no learner or the regime tells too little; warn if the horizon is too short."""
+    if not isinstance(learner, Learner):
+        raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=...)")
+    check_enough(learner.name, learner.needs, checked_regime(regime))
+    if learner.horizon is not None and rounds > learner.horizon:
+        warnings.warn(
+            f"{rounds} rounds go past the horizon of {learner.horizon} that "
+            f"{learner.name} was tuned for",
+            HorizonWarning,
+            stacklevel=3,
+        )
+
+
+def _members(learner: Learner, groups: ArrayLike | None, rounds: int) -> NDArray[np.bool_]:
+    """Return to which groups each round belongs; of no columns if nobody said so."""
+    if groups is None:
+        return np.zeros((rounds, 0), dtype=np.bool_)
+    members = np.array(groups, dtype=np.bool_)
+    if members.shape != (rounds, learner.groups):
+        raise InvalidError(
+            f"groups have shape {members.shape}; {learner.name} tells {learner.groups} apart, so give "
+            f"{(rounds, learner.groups)}"
+        )
+    members[:, 0] = True
+    return members
+
+
+def _each(one: Callable[[int], None], runs: int) -> None:
+    """Do every run; the first alone, because it compiles and the others would wait for it."""
+    one(0)
     with ThreadPoolExecutor(os.cpu_count()) as threads:
-        list(threads.map(one, range(1, table.shape[0])))
-    return Simulation(learner, thresholds, misses)
+        list(threads.map(one, range(1, runs)))
 
 
 def play(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, Learner, Needs, Predictor, Regime, make, simulate
+from keyhole import HIT, LEARNERS, Learner, Needs, Predictor, Regime, make, simulate
 from keyhole.errors import FeedbackError
 from keyhole.grid import Array
 from keyhole.simulate import play
@@ -169,3 +169,11 @@ def test_run_never_sees_more_than_the_regime_and_its_needs_allow(
         hidden[run.misses[0]] = 0.0
     again = simulate(learner, hidden, seed=5, regime=regime)
     assert (again.thresholds == run.thresholds).all()
+
+
+def test_tuples_of_the_kernels_have_names_of_their_own() -> None:
+    """Numba tells tuples apart by name and shape: two alike would make every call convert them."""
+    learners = [make(name, alpha=0.1, horizon=20_000, arms=20) for name in LEARNERS]
+    rules = {type(one.settings): one.rule.prepare for one in learners}
+    names = [kind.__name__ for kind in rules]
+    assert len(names) == len(set(names))

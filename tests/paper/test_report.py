@@ -148,6 +148,11 @@ def test_where_curves_end_is_in_the_data(folder: Path, written: tuple[str, Any, 
         assert size == f"{row['ineff']:.2f} ± {row['ineff_error']:.2f}"
 
 
+def test_accuracy_is_in_the_data(folder: Path, written: tuple[str, Any, Any]) -> None:
+    facts = json.loads((folder / "sources.json").read_text())["imagenet-like"]
+    assert f"Top-1 accuracy {facts['top_1']:.3f}, top-5 {facts['top_5']:.3f}." in written[0]
+
+
 def test_agreement_counts_what_the_tables_show(written: tuple[str, Any, Any]) -> None:
     text, means, _ = written
     key = "table6_airfoil_cmc"

@@ -98,24 +98,37 @@ def test_saved_runs_come_back_bit_for_bit(tmp_path: Path) -> None:
     assert (loaded[5].miss_rates == outcome.miss_rates).all()
 
 
-def test_interrupted_and_resumed_gives_the_files_of_an_unbroken_run(tmp_path: Path) -> None:
-    words = ["--only", "exp2", "--runs", "25", "--workers", "2", "--out", str(tmp_path / "broken")]
-    command = [sys.executable, "-m", "keyhole", "paper", *words]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)  # noqa: S603
+def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
+    """So many runs that no machine is through before the signal comes."""
+    words = ["--only", "exp2", "--runs", "4000", "--workers", "2", "--out", str(tmp_path)]
+    process = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "keyhole", "paper", *words], stderr=subprocess.PIPE, text=True
+    )
     while process.poll() is None and not list(tmp_path.rglob("*.npz")):
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     said = process.communicate()[1]
     assert process.returncode == 130, said
     assert "the same command goes on" in said
-    finished = sum(np.load(path)["run"].size for path in tmp_path.rglob("*.npz"))
-    assert 0 < finished < 6 * 25
-    assert not (tmp_path / "broken" / "report.html").exists()
-    request = Request(only=("exp2",), runs=25)
-    reproduce.reproduce(request, tmp_path / "broken", engine=Engine())
-    reproduce.reproduce(request, tmp_path / "whole", engine=Engine())
+    finished = plan(["exp2"], (MEASURED,)).pairs
+    outcomes = [Shelf(tmp_path / "runs", 0).load(pair) for pair in finished]
+    assert 0 < sum(map(len, outcomes)) < 6 * 4000
+    assert not (tmp_path / "report.html").exists()
+    number, outcome = next(iter(outcomes[0].items()))
+    again = played(Unit(finished[0], number))
+    assert outcome[:3] == again[:3]
+    assert (outcome.mean_sizes == again.mean_sizes).all()
+
+
+def test_resumed_from_a_part_gives_the_files_of_an_unbroken_run(tmp_path: Path) -> None:
+    request = Request(only=("exp2",), runs=5)
+    part = plan(["exp2"], (MEASURED,)).pairs[:4]
+    run(part, tmp_path / "broken" / "runs", runs=3, seed=0, engine=Engine(workers=2))
+    for folder in ("broken", "whole"):
+        reproduce.reproduce(request, tmp_path / folder, engine=Engine())
     broken, whole = files(tmp_path / "broken"), files(tmp_path / "whole")
     assert sorted(broken) == sorted(whole)
+    assert len(whole) == 6 + 4 + 2 + 2  # runs, data, report, one figure
     assert [name for name in whole if broken[name] != whole[name]] == []
 
 

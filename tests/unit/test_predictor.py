@@ -370,7 +370,11 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"alpha": 0.1, "score": "x"}, ScoreError, "score 'x' is not a score kind"),
         ({"alpha": 1j}, AlphaError, "alpha 1j"),
         ({"alpha": 0.1, "regime": "half"}, FeedbackError, "no regime 'half'"),
-        ({"alpha": 0.1, "regime": "bandit"}, FeedbackError, "needs 'label if hit'"),
+        (
+            {"learner": "ocp-unlock+", "alpha": 0.1, "regime": "bandit"},
+            FeedbackError,
+            "needs 'label if hit'",
+        ),
     ],
 )
 def test_bad_arguments_are_named(
@@ -568,3 +572,9 @@ def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
         predictor.save(path)
     assert path.read_bytes() == old
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_default_learner_needs_alpha_alone_and_only_hit_or_miss() -> None:
+    predictor = Predictor(alpha=0.1, regime="bandit", seed=1)
+    assert predictor.learner == keyhole.make("logit-tracker", alpha=0.1)
+    assert predictor.learner.horizon is None

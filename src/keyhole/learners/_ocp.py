@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from keyhole import grid
 from keyhole.checks import is_real
-from keyhole.errors import GridError, RateError, TheoryWarning
+from keyhole.errors import RateError, TheoryWarning
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners import strategy
@@ -57,7 +57,7 @@ class OcpParameters:
     rate: float | None = None
 
     def __post_init__(self) -> None:
-        values = self._chosen_thresholds()
+        values = grid.chosen(self.thresholds, self.arms, default=DEFAULT_ARMS)
         set_once = object.__setattr__
         set_once(self, "alpha", checked_alpha(self.alpha))
         set_once(self, "horizon", strategy.checked_horizon(self.horizon))
@@ -73,16 +73,6 @@ class OcpParameters:
             warnings.warn(
                 f"{values.size} arms work, but the theorem begins at 5", TheoryWarning, stacklevel=4
             )
-
-    def _chosen_thresholds(self) -> Array:
-        if self.thresholds is None:
-            return grid.uniform(DEFAULT_ARMS if self.arms is None else self.arms)
-        values = grid.checked(self.thresholds)
-        if self.arms is not None and self.arms != values.size:
-            raise GridError(
-                f"{self.arms} arms were asked for, but {values.size} thresholds given; drop one"
-            )
-        return values
 
     @property
     def tuning(self) -> Tuning:

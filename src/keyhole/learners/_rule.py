@@ -1,13 +1,13 @@
 """What a rule is, and a learner: a rule with its parameters, prepared for the kernels."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, ParamSpec, Protocol
 
 import numpy as np
 
 from keyhole.checks import is_real
-from keyhole.errors import AlphaError
+from keyhole.errors import AlphaError, LearnerError
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 
@@ -35,6 +35,13 @@ class Distribution(NamedTuple):
     probabilities: Array
 
 
+class Excess(NamedTuple):
+    """Between what the excess of misses, sum(miss - alpha), lies after some rounds, on any stream."""
+
+    least: float
+    most: float
+
+
 @dataclass(frozen=True)
 class Rule(Generic[P]):
     """A way to pick thresholds: called with its parameters, it gives a learner.
@@ -42,7 +49,8 @@ class Rule(Generic[P]):
     ``choose(settings, state, memo, draw)`` returns a threshold and leaves in ``memo`` what the
     round must remember; it never changes the state. ``observe(settings, state, memo, missed, score)``
     changes the state in place, with the score NaN where it is not known. Both are kernels, and
-    deterministic: the draw is an argument.
+    deterministic: the draw is an argument. ``excess(parameters, rounds)`` bounds the excess of misses
+    of a learner that is answered at once, where a theorem does.
     """
 
     name: str
@@ -57,6 +65,7 @@ class Rule(Generic[P]):
     summary: str
     guarantee: str
     source: str
+    excess: "Callable[[Any, int], Excess] | None" = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "Learner":
         """Return the learner with these parameters."""
@@ -107,9 +116,28 @@ class Learner:
         """Return the state before the first round."""
         return self.rule.start(self.settings)
 
-    def memo(self) -> Array:
-        """Return room for what one round must remember."""
-        return np.zeros(self.rule.memory(self.settings))
+    @property
+    def groups(self) -> int:
+        """How many groups of rounds the rule tells apart; 0 for most."""
+        return int(getattr(self.settings, "groups", 0))
+
+    def memo(self, groups: Iterable[int] = ()) -> Array:
+        """Return room for what one round must remember.
+
+        A rule that tells groups apart has its last numbers say to which the round belongs: to group 0,
+        which holds every round, and to these.
+        """
+        memo = np.zeros(self.rule.memory(self.settings))
+        if self.groups:
+            memo[-self.groups] = 1.0
+        for group in groups:
+            if not 0 <= group < self.groups:
+                raise LearnerError(
+                    f"there is no group {group!r}: {self.name} tells {self.groups} groups apart, "
+                    "numbered from 0; mvp(groups=...) sets how many"
+                )
+            memo[group - self.groups] = 1.0
+        return memo
 
     def choose(self, state: State, memo: Array, draw: float) -> float:
         """Return the threshold to play and leave in ``memo`` what the round must remember."""

@@ -1,5 +1,7 @@
 """Exponential weights: from cumulative gains to a drawn arm."""
 
+import numpy as np
+
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 
@@ -87,3 +89,9 @@ def first_above(weights: Array, share: float, floor: float, draw: float) -> int:
         low = middle if share * weights[middle - 1] + floor * middle <= draw else low
         size -= half
     return low
+
+
+def shares(gains: Array, rate: float) -> Array:
+    """Return the probabilities proportional to exp(rate gain), none of them 0."""
+    weights = np.array([exp(power) for power in rate * (gains - gains.max())])
+    return weights / weights.sum()

@@ -1,4 +1,4 @@
-"""MVP: every bucket of thresholds that is played covers at the target rate."""
+"""MVP: every bucket of thresholds that is played covers at the target rate, in every group."""
 
 import math
 from dataclasses import dataclass
@@ -12,10 +12,11 @@ from keyhole.errors import GridError, RateError
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
+from keyhole.learners._point import checked_count
 from keyhole.learners._rule import Distribution, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
-GROUPS = 1
+_MEMO_GROUPS = 1  # where in the memo the groups begin
 _ROUNDING = 1e-9  # A surplus of exactly 0 counts as a change of sign: rounding must not hide it.
 _VISIT_SUM = 1.628  # sum over n of 1 / ((n + 1) log2(n + 2)^2)
 
@@ -34,21 +35,28 @@ class MvpParameters:
         Two neighbours are told apart by 1 / (resolution buckets) (r).
     rate
         How sharply a bucket's record counts (eta); tuned to the number of buckets unless told.
+    groups
+        Number of groups, which may overlap, each of which is to miss at the target rate. Group 0
+        holds every round; to which others a round belongs is said when it is predicted.
     """
 
     alpha: float
     buckets: int = 40
     resolution: float = 800_000.0
     rate: float | None = None
+    groups: int = 1
 
     def __post_init__(self) -> None:
         set_once = object.__setattr__
         set_once(self, "alpha", checked_alpha(self.alpha))
+        set_once(
+            self, "groups", checked_count(self.groups, "number of groups", "1 is all rounds together")
+        )
         if not is_whole(self.buckets, least=2):
             raise GridError(f"{self.buckets!r} buckets are not a whole number from 2; try 40")
         if not (is_real(self.resolution) and self.resolution >= 1.0):
             raise RateError(f"resolution (r) {self.resolution!r} is not a number from 1; try 800000")
-        rate = _tuned(self.buckets) if self.rate is None else self.rate
+        rate = _tuned(self.groups * self.buckets) if self.rate is None else self.rate
         if not (is_real(rate) and rate > 0.0):
             raise RateError(f"rate (eta) {rate!r} is not a positive number; try 0.17")
         for name, value in (("resolution", self.resolution), ("rate", rate)):
@@ -61,8 +69,7 @@ class MvpParameters:
         return
 
 
-def _tuned(buckets: int) -> float:
-    cells = GROUPS * buckets
+def _tuned(cells: int) -> float:
     return math.sqrt(math.log(cells) / (2.0 * _VISIT_SUM * cells))
 
 
@@ -73,6 +80,7 @@ class MvpSettings(NamedTuple):
     buckets: int
     step: float
     rate: float
+    groups: int
 
 
 class MvpState(NamedTuple):
@@ -89,25 +97,28 @@ class MvpState(NamedTuple):
 
 def prepare(parameters: MvpParameters) -> MvpSettings:
     """Return the numbers for these parameters."""
-    assert parameters.rate is not None  # noqa: S101
-    step = 1.0 / (parameters.resolution * parameters.buckets)
-    return MvpSettings(parameters.alpha, parameters.buckets, step, parameters.rate)
+    p = parameters
+    assert p.rate is not None  # noqa: S101
+    step = 1.0 / (p.resolution * p.buckets)
+    return MvpSettings(p.alpha, p.buckets, step, p.rate, p.groups)
 
 
 def start(settings: MvpSettings) -> MvpState:
     """Return the state before the first round."""
-    shape = (GROUPS, settings.buckets)
+    shape = (settings.groups, settings.buckets)
     return MvpState(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
 
-def memory(settings: MvpSettings) -> int:  # noqa: ARG001
-    """Return 1: a round remembers its bucket."""
-    return 1
+def memory(settings: MvpSettings) -> int:
+    """Return how many numbers a round must remember: its bucket, and to which groups it belongs."""
+    return _MEMO_GROUPS + settings.groups
 
 
 def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
-    """Return the one or two thresholds that may be played next."""
-    edge, share = _crossing(settings, state)
+    """Return the one or two thresholds that may be played next, in a round of group 0 alone."""
+    memo = np.zeros(memory(settings))
+    memo[_MEMO_GROUPS] = 1.0
+    edge, share = _crossing(settings, state, memo)
     lower = 1.0 - edge / settings.buckets
     thresholds, chances = np.array([lower, lower + settings.step]), np.array([1.0 - share, share])
     return Distribution(thresholds[chances > 0.0], chances[chances > 0.0])
@@ -126,23 +137,24 @@ def _own_pull(settings: MvpSettings, misses: int, visits: int) -> float:
 
 
 @kernel
-def _pull(state: MvpState, bucket: int) -> float:
-    """Return the sum over groups: above 0 if the bucket covers too much."""
+def _pull(state: MvpState, memo: Array, bucket: int) -> float:
+    """Return the sum over the round's groups: above 0 if the bucket covers too much."""
     total = 0.0
     for group in range(state.pulls.shape[0]):
-        total += state.pulls[group, bucket]
+        if memo[_MEMO_GROUPS + group] > 0.0:
+            total += state.pulls[group, bucket]
     return total
 
 
 @kernel
-def _crossing(settings: MvpSettings, state: MvpState) -> tuple[int, float]:
+def _crossing(settings: MvpSettings, state: MvpState, memo: Array) -> tuple[int, float]:
     """Return the first edge between buckets where the pull changes sign, and the weight below it.
 
     Edge 0 if every bucket covers too much, the last one if every bucket covers too little.
     """
-    before = _pull(state, 0)
+    before = _pull(state, memo, 0)
     for edge in range(1, settings.buckets):
-        after = _pull(state, edge)
+        after = _pull(state, memo, edge)
         if (before <= 0.0 <= after) or (before >= 0.0 >= after):
             total = abs(before) + abs(after)
             return edge, abs(after) / total if total > 0.0 else 1.0
@@ -153,7 +165,7 @@ def _crossing(settings: MvpSettings, state: MvpState) -> tuple[int, float]:
 @kernel
 def choose(settings: MvpSettings, state: MvpState, memo: Array, draw: float) -> float:
     """Return the threshold at the edge, or a hair above it: one bucket or its neighbour."""
-    edge, share = _crossing(settings, state)
+    edge, share = _crossing(settings, state, memo)
     threshold = 1.0 - edge / settings.buckets
     if draw >= 1.0 - share:
         memo[0] = edge - 1
@@ -167,6 +179,8 @@ def observe(settings: MvpSettings, state: MvpState, memo: Array, missed: bool, s
     """Add the outcome to the record of the bucket played; the score is not used."""
     bucket = int(memo[0])
     for group in range(state.pulls.shape[0]):
+        if memo[_MEMO_GROUPS + group] == 0.0:
+            continue
         state.misses[group, bucket] += 1 if missed else 0
         state.visits[group, bucket] += 1
         state.pulls[group, bucket] = _own_pull(
@@ -184,7 +198,7 @@ mvp = Rule(
     choose=choose,
     observe=observe,
     distribution=distribution,
-    summary="multivalid prediction: each bucket of thresholds covers at the target rate",
+    summary="multivalid prediction: each bucket of thresholds, in each group, covers at the target",
     guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, "
     "against smooth adversaries; nothing on set size",
     source="Bastani et al. (2022), arXiv 2206.01067",

@@ -22,7 +22,7 @@ def compared(results: Results, table: Table) -> Grid:
     metrics = list(dict.fromkeys(cell.metric for cell in table.cells))
     groups, header = [("", len(table.rows))], [_ROW_NAMES[name] for name in table.rows]
     for metric in metrics:
-        groups.append((f"{METRICS[metric]}", 1 + 2 * len(sources)))
+        groups.append((METRICS[metric], 1 + 2 * len(sources)))
         header.append("paper")
         for source in sources:
             header += [_column(source), _compared_by(table, metric)]
@@ -70,8 +70,7 @@ def _difference(results: Results, table: Table, cell: Cell, source: Source) -> E
     away = difference(table, cell, measured)
     if _compared_by(table, cell.metric) == "ratio":
         return Entry(f"{1.0 + away:.2f}")
-    text = f"{100.0 * away:+.1f} %" if cell.metric == SIZE else f"{away:+.3f}"
-    return Entry(text, _tone(away, tolerance(source, cell)))
+    return Entry(_away(cell.metric, away), _tone(away, tolerance(source, cell)))
 
 
 def _tone(away: float, allowed: float | None) -> str:

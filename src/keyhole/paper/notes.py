@@ -10,7 +10,7 @@ OPENING = (
     "Bandit Feedback via Regret Minimization* (arXiv 2604.17984), run again with Keyhole, each number"
     " beside the published one. A set holds every label whose score reaches the threshold that the "
     "learner plays; the true label is seen only if it is in the set. MC(T) is the share of rounds "
-    "that missed, Ineff(T) the mean size of the sets. This report was made by"
+    "that missed, Ineff(T) the mean size of the sets. This report was made by:"
 )
 AGREEMENT = (
     "How many cells of each table are as near to the paper as we ask of ourselves, on the mean over "
@@ -79,8 +79,9 @@ AGAIN = [
     "on the ImageNet validation images, where you have them; with `--imagenet resnet18.npz --model "
     "ResNet-18` the report has a column for them.",
     "Beside this report are `tables.json` in the structure of the published tables, their standard "
-    "errors in `standard_errors.json`, all settings in `settings.json`, figures as PNG and SVG, and in "
-    "`runs/` the raw series: one file a setting, one row a run.",
+    "errors in `standard_errors.json`, all settings in `settings.json`, what they ran on in "
+    "`sources.json`, figures as PNG and SVG, and in `runs/` the raw series: one file a setting, one "
+    "row a run.",
 ]
 
 _SHIFT = (

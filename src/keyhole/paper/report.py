@@ -6,8 +6,6 @@ from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
-import numpy as np
-
 from keyhole import __version__
 from keyhole.paper import figures, notes
 from keyhole.paper.comparison import agreement, compared, finals, order
@@ -55,11 +53,9 @@ def _opening(results: Results) -> Iterator[Block]:
 def _ran_on(source: Source) -> str:
     if source.data != IMAGENET:
         return f"**Airfoil**: {notes.AIRFOIL}"
-    outputs = source.outputs()
-    accuracy = f"top-1 accuracy {outputs.accuracy(1):.3f}, top-5 {outputs.accuracy(5):.3f}"
-    if source.path:
-        return f"**ImageNet, {source.title}**: {notes.FILE} Its {accuracy}."
-    return f"**ImageNet, {source.title}**: {notes.GENERATED} Its {accuracy}."
+    kind = notes.FILE if source.path else notes.GENERATED
+    first, five = source.accuracy
+    return f"**ImageNet, {source.title}**: {kind} Top-1 accuracy {first:.3f}, top-5 {five:.3f}."
 
 
 def _figures(
@@ -113,7 +109,4 @@ def _settings(results: Results) -> Iterator[Block]:
     yield Text(notes.PARAMETERS)
     yield Bullets([f"`{name}`: `{learner_of(setting).parameters}`" for name, setting in shown.items()])
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    yield Text(
-        f"Keyhole {__version__}, Python {platform.python_version()}, {libraries}; "
-        f"double precision, {np.dtype(np.float64).itemsize * 8} bits."
-    )
+    yield Text(f"Keyhole {__version__}, Python {platform.python_version()}, {libraries}.")

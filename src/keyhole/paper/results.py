@@ -93,6 +93,7 @@ def write(results: Results, folder: Path) -> None:
         for name, read in (("tables", results.mean), ("standard_errors", results.error)):
             _dump(folder / f"{name}{suffix}.json", _filled(results.plan, group, read))
     _dump(folder / "settings.json", [_row(results, pair) for pair in results.plan.pairs])
+    _dump(folder / "sources.json", {source.name: _facts(source) for source in sources})
 
 
 def _filled(
@@ -118,6 +119,13 @@ def _row(results: Results, pair: Pair) -> dict[str, Any]:
         **{metric: results.mean(pair, metric) for metric in FIELDS},
         **{f"{metric}_error": results.error(pair, metric) for metric in FIELDS},
     }
+
+
+def _facts(source: Source) -> dict[str, Any]:
+    facts: dict[str, Any] = {"data": source.data, "title": source.title, "sha256": source.digest}
+    if source.data == IMAGENET:
+        facts["top_1"], facts["top_5"] = source.accuracy
+    return facts
 
 
 def _dump(path: Path, content: Any) -> None:

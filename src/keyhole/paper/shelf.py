@@ -17,7 +17,7 @@ from keyhole.errors import RunsError
 from keyhole.paper.plan import Pair
 from keyhole.paper.settings import learner_of
 
-_ELSEWHERE = ("cli.py", "integrations", "paper", "service", "store")
+_ELSEWHERE = ("cli.py", "engine.py", "integrations", "paper", "progress.py", "service", "store")
 
 
 class Outcome(NamedTuple):

@@ -33,6 +33,12 @@ class Source:
         """Return the classifier's outputs, read or generated once in each process."""
         return _loaded(self.path) if self.path else imagenet_like()
 
+    @property
+    def accuracy(self) -> tuple[float, float]:
+        """How often the true label is the most plausible, and among the five most plausible."""
+        outputs = self.outputs()
+        return round(outputs.accuracy(1), 6), round(outputs.accuracy(5), 6)
+
 
 @cache
 def _loaded(path: str) -> imagenet.Outputs:

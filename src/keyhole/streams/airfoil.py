@@ -58,7 +58,7 @@ def measurements() -> Measurements:
     return Measurements(features=table[:, :-1], pressure=table[:, -1])
 
 
-def airfoil(rounds: int, *, seed: int, shift: bool = False) -> AirfoilStream:
+def airfoil(rounds: int, *, seed: int, shift: bool = False, in_order: bool = False) -> AirfoilStream:
     """Return rows drawn with replacement, each predicted by least squares before it is learnt.
 
     Parameters
@@ -70,6 +70,8 @@ def airfoil(rounds: int, *, seed: int, shift: bool = False) -> AirfoilStream:
     shift
         After the first third, draw high displacement thickness and low frequency more often, and
         learn no more: the paper's covariate shift.
+    in_order
+        Put the rows, once drawn, in the order of the experiments: one airfoil and wind after another.
     """
     data = measurements()
     rng = np.random.default_rng(seed)
@@ -78,6 +80,8 @@ def airfoil(rounds: int, *, seed: int, shift: bool = False) -> AirfoilStream:
     if shift:
         tilted = rng.choice(data.pressure.size, size=rounds + _WARM_UP - calm, p=_tilted(data.features))
         rows = np.concatenate((rows, tilted))
+    if in_order:
+        rows[_WARM_UP:] = np.sort(rows[_WARM_UP:])
     inputs = np.column_stack((np.ones(data.pressure.size), _standard(data.features)))
     centres = np.empty(rows.size)
     _recursive_least_squares(inputs, data.pressure, rows, calm, centres)

@@ -35,10 +35,11 @@ class DigitsStream:
         return (self.probabilities**SCORE.power >= thresholds[:, None]).sum(axis=1).astype(float)
 
 
-def digits(rounds: int, *, seed: int) -> DigitsStream:
+def digits(rounds: int, *, seed: int, by_label: bool = False) -> DigitsStream:
     """Return pictures drawn with replacement from those the classifier was not trained on.
 
-    It is trained on 150 pictures only, so that its sets have something to say.
+    It is trained on 150 pictures only, so that its sets have something to say. ``by_label`` shows
+    first all zeros, then all ones, and so on.
     """
     try:
         from sklearn.datasets import load_digits
@@ -54,6 +55,8 @@ def digits(rounds: int, *, seed: int) -> DigitsStream:
     model = LogisticRegression(C=0.01, max_iter=1000).fit(data.data[known], data.target[known])
     chances = model.predict_proba(data.data[others])
     rows = rng.integers(others.size, size=rounds)
+    if by_label:
+        rows = rows[np.argsort(data.target[others[rows]], kind="stable")]
     return DigitsStream(
         images=data.images[others[rows]],
         probabilities=np.clip(chances[rows], 0.0, 1.0),

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS, Needs, Predictor, simulate
-from keyhole.errors import GridError, RateError
+from keyhole.errors import GridError, InvalidError, LearnerError, RateError
 from keyhole.grid import Array
 from keyhole.learners.mvp import MvpParameters, mvp
 
@@ -81,3 +81,47 @@ def test_nothing_but_misses_ends_at_every_label_and_nothing_but_hits_at_the_smal
 def test_bad_parameters_are_refused(given: dict[str, Any], error: type[Exception]) -> None:
     with pytest.raises(error):
         MvpParameters(alpha=0.1, **given)
+
+
+def grouped(rounds: int) -> tuple[Array, Any]:
+    """Scores of two groups beside that of all: one with low scores, and one that overlaps it."""
+    rng = np.random.default_rng(12)
+    hard = rng.random(rounds) < 0.3
+    other = rng.random(rounds) < 0.5
+    scores = np.where(hard, rng.beta(2, 4, rounds), rng.beta(8, 2, rounds))
+    scores = np.where(other & hard, scores * 0.5, scores)
+    return scores, np.column_stack((np.ones(rounds, dtype=bool), hard, other))
+
+
+def test_every_group_misses_at_the_target_rate_and_without_groups_it_does_not() -> None:
+    scores, groups = grouped(60_000)
+    run = simulate(mvp(alpha=0.1, groups=3), scores, regime="bandit", groups=groups)
+    rates = [run.misses[0, members].mean() for members in groups.T]
+    # The guarantee's order is sqrt(groups buckets / visits): .082 for the smallest group.
+    assert rates == pytest.approx([0.1] * 3, abs=math.sqrt(3 * 40 / groups.sum(axis=0).min()))
+    alone = simulate(mvp(alpha=0.1), scores, regime="bandit")
+    assert alone.misses[0, groups[:, 1]].mean() > 0.25
+
+
+def test_groups_in_the_loop_and_in_the_predictor_agree() -> None:
+    scores, groups = grouped(1_500)
+    learner = mvp(alpha=0.1, groups=3, buckets=10)
+    predictor: Predictor[Any] = Predictor(learner, regime="bandit", seed=5)
+    played = []
+    for score, members in zip(scores, groups, strict=True):
+        prediction = predictor.predict([score], groups=np.flatnonzero(members).tolist())
+        played.append(prediction.threshold)
+        predictor.learn(prediction, HIT if score >= prediction.threshold else MISS)
+    run = simulate(learner, scores, seed=5, regime="bandit", groups=groups)
+    assert (run.thresholds[0] == played).all()
+
+
+def test_a_group_that_there_is_not_is_named() -> None:
+    with pytest.raises(LearnerError, match="no group 3: mvp tells 3 groups apart"):
+        Predictor(mvp(alpha=0.1, groups=3), seed=1).predict([0.5], groups=[3])
+    with pytest.raises(LearnerError, match="tracker tells 0 groups apart"):
+        Predictor("tracker", alpha=0.1, seed=1).predict([0.5], groups=[0])
+    with pytest.raises(InvalidError, match=r"groups have shape \(2, 2\)"):
+        simulate(mvp(alpha=0.1, groups=3), [0.5, 0.5], groups=[[True, True], [True, False]])
+    with pytest.raises(RateError, match="number of groups 0"):
+        mvp(alpha=0.1, groups=0)

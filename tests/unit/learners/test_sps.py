@@ -49,10 +49,11 @@ def test_threshold_never_falls_even_when_scores_do() -> None:
 
 
 def test_miss_rate_stays_below_alpha_on_identically_distributed_scores() -> None:
-    scores = np.random.default_rng(4).beta(6, 2, size=(20, 20_000))
+    scores = np.random.default_rng(4).beta(6, 2, size=(5, 20_000))
     run = simulate(sps(alpha=0.1, horizon=20_000), scores)
-    quantile = np.quantile(np.random.default_rng(5).beta(6, 2, size=10**6), 0.1)
-    assert (run.thresholds <= quantile + 0.002).all()
+    sample = np.random.default_rng(5).beta(6, 2, size=10**6)
+    # The sample's share below a threshold is within 5 deviations, 0.0015, of the true share.
+    assert (sample < run.thresholds.max()).mean() <= 0.1 + 0.0015
     assert 0.04 < run.misses.mean() < 0.1
 
 

@@ -1,0 +1,51 @@
+"""What the rules share that play one threshold for certain."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from keyhole.checks import is_real, is_whole
+from keyhole.errors import RateError
+from keyhole.grid import Array
+from keyhole.learners._rule import Distribution
+
+EVERY = 0.0  # the threshold that every label reaches
+NONE = 2.0  # a threshold that no label reaches
+
+Choose = Callable[[Any, Any, Array, float], float]
+
+
+def one_number(settings: Any) -> int:  # noqa: ARG001
+    """Return that a round remembers one number: the threshold it played."""
+    return 1
+
+
+def certain(choose: Choose, memory: Callable[[Any], int]) -> Callable[[Any, Any], Distribution]:
+    """Return the distribution of a rule that does not heed its draw."""
+
+    def distribution(settings: Any, state: Any) -> Distribution:
+        threshold = choose(settings, state, np.zeros(memory(settings)), 0.5)
+        return Distribution(np.array([threshold]), np.ones(1))
+
+    return distribution
+
+
+def checked_positive(value: float, what: str, remedy: str) -> float:
+    """Return the value if it is positive and finite, else raise."""
+    return checked_between(value, what, remedy, low=0.0, high=np.inf)
+
+
+def checked_between(value: float, what: str, remedy: str, *, low: float, high: float) -> float:
+    """Return the value if it is a number between the two, else raise."""
+    if not is_real(value) or not low < value < high:
+        bounds = "positive and finite" if (low, high) == (0.0, np.inf) else f"between {low} and {high}"
+        raise RateError(f"{what} {value!r} is not {bounds}; {remedy}")
+    return float(value)
+
+
+def checked_count(value: int, what: str, remedy: str) -> int:
+    """Return the value if it is a whole number of at least 1, else raise."""
+    if not is_whole(value, least=1):
+        raise RateError(f"{what} {value!r} is not a whole number of at least 1; {remedy}")
+    return int(value)

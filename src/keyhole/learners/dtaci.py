@@ -1,0 +1,145 @@
+"""Dynamically-tuned ACI: levels of several speeds, weighted by their pinball losses."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners import _window
+from keyhole.learners._point import certain, checked_count, one_number
+from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._weights import exp
+from keyhole.learners._window import Window
+
+STEPS = tuple(0.001 * 2.0**n for n in range(8))
+
+
+@dataclass(frozen=True, kw_only=True)
+class DtaciParameters:
+    """The parameters of DtACI.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    interval
+        The length of the stretches on which it should do well (I).
+    window
+        How many past scores to take quantiles of.
+    """
+
+    alpha: float
+    interval: int = 500
+    window: int = 500
+    horizon: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        set_once = object.__setattr__
+        set_once(self, "alpha", checked_alpha(self.alpha))
+        set_once(self, "interval", checked_count(self.interval, "interval", "try 500"))
+        set_once(self, "window", checked_count(self.window, "window", "try 500"))
+
+    @property
+    def sharing(self) -> float:
+        """How much weight the experts share evenly each round (sigma)."""
+        return 1.0 / (2.0 * self.interval)
+
+    @property
+    def rate(self) -> float:
+        """How fast the weights move (eta)."""
+        alpha, rest = self.alpha, 1.0 - self.alpha
+        spread = rest**2 * alpha**3 + alpha**2 * rest**3
+        logs = math.log(2.0 * len(STEPS) * self.interval) + 1.0
+        return math.sqrt(3.0 / self.interval * logs / spread)
+
+
+class DtaciSettings(NamedTuple):
+    """The numbers the kernels read."""
+
+    alpha: float
+    steps: Array
+    rate: float
+    sharing: float
+    window: int
+
+
+class DtaciState(NamedTuple):
+    """Each expert's level and weight, and the past scores by size and by age."""
+
+    levels: Array
+    weights: Array
+    ranked: Array
+    aged: Array
+    added: NDArray[np.int64]
+
+
+def prepare(parameters: DtaciParameters) -> DtaciSettings:
+    """Return the numbers the kernels read."""
+    p = parameters
+    return DtaciSettings(p.alpha, np.array(STEPS), p.rate, p.sharing, p.window)
+
+
+def start(settings: DtaciSettings) -> DtaciState:
+    """Return the state before the first round: every expert at alpha, with equal weight."""
+    experts = settings.steps.size
+    return DtaciState(
+        np.full(experts, settings.alpha),
+        np.full(experts, 1.0 / experts),
+        *_window.start(settings.window),
+    )
+
+
+@kernel
+def choose(settings: DtaciSettings, state: DtaciState, memo: Array, draw: float) -> float:  # noqa: ARG001
+    """Return the quantile of the past scores at the experts' mean level."""
+    level = 0.0
+    for k in range(settings.steps.size):
+        level += state.weights[k] * state.levels[k]
+    memo[0] = _window.quantile(Window(state.ranked, state.aged, state.added), level)
+    return memo[0]
+
+
+@kernel
+def observe(
+    settings: DtaciSettings,
+    state: DtaciState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,  # noqa: ARG001
+    score: float,
+) -> None:
+    """Weigh the experts by the pinball loss of their levels, and move each by its own miss."""
+    scores = Window(state.ranked, state.aged, state.added)
+    limit = _window.largest_level(scores, score)
+    total = 0.0
+    for k in range(settings.steps.size):
+        short = limit - state.levels[k]
+        loss = settings.alpha * short - min(0.0, short)
+        state.weights[k] *= exp(-settings.rate * loss)
+        total += state.weights[k]
+    even = settings.sharing / settings.steps.size
+    for k in range(settings.steps.size):
+        state.weights[k] = (1.0 - settings.sharing) * state.weights[k] / total + even
+        own_miss = 1.0 if state.levels[k] >= limit else 0.0
+        state.levels[k] += settings.steps[k] * (settings.alpha - own_miss)
+    _window.add(scores, score)
+
+
+dtaci = Rule(
+    name="dtaci",
+    needs=Needs.LABEL_ALWAYS,
+    parameters=DtaciParameters,
+    prepare=prepare,
+    start=start,
+    memory=one_number,
+    choose=choose,
+    observe=observe,
+    distribution=certain(choose, one_number),
+    summary="ACI at eight speeds, weighted by how well each level would have done",
+    guarantee="regret to the best moving level on every stretch of the chosen length",
+    source="Gibbs and Candes (2024), arXiv 2208.08401",
+)

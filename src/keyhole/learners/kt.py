@@ -1,0 +1,105 @@
+"""Coin betting: the Krichevsky-Trofimov bettor wagers on misses, and its bet is the radius."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners._point import certain, one_number
+from keyhole.learners._rule import Excess, Rule, checked_alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class KtParameters:
+    """The one parameter of coin betting.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    """
+
+    alpha: float
+    horizon: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+
+
+class KtSettings(NamedTuple):
+    """The number the kernels read."""
+
+    alpha: float
+
+
+class KtState(NamedTuple):
+    """The bettor's wealth, the sum of the coins (misses less alpha a round), and their number."""
+
+    wealth: Array
+    coins: Array
+    rounds: Array
+
+
+def prepare(parameters: KtParameters) -> KtSettings:
+    """Return the number the kernels read."""
+    return KtSettings(parameters.alpha)
+
+
+def start(settings: KtSettings) -> KtState:  # noqa: ARG001
+    """Return the state before the first round: wealth 1, no coin seen."""
+    return KtState(wealth=np.ones(1), coins=np.zeros(1), rounds=np.zeros(1))
+
+
+@kernel
+def _bet(state: KtState) -> float:
+    """Return the share (sum of coins) / (number + 1) of the wealth."""
+    return state.coins[0] / (state.rounds[0] + 1.0) * state.wealth[0]
+
+
+@kernel
+def choose(settings: KtSettings, state: KtState, memo: Array, draw: float) -> float:  # noqa: ARG001
+    """Return 1 less the bet."""
+    memo[0] = 1.0 - _bet(state)
+    return memo[0]
+
+
+@kernel
+def observe(settings: KtSettings, state: KtState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+    """Toss the coin miss - alpha: the bet pays that many times itself."""
+    coin = (1.0 if missed else 0.0) - settings.alpha
+    # The present bet, not that of a round answered late: what is bet stays below the wealth.
+    state.wealth[0] += coin * _bet(state)
+    state.coins[0] += coin
+    state.rounds[0] += 1.0
+
+
+def excess(parameters: KtParameters, rounds: int) -> Excess:
+    """Return the bounds: the excess is the sum S of the coins.
+
+    Below 0 the bet is negative, the set empty, and the next coin positive. The wealth is at least
+    exp(S^2 / 2t) / (e sqrt(pi t)), so that a large S makes a bet above 1, which cannot miss.
+    """
+    longest = 2.0 * rounds * math.log(math.e * math.sqrt(math.pi * rounds) * (rounds + 1.0))
+    return Excess(least=-parameters.alpha, most=1.0 + math.sqrt(longest))
+
+
+kt = Rule(
+    name="kt",
+    needs=Needs.HIT_OR_MISS,
+    parameters=KtParameters,
+    prepare=prepare,
+    start=start,
+    memory=one_number,
+    choose=choose,
+    observe=observe,
+    distribution=certain(choose, one_number),
+    summary="parameter-free coin betting on misses; errs on the side of small sets",
+    guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
+    "on any stream",
+    source="Orabona and Pal (2016), arXiv 1602.04128; Podkopaev, Xu and Lee (2024), arXiv 2412.19318",
+    excess=excess,
+)

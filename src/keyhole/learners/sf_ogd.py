@@ -1,0 +1,91 @@
+"""Scale-free online gradient descent: steps shrink with the gradients seen so far."""
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from keyhole.feedback import Needs
+from keyhole.grid import Array
+from keyhole.kernel import kernel
+from keyhole.learners._point import certain, one_number
+from keyhole.learners._rule import Rule, checked_alpha
+
+
+@dataclass(frozen=True, kw_only=True)
+class SfOgdParameters:
+    """The one parameter of scale-free gradient descent.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    """
+
+    alpha: float
+    horizon: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+
+
+class SfOgdSettings(NamedTuple):
+    """The number the kernels read."""
+
+    alpha: float
+
+
+class SfOgdState(NamedTuple):
+    """The radius, which is 1 - threshold and at least 0, and the sum of squared gradients."""
+
+    radius: Array
+    squares: Array
+
+
+def prepare(parameters: SfOgdParameters) -> SfOgdSettings:
+    """Return the number the kernels read."""
+    return SfOgdSettings(parameters.alpha)
+
+
+def start(settings: SfOgdSettings) -> SfOgdState:  # noqa: ARG001
+    """Return the state before the first round: threshold 1, as published."""
+    return SfOgdState(np.zeros(1), np.zeros(1))
+
+
+@kernel
+def choose(settings: SfOgdSettings, state: SfOgdState, memo: Array, draw: float) -> float:  # noqa: ARG001
+    """Return the threshold."""
+    memo[0] = 1.0 - state.radius[0]
+    return memo[0]
+
+
+@kernel
+def observe(
+    settings: SfOgdSettings,
+    state: SfOgdState,
+    memo: Array,  # noqa: ARG001
+    missed: bool,
+    score: float,  # noqa: ARG001
+) -> None:
+    """Step by gradient / sqrt(3 sum of squared gradients), the score's range being 1."""
+    gradient = settings.alpha - (1.0 if missed else 0.0)
+    state.squares[0] += gradient * gradient
+    moved = state.radius[0] - gradient / math.sqrt(3.0 * state.squares[0])
+    state.radius[0] = moved if moved > 0.0 else 0.0
+
+
+sf_ogd = Rule(
+    name="sf-ogd",
+    needs=Needs.HIT_OR_MISS,
+    parameters=SfOgdParameters,
+    prepare=prepare,
+    start=start,
+    memory=one_number,
+    choose=choose,
+    observe=observe,
+    distribution=certain(choose, one_number),
+    summary="scale-free gradient descent on the pinball loss; no step to tune",
+    guarantee="pinball regret O(sqrt(T)) on any stream, at any time",
+    source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869; Orabona and Pal (2018)",
+)

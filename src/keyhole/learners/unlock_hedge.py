@@ -1,0 +1,165 @@
+"""Unlock-hedge: exponential weights on the pinball loss, of which every arm's estimate is unbiased.
+
+Shifted by (1 - alpha) score, which is the same for every arm, the pinball loss of threshold pi is
+(1 - alpha) pi on a miss, known without the score, and that plus (score - pi) on a hit. So only hits
+need a correction: the part (score - pi), divided by the probability q of a hit. The second moment of
+these estimates is at most 2 - q, whatever the number of arms.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from keyhole import grid
+from keyhole.errors import RateError
+from keyhole.feedback import Needs
+from keyhole.grid import Array, count_at_most
+from keyhole.kernel import kernel
+from keyhole.learners._arithmetic import ln
+from keyhole.learners._point import checked_count, checked_positive
+from keyhole.learners._rule import Distribution, Rule, checked_alpha
+from keyhole.learners._weights import exp, first_above, shares, weigh
+
+_MEMO_RATE, _MEMO_WEIGHTS = 0, 1
+_FASTEST = 50.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnlockHedgeParameters:
+    """The parameters of unlock-hedge.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    arms
+        Number of thresholds (K), evenly spaced; 101 unless told. More cost time, not accuracy.
+    thresholds
+        A grid of one's own instead: increasing from 0, at most 1.
+    window
+        About how many rounds to remember; None remembers all, for streams that do not drift.
+    rate
+        A fixed rate (eta); None adapts it, as AdaHedge does.
+    """
+
+    alpha: float
+    arms: int | None = None
+    thresholds: Sequence[float] | None = field(default=None, repr=False)
+    window: int | None = 2000
+    rate: float | None = None
+    horizon: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        values = grid.chosen(self.thresholds, self.arms, default=101)
+        set_once = object.__setattr__
+        set_once(self, "alpha", checked_alpha(self.alpha))
+        set_once(self, "arms", values.size)
+        set_once(self, "thresholds", tuple(values.tolist()))
+        if self.window is not None and checked_count(self.window, "window", "try 2000") < 2:
+            raise RateError("window 1 would forget everything at once; try 2000, or None")
+        if self.rate is not None:
+            set_once(self, "rate", checked_positive(self.rate, "rate (eta)", "try 0.1, or None"))
+
+
+class UnlockHedgeSettings(NamedTuple):
+    """The numbers the kernels read; ``keep`` is the discount, ``rate`` is 0 where it adapts."""
+
+    alpha: float
+    thresholds: Array
+    keep: float
+    rate: float
+    log_arms: float
+
+
+class UnlockHedgeState(NamedTuple):
+    """The arms' estimated losses with their sign turned, and what AdaHedge lost by mixing."""
+
+    gains: Array
+    slack: Array
+
+
+def prepare(parameters: UnlockHedgeParameters) -> UnlockHedgeSettings:
+    """Return the numbers the kernels read."""
+    thresholds = np.array(parameters.thresholds)
+    return UnlockHedgeSettings(
+        alpha=parameters.alpha,
+        thresholds=thresholds,
+        keep=1.0 if parameters.window is None else 1.0 - 1.0 / parameters.window,
+        rate=0.0 if parameters.rate is None else parameters.rate,
+        log_arms=math.log(thresholds.size),
+    )
+
+
+def start(settings: UnlockHedgeSettings) -> UnlockHedgeState:
+    """Return the state before the first round."""
+    return UnlockHedgeState(np.zeros(settings.thresholds.size), np.array([settings.log_arms]))
+
+
+def memory(settings: UnlockHedgeSettings) -> int:
+    """Return how many numbers a round must remember: its rate and its weights."""
+    return _MEMO_WEIGHTS + settings.thresholds.size
+
+
+def distribution(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> Distribution:
+    """Return the thresholds and how likely each is to be played next."""
+    return Distribution(settings.thresholds, shares(state.gains, _rate(settings, state)))
+
+
+@kernel
+def _rate(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> float:
+    return settings.rate if settings.rate > 0.0 else settings.log_arms / state.slack[0]
+
+
+@kernel
+def choose(settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, draw: float) -> float:
+    """Return a threshold drawn with probability proportional to exp(-rate loss)."""
+    weights = memo[_MEMO_WEIGHTS:]
+    memo[_MEMO_RATE] = _rate(settings, state)
+    weigh(state.gains, memo[_MEMO_RATE], weights)
+    return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, draw)]
+
+
+@kernel
+def observe(
+    settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, missed: bool, score: float
+) -> None:
+    """Charge every arm with its unbiased estimate, and AdaHedge with its gap."""
+    rate = memo[_MEMO_RATE]
+    weights = memo[_MEMO_WEIGHTS:]
+    covering = 0 if missed else count_at_most(settings.thresholds, score)
+    per_chance = 0.0 if missed else weights[-1] / weights[covering - 1]
+    mean = 0.0
+    mixed = 0.0
+    before = 0.0
+    for k in range(weights.size):
+        threshold = settings.thresholds[k]
+        loss = (1.0 - settings.alpha) * threshold
+        if k < covering:
+            loss += (score - threshold) * per_chance
+        share = weights[k] - before
+        before = weights[k]
+        mean += share * loss
+        mixed += share * exp(-rate * loss)
+        state.gains[k] = settings.keep * state.gains[k] - loss
+    gap = (mean / weights[-1]) + ln(mixed / weights[-1]) / rate
+    slack = settings.keep * state.slack[0] + max(0.0, gap)
+    state.slack[0] = max(slack, settings.log_arms / _FASTEST)
+
+
+unlock_hedge = Rule(
+    name="unlock-hedge",
+    needs=Needs.LABEL_IF_HIT,
+    parameters=UnlockHedgeParameters,
+    prepare=prepare,
+    start=start,
+    memory=memory,
+    choose=choose,
+    observe=observe,
+    distribution=distribution,
+    summary="exponential weights on unbiased pinball losses of all arms; any grid, ln K not K",
+    guarantee="expected pinball regret <= 2 sqrt(T ln K) with rate sqrt(ln K / T), window None",
+    source="this project; keyhole.bounds.unlock_hedge_regret has the numbers",
+)

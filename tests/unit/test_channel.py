@@ -1,0 +1,139 @@
+"""Answers that come late, never or wrong: in the compiled loop as in the predictor."""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import MISS, Channel, Predictor, make, simulate
+from keyhole.channel import counted, heard
+from keyhole.errors import FeedbackError, InvalidError
+from keyhole.grid import Array
+
+SCORES = np.random.default_rng(9).beta(5, 2, 3_000)
+
+
+def by_predictor(name: str, channel: Channel, seed: int) -> Array:
+    """Play the scores through a predictor, delivering each answer as the channel would."""
+    predictor: Predictor[Any] = Predictor(make(name, alpha=0.1, arms=20), seed=seed)
+    fates = channel.fates(SCORES.size, seed=seed)
+    waiting: dict[int, Any] = {}
+    played = []
+    for n, score in enumerate(SCORES):
+        waiting[n] = predictor.predict([score])
+        played.append(waiting[n].threshold)
+        for past in np.flatnonzero(fates.arrivals[: n + 1] == n):
+            deliver(predictor, fates, int(past), waiting.pop(int(past)))
+    return np.array(played)
+
+
+def deliver(predictor: "Predictor[Any]", fates: Any, number: int, prediction: Any) -> None:
+    score = SCORES[number]
+    missed = bool(score < prediction.threshold)
+    chance = fates.told_if_missed if missed else fates.told_if_hit
+    if fates.report[number] >= chance:
+        return
+    said, spoken = heard(fates, number, prediction.threshold, missed, score)
+    known = chance if fates.known else 1.0
+    if said:
+        predictor.learn(prediction, MISS, chance=known)
+    else:
+        predictor.learn(prediction, score=spoken, chance=known)
+
+
+@pytest.mark.parametrize("name", ["logit-tracker", "unlock-hedge", "ocp-unlock+", "aci"])
+@pytest.mark.parametrize(
+    "channel",
+    [
+        Channel(delay=7),
+        Channel(delay=20, geometric=True),
+        Channel(lost=0.4),
+        Channel(lost=0.2, lost_if_missed=0.6, known=True),
+        Channel(wrong=0.1),
+        Channel(delay=5, geometric=True, lost=0.1, lost_if_missed=0.3, known=True, wrong=0.05),
+    ],
+    ids=["fixed", "geometric", "lost", "known", "wrong", "all"],
+)
+def test_loop_and_predictor_agree_choice_for_choice(name: str, channel: Channel) -> None:
+    run = simulate(make(name, alpha=0.1, arms=20), SCORES, seed=4, channel=channel)
+    assert (run.thresholds[0] == by_predictor(name, channel, 4)).all()
+
+
+@pytest.mark.parametrize("name", ["logit-tracker", "unlock-hedge", "saocp", "mvp", "sps"])
+def test_both_loops_play_alike_when_nothing_happens_to_answers(name: str) -> None:
+    learner = make(name, alpha=0.1)
+    barely = Channel(wrong=1e-300)
+    clear = simulate(learner, SCORES, runs=2, regime="full")
+    channelled = simulate(learner, SCORES, runs=2, regime="full", channel=barely)
+    assert (clear.thresholds == channelled.thresholds).all()
+    assert (clear.misses == channelled.misses).all()
+
+
+def test_room_is_what_is_open_at_once() -> None:
+    assert Channel(delay=0).fates(50, seed=1).room == 1
+    assert Channel(delay=7).fates(50, seed=1).room == 8
+    fates = Channel(delay=9, geometric=True).fates(500, seed=1)
+    most = max(sum(fates.arrivals[: n + 1] >= n) for n in range(500))
+    assert fates.room == most
+
+
+def test_geometric_delays_have_the_mean_they_are_given() -> None:
+    delays = Channel(delay=30, geometric=True).fates(20_000, seed=5).arrivals - np.arange(20_000)
+    error = np.sqrt(30 * 31 / 20_000)
+    assert abs(delays.mean() - 30) < 4 * error
+    assert delays.min() == 0
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_known_chances_undo_the_bias_of_misses_told_less_often(known: bool) -> None:  # noqa: FBT001
+    """Told 9 hits in 10 but 1 miss in 2, what is heard holds .058 misses of .1."""
+    channel = Channel(lost=0.1, lost_if_missed=0.5, known=known)
+    scores = np.random.default_rng(3).beta(5, 2, 30_000)
+    rate = simulate(make("logit-tracker", alpha=0.1), scores, channel=channel).misses.mean()
+    biased = 0.1 / (0.1 + 0.5 / 0.9 * 0.9)  # misses m with .5 m / (.5 m + .9 (1 - m)) = .1
+    assert rate == pytest.approx(0.1 if known else biased, abs=0.006)
+
+
+def test_counts_add_up_to_what_the_answers_stand_for() -> None:
+    credit, total = 0.0, 0
+    chances = list(itertools.islice(itertools.cycle([0.3, 0.9, 0.5]), 999))
+    for chance in chances:
+        times, credit = counted(credit, chance)
+        total += times
+    assert total + credit == pytest.approx(sum(1.0 / chance for chance in chances))
+    assert 0.0 <= credit < 1.0
+
+
+def test_wrong_answers_say_the_opposite_and_never_that_an_empty_set_held_it() -> None:
+    fates = Channel(wrong=0.999999).fates(50, seed=1)
+    for n in range(50):
+        assert heard(fates, n, 0.4, False, 0.7)[0]  # noqa: FBT003
+        missed, score = heard(fates, n, 0.4, True, 0.2)  # noqa: FBT003
+        assert not missed
+        assert 0.4 <= score <= 1.0
+        assert heard(fates, n, 2.0, True, 0.2) == (True, 0.2)  # noqa: FBT003
+
+
+@pytest.mark.parametrize(
+    ("options", "match"),
+    [
+        ({"delay": -1}, "delay -1"),
+        ({"delay": 2.5}, "delay 2.5 is not a whole number"),
+        ({"lost": 1.0}, "lost 1.0 is not a probability below 1"),
+        ({"lost_if_missed": -0.1}, "lost_if_missed -0.1"),
+        ({"wrong": 2.0}, "wrong 2.0"),
+    ],
+)
+def test_impossible_channels_are_refused(options: dict[str, Any], match: str) -> None:
+    with pytest.raises(InvalidError, match=match):
+        Channel(**options)
+
+
+@pytest.mark.parametrize("chance", [0.0, -0.5, 1.5, float("nan")])
+def test_predictor_refuses_a_chance_that_is_none_and_keeps_the_round_open(chance: float) -> None:
+    predictor = Predictor("logit-tracker", alpha=0.1, seed=1)
+    prediction = predictor.predict([0.5])
+    with pytest.raises(FeedbackError, match="chance"):
+        predictor.learn(prediction, MISS, chance=chance)
+    assert predictor.open_rounds == 1
