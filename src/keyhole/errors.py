@@ -175,3 +175,7 @@ class HorizonWarning(KeyholeWarning):
 
 class BoundWarning(KeyholeWarning):
     """A residual was larger than its bound, so that no threshold would have covered it."""
+
+
+class PartialWarning(KeyholeWarning):
+    """A log tells the true label's score in some of its rounds only."""

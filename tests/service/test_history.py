@@ -3,13 +3,17 @@
 import csv
 import io
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
+from keyhole.cli import main
+from keyhole.errors import PartialWarning
 from keyhole.store import answers, export, history, proposals, streams
 from keyhole.store.database import Database
+from keyhole.streams import log
 from tests.service.scene import NOW, answered, made, predicted
 
 NASTY = '=HYPERLINK("http://evil"),"\n<b>'
@@ -70,7 +74,7 @@ def test_an_export_holds_every_round_and_no_formula(http: TestClient) -> None:
     rows = list(csv.DictReader(io.StringIO(response.text, newline="")))
     assert [row["round"] for row in rows] == ["0", "1", "2"]
     assert [row["answer"] for row in rows] == ["label", "miss", ""]
-    assert json.loads(rows[0]["label"]) == NASTY
+    assert json.loads(rows[0]["true_label"]) == NASTY
     assert (rows[0]["score"], rows[1]["score"]) == ("1.0", "")
     assert [float(row["threshold"]) for row in rows[:2]] == [told["threshold"], missed["threshold"]]
     assert not any(cell.startswith(("=", "+", "@", "\t")) for row in rows for cell in row.values())
@@ -98,6 +102,23 @@ def test_an_export_says_how_much_of_the_truth_it_holds(light: Database, one: Tes
     answered(one, predicted(one), miss=True)
     predicted(one)
     assert export.told(light, "pets") == "2 rounds; the true label's score is known in 0 of them (0.0%)"
+
+
+@pytest.mark.parametrize("suffix", [".csv", ".parquet"])
+def test_another_learner_can_be_tried_on_the_rounds_that_tell(
+    light: Database, one: TestClient, tmp_path: Path, suffix: str
+) -> None:
+    made(one)
+    misses, _ = lived(light, "pets", 300)
+    path = tmp_path / f"log{suffix}"
+    assert (
+        main(["export", "pets", str(path), "--database", f"sqlite:///{tmp_path / 'keyhole.db'}"]) == 0
+    )
+    known = [entry.score for entry in history.log(light, "pets") if entry.score is not None]
+    with pytest.warns(PartialWarning, match=f"in {len(known)} of 300 rounds"):
+        stream = log.load(path)
+    assert len(known) == misses.count(False)
+    assert stream.scores.tolist() == known
 
 
 def test_the_log_is_whole_across_pages(light: Database, one: TestClient) -> None:

@@ -32,7 +32,7 @@ COLUMNS = (
     "upper",
     "labels",
     "answer",
-    "label",
+    "true_label",
     "missed",
     "score",
     "answered_at",

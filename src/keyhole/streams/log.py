@@ -1,6 +1,7 @@
 """A stream of one's own: a log of what a model said and what was true."""
 
 import csv
+import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.errors import InvalidError, MissingExtraError, PartialWarning
 from keyhole.grid import Array
 from keyhole.scores import checked_scores
 
@@ -36,7 +37,8 @@ def load(path: Path) -> LogStream:
     Parameters
     ----------
     path
-        A ``.csv`` or ``.parquet`` with a column ``score``, the true label's; or with a column
+        A ``.csv`` or ``.parquet`` with a column ``score``, the true label's, such as ``keyhole
+        export`` writes (rounds that do not tell it are left out, with a warning); or with a column
         ``label`` and one column of scores for each label, named by it. Or an ``.npz`` with ``scores``
         of one dimension; or of two, with ``labels``, the column of each row's true label.
 
@@ -83,7 +85,7 @@ def _with_labels(path: Path, scores: Array, columns: NDArray[Any]) -> LogStream:
 
 def _of_columns(path: Path, table: dict[str, list[Any]]) -> LogStream:
     if _SCORE in table and _LABEL not in table:
-        return LogStream(checked_scores(_numbers(path, _SCORE, table[_SCORE])), None)
+        return LogStream(checked_scores(_numbers(path, _SCORE, _known(path, table[_SCORE]))), None)
     if _LABEL not in table or len(table) < 3:
         raise InvalidError(
             f"{path} has the columns {', '.join(table) or 'none'}; it needs 'score', or 'label' and a "
@@ -98,6 +100,19 @@ def _of_columns(path: Path, table: dict[str, list[Any]]) -> LogStream:
             f"label {unknown!r} in {path} has no column of scores; add one named {unknown}"
         )
     return _with_labels(path, scores, np.array([places[str(label)] for label in table[_LABEL]]))
+
+
+def _known(path: Path, scores: list[Any]) -> list[Any]:
+    """Return the scores that are there, and warn of those that are not: misses hide theirs."""
+    known = [score for score in scores if score is not None and score != ""]
+    if len(known) < len(scores):
+        warnings.warn(
+            f"{path} tells the true label's score in {len(known):,} of {len(scores):,} rounds; the "
+            "others are left out. Where only hits tell it, every miss rate below is too low",
+            PartialWarning,
+            stacklevel=5,
+        )
+    return known
 
 
 def _numbers(path: Path, name: str, values: list[Any]) -> Array:
