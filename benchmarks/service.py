@@ -4,7 +4,7 @@
 
 One worker process serves; this process asks, over one connection that is kept open, then over four.
 The bare service gets the same bodies, through the same FastAPI and database settings. ``--grow`` fills
-a log (batches through the store) and measures again as it grows, then times a start on it.
+a log with copies of a round, and measures rounds and a start on it beside a log that is empty.
 """
 
 import argparse
@@ -31,8 +31,8 @@ from fastapi import FastAPI
 from keyhole.service import app as service
 from keyhole.service import models
 from keyhole.service.gate import Limits
-from keyhole.store import answers, blueprint, proposals, streams, warm
-from keyhole.store.database import Database
+from keyhole.store import answers, blueprint, proposals, schema, streams, warm
+from keyhole.store.database import Database, append
 
 SEED = 7
 BATCH = 100
@@ -205,32 +205,57 @@ def compare(make_url: Callable[[], str], labels: int, rounds: int) -> None:
             print(f"    cost     {statistics.median(ratios):.2f} times the bare one (median of 3)")
 
 
-def grow(make_url: Callable[[], str], largest: int) -> None:
-    """Print the cost of a round, and of a start, as the log grows."""
-    url = make_url()
+def filled(url: str, rounds: int) -> None:
+    """Make a stream whose log holds so many copies of a round, as large as real ones."""
     stream(url, arms=200)
-    database, rng = Database(url), np.random.default_rng(SEED)
-    bodies = [{"scores": row.tolist()} for row in rng.dirichlet(np.ones(10), size=300)]
-    asks = [proposals.Ask(body["scores"]) for body in bodies] * 3
-    filled = 0
-    for target in [0, *(10**n for n in range(4, 10) if 10**n <= largest)]:
-        while filled < target:
-            made = proposals.predict(database, "load", asks=asks, now=time.time())
-            replies = [
-                answers.Reply(one.id, {"label": 0} if 0 in one.region else "miss") for one in made
-            ]
-            answers.answer(database, replies, now=time.time())
-            filled += len(made)
-        with serving(our_app, url) as port:
-            timed(port, single, bodies[:50], 1)
-            cost = timed(port, single, bodies, 1)
-        print(f"  {filled:>10,} rounds in the log: {cost.line(len(bodies))}")
-    database.close()
-    began = time.perf_counter()
-    with started(url):
-        print(
-            f"  'keyhole serve' on {filled:,} rounds listens after {time.perf_counter() - began:.1f} s"
+    database = Database(url)
+    (made,) = proposals.predict(
+        database, "load", asks=[proposals.Ask([0.5, *([0.05] * 9)])], now=time.time()
+    )
+    answers.answer(database, [answers.Reply(made.id, "miss")], now=time.time())
+    with database.read() as connection:
+        row, told = (
+            dict(connection.execute(sql.select(table)).mappings().one())
+            for table in (schema.rounds, schema.feedback)
         )
+    for start in range(1, rounds, 20_000):
+        numbers = range(start, min(start + 20_000, rounds))
+        with database.write() as connection:
+            append(
+                connection, schema.rounds, [{**row, "number": n, "version": 2 * n + 1} for n in numbers]
+            )
+            append(
+                connection,
+                schema.feedback,
+                [{**told, "number": n, "version": 2 * n + 2} for n in numbers],
+            )
+            last = numbers[-1] + 1
+            connection.execute(
+                schema.streams.update().values(version=2 * last, predicted=last, answered=last)
+            )
+    database.close()
+
+
+def grow(make_url: Callable[[], str], largest: int) -> None:
+    """Print the cost of a round and of a start on a young log and on an old one, taking turns."""
+    rng = np.random.default_rng(SEED)
+    bodies = [{"scores": row.tolist()} for row in rng.dirichlet(np.ones(10), size=20)]
+    sizes = (1, largest)
+    urls = [make_url() for _ in sizes]
+    for url, size in zip(urls, sizes, strict=True):
+        filled(url, size)
+    with contextlib.ExitStack() as stack:
+        ports = [stack.enter_context(serving(our_app, url)) for url in urls]
+        costs: list[list[float]] = [[] for _ in sizes]
+        for _ in range(20):
+            for port, each in zip(ports, costs, strict=True):
+                each += timed(port, single, bodies, 1).each
+    for size, each in zip(sizes, costs, strict=True):
+        print(f"  {size:>10,} rounds in the log: {Cost(each, sum(each)).line(len(each) // 2)}")
+    for url, size in zip(urls, sizes, strict=True):
+        began = time.perf_counter()
+        with started(url):
+            print(f"  {size:>10,} rounds in the log: listens after {time.perf_counter() - began:.1f} s")
 
 
 @contextlib.contextmanager

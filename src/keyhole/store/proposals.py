@@ -116,7 +116,7 @@ def _by_key(connection: sql.Connection, here: Standing, keys: list[str]) -> dict
     rows = connection.execute(
         sql.select(rounds).where(rounds.c.stream == here.id, rounds.c.key.in_(keys))
     )
-    return {row.key: dict(row._mapping) for row in rows}  # noqa: SLF001
+    return {row["key"]: dict(row) for row in rows.mappings()}
 
 
 def _repeat(here: Standing, row: dict[str, Any], case: Case[Region]) -> Opened:
