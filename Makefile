@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo test check bench coverage paper clean
+.PHONY: demo serve test torture check bench bench-service screenshots coverage paper clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -12,11 +12,20 @@ $(VENV)/ready: pyproject.toml
 
 demo: $(VENV)/ready
 	$(RUN)/keyhole demo
+	@echo "To label digits yourself and watch the curves move: make serve"
+
+# The service with handwritten digits to label, at http://127.0.0.1:8000.
+serve: $(VENV)/ready
+	$(RUN)/keyhole serve --demo
 
 # The second run is the interpreted lane: the same kernels with bounds checks.
 test: $(VENV)/ready
 	$(RUN)/pytest
 	NUMBA_DISABLE_JIT=1 $(RUN)/pytest tests/unit
+
+# The long form of the service's tests: 50 kills on each database, 1,000 fuzzed requests a route.
+torture: $(VENV)/ready
+	KEYHOLE_KILLS=50 KEYHOLE_EXAMPLES=1000 $(RUN)/pytest tests/service/test_torture.py tests/service/test_fuzz.py
 
 check: $(VENV)/ready
 	$(RUN)/ruff format --check src tests benchmarks
@@ -41,6 +50,14 @@ paper: $(VENV)/ready
 	mkdir -p docs/paper
 	cp out/paper/figures/*.png docs/paper/
 	sed 's#](figures/#](paper/#' out/paper/report.md > docs/paper.md
+
+# A durable round over HTTP beside a bare endpoint, then as the log grows to a million rounds.
+bench-service: $(VENV)/ready
+	$(RUN)/python benchmarks/service.py
+	$(RUN)/python benchmarks/service.py --grow 1000000
+
+screenshots: $(VENV)/ready
+	$(RUN)/python -m tests.browser.screenshots docs
 
 clean:
 	rm -rf $(VENV) out .mypy_cache .ruff_cache .pytest_cache

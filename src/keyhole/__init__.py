@@ -3,6 +3,7 @@
 from keyhole import bounds, errors, feedback, grid, metrics, scores
 from keyhole.bandit import Exp3P
 from keyhole.channel import Channel
+from keyhole.client import Client
 from keyhole.feedback import HIT, MISS, Hit, Missed, Needs, Regime, Revealed
 from keyhole.learners import LEARNERS, Learner, Rule, make, safety_valve
 from keyhole.learners.ocp_bandit import ocp_bandit
@@ -28,6 +29,7 @@ __all__ = [
     "MISS",
     "BoundedResiduals",
     "Channel",
+    "Client",
     "CustomIntervals",
     "CustomScores",
     "Exp3P",

@@ -1,4 +1,4 @@
-"""``python -m keyhole`` is ``keyhole``."""
+"""``python -m keyhole`` is the command line."""
 
 import sys
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import keyhole
-from keyhole import bounds, demo, imagenet_file
+from keyhole import bounds, demo, imagenet_file, serving
 from keyhole.channel import Channel
 from keyhole.compare import listing, table
 from keyhole.compare.contest import Terms, hold
@@ -60,6 +60,7 @@ def _parser() -> argparse.ArgumentParser:
     _add_compare(commands)
     _add_paper(commands)
     _add_imagenet_file(commands)
+    serving.add(commands)
     return parser
 
 

@@ -1,6 +1,7 @@
 """The random draw of a round: a function of the seed and the round's number alone."""
 
 import secrets
+from functools import lru_cache
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import SeedError
 from keyhole.grid import Array
 
+_DRAWS_AT_ONCE = 1024
 _PER_COUNT = 4  # Philox makes four 64-bit words for each value of its counter.
 
 
@@ -32,3 +34,14 @@ def draws(seed: int, start: int, count: int) -> Array:
     bits.advance(start // _PER_COUNT)
     skipped = start % _PER_COUNT
     return np.random.Generator(bits).random(count + skipped)[skipped:]
+
+
+def draw_of(seed: int, number: int) -> float:
+    """Return the uniform draw of one round; those near it are kept, as they are likely next."""
+    place = number % _DRAWS_AT_ONCE
+    return float(_block(seed, number - place)[place])
+
+
+@lru_cache(maxsize=256)
+def _block(seed: int, start: int) -> Array:
+    return draws(seed, start, _DRAWS_AT_ONCE)

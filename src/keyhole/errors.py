@@ -97,6 +97,70 @@ class MissingExtraError(KeyholeError, ImportError):
     """An optional part is not installed."""
 
 
+class StreamError(KeyholeError, LookupError):
+    """The stream cannot be used as asked."""
+
+
+class UnknownStreamError(StreamError):
+    """There is no stream of this name."""
+
+
+class StreamExistsError(StreamError):
+    """The name is taken by another stream."""
+
+
+class ArchivedError(StreamError):
+    """The stream is archived: it can be read, and takes no more rounds."""
+
+
+class StreamNameError(InvalidError):
+    """The name is not one a stream can have."""
+
+
+class KeyReusedError(KeyholeError):
+    """The idempotency key came with another request before."""
+
+
+class TokenError(KeyholeError):
+    """The token is unknown or revoked, or cannot be made as asked."""
+
+
+class BindingError(KeyholeError):
+    """The service would be open to strangers."""
+
+
+class ScopeError(KeyholeError):
+    """The token does not allow this."""
+
+
+class ForeignRequestError(KeyholeError):
+    """The request comes from another site, or names a host that this service is not."""
+
+
+class MediaTypeError(KeyholeError):
+    """The body is not JSON."""
+
+
+class TooLargeError(KeyholeError):
+    """The body is larger than the service takes."""
+
+
+class TooFastError(KeyholeError):
+    """One client sends more requests than the service takes from one."""
+
+
+class UnreachableError(KeyholeError, ConnectionError):
+    """The service did not answer."""
+
+
+class DatabaseError(KeyholeError):
+    """The database cannot be opened."""
+
+
+class NewerStoreError(DatabaseError):
+    """The database was written by a newer version."""
+
+
 class KeyholeWarning(UserWarning):
     """Everything Keyhole warns of."""
 

@@ -13,7 +13,7 @@ import numpy as np
 from keyhole import bounds, learners, scores, snapshot
 from keyhole.channel import counted
 from keyhole.checks import is_whole
-from keyhole.draws import checked_seed, draws
+from keyhole.draws import checked_seed, draw_of
 from keyhole.errors import (
     AlphaError,
     AnsweredError,
@@ -39,7 +39,6 @@ from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
 from keyhole.scores import LabelSet, Probabilities, Region, Score
 
 DEFAULT_LEARNER = "logit-tracker"
-_DRAWS_AT_ONCE = 1024
 
 
 class Predictor(Generic[R]):
@@ -124,7 +123,6 @@ class Predictor(Generic[R]):
         self._tally = Tally()
         self._credit = 0.0  # What answers of known chance stand for beyond what they counted.
         self._open: OrderedDict[int, Round[R]] = OrderedDict()
-        self._draws = np.empty(0)
         self._lock = threading.RLock()
 
     @property
@@ -197,7 +195,7 @@ class Predictor(Generic[R]):
         case = self._score.read(output)
         with self._lock:
             number = self._tally.predicted
-            draw = self._draw(number)
+            draw = draw_of(self._seed, number)
             opened = propose(self._learner, self._state, case, number=number, draw=draw, groups=groups)
             self._tally.predicted += 1
             self._open[number] = opened
@@ -242,12 +240,6 @@ class Predictor(Generic[R]):
         if not 0.0 < chance <= 1.0:
             raise FeedbackError(f"chance {chance} is not a probability above 0; try 0.5")
         return counted(self._credit, float(chance))
-
-    def _draw(self, number: int) -> float:
-        place = number % _DRAWS_AT_ONCE
-        if place == 0 or self._draws.size == 0:
-            self._draws = draws(self._seed, number - place, _DRAWS_AT_ONCE)
-        return float(self._draws[place])
 
     def _drop_oldest(self) -> None:
         if len(self._open) > self._open_limit:

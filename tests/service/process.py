@@ -1,0 +1,131 @@
+"""A service in a process of its own, to be killed, and clients that keep it busy."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import IO, Any, Self
+
+import numpy as np
+
+import keyhole
+from keyhole.client import Client, Proposal
+
+_SECONDS_TO_START = 120
+
+
+class Service:
+    """``keyhole serve`` on a database, at a port that stays the same when it is started again."""
+
+    def __init__(self, url: str, *arguments: str) -> None:
+        self._url, self._arguments, self._port = url, arguments, 0
+        self.start()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.stop()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._port}"
+
+    def start(self) -> None:
+        """Start, and wait until it says where it listens."""
+        # Interpreted kernels start faster, and make the same choices.
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
+        command = [sys.executable, "-m", "keyhole", "serve", "--log", "warning"]
+        options = ["--database", self._url, "--port", str(self._port), "--rate", "100000"]
+        self._process = subprocess.Popen(  # noqa: S603
+            [*command, *options, *self._arguments], stderr=subprocess.PIPE, text=True, env=environment
+        )
+        assert self._process.stderr is not None
+        said = []
+        for line in self._process.stderr:
+            said.append(line)
+            if found := re.search(r"listens on http://[^:]+:(\d+)", line):
+                self._port = int(found[1])
+                break
+        else:
+            raise AssertionError("".join(said))
+        self._drain = threading.Thread(target=_drain, args=(self._process.stderr,))
+        self._drain.start()
+
+    def kill(self) -> None:
+        """End the process at once, as a power cut would."""
+        self._process.send_signal(signal.SIGKILL)
+        self._ended()
+
+    def stop(self) -> None:
+        """Ask the process to end."""
+        if self._process.poll() is None:
+            self._process.terminate()
+        self._ended()
+
+    def _ended(self) -> None:
+        self._process.wait(_SECONDS_TO_START)
+        self._drain.join()
+
+
+def _drain(pipe: IO[str]) -> None:
+    with pipe:
+        pipe.read()
+
+
+@dataclass
+class Worker:
+    """A client that predicts and answers, and remembers everything that was acknowledged."""
+
+    urls: Sequence[str]
+    seed: int
+    rounds: int
+    predictions: list[Proposal] = field(default_factory=list)
+    answers: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def acknowledged(self) -> int:
+        """How many requests the service has said yes to."""
+        return len(self.predictions) + len(self.answers)
+
+    def work(self, stop: threading.Event) -> None:
+        """Play rounds until there were enough of them, and the event is set."""
+        rng = np.random.default_rng(self.seed)
+        clients = [Client(url, timeout=20.0, retries=1000, longest_pause=0.1) for url in self.urls]
+        turn = 0
+        while turn < self.rounds or not stop.is_set():
+            client = clients[turn % len(clients)]
+            made = client.predict("load", rng.dirichlet(np.ones(5)).tolist())
+            self.predictions.append(made)
+            waiting = self.predictions[-int(rng.integers(1, 4)) :][0]
+            if waiting.id not in self.answers:
+                label = int(rng.integers(5))
+                answer = {"label": label} if label in waiting else "miss"
+                if isinstance(answer, dict):
+                    client.learn(waiting, label=label)
+                else:
+                    client.learn(waiting, keyhole.MISS)
+                self.answers[waiting.id] = answer
+            turn += 1
+        for client in clients:
+            client.close()
+
+
+@contextmanager
+def busy(workers: Sequence[Worker]) -> Iterator[None]:
+    """Let the workers work while the block runs, and until each has played its rounds."""
+    stop = threading.Event()
+    with ThreadPoolExecutor(len(workers)) as threads:
+        done = [threads.submit(worker.work, stop) for worker in workers]
+        try:
+            yield
+        finally:
+            stop.set()
+        for future in done:
+            future.result()

@@ -1,0 +1,52 @@
+"""What the tests of the service share."""
+
+from typing import Any
+
+from fastapi.testclient import TestClient
+
+from keyhole.service.app import Ways, create_app
+from keyhole.service.gate import Limits
+from keyhole.store.database import Database
+
+NOW = 1_800_000_000.0
+SCORES = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
+
+
+class Clock:
+    """A clock that a test moves."""
+
+    def __init__(self) -> None:
+        self.now = NOW
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def client_of(database: Database, clock: Clock, **limits: Any) -> TestClient:
+    app = create_app(database, Ways(limits=Limits(**limits), clock=clock))
+    return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+
+
+def made(http: TestClient, **settings: Any) -> Any:
+    body = {
+        "name": "pets",
+        "learner": "ocp-unlock+",
+        "alpha": 0.1,
+        "horizon": 1000,
+        "seed": 7,
+        **settings,
+    }
+    response = http.post("/v1/streams", json=body)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+def predicted(http: TestClient, scores: Any = None, **headers: str) -> Any:
+    body = {"scores": SCORES if scores is None else scores}
+    response = http.post("/v1/streams/pets/predictions", json=body, headers=headers)
+    assert response.status_code in (200, 201), response.text
+    return response.json()
+
+
+def answered(http: TestClient, prediction: Any, **answer: Any) -> Any:
+    return http.post(f"/v1/predictions/{prediction['id']}/feedback", json=answer)

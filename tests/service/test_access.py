@@ -1,0 +1,139 @@
+"""Who may do what."""
+
+import time
+from collections.abc import Callable
+
+import pytest
+import sqlalchemy as sql
+from fastapi.testclient import TestClient
+
+from keyhole.errors import BindingError, TokenError
+from keyhole.service import access
+from keyhole.store import schema, tokens
+from keyhole.store.database import Database
+from tests.service.scene import NOW, Clock, answered, client_of, made, predicted
+
+
+@pytest.fixture
+def bearer(light: Database) -> Callable[..., dict[str, str]]:
+    def make(*scopes: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {tokens.create(light, 'test', scopes=scopes, now=NOW)}"}
+
+    return make
+
+
+def test_a_token_is_good_for_its_scopes_alone(
+    light: Database, clock: Clock, one: TestClient, bearer: Callable[..., dict[str, str]]
+) -> None:
+    made(one)
+    prediction = predicted(one)
+    asked = {
+        "admin": lambda http, headers: http.post("/v1/streams/pets/archive", headers=headers),
+        "read": lambda http, headers: http.get("/v1/streams", headers=headers),
+        "predict": lambda http, headers: http.post(
+            "/v1/streams/pets/predictions", json={"scores": [0.5]}, headers=headers
+        ),
+        "feedback": lambda http, headers: http.post(
+            f"/v1/predictions/{prediction['id']}/feedback", json={"miss": True}, headers=headers
+        ),
+    }
+    headers = {scope: bearer(scope) for scope in asked}
+    http = client_of(light, clock)
+    for needed in ("read", "predict", "feedback", "admin"):
+        for held in ("read", "predict", "feedback"):
+            if needed != held:
+                assert asked[needed](http, headers[held]).status_code == 403
+        assert asked[needed](http, {}).status_code == 401
+    for scope in ("read", "predict", "feedback", "admin"):
+        assert asked[scope](http, headers[scope]).is_success
+    assert asked["read"](http, headers["admin"]).is_success
+
+
+@pytest.mark.parametrize(
+    "given", ["", "Bearer", "Bearer x", "Bearer kh_00_x", "Basic YTpi", "Bearer é"]
+)
+def test_what_is_no_token_is_refused(one: TestClient, given: str) -> None:
+    response = one.get("/v1/streams", headers={b"Authorization": given.encode()})
+    assert response.status_code == 401
+    assert response.headers["www-authenticate"] == "Bearer"
+
+
+def test_a_secret_with_one_letter_changed_is_refused(light: Database) -> None:
+    token = tokens.create(light, "test", scopes=["read"], now=NOW)
+    assert tokens.verify(light, token).name == "test"
+    for changed in (token[:-1] + ("a" if token[-1] != "a" else "b"), token[:-1], token + "a"):
+        with pytest.raises(TokenError):
+            tokens.verify(light, changed)
+
+
+def test_the_database_never_holds_the_secret(light: Database) -> None:
+    token = tokens.create(light, "test", scopes=["read"], now=NOW)
+    with light.read() as connection:
+        row = connection.execute(sql.select(schema.tokens)).one()
+    secret = token.split("_", 2)[2]
+    assert not any(secret in str(cell) or secret.encode() in bytes(str(cell), "utf8") for cell in row)
+    assert len(row.digest) == 32
+
+
+def test_a_revoked_token_is_useless_within_a_second(light: Database, clock: Clock) -> None:
+    token = tokens.create(light, "test", scopes=["read"], now=NOW)
+    tokens.create(light, "other", scopes=["admin"], now=NOW)
+    headers = {"Authorization": f"Bearer {token}"}
+    http = client_of(light, clock)
+    assert http.get("/v1/streams", headers=headers).status_code == 200
+    tokens.revoke(light, token.split("_")[1], now=NOW)
+    time.sleep(1.0)
+    assert http.get("/v1/streams", headers=headers).status_code == 401
+    with pytest.raises(TokenError, match="no token"):
+        tokens.revoke(light, token.split("_")[1], now=NOW)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])  # noqa: S104
+def test_without_tokens_only_loopback_is_bound(light: Database, host: str) -> None:
+    with pytest.raises(BindingError, match="keyhole token create"):
+        access.check_binding(light, host)
+    tokens.create(light, "test", scopes=["read"], now=NOW)
+    access.check_binding(light, host)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.8.0.1"])
+def test_loopback_is_bound_without_tokens(light: Database, host: str) -> None:
+    access.check_binding(light, host)
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "evil.example:8000", "localhost.evil.example", "10.0.0.1"]
+)
+def test_a_name_that_was_pointed_at_loopback_is_refused(one: TestClient, host: str) -> None:
+    assert one.get("/v1/streams", headers={"Host": host}).status_code == 403
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8000", "[::1]:8000"])
+def test_the_names_of_this_machine_are_taken(one: TestClient, host: str) -> None:
+    assert one.get("/v1/streams", headers={"Host": host}).status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["https://evil.example", "null", "http://localhost:9999"])
+def test_a_page_of_another_site_cannot_change_anything(one: TestClient, origin: str) -> None:
+    made(one)
+    prediction = predicted(one)
+    response = one.post(
+        f"/v1/predictions/{prediction['id']}/feedback", json={"miss": True}, headers={"Origin": origin}
+    )
+    assert (response.status_code, response.json()["error"]["code"]) == (403, "foreign_request")
+    own = {"Origin": "http://localhost"}
+    assert answered(one, prediction, miss=True).is_success
+    assert one.post("/v1/streams/pets/predictions", json={"scores": [0.5]}, headers=own).is_success
+
+
+def test_every_response_forbids_foreign_scripts_and_frames(one: TestClient) -> None:
+    for path in ("/", "/v1/streams", "/nowhere", "/page/app.js"):
+        policy = one.get(path).headers["content-security-policy"]
+        assert "script-src 'self';" in policy
+        assert "frame-ancestors 'none'" in policy
+    assert one.get("/").headers["x-content-type-options"] == "nosniff"
+
+
+def test_scopes_are_checked_when_a_token_is_made(light: Database) -> None:
+    with pytest.raises(TokenError, match="scopes are read, predict, feedback, admin"):
+        tokens.create(light, "test", scopes=["everything"], now=NOW)

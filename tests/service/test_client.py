@@ -1,0 +1,178 @@
+"""The client against a service in a process of its own, and the commands that go with it."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+import keyhole
+from keyhole.cli import main
+from keyhole.errors import (
+    AnsweredError,
+    FeedbackError,
+    ScoreError,
+    StreamExistsError,
+    TokenError,
+    UnknownRoundError,
+    UnknownStreamError,
+    UnreachableError,
+)
+from tests.service.process import Service
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(f"sqlite:///{tmp_path_factory.mktemp('client') / 'keyhole.db'}") as running:
+        yield running
+
+
+@pytest.fixture
+def client(service: Service) -> Iterator[keyhole.Client]:
+    with keyhole.Client(service.url) as opened:
+        yield opened
+
+
+def test_the_two_verbs(client: keyhole.Client) -> None:
+    client.create_stream("verbs", alpha=0.1, horizon=1000, seed=7)
+    hits = 0
+    for _ in range(10):
+        made = client.predict("verbs", {"cat": 0.7, "lynx": 0.2})
+        if "cat" in made:
+            hits += not client.learn(made, label="cat").missed
+        else:
+            client.learn(made, keyhole.MISS)
+    stands = client.stream("verbs")
+    assert (stands["rounds"], stands["misses"]) == (10, 10 - hits)
+    assert "verbs" in {stream["name"] for stream in client.streams()}
+
+
+def test_arrays_and_labels_of_numpy_are_taken(client: keyhole.Client) -> None:
+    client.create_stream("arrays", alpha=0.1, arms=5, horizon=1000, learner="ocp-bandit")
+    made = client.predict("arrays", np.array([0.5, 0.5], dtype=np.float32))
+    assert client.learn(made, label=np.int64(1)).repeated is False
+
+
+def test_intervals(client: keyhole.Client) -> None:
+    client.create_stream("widths", alpha=0.1, horizon=1000, bound=3.0)
+    made = client.predict("widths", 10.0)
+    assert made.interval is not None
+    assert 10.0 in made
+    assert 99.0 not in made
+    client.learn(made, label=10.0)
+
+
+def test_many_at_once(client: keyhole.Client) -> None:
+    client.create_stream("many", alpha=0.1, horizon=1000, learner="ocp-bandit")
+    made = client.predict_many("many", [[0.9, 0.1]] * 20)
+    results = client.learn_many([*((one, keyhole.HIT) for one in made), ("nonsense", keyhole.MISS)])
+    assert [type(result).__name__ for result in results[:20]] == ["Receipt"] * 20
+    assert isinstance(results[20], UnknownRoundError)
+
+
+def test_a_refusal_is_raised_as_the_library_raises_it(client: keyhole.Client) -> None:
+    client.create_stream("errors", alpha=0.1, horizon=1000)
+    made = client.predict("errors", [0.5])
+    client.learn(made, keyhole.MISS)
+    with pytest.raises(AnsweredError):
+        client.learn(made, label=0)
+    with pytest.raises(ScoreError, match="at place 0 is not a number"):
+        client.predict("errors", [2.0])
+    with pytest.raises(UnknownStreamError):
+        client.stream("nobody")
+    with pytest.raises(StreamExistsError):
+        client.create_stream("errors", alpha=0.1)
+    with pytest.raises(FeedbackError, match="one answer"):
+        client.learn(made)
+
+
+def test_a_retry_after_a_lost_response_gives_the_same_round(
+    client: keyhole.Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client.create_stream("retries", alpha=0.1, horizon=1000)
+    send = httpx.Client.request
+    lost: list[httpx.Response] = []
+
+    def unreliable(self: httpx.Client, method: str, url: str, **request: object) -> httpx.Response:
+        response = send(self, method, url, **request)  # type: ignore[arg-type]
+        if len(lost) < 3:
+            lost.append(response)
+            raise httpx.ReadError("the line was cut")
+        return response
+
+    monkeypatch.setattr(httpx.Client, "request", unreliable)
+    made = client.predict("retries", [0.5])
+    assert {response.json()["id"] for response in lost} == {made.id}
+    lost.clear()
+    assert client.learn(made, keyhole.MISS).repeated is True
+    stands = client.stream("retries")
+    assert (stands["predicted"], stands["rounds"]) == (1, 1)
+
+
+def test_nobody_there_is_said_plainly() -> None:
+    client = keyhole.Client("http://127.0.0.1:9", retries=1)
+    with pytest.raises(UnreachableError, match="is it running"):
+        client.streams()
+    client.close()
+
+
+def test_a_live_view_hears_of_every_move(service: Service, client: keyhole.Client) -> None:
+    client.create_stream("live", alpha=0.1, horizon=1000)
+    with httpx.stream("GET", f"{service.url}/v1/streams/live/events", timeout=30.0) as response:
+        lines = response.iter_lines()
+        data = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
+        assert next(data)["predicted"] == 0
+        made = client.predict("live", [0.5])
+        client.learn(made, keyhole.MISS)
+        seen = next(data)
+        while seen["rounds"] < 1:
+            seen = next(data)
+        assert seen["misses"] == 1
+
+
+def test_the_log_can_be_downloaded_and_exported(client: keyhole.Client) -> None:
+    client.create_stream("logged", alpha=0.1, horizon=1000)
+    client.learn(client.predict("logged", [0.5]), keyhole.MISS)
+    assert client.export("logged").decode().count("\r\n") == 2
+    assert client.export("logged", format="parquet")[:4] == b"PAR1"
+    assert client.history("logged")["miss_rate"] == [1.0]
+    assert client.archive("logged")["archived"] is not None
+
+
+def test_tokens_are_made_listed_and_revoked_from_the_command_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    assert main(["token", "create", "ops", "--scopes", "read", "predict", "--database", url]) == 0
+    token = capsys.readouterr().out.strip()
+    id_ = token.split("_")[1]
+    with Service(url) as service:
+        with pytest.raises(TokenError), keyhole.Client(service.url) as stranger:
+            stranger.streams()
+        with keyhole.Client(service.url, token=token) as friend:
+            assert friend.streams() == []
+    assert main(["token", "list", "--database", url]) == 0
+    assert f"{id_}  in use   predict,read" in capsys.readouterr().out
+    assert main(["token", "revoke", id_, "--database", url]) == 0
+    assert main(["token", "revoke", id_, "--database", url]) == 2
+
+
+def test_serve_refuses_to_be_open_to_strangers(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    assert main(["serve", "--host", "0.0.0.0", "--database", url]) == 2  # noqa: S104
+    assert "refusing to listen on 0.0.0.0" in capsys.readouterr().err
+
+
+def test_export_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    with Service(url) as service, keyhole.Client(service.url) as client:
+        client.create_stream("logged", alpha=0.1, horizon=1000)
+        client.learn(client.predict("logged", [0.5]), keyhole.MISS)
+    out = tmp_path / "log.csv"
+    assert main(["export", "logged", str(out), "--database", url]) == 0
+    assert "the true label's score is known in 0 of them" in capsys.readouterr().out
+    assert out.read_text().splitlines()[1].startswith("0,1-0-")

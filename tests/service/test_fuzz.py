@@ -1,0 +1,163 @@
+"""Whatever is sent, the service answers with a clear refusal or does what was asked; it never breaks.
+
+``make torture`` sends more of it, with KEYHOLE_EXAMPLES=1000.
+"""
+
+import json
+import os
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import schemathesis
+from fastapi.testclient import TestClient
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from schemathesis.checks import not_a_server_error
+
+from keyhole.service.app import Ways, create_app
+from keyhole.store import replay, tokens
+from keyhole.store.database import Database
+from tests.service.scene import NOW, Clock, client_of, made, predicted
+
+EXAMPLES = int(os.environ.get("KEYHOLE_EXAMPLES", "15"))
+_quiet = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+)
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+    max_leaves=8,
+)
+
+
+@pytest.fixture(scope="module")
+def described(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'keyhole.db'}")
+    app = create_app(database, Ways(clock=Clock()))
+    made(TestClient(app, base_url="http://localhost"), name="triage")
+    # The events never end, so that nothing would be learnt from waiting for them.
+    loaded = schemathesis.openapi.from_asgi("/openapi.json", app, headers={"Host": "localhost"})
+    return loaded.exclude(path_regex="/events$")
+
+
+def test_no_described_request_breaks_the_service(described: Any) -> None:
+    tried = 0
+    for found in described.get_all_operations():
+        operation = found.ok()
+
+        @_quiet
+        @given(case=operation.as_strategy())
+        def send(case: Any) -> None:
+            case.call_and_validate(checks=[not_a_server_error], headers={"Host": "localhost"})
+
+        send()
+        tried += 1
+    assert tried >= 14
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> tuple[Database, TestClient, Any]:
+    database = Database(f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'keyhole.db'}")
+    http = client_of(database, Clock())
+    made(http)
+    return database, http, predicted(http)
+
+
+def refused(response: Any) -> None:
+    assert 400 <= response.status_code < 500, response.text
+    assert set(response.json()["error"]) == {"code", "message", "field"}
+    assert "Traceback" not in response.text
+    assert "SELECT" not in response.text
+
+
+@_quiet
+@given(body=anything)
+def test_malformed_bodies_are_refused_and_change_nothing(scene: Any, body: Any) -> None:
+    _, http, prediction = scene
+    before = http.get("/v1/streams/pets").json()
+    for path in (
+        "/v1/streams",
+        "/v1/streams/pets/predictions",
+        "/v1/streams/pets/predictions/batch",
+        f"/v1/predictions/{prediction['id']}/feedback",
+        "/v1/feedback",
+    ):
+        try:
+            response = http.post(path, json=body)
+        except ValueError:
+            return  # Such a body cannot even be written as JSON.
+        refused(response)
+    assert http.get("/v1/streams/pets").json() == before
+
+
+@_quiet
+@given(content=st.binary(max_size=200))
+def test_bytes_that_are_no_json_are_refused(scene: Any, content: bytes) -> None:
+    _, http, _ = scene
+    headers = {"Content-Type": "application/json"}
+    refused(http.post("/v1/streams/pets/predictions", content=content, headers=headers))
+
+
+@_quiet
+@given(id_=st.text(min_size=1, max_size=60) | st.from_regex(r"[0-9]{1,25}-[0-9]{1,25}-[0-9a-f]{10}"))
+def test_ids_that_were_never_given_are_refused(scene: Any, id_: str) -> None:
+    _, http, _ = scene
+    before = http.get("/v1/streams/pets").json()
+    refused(http.post("/v1/feedback", json={"feedback": []}))
+    response = http.post("/v1/feedback", json={"feedback": [{"id": id_, "miss": True}]})
+    assert response.status_code == 422 or "error" in response.json()["results"][0]
+    assert http.get("/v1/streams/pets").json() == before
+
+
+@_quiet
+@given(token=st.text(alphabet=st.characters(min_codepoint=33, max_codepoint=255), max_size=60))
+def test_tokens_that_were_never_made_are_refused(tmp_path_factory: Any, token: str) -> None:
+    folder = tmp_path_factory.getbasetemp() / "tokens"
+    folder.mkdir(exist_ok=True)
+    database = Database(f"sqlite:///{folder / 'keyhole.db'}")
+    if not tokens.in_use(database):
+        tokens.create(database, "one", scopes=["admin"], now=NOW)
+    http = client_of(database, Clock())
+    for header in (token, f"Bearer {token}", f"Bearer kh_{token}"):
+        response = http.get("/v1/streams", headers={b"Authorization": header.encode("latin-1")})
+        assert response.status_code == 401
+    database.close()
+
+
+@pytest.mark.parametrize(
+    "odd", ["\0", "\ud800", "é", "a\0b", "'; DROP TABLE rounds; --", "%00", "\U0001f600"]
+)
+def test_odd_text_is_data_or_refused_everywhere(http: TestClient, odd: str) -> None:
+    made(http)
+    asked = [
+        ("/v1/streams", {"name": odd, "alpha": 0.1}),
+        ("/v1/streams", {"name": "odd", "alpha": 0.1, "labels": [odd, "even"]}),
+        ("/v1/streams/pets/predictions", {"scores": {odd: 1.0}}),
+        ("/v1/streams/pets/predictions/batch", {"predictions": [{"scores": [0.5], "key": odd}]}),
+        ("/v1/feedback", {"feedback": [{"id": odd, "label": odd}]}),
+        (f"/v1/streams/{quote(odd, errors='replace')}/predictions", {"scores": [0.5]}),
+        (f"/v1/streams/{quote(odd, errors='replace')}/archive", {}),
+    ]
+    for path, body in asked:
+        content, headers = json.dumps(body).encode(), {"Content-Type": "application/json"}
+        response = http.post(path, content=content, headers=headers)
+        assert response.status_code < 500, (path, response.text)
+    assert http.get(f"/v1/streams/{quote(odd, errors='replace')}").status_code < 500
+    assert http.get("/v1/streams/pets/export").status_code == 200
+
+
+@pytest.mark.parametrize("label", [10**400, 2**63, -(10**30), 1e308, "1" * 10_000])
+def test_labels_beyond_measure_are_refused(http: TestClient, label: Any) -> None:
+    made(http, bound=1.0)
+    prediction = http.post("/v1/streams/pets/predictions", json={"centre": 1e308}).json()
+    response = http.post(f"/v1/predictions/{prediction['id']}/feedback", json={"label": label})
+    assert response.status_code in (200, 422)
+
+
+def test_after_all_that_the_log_replays(scene: Any) -> None:
+    database, _, _ = scene
+    assert replay.replay(database, "pets").difference is None

@@ -1,0 +1,41 @@
+"""Every learner in the table works as a stream, and makes the choices of the library's predictor."""
+
+import numpy as np
+import pytest
+
+import keyhole
+from keyhole.feedback import Regime, is_enough
+from keyhole.service import views
+from keyhole.store import answers, blueprint, proposals, replay, streams, warm
+from keyhole.store.answers import Reply
+from keyhole.store.database import Database
+from keyhole.store.proposals import Ask
+from tests.service.scene import NOW
+
+
+@pytest.mark.parametrize("name", sorted(keyhole.LEARNERS))
+def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, name: str) -> None:
+    regime = next(regime for regime in Regime if is_enough(keyhole.LEARNERS[name].needs, regime))
+    plan, _ = blueprint.draft(name, alpha=0.1, horizon=2000, arms=20, regime=regime, seed=7)
+    streams.create(light, "any", blueprint=plan, now=NOW)
+    predictor = keyhole.Predictor(name, alpha=0.1, horizon=2000, arms=20, regime=regime, seed=7)
+    rng = np.random.default_rng(4)
+    for _ in range(130):
+        scores = rng.dirichlet(np.ones(5)).tolist()
+        ours = predictor.predict(scores)
+        (theirs,) = proposals.predict(light, "any", asks=[Ask(scores)], now=NOW)
+        assert theirs.region == ours
+        label = int(rng.integers(5))
+        tells = regime is Regime.FULL or (regime is Regime.SEMI_BANDIT and label in ours)
+        if tells:
+            predictor.learn(ours, label=label)
+        else:
+            predictor.learn(ours, keyhole.HIT if label in ours else keyhole.MISS)
+        told = {"label": label} if tells else "hit" if label in ours else "miss"
+        (counted,) = answers.answer(light, [Reply(theirs.id, told)], now=NOW)
+        assert isinstance(counted, answers.Counted)
+    here = streams.get(light, "any")
+    assert (here.tally.miss_rate, here.tally.mean_size) == (predictor.miss_rate, predictor.mean_size)
+    assert replay.replay(light, "any").difference is None
+    assert views.sent(views.stream(here)).status_code == 200
+    warm.up(light)

@@ -1,0 +1,160 @@
+"""The database: opened, versioned, migrated; and the log that replays or says where it does not."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sqlalchemy as sql
+from fastapi.testclient import TestClient
+
+from keyhole.cli import main
+from keyhole.errors import DatabaseError, NewerStoreError
+from keyhole.store import answers, proposals, replay, schema
+from keyhole.store.database import Database
+from tests.service.scene import NOW, SCORES, made
+
+
+def lived(http: TestClient, database: Database) -> None:
+    """Play 130 rounds, ten open at a time, and leave every seventh without an answer."""
+    made(http)
+    for start in range(0, 130, 10):
+        opened = proposals.predict(database, "pets", asks=[proposals.Ask(SCORES)] * 10, now=NOW)
+        replies = [
+            answers.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
+            for n, one in enumerate(opened, start)
+            if n % 7
+        ]
+        answers.answer(database, replies, now=NOW)
+
+
+def changed(database: Database, table: sql.Table, *where: Any, **values: Any) -> str | None:
+    """Falsify rows; return the first difference that the replay names."""
+    with database.write() as connection:
+        connection.execute(table.update().where(*where).values(**values))
+    return replay.replay(database, "pets").difference
+
+
+def test_an_untouched_log_replays(http: TestClient, database: Database) -> None:
+    lived(http, database)
+    found = replay.replay(database, "pets")
+    assert (found.rounds, found.answers, found.difference) == (130, 111, None)
+
+
+@pytest.mark.parametrize(
+    ("table", "number", "values", "difference"),
+    [
+        (schema.rounds, 40, {"threshold": 0.123}, "round 40: the threshold is 0.123"),
+        (schema.rounds, 40, {"size": 9.0}, "round 40: the size is 9.0"),
+        (schema.feedback, 41, {"missed": True}, "the answer to round 41"),
+        (schema.feedback, 41, {"score": 0.5}, "the answer to round 41: the score is 0.5"),
+        (schema.feedback, 41, {"answer": '{"label": "yak"}'}, "the answer to round 41 cannot be used"),
+    ],
+)
+def test_the_first_falsified_row_is_named(
+    one: TestClient, light: Database, table: sql.Table, number: int, values: Any, difference: str
+) -> None:
+    lived(one, light)
+    if "missed" in values:
+        with light.read() as connection:
+            was = connection.execute(
+                sql.select(schema.feedback.c.missed).where(schema.feedback.c.number == number)
+            )
+            values = {"missed": not was.scalar_one()}
+    assert difference in str(changed(light, table, table.c.number == number, **values))
+
+
+@pytest.mark.parametrize(
+    ("column", "value"),
+    [("misses", 3), ("answered", 5), ("version", 9999), ("recent", b"\0"), ("state", b"\0" * 176)],
+)
+def test_a_falsified_stream_is_named(one: TestClient, light: Database, column: str, value: Any) -> None:
+    lived(one, light)
+    assert changed(light, schema.streams, **{column: value}) is not None
+
+
+def test_a_falsified_snapshot_is_named(one: TestClient, light: Database) -> None:
+    lived(one, light)
+    assert "the snapshot after 100 answers" in str(changed(light, schema.marks, misses=99))
+
+
+def test_a_deleted_answer_is_noticed(one: TestClient, light: Database) -> None:
+    lived(one, light)
+    with light.write() as connection:
+        connection.execute(schema.feedback.delete().where(schema.feedback.c.number == 50))
+    assert replay.replay(light, "pets").difference is not None
+
+
+def test_verify_says_what_it_found_and_fails_on_a_difference(
+    one: TestClient, light: Database, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lived(one, light)
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    assert main(["verify", "--database", url]) == 0
+    assert "pets: 130 rounds, 111 answers: the replay is the same" in capsys.readouterr().out
+    changed(light, schema.rounds, schema.rounds.c.number == 2, threshold=0.5)
+    assert main(["verify", "pets", "--database", url]) == 2
+    assert "first difference: round 2" in capsys.readouterr().out
+
+
+def test_a_newer_database_is_refused(url: str) -> None:
+    database = Database(url)
+    with database.write() as connection:
+        connection.execute(schema.meta.update().values(version=schema.VERSION + 1))
+    database.close()
+    with pytest.raises(NewerStoreError, match="upgrade keyhole"):
+        Database(url)
+
+
+def test_an_older_database_is_migrated_step_by_step(database: Database) -> None:
+    def add(name: str) -> schema.Migration:
+        return lambda connection: (
+            connection.execute(sql.text(f"ALTER TABLE tokens ADD COLUMN {name} TEXT")),
+            None,
+        )[1]
+
+    steps = {schema.VERSION: add("first"), schema.VERSION + 1: add("second")}
+    for _ in range(2):
+        with database.write() as connection:
+            schema.prepare(connection, version=schema.VERSION + 2, migrations=steps)
+    with database.read() as connection:
+        columns = [column["name"] for column in sql.inspect(connection).get_columns("tokens")]
+        version = connection.execute(sql.select(schema.meta.c.version)).scalar_one()
+    assert columns[-2:] == ["first", "second"]
+    assert version == schema.VERSION + 2
+
+
+@pytest.mark.parametrize(
+    ("url", "message"),
+    [
+        ("nonsense", "is not a database URL"),
+        ("sqlite://", "cannot hold streams"),
+        ("sqlite:///:memory:", "cannot hold streams"),
+        ("mysql://u:secret@h/d", "cannot hold streams"),
+        ("sqlite:////nowhere/at/all.db", "check that it is there"),
+        ("postgresql://u:secret@127.0.0.1:1/d", "check that it is there"),
+    ],
+)
+def test_a_database_that_cannot_be_opened_is_named_without_its_password(url: str, message: str) -> None:
+    with pytest.raises(DatabaseError, match=message) as caught:
+        Database(url)
+    assert "secret" not in str(caught.value)
+
+
+def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
+    row = {"id": "a", "name": "a", "scopes": "", "digest": b"", "created": 0.0}
+
+    def twice() -> None:
+        with database.write() as connection:
+            connection.execute(schema.tokens.insert().values(**row))
+            connection.execute(schema.tokens.insert().values(**row))
+
+    with pytest.raises(sql.exc.IntegrityError):
+        twice()
+    with database.read() as connection:
+        assert connection.execute(sql.select(schema.tokens)).first() is None
+
+
+def test_sqlite_commits_are_synced_to_disk(light: Database) -> None:
+    with light.write() as connection:
+        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
+        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"

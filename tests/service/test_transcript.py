@@ -1,0 +1,42 @@
+"""The README's transcript is what happens."""
+
+import re
+import shlex
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from keyhole.cli import main
+from tests.service.process import Service
+
+README = Path(__file__).parents[2].joinpath("README.md").read_text()
+
+
+def commands() -> list[tuple[str, str]]:
+    """Return every command of the transcript with what the README says it prints."""
+    (block,) = re.findall(r"```console\n(.*?)```", README, flags=re.DOTALL)
+    entries = [entry.partition("\n") for entry in block.replace("\\\n", "").split("$ ")[1:]]
+    return [(command, printed.strip()) for command, _, printed in entries]
+
+
+def same(printed: str, expected: str) -> bool:
+    """Return whether this was printed, where '...' stands for anything."""
+    return re.fullmatch(re.escape(expected).replace(r"\.\.\.", ".*"), printed, re.DOTALL) is not None
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the transcript uses curl")
+def test_the_transcript_is_what_happens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    (install, listens), *asked, (verify, replayed) = commands()
+    assert install.endswith("keyhole serve")
+    assert listens.startswith("Keyhole listens on http://127.0.0.1:")
+    with Service(url) as service:
+        for command, expected in asked:
+            words = shlex.split(command.replace("localhost:8000", service.url.removeprefix("http://")))
+            assert words[0] == "curl"
+            ran = subprocess.run([*words, "--noproxy", "*"], capture_output=True, text=True, check=True)  # noqa: S603
+            assert same(ran.stdout.strip(), expected), ran.stdout
+    assert main([*verify.split()[1:], "--database", url]) == 0
+    assert capsys.readouterr().out.strip() == replayed
