@@ -20,7 +20,7 @@ from keyhole.store.tokens import Scope
 from keyhole.streams import digits
 
 NAME = "digits"
-_ALPHA = 0.1
+_ALPHA = 0.02
 _HORIZON = 5_000
 _PICTURES = 5_000
 _SEED = 7

@@ -24,14 +24,15 @@ function paint(canvas, picture) {
   large.drawImage(small, 0, 0, canvas.width, canvas.height);
 }
 
-function meaning(labels) {
+function meaning(labels, alpha) {
   if (labels.length === 0) return "The model proposes nothing this time. Say so: it counts as a miss, and the model learns to propose more.";
   if (labels.length === 10) return "The model rules nothing out.";
   const digits = labels.length === 1 ? "this digit" : `these ${labels.length} digits`;
-  return `The model says it is one of ${digits}. At most 1 in 10 times, in the long run, it may be wrong.`.replace("one of this", "this");
+  return `The model says it is one of ${digits}. At most 1 in ${Math.round(1 / alpha)} times, in the long run, it may be wrong.`.replace("one of this", "this");
 }
 
 export async function demo(signal) {
+  const { alpha } = await get(PATH);
   const canvas = h("canvas", { width: 320, height: 320, role: "img" });
   const means = h("p", { class: "means quiet small" });
   const choices = h("div", { class: "choices", role: "group", "aria-label": "Proposed digits" });
@@ -61,7 +62,7 @@ export async function demo(signal) {
     paint(canvas, now.picture);
     canvas.setAttribute("aria-label", `Picture ${now.round + 1}: a handwritten digit, 8 by 8 grey squares`);
     const labels = [...now.labels].sort();
-    means.textContent = meaning(labels);
+    means.textContent = meaning(labels, alpha);
     choices.replaceChildren(...(labels.length
       ? labels.map((label) => h("button", { class: "choice", "data-label": label, onclick: () => answer(label) }, label))
       : [h("p", { class: "nothing quiet" }, "nothing proposed")]));
