@@ -8,7 +8,7 @@ import numpy as np
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain, checked_between, checked_positive, one_number
+from keyhole.learners._point import certain, checked_positive, checked_start, one_number
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
@@ -35,8 +35,7 @@ class TrackerParameters:
         set_once = object.__setattr__
         set_once(self, "alpha", checked_alpha(self.alpha))
         set_once(self, "step", checked_positive(self.step, "step", "try 0.005"))
-        start = checked_between(self.start, "first threshold", "try 0.5", low=-1e-9, high=1.0 + 1e-9)
-        set_once(self, "start", start)
+        set_once(self, "start", checked_start(self.start))
 
 
 class TrackerSettings(NamedTuple):

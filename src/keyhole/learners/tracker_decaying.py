@@ -17,6 +17,7 @@ from keyhole.learners._point import (
     checked_between,
     checked_count,
     checked_positive,
+    checked_start,
     one_number,
 )
 from keyhole.learners._rule import Excess, Rule, checked_alpha
@@ -59,8 +60,7 @@ class DecayingTrackerParameters:
         set_once(self, "alpha", checked_alpha(self.alpha))
         set_once(self, "first", checked_positive(self.first, "first step", "try 1"))
         set_once(self, "decay", checked_between(self.decay, "decay", "try 0.6", low=0.0, high=1.0))
-        start = checked_between(self.start, "first threshold", "try 0.5", low=-1e-9, high=1.0 + 1e-9)
-        set_once(self, "start", start)
+        set_once(self, "start", checked_start(self.start))
         set_once(self, "alarm", checked_positive(self.alarm, "alarm", "try 4"))
         if self.window is not None:
             set_once(self, "window", checked_count(self.window, "window", "try 200, or None"))
