@@ -16,7 +16,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
-from keyhole.learners._point import certain, checked_positive, checked_start
+from keyhole.learners._point import EVERY, certain, checked_positive, checked_start
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
@@ -112,7 +112,7 @@ def choose(settings: AgaciSettings, state: AgaciState, memo: Array, draw: float)
         mean += weight * settings.steps[k]
     memo[0] = mean / total
     memo[1] = state.excess[0]
-    return settings.start - memo[0] * memo[1]
+    return max(EVERY, settings.start - memo[0] * memo[1])
 
 
 @kernel

@@ -9,6 +9,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._point import (
+    EVERY,
     AlphaParameters,
     AlphaSettings,
     certain,
@@ -16,6 +17,8 @@ from keyhole.learners._point import (
     prepare_alpha,
 )
 from keyhole.learners._rule import Excess, Rule
+
+_RICHEST = 1e100  # Only truths that no set covers, one after another, would make it richer.
 
 
 class KtState(NamedTuple):
@@ -40,7 +43,7 @@ def _bet(state: KtState) -> float:
 @kernel
 def choose(settings: AlphaSettings, state: KtState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return 1 less the bet."""
-    memo[0] = 1.0 - _bet(state)
+    memo[0] = max(EVERY, 1.0 - _bet(state))
     return memo[0]
 
 
@@ -49,7 +52,8 @@ def observe(settings: AlphaSettings, state: KtState, memo: Array, missed: bool, 
     """Toss the coin miss - alpha: the bet pays that many times itself."""
     coin = (1.0 if missed else 0.0) - settings.alpha
     # The present bet, not that of a round answered late: what is bet stays below the wealth.
-    state.wealth[0] += coin * _bet(state)
+    wealth = state.wealth[0] + coin * _bet(state)
+    state.wealth[0] = wealth if wealth < _RICHEST else _RICHEST
     state.coins[0] += coin
     state.rounds[0] += 1.0
 

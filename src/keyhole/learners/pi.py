@@ -89,7 +89,7 @@ def choose(settings: PiSettings, state: PiState, memo: Array, draw: float) -> fl
     elif angle <= -_QUARTER_TURN:
         threshold = NONE
     else:
-        threshold = state.threshold[0] - settings.gain * tan(angle)
+        threshold = max(EVERY, state.threshold[0] - settings.gain * tan(angle))
     memo[0] = threshold
     return threshold
 

@@ -14,6 +14,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._point import (
+    EVERY,
     AlphaParameters,
     AlphaSettings,
     certain,
@@ -78,7 +79,7 @@ def _mix(state: SaocpState) -> float:
 @kernel
 def choose(settings: AlphaSettings, state: SaocpState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return 1 less the mean radius."""
-    memo[0] = 1.0 - _mix(state)
+    memo[0] = max(EVERY, 1.0 - _mix(state))
     return memo[0]
 
 

@@ -9,6 +9,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._point import (
+    EVERY,
     AlphaParameters,
     AlphaSettings,
     certain,
@@ -33,7 +34,7 @@ def start(settings: AlphaSettings) -> SfOgdState:  # noqa: ARG001
 @kernel
 def choose(settings: AlphaSettings, state: SfOgdState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the threshold."""
-    memo[0] = 1.0 - state.radius[0]
+    memo[0] = max(EVERY, 1.0 - state.radius[0])
     return memo[0]
 
 

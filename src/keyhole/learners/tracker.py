@@ -8,7 +8,7 @@ import numpy as np
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain, checked_positive, checked_start, one_number
+from keyhole.learners._point import EVERY, certain, checked_positive, checked_start, one_number
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
@@ -64,9 +64,9 @@ def start(settings: TrackerSettings) -> TrackerState:
 
 @kernel
 def choose(settings: TrackerSettings, state: TrackerState, memo: Array, draw: float) -> float:  # noqa: ARG001
-    """Return the threshold; at most 0 it is every label, above 1 none."""
-    memo[0] = state.threshold[0]
-    return state.threshold[0]
+    """Return the threshold; at 0, or below, it is every label, above 1 none."""
+    memo[0] = max(EVERY, state.threshold[0])
+    return memo[0]
 
 
 @kernel

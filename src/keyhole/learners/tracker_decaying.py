@@ -13,6 +13,7 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
 from keyhole.learners._point import (
+    EVERY,
     certain,
     checked_between,
     checked_count,
@@ -115,9 +116,9 @@ def choose(
     memo: Array,
     draw: float,  # noqa: ARG001
 ) -> float:
-    """Return the threshold; at most 0 it is every label, above 1 none."""
-    memo[0] = state.threshold[0]
-    return state.threshold[0]
+    """Return the threshold; at 0, or below, it is every label, above 1 none."""
+    memo[0] = max(EVERY, state.threshold[0])
+    return memo[0]
 
 
 @kernel
