@@ -131,7 +131,7 @@ def _panel(contest: Contest, cells: list[Cell], name: str) -> str:
     y = _rates(alpha) if name == "miss_rates" else _sizes(values)
     last = max(curve.rounds[-1] for curve in curves.values())
     plot = Plot(380, 132, Scale(0.0, last, 40, 374), y)
-    plot.ticks([], _few_ticks(y, alpha if name == "miss_rates" else None), form=".3g")
+    plot.ticks([], _few_ticks(y, alpha if name == "miss_rates" else None), form="g")
     if name == "miss_rates":
         plot.line([(0.0, alpha), (last, alpha)], "target")
     for learner in sorted(curves, key=lambda one: one in FOCUS):

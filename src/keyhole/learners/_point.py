@@ -1,17 +1,47 @@
 """What the rules share that play one threshold for certain."""
 
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import RateError
 from keyhole.grid import Array
-from keyhole.learners._rule import Distribution
+from keyhole.learners._rule import Distribution, checked_alpha
 
 EVERY = 0.0  # the threshold that every label reaches
 NONE = 2.0  # a threshold that no label reaches
+
+
+class AlphaSettings(NamedTuple):
+    """The one number that the kernels of a rule without parameters read."""
+
+    alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlphaParameters:
+    """The one parameter of a rule that tunes itself.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    """
+
+    alpha: float
+    horizon: ClassVar[None] = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
+
+
+def prepare_alpha(parameters: AlphaParameters) -> AlphaSettings:
+    """Return the number the kernels read."""
+    return AlphaSettings(parameters.alpha)
+
 
 Choose = Callable[[Any, Any, Array, float], float]
 
@@ -49,3 +79,10 @@ def checked_count(value: int, what: str, remedy: str) -> int:
     if not is_whole(value, least=1):
         raise RateError(f"{what} {value!r} is not a whole number of at least 1; {remedy}")
     return int(value)
+
+
+def checked_start(start: float) -> float:
+    """Return the first threshold if it lies in [0, 1], else raise."""
+    if not is_real(start) or not 0.0 <= start <= 1.0:
+        raise RateError(f"first threshold {start!r} is not in [0, 1]; try 0.5")
+    return float(start)

@@ -57,7 +57,7 @@ def quantile(window: Window, level: float) -> float:
         return EVERY
     if rank > count:
         return NONE
-    return window.ranked[int(rank) - 1]
+    return max(EVERY, window.ranked[int(rank) - 1])
 
 
 @kernel

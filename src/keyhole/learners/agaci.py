@@ -16,7 +16,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
-from keyhole.learners._point import certain, checked_between, checked_positive
+from keyhole.learners._point import EVERY, certain, checked_positive, checked_start
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 from keyhole.learners._weights import exp
 
@@ -49,8 +49,7 @@ class AgaciParameters:
             raise RateError(f"{len(self.steps)} steps leave nothing to average; give at least 2")
         steps = tuple(checked_positive(step, "step", "try 0.01") for step in self.steps)
         set_once(self, "steps", steps)
-        start = checked_between(self.start, "first threshold", "try 0.5", low=-1e-9, high=1.0 + 1e-9)
-        set_once(self, "start", start)
+        set_once(self, "start", checked_start(self.start))
 
 
 class AgaciSettings(NamedTuple):
@@ -113,7 +112,7 @@ def choose(settings: AgaciSettings, state: AgaciState, memo: Array, draw: float)
         mean += weight * settings.steps[k]
     memo[0] = mean / total
     memo[1] = state.excess[0]
-    return settings.start - memo[0] * memo[1]
+    return max(EVERY, settings.start - memo[0] * memo[1])
 
 
 @kernel

@@ -1,39 +1,24 @@
 """Coin betting: the Krichevsky-Trofimov bettor wagers on misses, and its bet is the radius."""
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain, one_number
-from keyhole.learners._rule import Excess, Rule, checked_alpha
+from keyhole.learners._point import (
+    EVERY,
+    AlphaParameters,
+    AlphaSettings,
+    certain,
+    one_number,
+    prepare_alpha,
+)
+from keyhole.learners._rule import Excess, Rule
 
-
-@dataclass(frozen=True, kw_only=True)
-class KtParameters:
-    """The one parameter of coin betting.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    """
-
-    alpha: float
-    horizon: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
-
-
-class KtSettings(NamedTuple):
-    """The number the kernels read."""
-
-    alpha: float
+_RICHEST = 1e100  # Only truths that no set covers, one after another, would make it richer.
 
 
 class KtState(NamedTuple):
@@ -44,12 +29,7 @@ class KtState(NamedTuple):
     rounds: Array
 
 
-def prepare(parameters: KtParameters) -> KtSettings:
-    """Return the number the kernels read."""
-    return KtSettings(parameters.alpha)
-
-
-def start(settings: KtSettings) -> KtState:  # noqa: ARG001
+def start(settings: AlphaSettings) -> KtState:  # noqa: ARG001
     """Return the state before the first round: wealth 1, no coin seen."""
     return KtState(wealth=np.ones(1), coins=np.zeros(1), rounds=np.zeros(1))
 
@@ -61,23 +41,24 @@ def _bet(state: KtState) -> float:
 
 
 @kernel
-def choose(settings: KtSettings, state: KtState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AlphaSettings, state: KtState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return 1 less the bet."""
-    memo[0] = 1.0 - _bet(state)
+    memo[0] = max(EVERY, 1.0 - _bet(state))
     return memo[0]
 
 
 @kernel
-def observe(settings: KtSettings, state: KtState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: AlphaSettings, state: KtState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
     """Toss the coin miss - alpha: the bet pays that many times itself."""
     coin = (1.0 if missed else 0.0) - settings.alpha
     # The present bet, not that of a round answered late: what is bet stays below the wealth.
-    state.wealth[0] += coin * _bet(state)
+    wealth = state.wealth[0] + coin * _bet(state)
+    state.wealth[0] = wealth if wealth < _RICHEST else _RICHEST
     state.coins[0] += coin
     state.rounds[0] += 1.0
 
 
-def excess(parameters: KtParameters, rounds: int) -> Excess:
+def excess(parameters: AlphaParameters, rounds: int) -> Excess:
     """Return the bounds: the excess is the sum S of the coins.
 
     Below 0 the bet is negative, the set empty, and the next coin positive. The wealth is at least
@@ -90,8 +71,8 @@ def excess(parameters: KtParameters, rounds: int) -> Excess:
 kt = Rule(
     name="kt",
     needs=Needs.HIT_OR_MISS,
-    parameters=KtParameters,
-    prepare=prepare,
+    parameters=AlphaParameters,
+    prepare=prepare_alpha,
     start=start,
     memory=one_number,
     choose=choose,

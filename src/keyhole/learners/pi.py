@@ -10,7 +10,7 @@ from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln, tan
-from keyhole.learners._point import EVERY, NONE, certain, checked_between, checked_positive, one_number
+from keyhole.learners._point import EVERY, NONE, certain, checked_positive, checked_start, one_number
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 _QUARTER_TURN = math.pi / 2.0
@@ -47,8 +47,7 @@ class PiParameters:
         set_once(self, "step", checked_positive(self.step, "step", "try 0.005"))
         set_once(self, "gain", checked_positive(self.gain, "gain", "try 0.1"))
         set_once(self, "saturation", checked_positive(self.saturation, "saturation", "try 5"))
-        start = checked_between(self.start, "first threshold", "try 0.5", low=-1e-9, high=1.0 + 1e-9)
-        set_once(self, "start", start)
+        set_once(self, "start", checked_start(self.start))
 
 
 class PiSettings(NamedTuple):
@@ -90,7 +89,7 @@ def choose(settings: PiSettings, state: PiState, memo: Array, draw: float) -> fl
     elif angle <= -_QUARTER_TURN:
         threshold = NONE
     else:
-        threshold = state.threshold[0] - settings.gain * tan(angle)
+        threshold = max(EVERY, state.threshold[0] - settings.gain * tan(angle))
     memo[0] = threshold
     return threshold
 

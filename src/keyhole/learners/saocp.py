@@ -5,8 +5,7 @@ weighs those alive. Each is a scale-free gradient descent that starts where the 
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,35 +13,19 @@ from numpy.typing import NDArray
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain, one_number
-from keyhole.learners._rule import Rule, checked_alpha
+from keyhole.learners._point import (
+    EVERY,
+    AlphaParameters,
+    AlphaSettings,
+    certain,
+    one_number,
+    prepare_alpha,
+)
+from keyhole.learners._rule import Rule
 
 _LIFE = 8
 _ROOM = 256  # At most 6 experts a power of two: enough for 2^42 rounds.
 _ROUNDOFF = 1e-12
-
-
-@dataclass(frozen=True, kw_only=True)
-class SaocpParameters:
-    """The one parameter of SAOCP.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    """
-
-    alpha: float
-    horizon: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
-
-
-class SaocpSettings(NamedTuple):
-    """The number the kernels read."""
-
-    alpha: float
 
 
 class SaocpState(NamedTuple):
@@ -62,12 +45,7 @@ class SaocpState(NamedTuple):
     won: Array
 
 
-def prepare(parameters: SaocpParameters) -> SaocpSettings:
-    """Return the number the kernels read."""
-    return SaocpSettings(parameters.alpha)
-
-
-def start(settings: SaocpSettings) -> SaocpState:  # noqa: ARG001
+def start(settings: AlphaSettings) -> SaocpState:  # noqa: ARG001
     """Return the state before the first round: nobody alive."""
     counts = np.zeros((3, _ROOM), dtype=np.int64)
     return SaocpState(counts[0, :2], counts[1], counts[2], *np.zeros((5, _ROOM)))
@@ -99,9 +77,9 @@ def _mix(state: SaocpState) -> float:
 
 
 @kernel
-def choose(settings: SaocpSettings, state: SaocpState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AlphaSettings, state: SaocpState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return 1 less the mean radius."""
-    memo[0] = 1.0 - _mix(state)
+    memo[0] = max(EVERY, 1.0 - _mix(state))
     return memo[0]
 
 
@@ -165,7 +143,7 @@ def _judge(state: SaocpState, k: int, gain: float) -> None:
 
 @kernel
 def observe(
-    settings: SaocpSettings,
+    settings: AlphaSettings,
     state: SaocpState,
     memo: Array,  # noqa: ARG001
     missed: bool,  # noqa: ARG001
@@ -192,8 +170,8 @@ def observe(
 saocp = Rule(
     name="saocp",
     needs=Needs.LABEL_ALWAYS,
-    parameters=SaocpParameters,
-    prepare=prepare,
+    parameters=AlphaParameters,
+    prepare=prepare_alpha,
     start=start,
     memory=one_number,
     choose=choose,

@@ -1,39 +1,22 @@
 """Scale-free online gradient descent: steps shrink with the gradients seen so far."""
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain, one_number
-from keyhole.learners._rule import Rule, checked_alpha
-
-
-@dataclass(frozen=True, kw_only=True)
-class SfOgdParameters:
-    """The one parameter of scale-free gradient descent.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    """
-
-    alpha: float
-    horizon: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "alpha", checked_alpha(self.alpha))
-
-
-class SfOgdSettings(NamedTuple):
-    """The number the kernels read."""
-
-    alpha: float
+from keyhole.learners._point import (
+    EVERY,
+    AlphaParameters,
+    AlphaSettings,
+    certain,
+    one_number,
+    prepare_alpha,
+)
+from keyhole.learners._rule import Rule
 
 
 class SfOgdState(NamedTuple):
@@ -43,26 +26,21 @@ class SfOgdState(NamedTuple):
     squares: Array
 
 
-def prepare(parameters: SfOgdParameters) -> SfOgdSettings:
-    """Return the number the kernels read."""
-    return SfOgdSettings(parameters.alpha)
-
-
-def start(settings: SfOgdSettings) -> SfOgdState:  # noqa: ARG001
+def start(settings: AlphaSettings) -> SfOgdState:  # noqa: ARG001
     """Return the state before the first round: threshold 1, as published."""
     return SfOgdState(np.zeros(1), np.zeros(1))
 
 
 @kernel
-def choose(settings: SfOgdSettings, state: SfOgdState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AlphaSettings, state: SfOgdState, memo: Array, draw: float) -> float:  # noqa: ARG001
     """Return the threshold."""
-    memo[0] = 1.0 - state.radius[0]
+    memo[0] = max(EVERY, 1.0 - state.radius[0])
     return memo[0]
 
 
 @kernel
 def observe(
-    settings: SfOgdSettings,
+    settings: AlphaSettings,
     state: SfOgdState,
     memo: Array,  # noqa: ARG001
     missed: bool,
@@ -78,8 +56,8 @@ def observe(
 sf_ogd = Rule(
     name="sf-ogd",
     needs=Needs.HIT_OR_MISS,
-    parameters=SfOgdParameters,
-    prepare=prepare,
+    parameters=AlphaParameters,
+    prepare=prepare_alpha,
     start=start,
     memory=one_number,
     choose=choose,

@@ -8,7 +8,7 @@ import numpy as np
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import certain, checked_between, checked_positive, one_number
+from keyhole.learners._point import EVERY, certain, checked_positive, checked_start, one_number
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
@@ -35,8 +35,7 @@ class TrackerParameters:
         set_once = object.__setattr__
         set_once(self, "alpha", checked_alpha(self.alpha))
         set_once(self, "step", checked_positive(self.step, "step", "try 0.005"))
-        start = checked_between(self.start, "first threshold", "try 0.5", low=-1e-9, high=1.0 + 1e-9)
-        set_once(self, "start", start)
+        set_once(self, "start", checked_start(self.start))
 
 
 class TrackerSettings(NamedTuple):
@@ -65,9 +64,9 @@ def start(settings: TrackerSettings) -> TrackerState:
 
 @kernel
 def choose(settings: TrackerSettings, state: TrackerState, memo: Array, draw: float) -> float:  # noqa: ARG001
-    """Return the threshold; at most 0 it is every label, above 1 none."""
-    memo[0] = state.threshold[0]
-    return state.threshold[0]
+    """Return the threshold; at 0, or below, it is every label, above 1 none."""
+    memo[0] = max(EVERY, state.threshold[0])
+    return memo[0]
 
 
 @kernel

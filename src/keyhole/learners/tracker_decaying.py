@@ -13,10 +13,12 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
 from keyhole.learners._point import (
+    EVERY,
     certain,
     checked_between,
     checked_count,
     checked_positive,
+    checked_start,
     one_number,
 )
 from keyhole.learners._rule import Excess, Rule, checked_alpha
@@ -59,8 +61,7 @@ class DecayingTrackerParameters:
         set_once(self, "alpha", checked_alpha(self.alpha))
         set_once(self, "first", checked_positive(self.first, "first step", "try 1"))
         set_once(self, "decay", checked_between(self.decay, "decay", "try 0.6", low=0.0, high=1.0))
-        start = checked_between(self.start, "first threshold", "try 0.5", low=-1e-9, high=1.0 + 1e-9)
-        set_once(self, "start", start)
+        set_once(self, "start", checked_start(self.start))
         set_once(self, "alarm", checked_positive(self.alarm, "alarm", "try 4"))
         if self.window is not None:
             set_once(self, "window", checked_count(self.window, "window", "try 200, or None"))
@@ -115,9 +116,9 @@ def choose(
     memo: Array,
     draw: float,  # noqa: ARG001
 ) -> float:
-    """Return the threshold; at most 0 it is every label, above 1 none."""
-    memo[0] = state.threshold[0]
-    return state.threshold[0]
+    """Return the threshold; at 0, or below, it is every label, above 1 none."""
+    memo[0] = max(EVERY, state.threshold[0])
+    return memo[0]
 
 
 @kernel

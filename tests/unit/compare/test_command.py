@@ -35,7 +35,7 @@ def test_own_log_is_compared_by_the_same_command(
         (["--streams", "storm"], "there is no stream 'storm'"),
         (["--regime", "half"], "there is no regime 'half'"),
         (["--learners", "trakcer"], "did you mean 'tracker'"),
-        (["--alpha", "2"], "alpha 2.0 is not between"),
+        (["--alpha", "2"], "alpha 2.0 is not a number between"),
         (["--lost", "2"], "lost 2.0 is not a probability"),
         (["--scores", "none.csv"], "there is no file none.csv"),
     ],

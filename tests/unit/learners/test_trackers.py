@@ -23,9 +23,10 @@ def test_tracker_falls_by_nine_tenths_of_a_step_and_rises_by_one(lived: Lived) -
     assert state.threshold == pytest.approx([0.43])
 
 
-def test_tracker_is_never_clipped(lived: Lived) -> None:
-    played, _ = lived(tracker(alpha=0.1, step=1.0), [0.0, 0.0])
-    assert played[1] == pytest.approx(-0.4)
+def test_state_of_the_tracker_is_never_clipped(lived: Lived) -> None:
+    played, state = lived(tracker(alpha=0.1, step=1.0), [0.0, 0.0])
+    assert played[1] == 0.0
+    assert state.threshold == pytest.approx([-0.4 + 0.1])
     played, _ = lived(tracker(alpha=0.1, step=1.0, start=1.0), [1.0, 1.0])
     assert played[1] == pytest.approx(1.1)
 
