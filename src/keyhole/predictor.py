@@ -338,7 +338,7 @@ class Predictor(Generic[R]):
             open_limit=header["open_limit"],
         )
         predictor._tally = Tally(**header["tally"])
-        predictor._credit = float(header.get("credit", 0.0))
+        predictor._credit = float(header["credit"])
         for name, values in predictor._state._asdict().items():
             values[...] = _like(values, arrays[f"state.{name}"], name)
         room = np.empty((len(header["open"]), learner.memo().size))
