@@ -1,11 +1,13 @@
 """The command line: one function per command."""
 
 import argparse
+import os
 import sys
 import textwrap
 import time
 import warnings
 from collections.abc import Sequence
+from dataclasses import MISSING, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ from keyhole.compare.publish import publish
 from keyhole.engine import ENGINES, Engine
 from keyhole.errors import KeyholeError, KeyholeWarning, MissingExtraError
 from keyhole.feedback import checked_regime
-from keyhole.learners import LEARNERS, Learner, find, make, strategy
+from keyhole.learners import LEARNERS, Learner, Rule, find, make, strategy
 from keyhole.paper import reproduce
 from keyhole.progress import Bar
 
@@ -39,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print("\nkeyhole: stopped", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # Whoever read our output, such as head, has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     return 0
 
 
@@ -104,10 +108,17 @@ def _add_learners(commands: Any) -> None:
 
 def _learners(_options: argparse.Namespace) -> None:
     for rule in LEARNERS.values():
-        print(f"{rule.name:<14} needs: {rule.needs.value}")
-        for line in (rule.summary, rule.guarantee, rule.source):
-            print(textwrap.indent(textwrap.fill(line, _WIDTH - 15), " " * 15))
+        print(f"{rule.name:<17}needs {rule.needs.value}")
+        for line in (rule.summary, _takes(rule), rule.guarantee, rule.source):
+            print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
         print()
+
+
+def _takes(rule: Rule[...]) -> str:
+    """Return the rule's parameters beside alpha, with their defaults."""
+    known = [field for field in fields(rule.parameters) if field.name != "alpha"]  # type: ignore[arg-type]
+    shown = [f"{field.name}={field.default}" for field in known if field.default is not MISSING]
+    return "takes " + ", ".join(["alpha", *shown])
 
 
 def _add_compare(commands: Any) -> None:
