@@ -4,13 +4,10 @@ import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any, Generic, Self, cast, overload
 
-import numpy as np
-
-from keyhole import bounds, learners, scores, snapshot
+from keyhole import bounds, learners, saved, snapshot
 from keyhole.channel import counted
 from keyhole.checks import is_whole
 from keyhole.draws import checked_seed, draw_of
@@ -24,7 +21,6 @@ from keyhole.errors import (
     InvalidError,
     LearnerError,
     ScoreError,
-    SnapshotError,
     UnknownRoundError,
 )
 from keyhole.feedback import (
@@ -33,9 +29,9 @@ from keyhole.feedback import (
     check_enough,
     checked_regime,
 )
-from keyhole.grid import Array
 from keyhole.learners import Distribution, Learner
 from keyhole.rounds import MISSING, R, Round, Tally, propose, settle
+from keyhole.saved import Contents
 from keyhole.scores import LabelSet, Probabilities, Region, Score
 
 DEFAULT_LEARNER = "logit-tracker"
@@ -300,60 +296,34 @@ class Predictor(Generic[R]):
     def dump(self) -> bytes:
         """Return what ``save`` writes."""
         with self._lock:
-            waiting = self._open.values()
-            header = {
-                "learner": self._learner.name,
-                "parameters": asdict(self._learner.parameters),  # type: ignore[call-overload]
-                "score": self._score.dump(),
-                "regime": self._regime.value,
-                "seed": self._seed,
-                "open_limit": self._open_limit,
-                "tally": asdict(self._tally),
-                "credit": self._credit,
-                "open": [[w.prediction.id, w.prediction.threshold, w.case.dump()] for w in waiting],
-            }
-            arrays = {f"state.{key}": value for key, value in self._state._asdict().items()}
-            memos = np.array([w.memo for w in waiting]).reshape(len(waiting), self._learner.memo().size)
-            return snapshot.pack(header, {**arrays, "memos": memos})
+            return saved.packed(
+                Contents(
+                    learner=self._learner,
+                    score=self._score,
+                    regime=self._regime.value,
+                    seed=self._seed,
+                    open_limit=self._open_limit,
+                    state=self._state,
+                    tally=self._tally,
+                    credit=self._credit,
+                    open=self._open,
+                )
+            )
 
     @classmethod
     def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
         """Return the predictor that ``dump`` wrote, or raise ``SnapshotError``."""
-        header, arrays = snapshot.unpack(content)
-        try:
-            return cls._rebuilt(header, arrays, score)
-        except (KeyError, TypeError, IndexError, AttributeError) as error:
-            raise SnapshotError(f"the snapshot lacks or mistypes {error}; restore a copy") from error
-
-    @classmethod
-    def _rebuilt(cls, header: dict[str, Any], arrays: dict[str, Any], score: Score[R] | None) -> Self:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # It was said when the learner was made.
-            learner = learners.rebuild(header["learner"], header["parameters"])
+        held = saved.unpacked(content, score=score)
         predictor = cls(
-            learner,
-            score=scores.rebuild(header["score"]) if score is None else score,
-            regime=header["regime"],
-            seed=header["seed"],
-            open_limit=header["open_limit"],
+            held.learner,
+            score=held.score,
+            regime=held.regime,
+            seed=held.seed,
+            open_limit=held.open_limit,
         )
-        predictor._tally = Tally(**header["tally"])
-        predictor._credit = float(header["credit"])
-        for name, values in predictor._state._asdict().items():
-            values[...] = _like(values, arrays[f"state.{name}"], name)
-        room = np.empty((len(header["open"]), learner.memo().size))
-        memos = _like(room, arrays["memos"], "memos")
-        for (number, threshold, dumped), memo in zip(header["open"], memos, strict=True):
-            case = predictor._score.restore(dumped)
-            predictor._open[number] = Round(case.region(number, threshold), case, memo.copy())
+        predictor._state, predictor._tally = held.state, held.tally
+        predictor._credit, predictor._open = held.credit, held.open
         return predictor
-
-
-def _like(expected: Array, found: Array, name: str) -> Array:
-    """Return the array that was found if it may stand where the other one does, else raise."""
-    if found.shape != expected.shape or found.dtype != expected.dtype or not np.isfinite(found).all():
-        raise SnapshotError(f"the snapshot's {name} do not fit its learner; restore it from a copy")
-    return found
 
 
 def _given(
