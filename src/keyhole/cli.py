@@ -82,8 +82,8 @@ def _demo(options: argparse.Namespace) -> None:
     find(options.learner)
     demo.check(options.rounds, options.out)
     print(
-        f"{options.learner} on real streams, {options.rounds:,} rounds each. "
-        "Compiling it takes a few seconds.\nThe true label is seen only if it was in the set."
+        f"{options.learner} on real streams, {options.rounds:,} rounds each.\n"
+        "The true label is seen only if it was in the set. Compiling takes a while."
     )
     lived = list(demo.diaries(options.learner, options.rounds))
     print(f"\n{'stream':<20}{'target':>8}{'miss rate':>11}{'mean size':>15}{'truth seen*':>13}")
