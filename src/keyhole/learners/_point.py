@@ -9,6 +9,7 @@ import numpy as np
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import RateError
 from keyhole.grid import Array
+from keyhole.kernel import kernel
 from keyhole.learners._rule import Distribution, checked_alpha
 
 EVERY = 0.0  # the threshold that every label reaches
@@ -49,6 +50,13 @@ Choose = Callable[[Any, Any, Array, float], float]
 def one_number(settings: Any) -> int:  # noqa: ARG001
     """Return that a round remembers one number: the threshold it played."""
     return 1
+
+
+@kernel
+def held_threshold(settings: Any, state: Any, memo: Array, draw: float) -> float:  # noqa: ARG001
+    """Return the threshold that the state holds; at 0, or below, it is every label, above 1 none."""
+    memo[0] = max(EVERY, state.threshold[0])
+    return memo[0]
 
 
 def certain(choose: Choose, memory: Callable[[Any], int]) -> Callable[[Any, Any], Distribution]:

@@ -8,7 +8,7 @@ import numpy as np
 from keyhole.feedback import Needs
 from keyhole.grid import Array
 from keyhole.kernel import kernel
-from keyhole.learners._point import EVERY, certain, checked_positive, checked_start, one_number
+from keyhole.learners._point import certain, checked_positive, checked_start, held_threshold, one_number
 from keyhole.learners._rule import Excess, Rule, checked_alpha
 
 
@@ -63,13 +63,6 @@ def start(settings: TrackerSettings) -> TrackerState:
 
 
 @kernel
-def choose(settings: TrackerSettings, state: TrackerState, memo: Array, draw: float) -> float:  # noqa: ARG001
-    """Return the threshold; at 0, or below, it is every label, above 1 none."""
-    memo[0] = max(EVERY, state.threshold[0])
-    return memo[0]
-
-
-@kernel
 def observe(
     settings: TrackerSettings,
     state: TrackerState,
@@ -97,9 +90,9 @@ tracker = Rule(
     prepare=prepare,
     start=start,
     memory=one_number,
-    choose=choose,
+    choose=held_threshold,
     observe=observe,
-    distribution=certain(choose, one_number),
+    distribution=certain(held_threshold, one_number),
     summary="one step down after a miss, a small one up after a hit: ACI on the threshold itself",
     guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any stream",
     source="Gibbs and Candes (2021), arXiv 2106.00170; Angelopoulos et al. (2023), arXiv 2307.16895",

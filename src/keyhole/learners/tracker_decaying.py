@@ -13,12 +13,12 @@ from keyhole.grid import Array
 from keyhole.kernel import kernel
 from keyhole.learners._arithmetic import ln
 from keyhole.learners._point import (
-    EVERY,
     certain,
     checked_between,
     checked_count,
     checked_positive,
     checked_start,
+    held_threshold,
     one_number,
 )
 from keyhole.learners._rule import Excess, Rule, checked_alpha
@@ -110,18 +110,6 @@ def start(settings: DecayingTrackerSettings) -> DecayingTrackerState:
 
 
 @kernel
-def choose(
-    settings: DecayingTrackerSettings,  # noqa: ARG001
-    state: DecayingTrackerState,
-    memo: Array,
-    draw: float,  # noqa: ARG001
-) -> float:
-    """Return the threshold; at 0, or below, it is every label, above 1 none."""
-    memo[0] = max(EVERY, state.threshold[0])
-    return memo[0]
-
-
-@kernel
 def observe(
     settings: DecayingTrackerSettings,
     state: DecayingTrackerState,
@@ -166,9 +154,9 @@ tracker_decaying = Rule(
     prepare=prepare,
     start=start,
     memory=one_number,
-    choose=choose,
+    choose=held_threshold,
     observe=observe,
-    distribution=certain(choose, one_number),
+    distribution=certain(held_threshold, one_number),
     summary="a tracker whose steps shrink as n^-0.6, and start afresh when the misses drift",
     guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) on any stream; "
     "i.i.d.: the threshold converges",

@@ -16,7 +16,10 @@ AGREEMENT = (
     "How many cells of each table are as near to the paper as we ask of ourselves, on the mean over "
     "runs. Set sizes are compared as a share of the paper's. What cannot be compared is left out: the"
     " set sizes of Airfoil (see Table 2), and all but the miss rates of a classifier that is not the "
-    "paper's."
+    "paper's. Where the stream itself was fitted, nearness is partly by construction: the generated "
+    "outputs to Tables 1 and 5 at T = 50,000, Airfoil's covariate shift to Tables 2 and 6, and its "
+    "residual bound, which the paper does not state, to both. The ImageNet cells of Table 3 and of "
+    "the longer horizons, and the real classifier, were fitted to nothing."
 )
 AIRFOIL = (
     "UCI Airfoil Self-Noise (Brooks, Pope and Marcolini, NASA RP-1218, 1989), 1,503 rows drawn with "

@@ -30,7 +30,7 @@ def test_csv_with_a_column_for_each_label(tmp_path: Path) -> None:
 
 
 def test_parquet_is_read_as_csv_is(tmp_path: Path) -> None:
-    pyarrow = pytest.importorskip("pyarrow")
+    import pyarrow
     from pyarrow import parquet
 
     parquet.write_table(pyarrow.table(TABLE), tmp_path / "log.parquet")
