@@ -1,4 +1,5 @@
 import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,13 +14,49 @@ settings.load_profile("keyhole")
 _BESIDE = Path(__file__).parents[2] / "shared" / "data" / "imagenet_val5000_mobilenet_v2.npz"
 
 
+@pytest.fixture(autouse=True, scope="module")
+def forget_registered_rules() -> Iterator[None]:
+    """Rules that tests or pages' snippets register are gone after their module."""
+    from keyhole.learners import GATES, LEARNERS
+
+    kept = [(table, dict(table._known)) for table in (LEARNERS, GATES)]
+    yield
+    for table, known in kept:
+        for name in set(table._known) - set(known):
+            del table._known[name]
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """Debian's Chromium; while it is driven its loop runs, so that it ends with its module."""
+    path = find_chromium()
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        yield started
+        started.close()
+
+
+def find_chromium() -> str:
+    """Return where Chromium is; without one the test is skipped, and fails in CI."""
+    for name in ("chromium", "chromium-browser", "google-chrome"):
+        if path := shutil.which(name):
+            return path
+    missing = "no Chromium here; on Debian: apt-get install chromium"
+    if os.environ.get("CI") == "true":
+        pytest.fail(missing)
+    pytest.skip(missing)
+
+
 @pytest.fixture(scope="session")
 def address() -> Iterator[str]:
     """A Dask cluster of two processes, where its scheduler is."""
     from distributed import LocalCluster
 
     start: Any = LocalCluster
-    with start(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    free_port = "127.0.0.1:0"  # None would be 8787, which another test process may hold
+    with start(n_workers=2, threads_per_worker=1, dashboard_address=free_port) as cluster:
         yield cluster.scheduler_address
 
 

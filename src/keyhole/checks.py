@@ -1,9 +1,12 @@
-"""What counts as a number; who asks says what was wrong."""
+"""What counts as a number, and as nearly a name; who asks says what was wrong."""
 
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
+
+_NEAR = 0.75  # of difflib's ratio; below it, hints were guesses ("cat" for "kt")
 
 
 def is_whole(value: Any, *, least: int, most: int = 2**63 - 1) -> bool:
@@ -20,3 +23,11 @@ def is_real(value: Any) -> bool:
         return not isinstance(value, np.complexfloating) and math.isfinite(value)
     except OverflowError:  # a whole number beyond all floats
         return False
+
+
+def find_near(name: Any, known: Iterable[str]) -> str | None:
+    """Return the known name that this one is a slip of, if there is one: a letter or two apart."""
+    import difflib
+
+    near = difflib.get_close_matches(str(name), known, n=1, cutoff=_NEAR)
+    return near[0] if near else None

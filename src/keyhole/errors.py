@@ -45,6 +45,14 @@ class BoundError(InvalidError):
     """A residual's bound or scale is not a positive number."""
 
 
+class ContextError(InvalidError):
+    """A feature is not one that the predictor knows, or not a number."""
+
+
+class GroupError(ContextError):
+    """A group is not one that the predictor knows."""
+
+
 class SeedError(InvalidError):
     """The seed is not a whole number of at most 64 bits."""
 
@@ -55,6 +63,10 @@ class FeedbackError(InvalidError):
 
 class TheoremError(InvalidError):
     """No theorem speaks of this learner."""
+
+
+class NotCompiledError(KeyholeError):
+    """A function is not one that numba can compile."""
 
 
 class EngineError(KeyholeError):
@@ -85,6 +97,10 @@ class ExpiredError(RoundError):
     """The round was dropped because too many were open."""
 
 
+class ReferredError(InvalidError):
+    """The round was referred to a person, and the gate's regime tells nothing of such rounds."""
+
+
 class SnapshotError(KeyholeError, ValueError):
     """The file is not a whole snapshot of a predictor."""
 
@@ -111,6 +127,10 @@ class StreamExistsError(StreamError):
 
 class ArchivedError(StreamError):
     """The stream is archived: it can be read, and takes no more rounds."""
+
+
+class QuarantinedError(StreamError):
+    """What the database holds of the stream cannot be used; nothing of it is changed."""
 
 
 class StreamNameError(InvalidError):
@@ -145,6 +165,14 @@ class TooLargeError(KeyholeError):
     """The body is larger than the service takes."""
 
 
+class HeadersError(KeyholeError):
+    """The headers are larger than the service takes."""
+
+
+class BusyError(KeyholeError):
+    """The service has too much to do at this moment; nothing was changed."""
+
+
 class TooFastError(KeyholeError):
     """One client sends more requests than the service takes from one."""
 
@@ -154,7 +182,11 @@ class UnreachableError(KeyholeError, ConnectionError):
 
 
 class DatabaseError(KeyholeError):
-    """The database cannot be opened."""
+    """The database cannot be opened, or does not answer."""
+
+
+class LostDatabaseError(DatabaseError):
+    """The file of the database is not what it was when it was opened: the service stops."""
 
 
 class NewerStoreError(DatabaseError):
@@ -177,5 +209,9 @@ class BoundWarning(KeyholeWarning):
     """A residual was larger than its bound, so that no threshold would have covered it."""
 
 
-class PartialWarning(KeyholeWarning):
-    """A log tells the true label's score in some of its rounds only."""
+class SpeedWarning(KeyholeWarning):
+    """Something works, and would be many times faster another way."""
+
+
+class LearnerWarning(KeyholeWarning):
+    """A package brings a learner that cannot be used."""

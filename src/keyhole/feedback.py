@@ -1,44 +1,59 @@
 """What the world answers, and what an answer tells about every other threshold."""
 
-from dataclasses import dataclass
+import math
 from enum import StrEnum
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.checks import is_real
-from keyhole.errors import FeedbackError, ScoreError
-from keyhole.grid import Array, count_at_most
-from keyhole.kernel import kernel
+from keyhole.errors import FeedbackError
+from keyhole.grid import count_at_most
+from keyhole.numeric import Array, kernel
 
 UNSEEN = -1
 
 
-@dataclass(frozen=True, slots=True)
-class Revealed:
-    """The true label is known, and with it its score."""
+class Answer(NamedTuple):
+    """What the world says of a round.
 
-    score: float
+    Attributes
+    ----------
+    miss
+        1 if the true label was outside the set, 0 if it was in it; between the two where answers are
+        graded.
+    score
+        The true label's score, NaN where it is not told.
+    age
+        How many other answers were counted between the prediction and this answer.
+    stale
+        How much happened in between altogether: answers counted, and sets predicted that will be
+        answered (see ``keyhole.predictor.rounds.measure_delay``). 0 for an answer that comes at once.
+    cost
+        For learners that weigh size: how much larger the round's set was than one at a second, higher
+        threshold of theirs.
 
-    def __post_init__(self) -> None:
-        if not (is_real(self.score) and 0.0 <= self.score <= 1.0):
-            raise ScoreError(f"score {self.score!r} is not a number in [0, 1]; rescale it first")
-        object.__setattr__(self, "score", float(self.score))
+    Examples
+    --------
+    >>> Answer(miss=1.0), Answer(miss=0.0, score=0.25)
+    (<miss>, <hit, score 0.25>)
+    """
+
+    miss: float
+    score: float = math.nan
+    age: float = 0.0
+    stale: float = 0.0
+    cost: float = 0.0
+
+    def __repr__(self) -> str:
+        kind = {0.0: "hit", 1.0: "miss"}.get(self.miss, f"loss {self.miss:g}")
+        known = "" if math.isnan(self.score) else f", score {self.score:g}"
+        late = f", {self.age:g} answers late" if self.age else ""
+        return f"<{kind}{known}{late}>"
 
 
-@dataclass(frozen=True, slots=True)
-class Hit:
-    """The set held the true label; which label that was is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """The true label was outside the set."""
-
-
-Answer = Revealed | Hit | Missed
-HIT = Hit()
-MISS = Missed()
+HIT = Answer(miss=0.0)
+MISS = Answer(miss=1.0)
 
 
 class Needs(StrEnum):
@@ -47,6 +62,9 @@ class Needs(StrEnum):
     HIT_OR_MISS = "hit or miss"
     LABEL_IF_HIT = "label if hit"
     LABEL_ALWAYS = "label always"
+
+
+_NEVER, _IF_HIT = Needs.HIT_OR_MISS, Needs.LABEL_IF_HIT  # quicker to look at than members
 
 
 class Regime(StrEnum):
@@ -70,7 +88,7 @@ _TELLS = {
 _ORDER = list(Needs)
 
 
-def checked_regime(name: str) -> Regime:
+def check_regime(name: str) -> Regime:
     """Return the regime of that name, or raise."""
     try:
         return Regime(name)
@@ -93,25 +111,17 @@ def check_enough(learner: str, needs: Needs, regime: Regime) -> None:
         )
 
 
-def usable(learner: str, needs: Needs, *, missed: bool, score: float | None) -> float:
+def usable_score(learner: str, needs: Needs, answer: Answer) -> float:
     """Return the score as far as the learner uses it, else NaN; raise if it needs an unknown one."""
-    wants_score = needs == Needs.LABEL_ALWAYS or (needs == Needs.LABEL_IF_HIT and not missed)
-    if not wants_score:
-        return np.nan
-    if score is not None:
-        return score
-    told = "a miss without the true label" if missed else "a hit without the true label"
+    if needs is _NEVER or (needs is _IF_HIT and answer.miss != 0.0):
+        return math.nan
+    if answer.score == answer.score:  # not NaN: known
+        return answer.score
+    told = "a hit without the true label" if answer.miss == 0.0 else "a miss without the true label"
     raise FeedbackError(
         f"{learner} needs {needs.value!r}, but the answer is {told}; give label= or score=, "
         "or use a learner that needs only 'hit or miss'"
     )
-
-
-def is_miss(answer: Answer, threshold: float) -> bool:
-    """Return whether the answer to a set of this threshold is a miss."""
-    if isinstance(answer, Revealed):
-        return bool(answer.score < threshold)
-    return isinstance(answer, Missed)
 
 
 @kernel
@@ -126,7 +136,7 @@ def unlocked(
     The arms between the two are those about which the answer tells nothing. ``score`` is the true
     label's, or NaN where it was not revealed.
     """
-    if score == score:
+    if score == score:  # not NaN
         covering = count_at_most(thresholds, score)
         return covering, covering
     at_most = count_at_most(thresholds, threshold)
@@ -142,14 +152,35 @@ def outcomes(answer: Answer, *, threshold: float, thresholds: Array) -> NDArray[
     Examples
     --------
     >>> grid = np.array([0.0, 0.25, 0.5, 0.75, 1.0])
-    >>> outcomes(Revealed(0.6), threshold=0.5, thresholds=grid).tolist()
+    >>> outcomes(Answer(miss=0.0, score=0.6), threshold=0.5, thresholds=grid).tolist()
     [0, 0, 0, 1, 1]
-    >>> outcomes(Missed(), threshold=0.5, thresholds=grid).tolist()
+    >>> outcomes(MISS, threshold=0.5, thresholds=grid).tolist()
     [-1, -1, 1, 1, 1]
     """
-    score = answer.score if isinstance(answer, Revealed) else np.nan
-    covering, missing = unlocked(thresholds, threshold, is_miss(answer, threshold), score)
+    covering, missing = unlocked(thresholds, threshold, answer.miss > 0.0, answer.score)
     told = np.full(thresholds.size, UNSEEN, dtype=np.int8)
     told[:covering] = 0
     told[missing:] = 1
     return told
+
+
+class GateRegime(StrEnum):
+    """Which cases of a gate are ever judged."""
+
+    ACCEPTED = "accepted"  # those that were accepted: a thumb, a correction
+    REFERRED = "referred"  # those that a person answered, and an audited share of the accepted
+    BOTH = "both"
+
+
+def check_gate_regime(name: str) -> GateRegime:
+    """Return the gate's regime of that name, or raise."""
+    try:
+        return GateRegime(name)
+    except ValueError:
+        known = ", ".join(regime.value for regime in GateRegime)
+        raise FeedbackError(f"there is no regime {name!r} of a gate; there are {known}") from None
+
+
+def tells_of(regime: GateRegime) -> tuple[bool, bool]:
+    """Return whether accepted and whether referred cases may be judged."""
+    return True, regime != GateRegime.ACCEPTED

@@ -3,13 +3,10 @@
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.checks import is_whole
 from keyhole.errors import GridError
-from keyhole.kernel import kernel
-
-Array = NDArray[np.float64]
+from keyhole.numeric import Array, kernel
 
 
 def uniform(arms: int) -> Array:
@@ -40,7 +37,7 @@ def geometric(arms: int, *, smallest: float = 1e-5) -> Array:
     return np.concatenate(([0.0], np.geomspace(smallest, 1.0, arms - 1)))
 
 
-def checked(thresholds: Sequence[float] | Array) -> Array:
+def check_thresholds(thresholds: Sequence[float] | Array) -> Array:
     """Return the thresholds as an array if they increase from 0 within [0, 1], else raise."""
     try:
         grid = np.array(thresholds, dtype=np.float64)
@@ -62,11 +59,11 @@ def checked(thresholds: Sequence[float] | Array) -> Array:
     return grid
 
 
-def chosen(thresholds: Sequence[float] | None, arms: int | None, *, default: int) -> Array:
+def pick_thresholds(thresholds: Sequence[float] | None, arms: int | None, *, default: int) -> Array:
     """Return these thresholds, or so many evenly spaced ones, or raise if both are given and differ."""
     if thresholds is None:
         return uniform(default if arms is None else arms)
-    values = checked(thresholds)
+    values = check_thresholds(thresholds)
     if arms is not None and arms != values.size:
         raise GridError(f"{arms} arms were asked for, but {values.size} thresholds given; drop one")
     return values

@@ -1,27 +1,32 @@
-"""The numbers in docs/choosing.md come out again."""
+"""The numbers in docs/choosing.md and docs/evidence.md come out again."""
 
 from pathlib import Path
 
 import pytest
 
-from keyhole import LEARNERS, Channel, Regime, bounds, make
-from keyhole.compare import listing, table
-from keyhole.compare.contest import Terms, hold
+from keyhole import LEARNERS, Channel, make
+from keyhole.feedback import Regime
+from keyhole.learners import bounds
+from keyhole.studies.compare import listing, table
+from keyhole.studies.compare.contest import Terms, hold
 
-PAGE = (Path(__file__).parents[2] / "docs" / "choosing.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "choosing.md").read_text() + (DOCS / "evidence.md").read_text()
 UNTIMED = 75  # The last column, microseconds, is the machine's.
 
 
 @pytest.mark.parametrize(
-    ("stream", "channel", "learners"),
+    ("scenario", "channel", "learners"),
     [
         ("fall", Channel(delay=100), ["logit-tracker", "tracker", "kt", "ocp-unlock+"]),
         ("lure-and-strike", Channel(), ["logit-tracker", "ocp-unlock+", "ocp-unlock++valve"]),
     ],
 )
-def test_lines_of_the_tables_come_out_again(stream: str, channel: Channel, learners: list[str]) -> None:
+def test_lines_of_the_tables_come_out_again(
+    scenario: str, channel: Channel, learners: list[str]
+) -> None:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=10_000, runs=5, channel=channel)
-    contest = hold(learners, [listing.listing()[stream]], terms)
+    contest = hold(learners, [listing.listing()[scenario]], terms)
     lines = [line for line in table.text(contest).splitlines() if line.split(" ")[0] in learners]
     assert len(lines) == len(learners)
     for line in lines:
@@ -36,6 +41,6 @@ def test_bounds_on_the_page_are_those_of_the_calculator() -> None:
     logit = bounds.excess(make("logit-tracker", alpha=0.1), rounds=10**6)
     assert f"between {logit.least:.0f} and {logit.most:.0f} at alpha 0.1" in PAGE
     level = bounds.excess(make("aci", alpha=0.1), rounds=10**6)
-    assert f"between {level.least:.0f} and {level.most:.0f}, on any stream" in PAGE
+    assert f"between {level.least:.0f} and {level.most:.0f}, on any sequence" in PAGE
     valve = bounds.excess(make("sps+valve", alpha=0.1), rounds=10_000)
     assert f"no learner behind it misses more than {0.1 + valve.most / 10_000:.4f}" in PAGE

@@ -6,17 +6,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyhole.paper.plan import Pair
-from keyhole.paper.run import Unit, played
-from keyhole.paper.settings import Setting
-from keyhole.paper.sources import MEASURED, Source, from_file
+from keyhole.studies.paper.play import Unit, play_run
+from keyhole.studies.paper.settings import Setting
+from keyhole.studies.paper.sources import MEASURED, Pair, Source, from_file
 
 ROOT = Path(__file__).parents[2]
 REPORT = (ROOT / "docs" / "paper.md").read_text()
 
 
 def rates(source: Source, setting: Setting) -> str:
-    runs = [played(Unit(Pair(source, setting), run)).miss_rate for run in range(50)]
+    runs = [play_run(Unit(Pair(source, setting), run)).miss_rate for run in range(50)]
     return f"{np.mean(runs):.3f} ± {np.std(runs, ddof=1) / np.sqrt(50):.4f}"
 
 

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
-from keyhole.store.database import Database
+from keyhole.service.store.database import Database
 from tests.service.scene import Clock, client_of
 
 
@@ -32,7 +32,8 @@ def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], 
     """A real PostgreSQL that gives the URL of a new, empty database."""
     server = _server(tmp_path_factory.mktemp("pg"))
     url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-    engine = sql.create_engine(url, isolation_level="AUTOCOMMIT")
+    # A connection of its own for each command: a test may have crashed the server meanwhile.
+    engine = sql.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sql.NullPool)
 
     def run(command: str) -> None:
         with engine.connect() as connection:

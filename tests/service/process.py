@@ -15,7 +15,8 @@ from typing import IO, Any, Self
 import numpy as np
 
 import keyhole
-from keyhole.client import Client, Proposal
+from keyhole.service.calls import Proposal
+from keyhole.service.client import Client
 
 _SECONDS_TO_START = 120
 
@@ -55,8 +56,14 @@ class Service:
                 break
         else:
             raise AssertionError("".join(said))
-        self._drain = threading.Thread(target=_drain, args=(self._process.stderr,))
+        self._said: list[str] = []
+        self._drain = threading.Thread(target=_drain, args=(self._process.stderr, self._said))
         self._drain.start()
+
+    @property
+    def pid(self) -> int:
+        """The process."""
+        return self._process.pid
 
     def kill(self) -> None:
         """End the process at once, as a power cut would."""
@@ -69,14 +76,19 @@ class Service:
             self._process.terminate()
         self._ended()
 
+    def wait(self) -> tuple[int, str]:
+        """Wait until the process ends by itself; return its exit code and what it said."""
+        self._ended()
+        return self._process.returncode, "".join(self._said)
+
     def _ended(self) -> None:
         self._process.wait(_SECONDS_TO_START)
-        self._drain.join()
+        self._drain.join(_SECONDS_TO_START)
 
 
-def _drain(pipe: IO[str]) -> None:
+def _drain(pipe: IO[str], said: list[str]) -> None:
     with pipe:
-        pipe.read()
+        said.extend(pipe)
 
 
 @dataclass

@@ -4,9 +4,9 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from keyhole.service.app import Ways, create_app
-from keyhole.service.gate import Limits
-from keyhole.store.database import Database
+from keyhole.service.http.app import Settings, create_app
+from keyhole.service.http.limits import Limits
+from keyhole.service.store.database import Database
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
@@ -23,8 +23,13 @@ class Clock:
 
 
 def client_of(database: Database, clock: Clock, **limits: Any) -> TestClient:
-    app = create_app(database, Ways(limits=Limits(**limits), clock=clock))
-    return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+    app = create_app(database, Settings(limits=Limits(**limits), clock=clock))
+    return TestClient(
+        app,
+        base_url="http://localhost",
+        raise_server_exceptions=False,
+        client=("127.0.0.1", 50_000),
+    )
 
 
 def made(http: TestClient, **settings: Any) -> Any:

@@ -8,9 +8,9 @@ import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.errors import BindingError, TokenError
-from keyhole.service import access
-from keyhole.store import schema, tokens
-from keyhole.store.database import Database
+from keyhole.service.http import access
+from keyhole.service.store import schema, tokens
+from keyhole.service.store.database import Database
 from tests.service.scene import NOW, Clock, answered, client_of, made, predicted
 
 

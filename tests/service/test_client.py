@@ -13,6 +13,8 @@ from keyhole.cli import main
 from keyhole.errors import (
     AnsweredError,
     FeedbackError,
+    GroupError,
+    KeyholeError,
     ScoreError,
     StreamExistsError,
     TokenError,
@@ -36,7 +38,7 @@ def client(service: Service) -> Iterator[keyhole.Client]:
 
 
 def test_the_two_verbs(client: keyhole.Client) -> None:
-    client.create_stream("verbs", alpha=0.1, horizon=1000, seed=7)
+    client.create_stream("verbs", alpha=0.1, seed=7)
     hits = 0
     for _ in range(10):
         made = client.predict("verbs", {"cat": 0.7, "lynx": 0.2})
@@ -56,7 +58,7 @@ def test_arrays_and_labels_of_numpy_are_taken(client: keyhole.Client) -> None:
 
 
 def test_intervals(client: keyhole.Client) -> None:
-    client.create_stream("widths", alpha=0.1, horizon=1000, bound=3.0)
+    client.create_stream("widths", alpha=0.1, bound=3.0)
     made = client.predict("widths", 10.0)
     assert made.interval is not None
     assert 10.0 in made
@@ -73,7 +75,7 @@ def test_many_at_once(client: keyhole.Client) -> None:
 
 
 def test_a_refusal_is_raised_as_the_library_raises_it(client: keyhole.Client) -> None:
-    client.create_stream("errors", alpha=0.1, horizon=1000)
+    client.create_stream("errors", alpha=0.1)
     made = client.predict("errors", [0.5])
     client.learn(made, keyhole.MISS)
     with pytest.raises(AnsweredError):
@@ -91,7 +93,7 @@ def test_a_refusal_is_raised_as_the_library_raises_it(client: keyhole.Client) ->
 def test_a_retry_after_a_lost_response_gives_the_same_round(
     client: keyhole.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    client.create_stream("retries", alpha=0.1, horizon=1000)
+    client.create_stream("retries", alpha=0.1)
     send = httpx.Client.request
     lost: list[httpx.Response] = []
 
@@ -111,6 +113,35 @@ def test_a_retry_after_a_lost_response_gives_the_same_round(
     assert (stands["predicted"], stands["rounds"]) == (1, 1)
 
 
+@pytest.mark.parametrize("id_", ["../streams/safe/archive?x=", "../../v1/streams/safe/archive#", ".."])
+def test_no_id_reaches_another_route(client: keyhole.Client, id_: str) -> None:
+    if "safe" not in {stream["name"] for stream in client.streams()}:
+        client.create_stream("safe", alpha=0.1)
+    with pytest.raises(KeyholeError):
+        client.learn(id_, keyhole.MISS)
+    with pytest.raises(KeyholeError):
+        client.predict(id_, [0.5])
+    with pytest.raises(KeyholeError):
+        client.archive("x/../safe")
+    assert client.stream("safe")["archived"] is None
+
+
+def test_labels_keep_their_type(client: keyhole.Client) -> None:
+    client.create_stream("typed", alpha=0.1, learner="aci", regime="full", options={"window": 20})
+    made = client.predict("typed", {3: 0.5, "3": 0.25, 2.5: 0.2, np.int64(7): 0.05})
+    assert made.labels is not None
+    assert set(map(repr, made.labels)) <= {"3", "'3'", "2.5", "7"}
+    assert client.learn(made, label=3).repeated is False
+    assert client.learn(made, label=3).repeated is True
+    with pytest.raises(AnsweredError):
+        client.learn(made, label="3")
+    (entry,) = client.rounds("typed")
+    assert entry["answer"] == {"label": 3}
+    # The text alone was proposed, with certainty: the number is another label, and so a miss.
+    assert client.learn(client.predict("typed", {"3": 1.0}), label="3").missed is False
+    assert client.learn(client.predict("typed", {"3": 1.0}), label=3).missed is True
+
+
 def test_nobody_there_is_said_plainly() -> None:
     client = keyhole.Client("http://127.0.0.1:9", retries=1)
     with pytest.raises(UnreachableError, match="is it running"):
@@ -119,7 +150,7 @@ def test_nobody_there_is_said_plainly() -> None:
 
 
 def test_a_live_view_hears_of_every_move(service: Service, client: keyhole.Client) -> None:
-    client.create_stream("live", alpha=0.1, horizon=1000)
+    client.create_stream("live", alpha=0.1)
     with httpx.stream("GET", f"{service.url}/v1/streams/live/events", timeout=30.0) as response:
         lines = response.iter_lines()
         data = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
@@ -133,7 +164,7 @@ def test_a_live_view_hears_of_every_move(service: Service, client: keyhole.Clien
 
 
 def test_the_log_can_be_downloaded_and_exported(client: keyhole.Client) -> None:
-    client.create_stream("logged", alpha=0.1, horizon=1000)
+    client.create_stream("logged", alpha=0.1)
     client.learn(client.predict("logged", [0.5]), keyhole.MISS)
     assert client.export("logged").decode().count("\r\n") == 2
     assert client.export("logged", format="parquet")[:4] == b"PAR1"
@@ -170,9 +201,69 @@ def test_serve_refuses_to_be_open_to_strangers(
 def test_export_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
     with Service(url) as service, keyhole.Client(service.url) as client:
-        client.create_stream("logged", alpha=0.1, horizon=1000)
+        client.create_stream("logged", alpha=0.1)
         client.learn(client.predict("logged", [0.5]), keyhole.MISS)
     out = tmp_path / "log.csv"
     assert main(["export", "logged", str(out), "--database", url]) == 0
     assert "the true label's score is known in 0 of them" in capsys.readouterr().out
     assert out.read_text().splitlines()[1].startswith("0,1-0-")
+
+
+def test_a_stream_is_taught_changed_and_removed(client: keyhole.Client) -> None:
+    client.create_stream("lives", alpha=0.1, labels=["cat", "dog"])
+    taught = client.rehearse("lives", [[0.9, 0.1]] * 2500, ["cat"] * 2500)
+    assert taught["rehearsed"] == 2500
+    changed = client.amend("lives", alpha=0.2, labels=["lynx"])
+    assert (changed["alpha"], changed["labels"]) == (0.2, ["cat", "dog", "lynx"])
+    assert len(changed["notes"]) == 2
+    client.archive("lives")
+    client.delete("lives")
+    with pytest.raises(UnknownStreamError):
+        client.stream("lives")
+
+
+def test_features_groups_and_every_kind_of_answer(client: keyhole.Client) -> None:
+    client.create_stream("known", alpha=0.1, features=["hour", "load"], groups=["weekend"])
+    made = client.predict("known", [0.7, 0.3], features={"hour": np.float32(7.0)}, groups=["weekend"])
+    assert client.learn(made, loss=0.25, chance=0.5).missed is False
+    many = client.predict_many(
+        "known", [[0.7, 0.3]] * 3, features={"hour": [1.0, np.nan, 3.0]}, groups=[[], ["weekend"], []]
+    )
+    assert client.skip(many[0]).missed is None
+    client.learn(many[1], score=0.9)
+    client.learn(many[2], keyhole.MISS, wrong=0.1)
+    stands = client.stream("known")
+    assert (stands["skipped"], stands["groups"][0]["rounds"]) == (1, 3)
+    assert [row["features"]["hour"] for row in client.rounds("known")] == [3.0, None, 1.0, 7.0]
+    with pytest.raises(GroupError, match="did you mean 'weekend'"):
+        client.predict("known", [0.5], groups=["weekends"])
+
+
+def test_bands(client: keyhole.Client) -> None:
+    client.create_stream("bands", alpha=0.1, kind="band")
+    made = client.predict("bands", (46.0, 54.0))
+    assert made.interval == (46.0, 54.0)
+    assert client.learn(made, label=60.0).missed is True
+
+
+def test_gates(client: keyhole.Client) -> None:
+    client.create_stream("gated", alpha=0.05, kind="gate", regime="both", groups=["new"])
+    sure, unsure = client.decide_many("gated", [0.99, 0.02], groups=[["new"], []])
+    named = client.decide("gated", {"invoice": 0.97, "letter": 0.04})
+    assert (sure.accepted, unsure.accepted, named.candidate) == (True, False, "invoice")
+    assert client.learn(sure, right=True).missed is False
+    assert client.learn(unsure, right=False).missed is True
+    assert client.skip(named).missed is None
+    stands = client.stream("gated")
+    assert (stands["accepted_share"], stands["wrong_share"]) == (2 / 3, 0.0)
+    with pytest.raises(FeedbackError, match="give it alone"):
+        client.learn(named, keyhole.HIT, right=True)
+
+
+def test_rounds_are_answered_by_key_and_found_by_metadata(client: keyhole.Client) -> None:
+    client.create_stream("keyed", alpha=0.1)
+    shown = client.predict("keyed", {"cat": 0.9}, key="order/1%2F", metadata={"model": "v1"})
+    assert client.learn_key("keyed", "order/1%2F", label="cat").id == shown.id
+    client.predict_many("keyed", [{"cat": 0.9}] * 600, metadata={"model": "v2"})
+    assert len(client.rounds("keyed", limit=1000)) == 601
+    assert [one["id"] for one in client.rounds("keyed", metadata={"model": "v1"})] == [shown.id]

@@ -10,10 +10,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from keyhole.cli import main
-from keyhole.errors import PartialWarning
-from keyhole.store import answers, export, history, proposals, streams
-from keyhole.store.database import Database
-from keyhole.streams import log
+from keyhole.scenarios import log
+from keyhole.service.store import answers, export, history, proposals, streams
+from keyhole.service.store.database import Database
 from tests.service.scene import NOW, answered, made, predicted
 
 NASTY = '=HYPERLINK("http://evil"),"\n<b>'
@@ -29,7 +28,7 @@ def lived(database: Database, name: str, rounds: int) -> tuple[list[bool], list[
         opened = proposals.predict(database, name, asks=asks, now=NOW)
         replies = [answers.Reply(o.id, {"label": 0} if 0 in o.region else "miss") for o in opened]
         counted = answers.answer(database, replies, now=NOW)
-        misses += [c.missed for c in counted if isinstance(c, answers.Counted)]
+        misses += [bool(c.missed) for c in counted if isinstance(c, answers.Counted)]
         sizes += [o.region.size for o in opened]
     return misses, sizes
 
@@ -115,10 +114,14 @@ def test_another_learner_can_be_tried_on_the_rounds_that_tell(
         main(["export", "pets", str(path), "--database", f"sqlite:///{tmp_path / 'keyhole.db'}"]) == 0
     )
     known = [entry.score for entry in history.log(light, "pets") if entry.score is not None]
-    with pytest.warns(PartialWarning, match=f"in {len(known)} of 300 rounds"):
-        stream = log.load(path)
+    most, fewest = log.read_log(path)
     assert len(known) == misses.count(False)
-    assert stream.scores.tolist() == known
+    assert f"{len(known)} of 300 scores told" in most.about
+    hit = ~np.array(misses)
+    assert most.scores[hit].tolist() == fewest.scores[hit].tolist() == known
+    assert (most.scores[~hit] == 0.0).all()
+    played = np.array([entry.threshold for entry in history.log(light, "pets")])
+    assert (fewest.scores[~hit] < played[~hit]).all()
 
 
 def test_the_log_is_whole_across_pages(light: Database, one: TestClient) -> None:

@@ -1,24 +1,27 @@
 """Every learner in the table works as a stream, and makes the choices of the library's predictor."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import keyhole
 from keyhole.feedback import Regime, is_enough
-from keyhole.service import views
-from keyhole.store import answers, blueprint, proposals, replay, streams, warm
-from keyhole.store.answers import Reply
-from keyhole.store.database import Database
-from keyhole.store.proposals import Ask
+from keyhole.learners import make_suited
+from keyhole.service.http import views
+from keyhole.service.store import answers, proposals, replay, streams, warm
+from keyhole.service.store.answers import Reply
+from keyhole.service.store.database import Database
+from keyhole.service.store.proposals import Ask
 from tests.service.scene import NOW
 
 
 @pytest.mark.parametrize("name", sorted(keyhole.LEARNERS))
 def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, name: str) -> None:
     regime = next(regime for regime in Regime if is_enough(keyhole.LEARNERS[name].needs, regime))
-    plan, _ = blueprint.draft(name, alpha=0.1, horizon=2000, arms=20, regime=regime, seed=7)
-    streams.create(light, "any", blueprint=plan, now=NOW)
-    predictor = keyhole.Predictor(name, alpha=0.1, horizon=2000, arms=20, regime=regime, seed=7)
+    learner = make_suited(name, alpha=0.1, horizon=2000, arms=20)
+    predictor: keyhole.Predictor[Any] = keyhole.Predictor(learner, regime=regime, seed=7)
+    streams.create(light, "any", setup=predictor.setup, now=NOW)
     rng = np.random.default_rng(4)
     for _ in range(130):
         scores = rng.dirichlet(np.ones(5)).tolist()
@@ -37,5 +40,5 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
     here = streams.get(light, "any")
     assert (here.tally.miss_rate, here.tally.mean_size) == (predictor.miss_rate, predictor.mean_size)
     assert replay.replay(light, "any").difference is None
-    assert views.sent(views.stream(here)).status_code == 200
-    warm.up(light)
+    assert views.show_stream(here).rounds == 130
+    warm.compile_streams(streams.every(light))

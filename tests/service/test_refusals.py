@@ -7,8 +7,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from keyhole import errors
-from keyhole.service import problems
-from keyhole.store.database import Database
+from keyhole.service.http import problems, views
+from keyhole.service.store.database import Database
 from tests.service.scene import SCORES, Clock, answered, client_of, made, predicted
 
 NEW = {"name": "a", "alpha": 0.1}
@@ -42,7 +42,7 @@ def test_a_setting_that_cannot_be_is_named(one: TestClient, settings: Any, field
     error = response.json()["error"]
     assert response.status_code == 422
     assert error["field"] == field
-    assert one.get("/v1/streams").json() == {"streams": []}
+    assert one.get("/v1/streams").json()["streams"] == []
 
 
 @pytest.mark.parametrize(
@@ -82,8 +82,6 @@ def test_numbers_that_are_none_are_refused(one: TestClient, number: str) -> None
 @pytest.mark.parametrize(
     ("answer", "status"),
     [
-        ({"label": "unicorn"}, 422),
-        ({"label": 0}, 422),
         ({"hit": True}, 422),
         ({"hit": False}, 422),
         ({"miss": True, "hit": True}, 422),
@@ -103,6 +101,12 @@ def test_an_answer_that_cannot_be_leaves_the_round_open(
     assert set(response.json()["error"]) == {"code", "message", "field"}
     stands = one.get("/v1/streams/pets").json()
     assert (stands["open"], stands["rounds"]) == (1, 0)
+
+
+@pytest.mark.parametrize("label", ["unicorn", 0])
+def test_a_true_label_that_was_no_candidate_is_a_miss(one: TestClient, label: Any) -> None:
+    made(one)
+    assert answered(one, predicted(one), label=label).json()["missed"] is True
 
 
 def test_a_label_that_the_stream_does_not_have_is_refused(one: TestClient) -> None:
@@ -152,13 +156,13 @@ def test_one_client_cannot_take_every_turn(light: Database, clock: Clock) -> Non
 def test_an_unexpected_error_tells_nothing_of_the_inside(
     one: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from keyhole.store import streams
+    from keyhole.service.store import streams
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
-    monkeypatch.setattr(streams, "every", broken)
-    response = one.get("/v1/streams")
+    monkeypatch.setattr(streams, "get", broken)
+    response = one.get("/v1/streams/pets")
     assert response.status_code == 500
     assert response.json()["error"]["code"] == "unexpected"
     assert "secret" not in response.text
@@ -167,7 +171,7 @@ def test_an_unexpected_error_tells_nothing_of_the_inside(
 def test_every_error_has_a_status_and_every_code_one_error() -> None:
     kinds = [kind for _, kind in inspect.getmembers(errors, inspect.isclass)]
     for kind in (kind for kind in kinds if issubclass(kind, errors.KeyholeError)):
-        status = problems.problem_of(kind("why")).status
+        status = problems.find_problem(kind("why")).status
         assert status == 422 if issubclass(kind, errors.InvalidError) else 400 <= status < 600
     codes = [problem.code for problem in problems.PROBLEMS.values()]
     assert len(set(codes)) == len(codes)
@@ -175,5 +179,5 @@ def test_every_error_has_a_status_and_every_code_one_error() -> None:
 
 def test_what_is_sent_can_be_raised_again() -> None:
     for kind in problems.PROBLEMS:
-        again = problems.raised(problems.body(kind("why")))
+        again = problems.read_error(views.show_problem(kind("why")).model_dump())
         assert (type(again), str(again)) == (kind, "why")

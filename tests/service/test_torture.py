@@ -1,22 +1,30 @@
-"""Nothing acknowledged is lost, no round is doubled, and the log replays: kills and rivals.
+"""Nothing acknowledged is lost, no round is doubled, and the log replays, whatever goes wrong.
+
+Kills, rivals, a database that crashes or is frozen, a disk that is full.
 
 ``make torture`` runs the long form, with KEYHOLE_KILLS=50.
 """
 
 import os
+import resource
+import signal as signals
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
+import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sql
 
 import keyhole
-from keyhole.client import Client
-from keyhole.store import history, replay
-from keyhole.store.database import Database
+from keyhole.service.client import Client
+from keyhole.service.store import history, replay
+from keyhole.service.store.database import Database
 from tests.service.process import Service, Worker, busy
 
 KILLS = int(os.environ.get("KEYHOLE_KILLS", "3"))
+CRASHES = max(1, KILLS // 6)
 SEED = 11
 
 
@@ -35,6 +43,31 @@ def check(url: str, workers: Sequence[Worker]) -> None:
     found = replay.replay(database, "load")
     assert (found.rounds, found.answers, found.difference) == (len(asked), len(told), None)
     database.close()
+
+
+def backends(url: str) -> list[int]:
+    """Return the processes of PostgreSQL that serve a database, apart from the one that is asked."""
+    engine = sql.create_engine(url, poolclass=sql.NullPool)
+    with engine.connect() as connection:
+        found = connection.execute(
+            sql.text(
+                "SELECT pid FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        )
+        return list(found.scalars())
+
+
+def get_status(service: Service, path: str) -> int:
+    return httpx.get(f"{service.url}{path}", timeout=20.0).status_code
+
+
+def wait_for(service: Service, path: str, status: int) -> None:
+    """Wait until a path answers so, or fail."""
+    end = time.monotonic() + 60.0
+    while get_status(service, path) != status:
+        assert time.monotonic() < end, f"{path} never answered {status}"
+        time.sleep(0.05)
 
 
 def under_way(workers: Sequence[Worker], more: int) -> None:
@@ -88,3 +121,58 @@ def test_an_acknowledged_answer_survives_the_end_of_the_process(url: str, signal
         service.start()
         stands = client.stream("load")
         assert (stands["rounds"], stands["open"]) == (1, 0)
+
+
+def test_crashes_of_the_database_lose_nothing_and_double_nothing(postgres: Callable[[], str]) -> None:
+    url, rng = postgres(), np.random.default_rng(SEED)
+    with Service(url) as service:
+        prepared(service.url)
+        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        with busy(workers):
+            for _ in range(CRASHES):
+                under_way(workers, int(rng.integers(1, 40)))
+                # To PostgreSQL the end of one of its processes is a crash to recover from.
+                os.kill(backends(url)[0], signals.SIGKILL)
+                assert get_status(service, "/healthz") == 200
+            under_way(workers, 20)
+    check(url, workers)
+
+
+def test_a_frozen_database_stops_no_probe_and_loses_nothing(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    with Service(url) as service:
+        prepared(service.url)
+        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        with busy(workers):
+            for _ in range(CRASHES):
+                under_way(workers, 10)
+                frozen = backends(url)
+                for pid in frozen:
+                    os.kill(pid, signals.SIGSTOP)
+                try:
+                    assert get_status(service, "/healthz") == 200
+                    time.sleep(0.5)
+                    assert get_status(service, "/healthz") == 200
+                finally:
+                    for pid in frozen:
+                        os.kill(pid, signals.SIGCONT)
+            under_way(workers, 20)
+    check(url, workers)
+
+
+def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    with Service(url) as service:
+        prepared(service.url)
+        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        with busy(workers):
+            for _ in range(CRASHES):
+                under_way(workers, 10)
+                full = (1000, resource.RLIM_INFINITY)  # No file may be written past so many bytes.
+                resource.prlimit(service.pid, resource.RLIMIT_FSIZE, full)
+                wait_for(service, "/readyz", 503)
+                assert get_status(service, "/healthz") == 200
+                resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
+                wait_for(service, "/readyz", 200)
+            under_way(workers, 20)
+    check(url, workers)

@@ -1,58 +1,90 @@
 """Is the promise kept, and who can see it."""
 
 import math
+from collections.abc import Iterable
 
-import numpy as np
 import pytest
 from fastapi.testclient import TestClient
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
+from prometheus_client.parser import text_string_to_metric_families
 
-from keyhole.service.watch import LEVEL, Alert, at_least, judge
-from tests.service.scene import answered, made, predicted
+from keyhole.predictor.monitor import bound_misses, bound_rate
+from keyhole.service.http.watch import render
+from keyhole.service.store.database import Database
+from keyhole.service.store.replay import replay
+from keyhole.service.store.schema import alarms
+from keyhole.service.times import show_time
+from tests.service.scene import Clock, answered, made, predicted
 
-
-@pytest.mark.parametrize("chance", [0.01, 0.1, 0.3, 0.9])
-@pytest.mark.parametrize("rounds", [1, 7, 60])
-def test_the_tail_is_the_sum_of_its_terms(rounds: int, chance: float) -> None:
-    terms = [
-        math.comb(rounds, k) * chance**k * (1.0 - chance) ** (rounds - k) for k in range(rounds + 1)
-    ]
-    for count in range(rounds + 1):
-        assert at_least(count, rounds, chance=chance) == pytest.approx(sum(terms[count:]), rel=1e-9)
-
-
-def test_the_tail_of_a_long_window_is_what_simulation_gives() -> None:
-    draws = np.random.default_rng(5).binomial(100_000, 0.1, size=200_000)
-    share = float((draws >= 10_200).mean())
-    exact = at_least(10_200, 100_000, chance=0.1)
-    assert abs(share - exact) < 5.0 * math.sqrt(exact * (1.0 - exact) / draws.size)
+MISSES = {"learner": "ocp-bandit", "regime": "bandit", "labels": ["a"]}
 
 
-def test_false_alarms_are_as_rare_as_the_level_says() -> None:
-    misses = np.random.default_rng(6).binomial(500, 0.1, size=20_000)
-    alerts = [judge(int(count), 500, alpha=0.1).alert for count in misses]
-    for kind in (Alert.TOO_MANY, Alert.TOO_FEW):
-        share = alerts.count(kind) / len(alerts)
-        assert share <= LEVEL + 4.0 * math.sqrt(LEVEL / len(alerts))
+def play(http: TestClient, clock: Clock, misses: Iterable[bool]) -> None:
+    """Answer a round a second."""
+    for miss in misses:
+        answered(http, predicted(http, [1.0]), **({"miss": True} if miss else {"hit": True}))
+        clock.now += 1.0
 
 
-def test_a_broken_promise_is_seen() -> None:
-    misses = np.random.default_rng(7).binomial(500, 0.2, size=200)
-    assert all(judge(int(count), 500, alpha=0.1).alert is Alert.TOO_MANY for count in misses)
+def test_the_first_rounds_say_nothing(one: TestClient, clock: Clock) -> None:
+    made(one, **MISSES)
+    play(one, clock, [False] * 49)
+    assert one.get("/v1/streams/pets").json()["promise"]["state"] == "too early to say"
+    play(one, clock, [False])
+    assert one.get("/v1/streams/pets").json()["promise"]["state"] == "kept"
 
 
-def test_the_first_rounds_say_nothing() -> None:
-    assert judge(49, 49, alpha=0.1).alert is Alert.EARLY
-
-
-def test_a_stream_whose_every_round_misses_raises_the_alert(one: TestClient) -> None:
-    made(one, window=60)
-    for _ in range(60):
-        answered(one, predicted(one), miss=True)
-    recent = one.get("/v1/streams/pets").json()["recent"]
-    assert (recent["alert"], recent["misses"], recent["rounds"]) == ("too many misses", 60, 60)
+def test_an_alarm_says_since_when_and_when_it_was_over(one: TestClient, clock: Clock) -> None:
+    made(one, **MISSES)
+    play(one, clock, [False] * 12)
+    begun = clock.now
+    play(one, clock, [True] * 12)
+    promise = one.get("/v1/streams/pets").json()["promise"]
+    assert promise["state"] == "too many misses"
+    alarm = promise["alarm"]
+    assert alarm["cleared"] is None
+    assert alarm["since"] == {"answers": 13, "at": show_time(begun)}
+    raised = alarm["raised"]["answers"]
+    assert 13 < raised <= 24
+    assert alarm["raised"]["at"] == show_time(begun + raised - 13)
     lines = one.get("/metrics").text.splitlines()
     assert 'keyhole_alert{state="too many misses",stream="pets"} 1.0' in lines
     assert 'keyhole_alert{state="kept",stream="pets"} 0.0' in lines
+    # Against 1.5 alpha at 0.85 a hit, a hit is worth 0.9 / 0.85: 10^4 takes about 112 of them in sum.
+    play(one, clock, [False] * 120)
+    after = one.get("/v1/streams/pets").json()["promise"]
+    assert after["state"] == "kept"
+    cleared = after["alarm"]["cleared"]
+    assert cleared["at"] == show_time(begun + cleared["answers"] - 13)
+    assert one.get("/v1/streams/pets/history").json()["alarms"] == [after["alarm"]]
+    assert one.get("/v1/streams").json()["streams"][0]["promise"] == after
+
+
+def test_alarms_are_part_of_what_is_verified(one: TestClient, light: Database, clock: Clock) -> None:
+    made(one, **MISSES)
+    play(one, clock, [True] * 14 + [False] * 120)
+    assert replay(light, "pets").difference is None
+    with light.write() as connection:
+        connection.execute(alarms.update().values(since=alarms.c.since + 1))
+    assert "list of alarms" in str(replay(light, "pets").difference)
+
+
+def test_a_batch_tells_the_time_of_an_answer_that_came_with_it(one: TestClient, clock: Clock) -> None:
+    made(one, **MISSES)
+    sets = [predicted(one, [1.0])["id"] for _ in range(20)]
+    clock.now += 5.0
+    one.post("/v1/feedback", json={"feedback": [{"id": one_id, "miss": True} for one_id in sets]})
+    alarm = one.get("/v1/streams/pets").json()["promise"]["alarm"]
+    assert (alarm["since"]["at"], alarm["raised"]["at"]) == (show_time(clock.now),) * 2
+
+
+def test_the_lifetime_rate_is_told_with_what_it_leaves_open(one: TestClient, clock: Clock) -> None:
+    made(one, **MISSES)
+    assert one.get("/v1/streams/pets").json()["promise"]["lifetime"] == [0.0, 1.0]
+    play(one, clock, [True] + [False] * 9)
+    assert one.get("/v1/streams/pets").json()["promise"]["lifetime"] == list(bound_rate(1, 10))
+    band = one.get("/v1/streams/pets/history").json()["band"]
+    assert band[-1] == list(bound_misses(10, alpha=0.1))
 
 
 def test_the_window_forgets_what_is_older(one: TestClient) -> None:
@@ -90,8 +122,8 @@ def test_the_metrics_count_what_happened(one: TestClient) -> None:
 
 
 def test_probes_answer(http: TestClient) -> None:
-    assert http.get("/healthz").json() == {"status": "ok"}
-    assert http.get("/readyz").json() == {"status": "ok"}
+    assert http.get("/healthz").json() == {"status": "ok", "quarantined": []}
+    assert http.get("/readyz").json() == {"status": "ok", "quarantined": []}
 
 
 def test_the_log_names_the_round(one: TestClient, caplog: pytest.LogCaptureFixture) -> None:
@@ -105,3 +137,25 @@ def test_the_log_names_the_round(one: TestClient, caplog: pytest.LogCaptureFixtu
 def test_documentation_is_served(one: TestClient) -> None:
     paths = one.get("/openapi.json").json()["paths"]
     assert {"/v1/streams", "/v1/predictions/{id}/feedback", "/v1/feedback"} <= set(paths)
+
+
+def test_streams_are_written_as_the_library_writes_metrics() -> None:
+    family = GaugeMetricFamily("keyhole_x", "What it is.", labels=["stream", "state"])
+    for stream, state, value in [
+        ("a", "on", 1.0),
+        ('odd "\\\n', "off", math.nan),
+        ("b", "on", math.inf),
+        ("c", "on", -math.inf),
+        ("d", "on", 0.125),
+    ]:
+        family.add_metric([stream, state], value)
+    counter = CounterMetricFamily("keyhole_y", "Counted.", labels=["stream"])
+    counter.add_metric(["a"], 3)
+    read = {
+        one.name: [(sample.name, sample.labels, repr(sample.value)) for sample in one.samples]
+        for one in text_string_to_metric_families(render([family, counter]).decode())
+    }
+    assert read == {
+        one.name: [(sample.name, sample.labels, repr(float(sample.value))) for sample in one.samples]
+        for one in (family, counter)
+    }

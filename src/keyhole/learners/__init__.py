@@ -1,79 +1,127 @@
-"""The rules that pick thresholds: one file each, and the table of them all."""
+"""The rules that pick thresholds: one file each, and the table of them all.
 
-import difflib
-from collections.abc import Mapping
+A rule of one's own joins the table by ``register``, or by an entry point of the group
+``keyhole.learners`` in the package that brings it.
+"""
+
+import warnings
+from collections.abc import Iterator, Mapping
 from dataclasses import fields
+from importlib import import_module
 from typing import Any
 
-from keyhole.errors import LearnerError
-from keyhole.learners import strategy
-from keyhole.learners._ocp import OcpParameters
-from keyhole.learners._rule import Distribution, Excess, Learner, Rule
-from keyhole.learners.aci import aci
-from keyhole.learners.agaci import agaci
-from keyhole.learners.dtaci import dtaci
-from keyhole.learners.exp3_ix import exp3_ix
-from keyhole.learners.kt import kt
-from keyhole.learners.logit_tracker import logit_tracker
-from keyhole.learners.loss import Loss
-from keyhole.learners.mvp import mvp
-from keyhole.learners.ocp_bandit import ocp_bandit
-from keyhole.learners.ocp_unlock import ocp_unlock
-from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
-from keyhole.learners.pi import pi
-from keyhole.learners.saocp import saocp
-from keyhole.learners.self_scaled import self_scaled
-from keyhole.learners.sf_ogd import sf_ogd
-from keyhole.learners.sps import sps
-from keyhole.learners.tracker import tracker
-from keyhole.learners.tracker_decaying import tracker_decaying
-from keyhole.learners.unlock_hedge import unlock_hedge
-from keyhole.learners.valve import SUFFIX, safety_valve
+from keyhole.checks import find_near
+from keyhole.errors import LearnerError, LearnerWarning
+from keyhole.learners.entries import compile_learner
+from keyhole.learners.parameters import parameters
+from keyhole.learners.rule import Ask, Distribution, Excess, Learner, Rule
+from keyhole.learners.valve import SUFFIX, safety_valve, wrap
 
 __all__ = [
-    "LEARNERS",
-    "Distribution",
-    "Excess",
-    "Learner",
-    "Loss",
-    "OcpParameters",
-    "Rule",
-    "find",
-    "make",
-    "rebuild",
+    "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "Ask", "Distribution", "Excess", "Learner", "Rule",
+    "compile_learner", "find", "make", "make_suited", "parameters", "rebuild", "register",
     "safety_valve",
-    "strategy",
-]
+]  # fmt: skip
 
-_RULES: tuple[Rule[...], ...] = (
-    logit_tracker,
-    tracker,
-    tracker_decaying,
-    sf_ogd,
-    kt,
-    pi,
-    agaci,
-    mvp,
-    exp3_ix,
-    ocp_bandit,
-    self_scaled,
-    unlock_hedge,
-    aci,
-    sps,
-    ocp_unlock,
-    ocp_unlock_plus,
-    dtaci,
-    saocp,
-)
-LEARNERS: dict[str, Rule[...]] = {rule.name: rule for rule in _RULES}
+DEFAULT = "logit-tracker"
+CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
+_GROUP = "keyhole.learners"
+_GATE_GROUP = "keyhole.gates"
+_COMMON = ("alpha", "horizon", "arms")
+_OURS = (
+    "logit-tracker", "contextual-tracker", "tracker", "tracker-decaying", "sf-ogd", "kt", "pi", "agaci",
+    "mvp", "exp3-ix", "ocp-bandit", "self-scaled", "unlock-hedge", "aci", "sps", "ocp-unlock",
+    "ocp-unlock+", "dtaci", "saocp",
+)  # fmt: skip
+
+_OUR_GATES = ("gate-tracker", "exaul", "gate-split", "gate-fixed")
+
+
+class _Table(Mapping[str, Rule[...]]):
+    """Every rule by name; a rule's module is imported when it is first asked for."""
+
+    def __init__(self, ours: tuple[str, ...], *, kind: str, group: str) -> None:
+        self._known: dict[str, Rule[...] | None] = dict.fromkeys(ours)
+        self._kind, self._group = kind, group
+        self._asked_packages = False
+
+    def __getitem__(self, name: str) -> Rule[...]:
+        if name not in self._known:
+            self._ask_packages()
+        rule = self._known[name]
+        if rule is None:
+            module = name.replace("-", "_").replace("+", "_plus")
+            rule = self._known[name] = getattr(import_module(f"{__name__}.{module}"), module)
+        return rule
+
+    def __iter__(self) -> Iterator[str]:
+        self._ask_packages()
+        return iter(tuple(self._known))
+
+    def __len__(self) -> int:
+        self._ask_packages()
+        return len(self._known)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} rules: {', '.join(self)}>"
+
+    def add(self, rule: Rule[...]) -> None:
+        if not isinstance(rule, Rule):
+            raise LearnerError(f"{rule!r} is not a rule; make one with keyhole.Rule(...)")
+        if rule.kind != self._kind:
+            raise LearnerError(f"{rule.name} is a rule for a {rule.kind}, and not for a {self._kind}")
+        if rule.name in self._known and self[rule.name] is not rule:
+            raise LearnerError(f"there is a learner {rule.name!r} already; choose another name")
+        if not rule.name or SUFFIX in rule.name:
+            raise LearnerError(f"{rule.name!r} cannot name a learner; {SUFFIX!r} means a valve")
+        self._known[rule.name] = rule
+
+    def _ask_packages(self) -> None:
+        if self._asked_packages:
+            return
+        self._asked_packages = True
+        from importlib.metadata import entry_points  # slower to import than all of Keyhole
+
+        for point in entry_points(group=self._group):
+            try:
+                self.add(point.load())
+            except Exception as error:  # noqa: BLE001 - one broken package must not hide the others.
+                warnings.warn(
+                    f"the learner {point.name!r} of {point.value!r} cannot be used: {error}; mend or "
+                    "remove the package that brings it",
+                    LearnerWarning,
+                    stacklevel=4,
+                )
+
+
+LEARNERS = _Table(_OURS, kind="set", group=_GROUP)
+GATES = _Table(_OUR_GATES, kind="gate", group=_GATE_GROUP)
+
+
+def register(rule: Rule[...]) -> Rule[...]:
+    """Put a rule in the table, and return it: ``make``, the simulator, the command line know it then.
+
+    Examples
+    --------
+    >>> from keyhole import LEARNERS
+    >>> register(LEARNERS["kt"]).name
+    'kt'
+    """
+    is_gate = isinstance(rule, Rule) and rule.kind == "gate"
+    (GATES if is_gate else LEARNERS).add(rule)
+    return rule
 
 
 def find(name: str) -> Rule[...]:
     """Return the rule of that name, or raise with the nearest name."""
     if name in LEARNERS:
         return LEARNERS[name]
-    near = difflib.get_close_matches(str(name), LEARNERS, n=1, cutoff=0.3)
-    hint = f"did you mean {near[0]!r}?" if near else "see keyhole.LEARNERS"
+    if isinstance(name, str) and name.endswith(SUFFIX):
+        return wrap(find(name.removesuffix(SUFFIX)))
+    if name in GATES:
+        return GATES[name]
+    near = find_near(name, [*LEARNERS, *GATES])
+    hint = f"did you mean {near!r}?" if near else f"there are {', '.join(LEARNERS)}"
     raise LearnerError(f"there is no learner {name!r}; {hint}")
 
 
@@ -85,7 +133,7 @@ def make(
     arms: int | None = None,
     options: Mapping[str, Any] | None = None,
 ) -> Learner:
-    """Return a learner by name; of ``horizon`` and ``arms`` it takes what its rule has a use for.
+    """Return a learner by name.
 
     Parameters
     ----------
@@ -94,9 +142,9 @@ def make(
     alpha
         Target miss rate, between 0 and 1/2.
     horizon
-        Number of rounds to come, or None if unknown.
+        Number of rounds to come, for rules that are tuned to it.
     arms
-        Number of thresholds; None for the rule's own default.
+        Number of thresholds, for rules that have a grid.
     options
         Further parameters of the rule, by name.
 
@@ -105,25 +153,66 @@ def make(
     >>> make("ocp-unlock+", alpha=0.1, horizon=50_000, arms=200).needs.value
     'label if hit'
     """
-    if name.endswith(SUFFIX):
-        inner = name.removesuffix(SUFFIX)
-        return safety_valve(make(inner, alpha=alpha, horizon=horizon, arms=arms, options=options))
     rule = find(name)
-    taken = {field.name for field in fields(rule.parameters)}  # type: ignore[arg-type]
-    unknown = sorted(set(options or {}) - taken | set(options or {}) & {"alpha", "horizon", "arms"})
-    if unknown:
-        raise LearnerError(
-            f"{name} has no option {unknown[0]!r}; it takes "
-            f"{', '.join(sorted(taken - {'alpha', 'horizon', 'arms'}))}"
+    if rule.name.endswith(SUFFIX):
+        inner = make(
+            name.removesuffix(SUFFIX), alpha=alpha, horizon=horizon, arms=arms, options=options
         )
+        return safety_valve(inner)
     common = {"horizon": horizon, "arms": arms}
-    given = {key: value for key, value in common.items() if value is not None and key in taken}
-    return rule(alpha=alpha, **given, **(options or {}))
+    given = {key: value for key, value in common.items() if value is not None}
+    for key in given:
+        _check_option(rule, key, f"it has no use for {key}; leave it out")
+    for key in options or {}:
+        if key in _COMMON:
+            raise LearnerError(f"{key} is not an option of {name}; give it beside the options")
+        _check_option(
+            rule, key, f"it takes {', '.join(sorted(takes(rule) - set(_COMMON))) or 'alpha alone'}"
+        )
+    try:
+        return rule(alpha=alpha, **given, **(options or {}))
+    except (TypeError, OverflowError) as error:
+        raise LearnerError(f"options {dict(options or {})} do not fit {name}: {error}") from None
+
+
+def make_suited(
+    name: str,
+    *,
+    alpha: float,
+    horizon: int | None = None,
+    arms: int | None = None,
+    context: Mapping[str, int] | None = None,
+) -> Learner:
+    """Return a learner by name, told of all this what its rule has a use for.
+
+    ``context`` is how many features and groups there are. That is for running many rules side by side;
+    ``make`` refuses what would be of no use.
+    """
+    known = takes(find(name.removesuffix(SUFFIX)))
+    return make(
+        name,
+        alpha=alpha,
+        horizon=horizon if "horizon" in known else None,
+        arms=arms if "arms" in known else None,
+        options={key: count for key, count in (context or {}).items() if key in known},
+    )
+
+
+def takes(rule: Rule[...]) -> set[str]:
+    """Return the names of a rule's parameters."""
+    return {one.name for one in fields(rule.parameters)}  # type: ignore[arg-type]
+
+
+def _check_option(rule: Rule[...], name: str, remedy: str) -> None:
+    if name not in takes(rule):
+        near = find_near(name, takes(rule))
+        hint = f"did you mean {near!r}?" if near else remedy
+        raise LearnerError(f"{rule.name} has no parameter {name!r}; {hint}")
 
 
 def rebuild(name: str, parameters: Mapping[str, Any]) -> Learner:
-    """Return the learner that has exactly these parameters."""
-    if name.endswith(SUFFIX):
+    """Return the learner that has exactly these parameters: the inverse of ``Learner.dump``."""
+    if name.endswith(SUFFIX) and name not in LEARNERS:
         inner = rebuild(name.removesuffix(SUFFIX), parameters["inner"])
         return safety_valve(inner, budget=parameters["budget"])
     return find(name)(**parameters)

@@ -3,22 +3,21 @@
 The score of a miss is not seen; the threshold it fell short of stands in for it.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners import _window
-from keyhole.learners._point import certain, checked_count, checked_positive, one_number
-from keyhole.learners._rule import Excess, Rule, checked_alpha
-from keyhole.learners._window import Window
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.lateness import Lateness
+from keyhole.learners.parameters import parameters, positive, target, whole
+from keyhole.learners.patience import bound_stretched, check_late_guards, raise_level, slow
+from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.window import Window, add, quantile, start_window
+from keyhole.numeric import Array, Counts, kernel
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class AciParameters:
     """The parameters of ACI.
 
@@ -32,16 +31,19 @@ class AciParameters:
         How many past scores to take quantiles of.
     """
 
-    alpha: float
-    step: float = 0.005
-    window: int = 500
-    horizon: ClassVar[None] = None
+    alpha: float = target()
+    step: float = positive(default=0.005, remedy="try 0.005")
+    window: int = whole(default=500, most=10**6, remedy="try 500")
 
-    def __post_init__(self) -> None:
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "step", checked_positive(self.step, "step", "try 0.005"))
-        set_once(self, "window", checked_count(self.window, "window", "try 500"))
+    @property
+    def most(self) -> float:
+        """The most that misses exceed alpha a round by, with answers that come at once."""
+        return self.alpha / self.step + (1.0 - self.alpha)
+
+    @property
+    def least(self) -> float:
+        """The least that they do."""
+        return -(1.0 - self.alpha) / self.step - self.alpha
 
 
 class AciSettings(NamedTuple):
@@ -50,61 +52,75 @@ class AciSettings(NamedTuple):
     alpha: float
     step: float
     window: int
+    most: float
+    least: float
 
 
 class AciState(NamedTuple):
-    """The level, and the past scores by size and by age."""
+    """The level, the excess of misses, how late answers were, and past scores by size and by age."""
 
     level: Array
+    excess: Array
+    lateness: Counts
     ranked: Array
     aged: Array
     added: NDArray[np.int64]
 
 
-def prepare(parameters: AciParameters) -> AciSettings:
-    """Return the numbers the kernels read."""
-    return AciSettings(parameters.alpha, parameters.step, parameters.window)
-
-
 def start(settings: AciSettings) -> AciState:
     """Return the state before the first round: no scores, hence every label."""
-    return AciState(np.array([settings.alpha]), *_window.start(settings.window))
+    level, lateness = np.array([settings.alpha]), np.zeros(1, dtype=np.int64)
+    return AciState(level, np.zeros(1), lateness, *start_window(settings.window))
 
 
 @kernel
-def choose(settings: AciSettings, state: AciState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AciSettings, state: AciState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the quantile of the past scores at the present level."""
     scores = Window(state.ranked, state.aged, state.added)
-    memo[0] = _window.quantile(scores, state.level[0])
+    guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)
+    if guard != 0:
+        memo[0] = EVERY if guard > 0 else NONE
+    else:
+        memo[0] = quantile(scores, state.level[0])
     return memo[0]
 
 
 @kernel
-def observe(settings: AciSettings, state: AciState, memo: Array, missed: bool, score: float) -> None:
+def observe(settings: AciSettings, state: AciState, memo: Array, answer: Answer) -> None:
     """Move the level by step (alpha - miss), and keep the score or what stands in for it."""
-    state.level[0] += settings.step * (settings.alpha - (1.0 if missed else 0.0))
-    known = min(memo[0], 1.0) if missed else score
-    _window.add(Window(state.ranked, state.aged, state.added), known)
+    error = answer.miss - settings.alpha
+    state.level[0] -= settings.step * error / slow(answer.stale)
+    state.excess[0] += error
+    raise_level(state.lateness, answer.age)
+    known = min(memo[0], 1.0) if answer.miss > 0.0 else answer.score
+    add(Window(state.ranked, state.aged, state.added), known)
 
 
 def excess(parameters: AciParameters, rounds: int) -> Excess:  # noqa: ARG001
     """Return the bounds: the level is alpha - step excess; at 0 it cannot miss, at 1 it must."""
-    p = parameters
-    return Excess(least=-(1.0 - p.alpha) / p.step - p.alpha, most=p.alpha / p.step + (1.0 - p.alpha))
+    return Excess(least=parameters.least, most=parameters.most)
+
+
+def late_excess(parameters: AciParameters, rounds: int, lateness: Lateness) -> Excess:
+    """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
+    prompt = excess(parameters, rounds)
+    return bound_stretched(prompt, alpha=parameters.alpha, rounds=rounds, lateness=lateness)
 
 
 aci = Rule(
     name="aci",
     needs=Needs.LABEL_IF_HIT,
     parameters=AciParameters,
-    prepare=prepare,
+    settings=AciSettings,
     start=start,
-    memory=one_number,
+    memory=1,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
     summary="a quantile of the last 500 scores, its level steered by the misses",
     guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any stream",
     source="Gibbs and Candes (2021), arXiv 2106.00170; missed scores imputed here",
     excess=excess,
+    late_excess=late_excess,
+    late="a stale answer moves the level less, and guards that widen keep its bound; it shows every "
+    "label now and then even with prompt answers, and twice as often with answers 100 rounds late",
 )

@@ -1,25 +1,25 @@
 """Dynamically-tuned ACI: levels of several speeds, weighted by their pinball losses."""
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners import _window
-from keyhole.learners._point import certain, checked_count, one_number
-from keyhole.learners._rule import Rule, checked_alpha
-from keyhole.learners._weights import exp
-from keyhole.learners._window import Window
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import (
+    parameters,
+    target,
+    whole,
+)
+from keyhole.learners.rule import Ask, Rule
+from keyhole.learners.window import Window, add, largest_level, quantile, start_window
+from keyhole.numeric import Array, exp, kernel
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class DtaciParameters:
     """The parameters of DtACI.
 
@@ -33,16 +33,9 @@ class DtaciParameters:
         How many past scores to take quantiles of.
     """
 
-    alpha: float
-    interval: int = 500
-    window: int = 500
-    horizon: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "interval", checked_count(self.interval, "interval", "try 500"))
-        set_once(self, "window", checked_count(self.window, "window", "try 500"))
+    alpha: float = target()
+    interval: int = whole(default=500, remedy="try 500")
+    window: int = whole(default=500, most=10**6, remedy="try 500")
 
     @property
     def sharing(self) -> float:
@@ -90,18 +83,17 @@ def start(settings: DtaciSettings) -> DtaciState:
     return DtaciState(
         np.full(experts, settings.alpha),
         np.full(experts, 1.0 / experts),
-        *_window.start(settings.window),
+        *start_window(settings.window),
     )
 
 
 @kernel
-def choose(settings: DtaciSettings, state: DtaciState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: DtaciSettings, state: DtaciState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the quantile of the past scores at the experts' mean level."""
     level = 0.0
     for k in range(settings.steps.size):
         level += state.weights[k] * state.levels[k]
-    memo[0] = _window.quantile(Window(state.ranked, state.aged, state.added), level)
-    return memo[0]
+    return quantile(Window(state.ranked, state.aged, state.added), level)
 
 
 @kernel
@@ -109,12 +101,11 @@ def observe(
     settings: DtaciSettings,
     state: DtaciState,
     memo: Array,  # noqa: ARG001
-    missed: bool,  # noqa: ARG001
-    score: float,
+    answer: Answer,
 ) -> None:
     """Weigh the experts by the pinball loss of their levels, and move each by its own miss."""
     scores = Window(state.ranked, state.aged, state.added)
-    limit = _window.largest_level(scores, score)
+    limit = largest_level(scores, answer.score)
     total = 0.0
     for k in range(settings.steps.size):
         short = limit - state.levels[k]
@@ -126,7 +117,7 @@ def observe(
         state.weights[k] = (1.0 - settings.sharing) * state.weights[k] / total + even
         own_miss = 1.0 if state.levels[k] >= limit else 0.0
         state.levels[k] += settings.steps[k] * (settings.alpha - own_miss)
-    _window.add(scores, score)
+    add(scores, answer.score)
 
 
 dtaci = Rule(
@@ -135,10 +126,8 @@ dtaci = Rule(
     parameters=DtaciParameters,
     prepare=prepare,
     start=start,
-    memory=one_number,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
     summary="ACI at eight speeds, weighted by how well each level would have done",
     guarantee="regret to the best moving level on every stretch of the chosen length",
     source="Gibbs and Candes (2024), arXiv 2208.08401",

@@ -2,24 +2,40 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from dataclasses import field
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole import grid
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners import strategy
-from keyhole.learners._rule import Distribution, Rule, checked_alpha
-from keyhole.learners._weights import shares
+from keyhole.feedback import Answer, Needs
 from keyhole.learners.loss import Loss
-from keyhole.learners.strategy import Rates, State
+from keyhole.learners.parameters import (
+    arms,
+    complete_grid,
+    horizon,
+    number,
+    parameters,
+    target,
+)
+from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.strategy import (
+    Rates,
+    State,
+    advance,
+    choose_arm,
+    epoch_lengths,
+    is_current,
+    memory_of,
+    recall,
+    running_weights,
+    start_arms,
+)
+from keyhole.learners.weights import shares
+from keyhole.numeric import Array, kernel
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class Exp3IxParameters:
     """The parameters of EXP3-IX.
 
@@ -37,19 +53,15 @@ class Exp3IxParameters:
         Weight of the set's size in the loss (c).
     """
 
-    alpha: float
-    horizon: int | None = None
-    arms: int | None = None
+    alpha: float = target()
+    horizon: int | None = horizon(default=None)
+    arms: int | None = arms(default=None)
     thresholds: Sequence[float] | None = field(default=None, repr=False)
-    cost: float = 40.0
+    cost: float = number(default=40.0, least=0.0, called="cost (c)", remedy="the paper uses 40")
 
-    def __post_init__(self) -> None:
-        values = grid.chosen(self.thresholds, self.arms, default=20)
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "horizon", strategy.checked_horizon(self.horizon))
-        set_once(self, "arms", values.size)
-        set_once(self, "thresholds", tuple(values.tolist()))
+    def complete(self) -> dict[str, Any]:
+        """Return the grid, of either its thresholds or their number."""
+        return complete_grid(self.thresholds, self.arms, default=20)
 
 
 class Exp3IxSettings(NamedTuple):
@@ -72,7 +84,7 @@ def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
     """Return the tables for these parameters."""
     p = parameters
     thresholds = np.array(p.thresholds)
-    lengths = strategy.epoch_lengths(thresholds.size, p.horizon)
+    lengths = epoch_lengths(thresholds.size, p.horizon)
     losses = [Loss(alpha=p.alpha, horizon=length, cost=p.cost) for length in lengths]
     return Exp3IxSettings(
         thresholds=thresholds,
@@ -85,12 +97,12 @@ def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
 
 def start(settings: Exp3IxSettings) -> State:
     """Return the state before the first round."""
-    return strategy.start(settings.thresholds.size)
+    return start_arms(settings.thresholds.size)
 
 
 def memory(settings: Exp3IxSettings) -> int:
     """Return how many numbers a round must remember."""
-    return strategy.memory(settings.thresholds.size)
+    return memory_of(settings.thresholds.size)
 
 
 def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
@@ -100,28 +112,28 @@ def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
 
 
 @kernel
-def choose(settings: Exp3IxSettings, state: State, memo: Array, draw: float) -> float:
+def choose(settings: Exp3IxSettings, state: State, memo: Array, ask: Ask) -> float:
     """Return the threshold of the drawn arm."""
-    return settings.thresholds[strategy.choose_arm(settings.rates, state, memo, draw)]
+    return settings.thresholds[choose_arm(settings.rates, state, memo, ask.draw)]
 
 
 @kernel
 def charge(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, loss: float) -> None:
     """Charge the chosen arm with loss / (p + gamma): a little less than an unbiased estimate."""
-    if not strategy.is_current(state, memo):
+    if not is_current(state, memo):
         return
-    arm, _, implicit, share, _ = strategy.recall(rates, memo)
-    weights = strategy.running_weights(memo)
+    arm, _, implicit, share, _ = recall(rates, memo)
+    weights = running_weights(memo)
     own = weights[arm] - weights[arm - 1] if arm > 0 else weights[0]
     state.gains[arm] -= loss / (share * own + implicit)
-    strategy.advance(lengths, state)
+    advance(lengths, state)
 
 
 @kernel
-def observe(settings: Exp3IxSettings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: Exp3IxSettings, state: State, memo: Array, answer: Answer) -> None:
     """Charge the chosen arm with its own loss; the score is not used."""
-    arm, epoch, _, _, _ = strategy.recall(settings.rates, memo)
-    loss = settings.miss_losses[epoch, arm] if missed else settings.hit_losses[epoch, arm]
+    arm, epoch, _, _, _ = recall(settings.rates, memo)
+    loss = settings.miss_losses[epoch, arm] if answer.miss > 0.0 else settings.hit_losses[epoch, arm]
     charge(settings.lengths, settings.rates, state, memo, loss)
 
 
@@ -134,6 +146,7 @@ exp3_ix = Rule(
     memory=memory,
     choose=choose,
     observe=observe,
+    draws=True,
     distribution=distribution,
     summary="a bandit with implicit exploration, on the loss of the OCP family",
     guarantee="regret <= L (2 sqrt(2 K T ln K) + (sqrt(2 K T / ln K) + 1) ln(2 / delta)) with "

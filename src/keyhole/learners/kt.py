@@ -5,18 +5,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._point import (
-    EVERY,
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import (
     AlphaParameters,
     AlphaSettings,
-    certain,
-    one_number,
-    prepare_alpha,
 )
-from keyhole.learners._rule import Excess, Rule
+from keyhole.learners.rule import EVERY, Ask, Excess, Rule
+from keyhole.numeric import Array, kernel
 
 _RICHEST = 1e100  # Only truths that no set covers, one after another, would make it richer.
 
@@ -41,16 +36,15 @@ def _bet(state: KtState) -> float:
 
 
 @kernel
-def choose(settings: AlphaSettings, state: KtState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AlphaSettings, state: KtState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return 1 less the bet."""
-    memo[0] = max(EVERY, 1.0 - _bet(state))
-    return memo[0]
+    return max(EVERY, 1.0 - _bet(state))
 
 
 @kernel
-def observe(settings: AlphaSettings, state: KtState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: AlphaSettings, state: KtState, memo: Array, answer: Answer) -> None:  # noqa: ARG001
     """Toss the coin miss - alpha: the bet pays that many times itself."""
-    coin = (1.0 if missed else 0.0) - settings.alpha
+    coin = answer.miss - settings.alpha
     # The present bet, not that of a round answered late: what is bet stays below the wealth.
     wealth = state.wealth[0] + coin * _bet(state)
     state.wealth[0] = wealth if wealth < _RICHEST else _RICHEST
@@ -72,15 +66,16 @@ kt = Rule(
     name="kt",
     needs=Needs.HIT_OR_MISS,
     parameters=AlphaParameters,
-    prepare=prepare_alpha,
+    settings=AlphaSettings,
     start=start,
-    memory=one_number,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
     summary="parameter-free coin betting on misses; errs on the side of small sets",
     guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
     "on any stream",
     source="Orabona and Pal (2016), arXiv 1602.04128; Podkopaev, Xu and Lee (2024), arXiv 2412.19318",
     excess=excess,
+    late="every answer counts alike, however old, because shorter bets would lose its promise; so bets "
+    "add up, and with answers 100 rounds late sets are thousands of times too large: use it only with "
+    "prompt answers",
 )

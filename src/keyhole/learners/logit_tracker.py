@@ -4,22 +4,20 @@ A fixed step in the threshold jumps where sets explode, near 0; the same step in
 """
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.errors import RateError
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._arithmetic import sigmoid
-from keyhole.learners._point import EVERY, NONE, certain, checked_between, checked_positive, one_number
-from keyhole.learners._rule import Excess, Rule, checked_alpha
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.lateness import Lateness, bound_late_tracker
+from keyhole.learners.parameters import number, parameters, positive, target
+from keyhole.learners.patience import check_guards, raise_level, slow
+from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.numeric import Array, Counts, kernel, sigmoid
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class LogitTrackerParameters:
     """The parameters of the logit tracker; none of them needs tuning.
 
@@ -35,18 +33,13 @@ class LogitTrackerParameters:
         Thresholds below this are every label, above 1 minus this none.
     """
 
-    alpha: float
-    step: float = 0.1
-    first: float = 0.5
-    margin: float = 1e-6
-    horizon: ClassVar[None] = None
+    alpha: float = target()
+    step: float = positive(default=0.1, remedy="try 0.1")
+    first: float = positive(default=0.5, called="first step", remedy="try 0.5")
+    margin: float = number(default=1e-6, above=0.0, below=0.5, remedy="try 1e-6")
 
-    def __post_init__(self) -> None:
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "step", checked_positive(self.step, "step", "try 0.1"))
-        set_once(self, "first", checked_positive(self.first, "first step", "try 0.5"))
-        set_once(self, "margin", checked_between(self.margin, "margin", "try 1e-6", low=0.0, high=0.5))
+    def complete(self) -> None:
+        """Raise if steps would grow."""
         if self.first < self.step:
             raise RateError(
                 f"first step {self.first} is below the last, {self.step}; make it at least as large"
@@ -57,6 +50,28 @@ class LogitTrackerParameters:
         """The logit beyond which a set is empty, and below whose negative it is full (Z)."""
         return math.log((1.0 - self.margin) / self.margin)
 
+    @property
+    def reach(self) -> float:
+        """How far the logit may go."""
+        return self.edge + self.first
+
+    @property
+    def most(self) -> float:
+        """The most that misses exceed alpha a round by, with answers that come at once."""
+        return self.reach / self.step + self._warm_up
+
+    @property
+    def least(self) -> float:
+        """The least that they do."""
+        by_sum = (self.edge + self.first * self.alpha) / self.step
+        by_sum += self._warm_up * (1.0 - self.alpha) / self.alpha
+        return -min(by_sum, self.reach * (2.0 / self.step - 1.0 / self.first))
+
+    @property
+    def _warm_up(self) -> float:
+        ratio = self.first / self.step
+        return ratio * math.log(ratio) - (ratio - 1.0) * (1.0 - self.alpha)
+
 
 class LogitTrackerSettings(NamedTuple):
     """The numbers the kernels read."""
@@ -65,36 +80,32 @@ class LogitTrackerSettings(NamedTuple):
     step: float
     first: float
     edge: float
+    reach: float
+    most: float
+    least: float
 
 
 class LogitTrackerState(NamedTuple):
-    """The logit of the threshold, never clipped, and how many rounds were answered."""
+    """The logit of the threshold, the excess of misses, the answers counted, and how late they were."""
 
-    position: Array
-    rounds: NDArray[np.int64]
-
-
-def prepare(parameters: LogitTrackerParameters) -> LogitTrackerSettings:
-    """Return the numbers the kernels read."""
-    return LogitTrackerSettings(parameters.alpha, parameters.step, parameters.first, parameters.edge)
-
-
-def start(settings: LogitTrackerSettings) -> LogitTrackerState:  # noqa: ARG001
-    """Return the state before the first round: threshold 1/2."""
-    return LogitTrackerState(np.zeros(1), np.zeros(1, dtype=np.int64))
+    position: Array = np.zeros(1)
+    excess: Array = np.zeros(1)
+    rounds: Counts = np.zeros(1, dtype=np.int64)
+    lateness: Counts = np.zeros(1, dtype=np.int64)
 
 
 @kernel
-def choose(settings: LogitTrackerSettings, state: LogitTrackerState, memo: Array, draw: float) -> float:  # noqa: ARG001
-    """Return the threshold of this position; beyond the edges it is all or nothing."""
-    position = state.position[0]
-    threshold = sigmoid(position)
-    if position < -settings.edge:
-        threshold = EVERY
-    elif position > settings.edge:
-        threshold = NONE
-    memo[0] = threshold
-    return threshold
+def choose(settings: LogitTrackerSettings, state: LogitTrackerState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+    """Return the threshold of this position; beyond the edges, and the guards, it is all or nothing."""
+    position, excess = state.position[0], state.excess[0]
+    guard = 0
+    if excess > settings.most or excess < settings.least:  # Late answers move the guards further out.
+        guard = check_guards(excess, state.lateness[0], settings.most, settings.least)
+    if guard > 0 or (guard == 0 and position < -settings.edge):
+        return EVERY
+    if guard < 0 or position > settings.edge:
+        return NONE
+    return sigmoid(position)
 
 
 @kernel
@@ -102,14 +113,24 @@ def observe(
     settings: LogitTrackerSettings,
     state: LogitTrackerState,
     memo: Array,  # noqa: ARG001
-    missed: bool,
-    score: float,  # noqa: ARG001
+    answer: Answer,
 ) -> None:
-    """Step against miss - alpha; the first steps are larger."""
+    """Step against miss - alpha: the first steps are larger, those of stale answers smaller.
+
+    With answers that come at once the clip is never reached, and no guard ever closes.
+    """
     early = settings.first / (1.0 + settings.alpha * state.rounds[0])
     step = early if early > settings.step else settings.step
-    state.position[0] -= step * ((1.0 if missed else 0.0) - settings.alpha)
+    if answer.stale > 0.0:
+        step /= slow(answer.stale)
+    error = answer.miss - settings.alpha
+    moved = state.position[0] - step * error
+    reach = settings.reach
+    state.position[0] = moved if -reach <= moved <= reach else reach if moved > 0.0 else -reach
+    state.excess[0] += error
     state.rounds[0] += 1
+    if answer.age > 0.0:
+        raise_level(state.lateness, answer.age)
 
 
 def excess(parameters: LogitTrackerParameters, rounds: int) -> Excess:  # noqa: ARG001
@@ -120,27 +141,31 @@ def excess(parameters: LogitTrackerParameters, rounds: int) -> Excess:  # noqa: 
     Before, with r = first / step, hits add at most w = r ln r - (r - 1)(1 - alpha) to that sum, and
     misses take away at most w (1 - alpha) / alpha. Summation by parts gives the other lower bound.
     """
-    p = parameters
-    ratio = p.first / p.step
-    warm_up = ratio * math.log(ratio) - (ratio - 1.0) * (1.0 - p.alpha)
-    reach = p.edge + p.first
-    by_sum = (p.edge + p.first * p.alpha) / p.step + warm_up * (1.0 - p.alpha) / p.alpha
-    by_parts = reach * (2.0 / p.step - 1.0 / p.first)
-    return Excess(least=-min(by_sum, by_parts), most=reach / p.step + warm_up)
+    return Excess(least=parameters.least, most=parameters.most)
+
+
+def late_excess(parameters: LogitTrackerParameters, rounds: int, lateness: Lateness) -> Excess:
+    """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
+    prompt = excess(parameters, rounds)
+    return bound_late_tracker(prompt, alpha=parameters.alpha, rounds=rounds, lateness=lateness)
 
 
 logit_tracker = Rule(
     name="logit-tracker",
     needs=Needs.HIT_OR_MISS,
     parameters=LogitTrackerParameters,
-    prepare=prepare,
-    start=start,
-    memory=one_number,
+    settings=LogitTrackerSettings,
+    state=LogitTrackerState,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
-    summary="the tracker on the logit of the threshold: one step size for every scale of scores",
-    guarantee="miss rate <= alpha + 149 / T and >= alpha - 179 / T (at alpha 0.1) on any stream",
-    source="this project; keyhole.bounds.excess has the numbers",
     excess=excess,
+    late_excess=late_excess,
+    graded=True,
+    late="a stale answer moves it less (half as far after 60 rounds): with answers 1,000 rounds late "
+    "sets stay within 1.1 times those of prompt answers on average and 3 times at worst, and the miss "
+    "rate, off by 0.02 after 30,000 rounds, still tends to alpha",
+    summary="the tracker on the logit of the threshold: one step size for every scale of scores",
+    guarantee="miss rate <= alpha + 149 / T and >= alpha - 179 / T (at alpha 0.1) on any sequence, if "
+    "answers come at once (late ones: bounds.excess(open=...)) and threshold 0 cannot miss",
+    source="this project; keyhole.bounds.excess has the numbers",
 )

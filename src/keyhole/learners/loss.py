@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.grid import Array
+from keyhole.numeric import Array
 
 Outcome = NDArray[np.bool_] | bool
 

@@ -1,27 +1,28 @@
 """MVP: every bucket of thresholds that is played covers at the target rate, in every group."""
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.checks import is_real, is_whole
-from keyhole.errors import GridError, RateError
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._point import checked_count
-from keyhole.learners._rule import Distribution, Rule, checked_alpha
-from keyhole.learners._weights import exp
+from keyhole.errors import GridError
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import (
+    check_room,
+    number,
+    parameters,
+    target,
+    whole,
+)
+from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.numeric import Array, exp, kernel
 
-_MEMO_GROUPS = 1  # where in the memo the groups begin
 _ROUNDING = 1e-9  # A surplus of exactly 0 counts as a change of sign: rounding must not hide it.
 _VISIT_SUM = 1.628  # sum over n of 1 / ((n + 1) log2(n + 2)^2)
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class MvpParameters:
     """The parameters of MVP.
 
@@ -36,37 +37,29 @@ class MvpParameters:
     rate
         How sharply a bucket's record counts (eta); tuned to the number of buckets unless told.
     groups
-        Number of groups, which may overlap, each of which is to miss at the target rate. Group 0
-        holds every round; to which others a round belongs is said when it is predicted.
+        Number of groups, which may overlap, each of which is to miss at the target rate, as all
+        rounds together do; to which a round belongs is said when it is predicted.
     """
 
-    alpha: float
-    buckets: int = 40
-    resolution: float = 800_000.0
-    rate: float | None = None
-    groups: int = 1
+    alpha: float = target()
+    buckets: int = whole(
+        default=40, least=2, most=10**6, called="number of buckets", remedy="try 40", error=GridError
+    )
+    resolution: float = number(
+        default=800_000.0, least=1.0, called="resolution (r)", remedy="try 800000"
+    )
+    rate: float | None = number(
+        default=None, above=0.0, optional=True, called="rate (eta)", remedy="try 0.17"
+    )
+    groups: int = whole(
+        default=0, least=0, called="number of groups", remedy="0 is all rounds together"
+    )
 
-    def __post_init__(self) -> None:
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(
-            self, "groups", checked_count(self.groups, "number of groups", "1 is all rounds together")
-        )
-        if not is_whole(self.buckets, least=2):
-            raise GridError(f"{self.buckets!r} buckets are not a whole number from 2; try 40")
-        if not (is_real(self.resolution) and self.resolution >= 1.0):
-            raise RateError(f"resolution (r) {self.resolution!r} is not a number from 1; try 800000")
-        rate = _tuned(self.groups * self.buckets) if self.rate is None else self.rate
-        if not (is_real(rate) and rate > 0.0):
-            raise RateError(f"rate (eta) {rate!r} is not a positive number; try 0.17")
-        for name, value in (("resolution", self.resolution), ("rate", rate)):
-            set_once(self, name, float(value))
-        set_once(self, "buckets", int(self.buckets))
-
-    @property
-    def horizon(self) -> None:
-        """None: the rule is not tuned to a number of rounds."""
-        return
+    def complete(self) -> dict[str, Any]:
+        """Return the rate, tuned to the number of cells unless told."""
+        cells = (1 + self.groups) * self.buckets
+        check_room(3 * cells, f"{self.buckets:,} buckets in {1 + self.groups:,} groups")
+        return {"rate": _tuned(cells) if self.rate is None else self.rate}
 
 
 def _tuned(cells: int) -> float:
@@ -84,7 +77,7 @@ class MvpSettings(NamedTuple):
 
 
 class MvpState(NamedTuple):
-    """One row per group, one column per bucket.
+    """One row for all rounds and one per group, one column per bucket.
 
     A bucket whose surplus, alpha visits - misses, is above 0 covers too much. ``pulls`` is what that
     adds to the bucket's sign, kept because only the bucket played changes.
@@ -105,20 +98,18 @@ def prepare(parameters: MvpParameters) -> MvpSettings:
 
 def start(settings: MvpSettings) -> MvpState:
     """Return the state before the first round."""
-    shape = (settings.groups, settings.buckets)
+    shape = (1 + settings.groups, settings.buckets)
     return MvpState(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
 
 def memory(settings: MvpSettings) -> int:
     """Return how many numbers a round must remember: its bucket, and to which groups it belongs."""
-    return _MEMO_GROUPS + settings.groups
+    return 1 + settings.groups
 
 
 def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
-    """Return the one or two thresholds that may be played next, in a round of group 0 alone."""
-    memo = np.zeros(memory(settings))
-    memo[_MEMO_GROUPS] = 1.0
-    edge, share = _crossing(settings, state, memo)
+    """Return the one or two thresholds that may be played next, in a round of no group."""
+    edge, share = _crossing(settings, state, np.zeros(settings.groups))
     lower = 1.0 - edge / settings.buckets
     thresholds, chances = np.array([lower, lower + settings.step]), np.array([1.0 - share, share])
     return Distribution(thresholds[chances > 0.0], chances[chances > 0.0])
@@ -137,24 +128,24 @@ def _own_pull(settings: MvpSettings, misses: int, visits: int) -> float:
 
 
 @kernel
-def _pull(state: MvpState, memo: Array, bucket: int) -> float:
-    """Return the sum over the round's groups: above 0 if the bucket covers too much."""
-    total = 0.0
-    for group in range(state.pulls.shape[0]):
-        if memo[_MEMO_GROUPS + group] > 0.0:
-            total += state.pulls[group, bucket]
+def _pull(state: MvpState, groups: Array, bucket: int) -> float:
+    """Return the sum over all rounds and the round's groups: above 0 if the bucket covers too much."""
+    total = 0.0 + state.pulls[0, bucket]
+    for group in range(groups.size):
+        if groups[group] > 0.0:
+            total += state.pulls[1 + group, bucket]
     return total
 
 
 @kernel
-def _crossing(settings: MvpSettings, state: MvpState, memo: Array) -> tuple[int, float]:
+def _crossing(settings: MvpSettings, state: MvpState, groups: Array) -> tuple[int, float]:
     """Return the first edge between buckets where the pull changes sign, and the weight below it.
 
     Edge 0 if every bucket covers too much, the last one if every bucket covers too little.
     """
-    before = _pull(state, memo, 0)
+    before = _pull(state, groups, 0)
     for edge in range(1, settings.buckets):
-        after = _pull(state, memo, edge)
+        after = _pull(state, groups, edge)
         if (before <= 0.0 <= after) or (before >= 0.0 >= after):
             total = abs(before) + abs(after)
             return edge, abs(after) / total if total > 0.0 else 1.0
@@ -163,11 +154,14 @@ def _crossing(settings: MvpSettings, state: MvpState, memo: Array) -> tuple[int,
 
 
 @kernel
-def choose(settings: MvpSettings, state: MvpState, memo: Array, draw: float) -> float:
+def choose(settings: MvpSettings, state: MvpState, memo: Array, ask: Ask) -> float:
     """Return the threshold at the edge, or a hair above it: one bucket or its neighbour."""
-    edge, share = _crossing(settings, state, memo)
+    groups = ask.context[:]  # none for a learner that tells no groups apart
+    for group in range(groups.size):
+        memo[1 + group] = groups[group]
+    edge, share = _crossing(settings, state, groups)
     threshold = 1.0 - edge / settings.buckets
-    if draw >= 1.0 - share:
+    if ask.draw >= 1.0 - share:
         memo[0] = edge - 1
         return threshold + settings.step
     memo[0] = min(edge, settings.buckets - 1)
@@ -175,16 +169,16 @@ def choose(settings: MvpSettings, state: MvpState, memo: Array, draw: float) -> 
 
 
 @kernel
-def observe(settings: MvpSettings, state: MvpState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: MvpSettings, state: MvpState, memo: Array, answer: Answer) -> None:
     """Add the outcome to the record of the bucket played; the score is not used."""
     bucket = int(memo[0])
-    for group in range(state.pulls.shape[0]):
-        if memo[_MEMO_GROUPS + group] == 0.0:
-            continue
-        state.misses[group, bucket] += 1 if missed else 0
-        state.visits[group, bucket] += 1
-        state.pulls[group, bucket] = _own_pull(
-            settings, state.misses[group, bucket], state.visits[group, bucket]
+    for row in range(state.pulls.shape[0]):
+        if row > 0 and memo[row] == 0.0:
+            continue  # not a group of this round
+        state.misses[row, bucket] += 1 if answer.miss > 0.0 else 0
+        state.visits[row, bucket] += 1
+        state.pulls[row, bucket] = _own_pull(
+            settings, state.misses[row, bucket], state.visits[row, bucket]
         )
 
 
@@ -197,6 +191,8 @@ mvp = Rule(
     memory=memory,
     choose=choose,
     observe=observe,
+    draws=True,
+    context=lambda settings: int(settings.groups),
     distribution=distribution,
     summary="multivalid prediction: each bucket of thresholds, in each group, covers at the target",
     guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, "

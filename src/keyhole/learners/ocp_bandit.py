@@ -1,22 +1,21 @@
 """OCP-Bandit: EXP3.P on the paper's loss, which needs only hit or miss."""
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners import _ocp
-from keyhole.learners._ocp import OcpSettings
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import ocp
+from keyhole.learners.ocp import OcpSettings
 from keyhole.learners.strategy import State, recall, reward
+from keyhole.numeric import Array, kernel
 
 
 @kernel
-def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) -> None:
     """Reward the chosen arm with its own gain; the score is not used."""
     arm, epoch, _, _, _ = recall(settings.rates, memo)
-    gain = settings.miss_gains[epoch, arm] if missed else settings.hit_gains[epoch, arm]
+    gain = settings.miss_gains[epoch, arm] if answer.miss > 0.0 else settings.hit_gains[epoch, arm]
     reward(settings.lengths, settings.rates, state, memo, gain)
 
 
-ocp_bandit = _ocp.rule(
+ocp_bandit = ocp.rule(
     name="ocp-bandit",
     needs=Needs.HIT_OR_MISS,
     observe=observe,

@@ -1,22 +1,14 @@
 """OCP-Unlock: an answer is shared by all thresholds whose outcome it tells."""
 
-from keyhole.feedback import Needs, unlocked
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners import _ocp
-from keyhole.learners._ocp import OcpSettings
-from keyhole.learners.strategy import (
-    State,
-    add_bonuses,
-    advance,
-    is_current,
-    recall,
-    running_weights,
-)
+from keyhole.feedback import Answer, Needs, unlocked
+from keyhole.learners import ocp
+from keyhole.learners.ocp import OcpSettings
+from keyhole.learners.strategy import State, add_bonuses, advance, is_current, recall, running_weights
+from keyhole.numeric import Array, kernel
 
 
 @kernel
-def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, score: float) -> None:
+def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) -> None:
     """Add bonus / p to every arm, and to those that shared the chosen arm's fate gain / (sum of p).
 
     On a hit these are the covering arms, on a miss the chosen one and all above it.
@@ -26,7 +18,8 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
     arm, epoch, bonus, share, floor = recall(settings.rates, memo)
     weights = running_weights(memo)
     add_bonuses(state.gains, weights, bonus, share, floor)
-    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, score)
+    missed = answer.miss > 0.0
+    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
     arms = weights.size
     if missed:
         below = weights[missing - 1] if missing > 0 else 0.0
@@ -40,10 +33,10 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
     advance(settings.lengths, state)
 
 
-ocp_unlock = _ocp.rule(
+ocp_unlock = ocp.rule(
     name="ocp-unlock",
     needs=Needs.LABEL_IF_HIT,
     observe=observe,
     summary="every threshold with the chosen one's fate shares its answer",
-    guarantee="regret <= L (R1 + 5.15 R2 + T^(3/4)) with probability 1 - delta, on any stream",
+    guarantee="regret <= L (R1 + 5.15 R2 + e T) with probability 1 - delta, on any stream",
 )

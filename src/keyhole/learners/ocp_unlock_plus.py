@@ -1,22 +1,14 @@
 """OCP-Unlock+: every threshold is rewarded in every round, the unseen ones with a pseudo-gain."""
 
-from keyhole.feedback import Needs, unlocked
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners import _ocp
-from keyhole.learners._ocp import OcpSettings
-from keyhole.learners.strategy import (
-    State,
-    add_bonuses,
-    advance,
-    is_current,
-    recall,
-    running_weights,
-)
+from keyhole.feedback import Answer, Needs, unlocked
+from keyhole.learners import ocp
+from keyhole.learners.ocp import OcpSettings
+from keyhole.learners.strategy import State, add_bonuses, advance, is_current, recall, running_weights
+from keyhole.numeric import Array, kernel
 
 
 @kernel
-def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, score: float) -> None:
+def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) -> None:
     """Add its estimate to each arm, with P = F(last covering arm).
 
     On a hit, (g + bonus) / P + bonus if it covers and g + bonus / F if not. On a miss,
@@ -26,7 +18,8 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
         return
     arm, epoch, bonus, share, floor = recall(settings.rates, memo)
     weights = running_weights(memo)
-    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, score)
+    missed = answer.miss > 0.0
+    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
     if missed:
         add_bonuses(state.gains[:missing], weights[:missing], bonus, share, floor)
         for k in range(missing):
@@ -43,10 +36,10 @@ def observe(settings: OcpSettings, state: State, memo: Array, missed: bool, scor
     advance(settings.lengths, state)
 
 
-ocp_unlock_plus = _ocp.rule(
+ocp_unlock_plus = ocp.rule(
     name="ocp-unlock+",
     needs=Needs.LABEL_IF_HIT,
     observe=observe,
     summary="every threshold learns in every round; the paper's main rule",
-    guarantee="regret <= L (R1 + 4.15 R2 + sqrt(T C ln K) + 2 T^(3/4)) with probability 1 - delta",
+    guarantee="regret <= L (R1 + 4.15 R2 + sqrt(T C ln K) + e T) with probability 1 - delta",
 )

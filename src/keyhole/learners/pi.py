@@ -1,22 +1,33 @@
-"""Conformal PI control: a quantile tracker and an integrator of past errors that saturates."""
+"""Conformal PI control: a quantile tracker and an integrator of past errors that saturates.
+
+This departs from the published code (Angelopoulos, Candes and Tibshirani, 2023), which is PID: the
+D, a model of the scores to come, is left out, because it needs the scores of misses too; so is the
+scaling of the step by the range of recent scores, for the same reason. The step is fixed, the gain
+suits scores in [0, 1] (0.1, where the code has 10 for scores of any unit), and the first threshold
+is 1/2 and not that of the empty set. The saturating tangent is the same. Stale answers step less
+here.
+"""
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._arithmetic import ln, tan
-from keyhole.learners._point import EVERY, NONE, certain, checked_positive, checked_start, one_number
-from keyhole.learners._rule import Excess, Rule, checked_alpha
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import (
+    number,
+    parameters,
+    positive,
+    target,
+)
+from keyhole.learners.patience import slow
+from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.numeric import Array, kernel, ln, tan
 
 _QUARTER_TURN = math.pi / 2.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class PiParameters:
     """The parameters of PI control.
 
@@ -34,20 +45,11 @@ class PiParameters:
         The tracker's first threshold.
     """
 
-    alpha: float
-    step: float = 0.005
-    gain: float = 0.1
-    saturation: float = 5.0
-    start: float = 0.5
-    horizon: ClassVar[None] = None
-
-    def __post_init__(self) -> None:
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "step", checked_positive(self.step, "step", "try 0.005"))
-        set_once(self, "gain", checked_positive(self.gain, "gain", "try 0.1"))
-        set_once(self, "saturation", checked_positive(self.saturation, "saturation", "try 5"))
-        set_once(self, "start", checked_start(self.start))
+    alpha: float = target()
+    step: float = positive(default=0.005, remedy="try 0.005")
+    gain: float = positive(default=0.1, remedy="try 0.1")
+    saturation: float = positive(default=5.0, remedy="try 5")
+    start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
 
 
 class PiSettings(NamedTuple):
@@ -68,19 +70,13 @@ class PiState(NamedTuple):
     rounds: Array
 
 
-def prepare(parameters: PiParameters) -> PiSettings:
-    """Return the numbers the kernels read."""
-    p = parameters
-    return PiSettings(p.alpha, p.step, p.gain, p.saturation, p.start)
-
-
 def start(settings: PiSettings) -> PiState:
     """Return the state before the first round."""
     return PiState(np.array([settings.start]), np.zeros(1), np.zeros(1))
 
 
 @kernel
-def choose(settings: PiSettings, state: PiState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: PiSettings, state: PiState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the tracker's threshold less the integrator, which is infinite once saturated."""
     after = state.rounds[0] + 1.0
     angle = state.excess[0] * ln(after) / (settings.saturation * after)
@@ -90,15 +86,14 @@ def choose(settings: PiSettings, state: PiState, memo: Array, draw: float) -> fl
         threshold = NONE
     else:
         threshold = max(EVERY, state.threshold[0] - settings.gain * tan(angle))
-    memo[0] = threshold
     return threshold
 
 
 @kernel
-def observe(settings: PiSettings, state: PiState, memo: Array, missed: bool, score: float) -> None:  # noqa: ARG001
+def observe(settings: PiSettings, state: PiState, memo: Array, answer: Answer) -> None:  # noqa: ARG001
     """Step the tracker against miss - alpha, and add it to the excess."""
-    error = (1.0 if missed else 0.0) - settings.alpha
-    state.threshold[0] -= settings.step * error
+    error = answer.miss - settings.alpha
+    state.threshold[0] -= settings.step * error / slow(answer.stale)
     state.excess[0] += error
     state.rounds[0] += 1.0
 
@@ -113,15 +108,17 @@ pi = Rule(
     name="pi",
     needs=Needs.HIT_OR_MISS,
     parameters=PiParameters,
-    prepare=prepare,
+    settings=PiSettings,
     start=start,
-    memory=one_number,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
     summary="a tracker plus a saturating integrator of past errors",
     guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T "
     "on any stream",
     source="Angelopoulos, Candes and Tibshirani (2023), arXiv 2307.16895",
     excess=excess,
+    late="a stale answer moves its tracker less: with answers up to 100 rounds late sets are 1.4 to "
+    "2.4 times the best, hundreds of times where scores are near 0; with 1,000 the miss rate is "
+    "off by 0.07",
+    graded=True,
 )

@@ -10,18 +10,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._point import (
-    EVERY,
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import (
     AlphaParameters,
     AlphaSettings,
-    certain,
-    one_number,
-    prepare_alpha,
 )
-from keyhole.learners._rule import Rule
+from keyhole.learners.rule import EVERY, Ask, Rule
+from keyhole.numeric import Array, kernel
 
 _LIFE = 8
 _ROOM = 256  # At most 6 experts a power of two: enough for 2^42 rounds.
@@ -77,10 +72,9 @@ def _mix(state: SaocpState) -> float:
 
 
 @kernel
-def choose(settings: AlphaSettings, state: SaocpState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AlphaSettings, state: SaocpState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return 1 less the mean radius."""
-    memo[0] = max(EVERY, 1.0 - _mix(state))
-    return memo[0]
+    return max(EVERY, 1.0 - _mix(state))
 
 
 @kernel
@@ -146,11 +140,10 @@ def observe(
     settings: AlphaSettings,
     state: SaocpState,
     memo: Array,  # noqa: ARG001
-    missed: bool,  # noqa: ARG001
-    score: float,
+    answer: Answer,
 ) -> None:
     """Renew the experts, then judge each against the mix and let it take its own step."""
-    residual = 1.0 - score
+    residual = 1.0 - answer.score
     before = _mix(state)
     _bury(state)
     _bear(state, before)
@@ -171,12 +164,10 @@ saocp = Rule(
     name="saocp",
     needs=Needs.LABEL_ALWAYS,
     parameters=AlphaParameters,
-    prepare=prepare_alpha,
+    settings=AlphaSettings,
     start=start,
-    memory=one_number,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
     summary="scale-free descents born every round, weighed by coin betting on every stretch",
     guarantee="pinball regret O(sqrt(length ln T)) on every stretch of the stream at once",
     source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869",

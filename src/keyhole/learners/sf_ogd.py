@@ -5,18 +5,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._point import (
-    EVERY,
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import (
     AlphaParameters,
     AlphaSettings,
-    certain,
-    one_number,
-    prepare_alpha,
 )
-from keyhole.learners._rule import Rule
+from keyhole.learners.patience import slow
+from keyhole.learners.rule import EVERY, Ask, Rule
+from keyhole.numeric import Array, kernel
 
 
 class SfOgdState(NamedTuple):
@@ -32,10 +28,9 @@ def start(settings: AlphaSettings) -> SfOgdState:  # noqa: ARG001
 
 
 @kernel
-def choose(settings: AlphaSettings, state: SfOgdState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: AlphaSettings, state: SfOgdState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the threshold."""
-    memo[0] = max(EVERY, 1.0 - state.radius[0])
-    return memo[0]
+    return max(EVERY, 1.0 - state.radius[0])
 
 
 @kernel
@@ -43,13 +38,12 @@ def observe(
     settings: AlphaSettings,
     state: SfOgdState,
     memo: Array,  # noqa: ARG001
-    missed: bool,
-    score: float,  # noqa: ARG001
+    answer: Answer,
 ) -> None:
-    """Step by gradient / sqrt(3 sum of squared gradients), the score's range being 1."""
-    gradient = settings.alpha - (1.0 if missed else 0.0)
+    """Step by gradient / sqrt(3 sum of squared gradients), the score's range being 1; less if stale."""
+    gradient = settings.alpha - answer.miss
     state.squares[0] += gradient * gradient
-    moved = state.radius[0] - gradient / math.sqrt(3.0 * state.squares[0])
+    moved = state.radius[0] - gradient / math.sqrt(3.0 * state.squares[0]) / slow(answer.stale)
     state.radius[0] = moved if moved > 0.0 else 0.0
 
 
@@ -57,12 +51,12 @@ sf_ogd = Rule(
     name="sf-ogd",
     needs=Needs.HIT_OR_MISS,
     parameters=AlphaParameters,
-    prepare=prepare_alpha,
+    settings=AlphaSettings,
     start=start,
-    memory=one_number,
     choose=choose,
     observe=observe,
-    distribution=certain(choose, one_number),
+    late="a stale answer moves it less, but its early steps are long: with answers 100 rounds late "
+    "sets are 20 times too large, with 1,000 thousands of times; use it only with prompt answers",
     summary="scale-free gradient descent on the pinball loss; no step to tune",
     guarantee="pinball regret O(sqrt(T)) on any stream, at any time",
     source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869; Orabona and Pal (2018)",

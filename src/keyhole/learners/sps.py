@@ -1,25 +1,27 @@
 """SPS: raise the threshold to a quantile of what was seen, less a confidence band, never lower it."""
 
 import math
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole import grid
-from keyhole.checks import is_real
-from keyhole.errors import RateError
-from keyhole.feedback import Needs
-from keyhole.grid import Array, count_at_most
-from keyhole.kernel import kernel
-from keyhole.learners._rule import Distribution, Rule, checked_alpha
-from keyhole.learners.strategy import checked_horizon
+from keyhole.feedback import Answer, Needs
+from keyhole.grid import count_at_most, uniform
+from keyhole.learners.parameters import (
+    arms,
+    horizon,
+    number,
+    parameters,
+    target,
+)
+from keyhole.learners.rule import Ask, Rule
+from keyhole.numeric import Array, kernel
 
 _ROUNDS, _BELOW, _ARM = 0, 1, 2
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class SpsParameters:
     """The parameters of SPS.
 
@@ -35,19 +37,10 @@ class SpsParameters:
         The guarantee may fail with this probability; 1 / T unless told, 0.05 without a horizon.
     """
 
-    alpha: float
-    horizon: int | None = None
-    arms: int = 1000
-    delta: float | None = None
-
-    def __post_init__(self) -> None:
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "horizon", checked_horizon(self.horizon))
-        set_once(self, "arms", grid.uniform(self.arms).size)
-        if self.delta is not None and not (is_real(self.delta) and 0.0 < self.delta < 1.0):
-            raise RateError(f"delta {self.delta!r} is not a number between 0 and 1; try 0.05")
-        set_once(self, "delta", None if self.delta is None else float(self.delta))
+    alpha: float = target()
+    horizon: int | None = horizon(default=None)
+    arms: int = arms(default=1000)
+    delta: float | None = number(default=None, above=0.0, below=1.0, optional=True, remedy="try 0.05")
 
 
 class SpsSettings(NamedTuple):
@@ -68,7 +61,7 @@ class SpsState(NamedTuple):
 
 def prepare(parameters: SpsParameters) -> SpsSettings:
     """Return the numbers for these parameters: with a horizon, delta / T is risked every round."""
-    thresholds = grid.uniform(parameters.arms)
+    thresholds = uniform(parameters.arms)
     if parameters.horizon is None:
         risk = 6.0 / math.pi**2 * (parameters.delta or 0.05)
         return SpsSettings(thresholds, parameters.alpha, width=math.log(2.0 / risk), growth=2.0)
@@ -83,18 +76,8 @@ def start(settings: SpsSettings) -> SpsState:
     )
 
 
-def memory(settings: SpsSettings) -> int:  # noqa: ARG001
-    """Return 0: an answer says all that its round must remember."""
-    return 0
-
-
-def distribution(settings: SpsSettings, state: SpsState) -> Distribution:
-    """Return the one threshold that will be played."""
-    return Distribution(settings.thresholds[state.clock[_ARM:]], np.ones(1))
-
-
 @kernel
-def choose(settings: SpsSettings, state: SpsState, memo: Array, draw: float) -> float:  # noqa: ARG001
+def choose(settings: SpsSettings, state: SpsState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the threshold of the present arm; nothing is drawn."""
     return settings.thresholds[state.clock[_ARM]]
 
@@ -104,8 +87,7 @@ def observe(
     settings: SpsSettings,
     state: SpsState,
     memo: Array,  # noqa: ARG001
-    missed: bool,
-    score: float,
+    answer: Answer,
 ) -> None:
     """Count the score, and rise to the (k + 1)-th smallest of t, k = floor(t (alpha - band)).
 
@@ -114,7 +96,7 @@ def observe(
     """
     clock = state.clock
     clock[_ROUNDS] += 1
-    arm = -1 if missed else count_at_most(settings.thresholds, score) - 1
+    arm = -1 if answer.miss > 0.0 else count_at_most(settings.thresholds, answer.score) - 1
     if arm < clock[_ARM]:
         clock[_BELOW] += 1
     else:
@@ -133,10 +115,8 @@ sps = Rule(
     parameters=SpsParameters,
     prepare=prepare,
     start=start,
-    memory=memory,
     choose=choose,
     observe=observe,
-    distribution=distribution,
     summary="semi-bandit prediction sets: a quantile of the scores seen, less a confidence band",
     guarantee="i.i.d. scores only: with probability 1 - delta no round's miss rate exceeds alpha; "
     "it never lowers a threshold, so that a drift downwards stays missed for ever",

@@ -5,24 +5,21 @@ lengths double, each tuned for its own length.
 """
 
 import math
-from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.checks import is_real, is_whole
-from keyhole.errors import HorizonError, RateError
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._rule import Distribution
-from keyhole.learners._weights import first_above, weigh
+from keyhole.errors import HorizonError
+from keyhole.learners.parameters import number, parameters
+from keyhole.learners.rule import Distribution
+from keyhole.learners.weights import first_above, weigh
+from keyhole.numeric import Array, kernel
 
 _BONUS, _EXPLORATION, _RATE = 0, 1, 2
 _ROUNDS, _EPOCH = 0, 1
 _MEMO_ARM, _MEMO_EPOCH, _MEMO_WEIGHTS = 0, 1, 2
 _LONGEST_EPOCH = 10**12
-_LONGEST_HORIZON = 10**15
 
 
 class Rates(NamedTuple):
@@ -57,18 +54,6 @@ def theorem_horizon(arms: int) -> int:
     return math.ceil(max(4.0 * 1.05**2 * arms * log, 19.0**2 * log / arms))
 
 
-def checked_horizon(horizon: int | None) -> int | None:
-    """Return the horizon if it is None or a whole number of rounds, else raise."""
-    if horizon is None:
-        return None
-    if not is_whole(horizon, least=1, most=_LONGEST_HORIZON):
-        raise HorizonError(
-            f"horizon {horizon!r} is not a number of rounds; use a whole number from 1 to "
-            f"{_LONGEST_HORIZON}, or None if unknown"
-        )
-    return int(horizon)
-
-
 def epoch_lengths(arms: int, horizon: int | None) -> list[int]:
     """Return the lengths of the epochs, the first one long enough for the theorem's conditions."""
     if horizon is not None:
@@ -78,23 +63,35 @@ def epoch_lengths(arms: int, horizon: int | None) -> list[int]:
     return [first * 2**n for n in range(doublings + 1)]
 
 
-@dataclass(frozen=True)
+def bonus(*, default: float | None) -> Any:
+    """Return the field of beta, tuned unless told."""
+    return number(default=default, least=0.0, optional=True, called="bonus (beta)", remedy="try 0.001")
+
+
+def exploration(*, default: float | None) -> Any:
+    """Return the field of gamma, tuned unless told."""
+    return number(
+        default=default,
+        above=0.0,
+        most=1.0,
+        optional=True,
+        called="exploration (gamma)",
+        remedy="try 0.05",
+    )
+
+
+def rate(*, default: float | None) -> Any:
+    """Return the field of eta, tuned unless told."""
+    return number(default=default, above=0.0, optional=True, called="rate (eta)", remedy="try 0.01")
+
+
+@parameters
 class Tuning:
     """How fast a strategy learns and explores: whatever is None is tuned to the epoch's length."""
 
-    bonus: float | None = None
-    exploration: float | None = None
-    rate: float | None = None
-
-    def __post_init__(self) -> None:
-        if self.bonus is not None and not (is_real(self.bonus) and self.bonus >= 0.0):
-            raise RateError(f"bonus (beta) {self.bonus!r} is not a number of at least 0; try 0.001")
-        if self.exploration is not None and not (
-            is_real(self.exploration) and 0.0 < self.exploration <= 1.0
-        ):
-            raise RateError(f"exploration (gamma) {self.exploration!r} is outside (0, 1]; try 0.05")
-        if self.rate is not None and not (is_real(self.rate) and self.rate > 0.0):
-            raise RateError(f"rate (eta) {self.rate!r} is not a positive number; try 0.01")
+    bonus: float | None = bonus(default=None)
+    exploration: float | None = exploration(default=None)
+    rate: float | None = rate(default=None)
 
     def rates(self, arms: int, length: int) -> Rates:
         """Return the rates for an epoch of this length, or raise if it is too short."""
@@ -116,12 +113,12 @@ class State(NamedTuple):
     clock: NDArray[np.int64]
 
 
-def start(arms: int) -> State:
+def start_arms(arms: int) -> State:
     """Return the state before the first round."""
     return State(gains=np.zeros(arms), clock=np.zeros(2, dtype=np.int64))
 
 
-def memory(arms: int) -> int:
+def memory_of(arms: int) -> int:
     """Return how many numbers a round must remember: its arm, its epoch and its weights."""
     return _MEMO_WEIGHTS + arms
 
@@ -200,7 +197,7 @@ def reward(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, 
 
 def probabilities(rates: Array, state: State) -> Array:
     """Return how likely each arm is to be drawn next."""
-    memo = np.zeros(memory(state.gains.size))
+    memo = np.zeros(memory_of(state.gains.size))
     choose_arm(rates, state, memo, 0.0)
     _, _, _, share, floor = recall(rates, memo)
     return share * np.diff(running_weights(memo), prepend=0.0) + floor

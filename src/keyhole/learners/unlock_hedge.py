@@ -8,26 +8,30 @@ these estimates is at most 2 - q, whatever the number of arms.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, NamedTuple
+from dataclasses import field
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole import grid
-from keyhole.errors import RateError
-from keyhole.feedback import Needs
-from keyhole.grid import Array, count_at_most
-from keyhole.kernel import kernel
-from keyhole.learners._arithmetic import ln
-from keyhole.learners._point import checked_count, checked_positive
-from keyhole.learners._rule import Distribution, Rule, checked_alpha
-from keyhole.learners._weights import exp, first_above, shares, weigh
+from keyhole.feedback import Answer, Needs
+from keyhole.grid import count_at_most
+from keyhole.learners.parameters import (
+    arms,
+    complete_grid,
+    number,
+    parameters,
+    target,
+    whole,
+)
+from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.weights import first_above, shares, weigh
+from keyhole.numeric import Array, exp, kernel, ln
 
 _MEMO_RATE, _MEMO_WEIGHTS = 0, 1
 _FASTEST = 50.0
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class UnlockHedgeParameters:
     """The parameters of unlock-hedge.
 
@@ -45,23 +49,19 @@ class UnlockHedgeParameters:
         A fixed rate (eta); None adapts it, as AdaHedge does.
     """
 
-    alpha: float
-    arms: int | None = None
+    alpha: float = target()
+    arms: int | None = arms(default=None)
     thresholds: Sequence[float] | None = field(default=None, repr=False)
-    window: int | None = 2000
-    rate: float | None = None
-    horizon: ClassVar[None] = None
+    window: int | None = whole(
+        default=2000, least=2, optional=True, remedy="try 2000, or None to remember all"
+    )
+    rate: float | None = number(
+        default=None, above=0.0, optional=True, called="rate (eta)", remedy="try 0.1, or None"
+    )
 
-    def __post_init__(self) -> None:
-        values = grid.chosen(self.thresholds, self.arms, default=101)
-        set_once = object.__setattr__
-        set_once(self, "alpha", checked_alpha(self.alpha))
-        set_once(self, "arms", values.size)
-        set_once(self, "thresholds", tuple(values.tolist()))
-        if self.window is not None and checked_count(self.window, "window", "try 2000") < 2:
-            raise RateError("window 1 would forget everything at once; try 2000, or None")
-        if self.rate is not None:
-            set_once(self, "rate", checked_positive(self.rate, "rate (eta)", "try 0.1, or None"))
+    def complete(self) -> dict[str, Any]:
+        """Return the grid, of either its thresholds or their number."""
+        return complete_grid(self.thresholds, self.arms, default=101)
 
 
 class UnlockHedgeSettings(NamedTuple):
@@ -114,22 +114,23 @@ def _rate(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> float:
 
 
 @kernel
-def choose(settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, draw: float) -> float:
+def choose(settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, ask: Ask) -> float:
     """Return a threshold drawn with probability proportional to exp(-rate loss)."""
     weights = memo[_MEMO_WEIGHTS:]
     memo[_MEMO_RATE] = _rate(settings, state)
     weigh(state.gains, memo[_MEMO_RATE], weights)
-    return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, draw)]
+    return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
 
 
 @kernel
 def observe(
-    settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, missed: bool, score: float
+    settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, answer: Answer
 ) -> None:
     """Charge every arm with its unbiased estimate, and AdaHedge with its gap."""
     rate = memo[_MEMO_RATE]
     weights = memo[_MEMO_WEIGHTS:]
-    covering = 0 if missed else count_at_most(settings.thresholds, score)
+    missed = answer.miss > 0.0
+    covering = 0 if missed else count_at_most(settings.thresholds, answer.score)
     per_chance = 0.0 if missed else weights[-1] / weights[covering - 1]
     mean = 0.0
     mixed = 0.0
@@ -138,7 +139,7 @@ def observe(
         threshold = settings.thresholds[k]
         loss = (1.0 - settings.alpha) * threshold
         if k < covering:
-            loss += (score - threshold) * per_chance
+            loss += (answer.score - threshold) * per_chance
         share = weights[k] - before
         before = weights[k]
         mean += share * loss
@@ -158,6 +159,7 @@ unlock_hedge = Rule(
     memory=memory,
     choose=choose,
     observe=observe,
+    draws=True,
     distribution=distribution,
     summary="exponential weights on unbiased pinball losses of all arms; any grid, ln K not K",
     guarantee="expected pinball regret <= 2 sqrt(T ln K) with rate sqrt(ln K / T), window None",

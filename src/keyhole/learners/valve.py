@@ -5,45 +5,62 @@ round t, the round is forced to threshold 0, which cannot miss. So D < B_T + 1 -
 whatever the stream, the adversary and the learner inside.
 """
 
+import inspect
 import math
 from collections import namedtuple
-from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole.feedback import Needs
-from keyhole.grid import Array
-from keyhole.kernel import kernel
-from keyhole.learners._point import EVERY, checked_positive
-from keyhole.learners._rule import Distribution, Excess, Learner, Parameters, Rule
+from keyhole.errors import LearnerError
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.parameters import parameters, positive
+from keyhole.learners.rule import EVERY, Ask, Distribution, Excess, Learner, Rule
+from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
 _EXCESS, _ROUNDS = 0, 1
 _named: Any = namedtuple
 
-Choose = Callable[[Any, Any, Array, float], float]
-Observe = Callable[[Any, Any, Array, bool, float], None]
+# What stands for these names is bound anew for every rule inside.
+_inner_choose: Any = None
+_inner_observe: Any = None
+_inside: Any = None
+_hears_scores = _hears_missed_scores = False
 
 
-@dataclass(frozen=True, kw_only=True)
+@parameters
 class ValveParameters:
     """The parameters of the learner inside, and the valve's budget after one round."""
 
-    inner: Parameters
-    budget: float
+    inner: Any
+    budget: float = positive(default=1.0, remedy="try 1")
 
     @property
     def alpha(self) -> float:
         """The target miss rate."""
-        return self.inner.alpha
+        return float(self.inner.alpha)
 
     @property
     def horizon(self) -> int | None:
         """The number of rounds that the learner inside is tuned for, if it is."""
-        return self.inner.horizon
+        return getattr(self.inner, "horizon", None)
+
+    @property
+    def needs(self) -> Needs | None:
+        """The least feedback the learner inside can work with, where its parameters decide it."""
+        return getattr(self.inner, "needs", None)
+
+    @property
+    def groups(self) -> int:
+        """How many groups the learner inside tells apart."""
+        return int(getattr(self.inner, "groups", 0))
+
+    @property
+    def features(self) -> int:
+        """How many features the learner inside takes."""
+        return int(getattr(self.inner, "features", 0))
 
 
 def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
@@ -55,7 +72,7 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
     Parameters
     ----------
     learner
-        Any learner.
+        Any learner that has no valve yet.
     budget
         After t rounds the valve bears an excess of ``budget`` sqrt(t) misses.
 
@@ -65,10 +82,22 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
     >>> safety_valve(make("kt", alpha=0.1)).name
     'kt+valve'
     """
-    budget = checked_positive(budget, "budget", "try 1")
-    parameters = ValveParameters(inner=learner.parameters, budget=budget)
-    inside: Any = type(learner.start())
-    return Learner(_rule(learner.rule, inside), parameters)
+    if not isinstance(learner, Learner):
+        raise LearnerError(
+            f"{learner!r} is not a learner; make one first: keyhole.make({learner!r}, alpha=0.1)"
+        )
+    return wrap(learner.rule)(inner=learner.parameters, budget=budget)
+
+
+def wrap(rule: Rule[...]) -> Rule[...]:
+    """Return the rule behind a valve, or raise if it has one, or is a gate's."""
+    if rule.kind == "gate":
+        raise LearnerError(
+            f"{rule.name} is a rule for gates, which refer instead of showing every label"
+        )
+    if rule.name.endswith(SUFFIX):
+        raise LearnerError(f"{rule.name} has a valve already; a second one would change nothing")
+    return _wrap(rule)
 
 
 class ValveSettings(NamedTuple):
@@ -77,12 +106,41 @@ class ValveSettings(NamedTuple):
     inner: Any
     alpha: float
     budget: float
-    groups: int
 
 
 @kernel
 def _is_forced(settings: ValveSettings, valve: Array) -> bool:
     return valve[_EXCESS] >= settings.budget * math.sqrt(valve[_ROUNDS] + 1.0)
+
+
+@kernel
+def choose(settings: ValveSettings, state: Any, memo: Array, ask: Ask) -> float:
+    """Return what the learner inside would play, or 0 where the budget is spent.
+
+    The valve's two numbers are the last array of the state; the first two of the memo are the
+    threshold of the learner inside and whether it was overruled.
+    """
+    threshold = _inner_choose(settings.inner, _inside(*state[:-1]), memo[2:], ask)
+    forced = _is_forced(settings, state[-1])
+    memo[0] = threshold
+    memo[1] = 1.0 if forced else 0.0
+    return EVERY if forced else threshold
+
+
+@kernel
+def observe(settings: ValveSettings, state: Any, memo: Array, answer: Answer) -> None:
+    """Count the miss, and let the learner inside hear of its own threshold what can be said."""
+    valve = state[-1]
+    valve[_EXCESS] += answer.miss - settings.alpha
+    valve[_ROUNDS] += 1.0
+    held = _inside(*state[:-1])
+    if memo[1] == 0.0:
+        _inner_observe(settings.inner, held, memo[2:], answer)
+    elif _hears_scores and answer.miss == 0.0:
+        own_miss = answer.score < memo[0]
+        told = answer.score if not own_miss or _hears_missed_scores else np.nan
+        own = Answer(1.0 if own_miss else 0.0, told, answer.age, answer.stale, answer.cost)
+        _inner_observe(settings.inner, held, memo[2:], own)
 
 
 def excess(parameters: ValveParameters, rounds: int) -> Excess:
@@ -92,74 +150,60 @@ def excess(parameters: ValveParameters, rounds: int) -> Excess:
     return Excess(least=-alpha * rounds, most=most)
 
 
-def _kernels(inner: Rule[...], inside: Any) -> tuple[Choose, Observe]:
-    """Return the kernels around those of a rule whose state is of this type.
-
-    The valve's two numbers are the last array of the state. The first two numbers of the memo are
-    the threshold of the learner inside and whether it was overruled.
-    """
-    inner_choose, inner_observe = inner.choose, inner.observe
-    hears_scores = inner.needs != Needs.HIT_OR_MISS
-    hears_missed_scores = inner.needs == Needs.LABEL_ALWAYS
-
-    @kernel
-    def choose(settings: ValveSettings, state: Any, memo: Array, draw: float) -> float:
-        threshold = inner_choose(settings.inner, inside(*state[:-1]), memo[2:], draw)
-        forced = _is_forced(settings, state[-1])
-        memo[0] = threshold
-        memo[1] = 1.0 if forced else 0.0
-        return EVERY if forced else threshold
-
-    @kernel
-    def observe(settings: ValveSettings, state: Any, memo: Array, missed: bool, score: float) -> None:
-        valve = state[-1]
-        valve[_EXCESS] += (1.0 if missed else 0.0) - settings.alpha
-        valve[_ROUNDS] += 1.0
-        held = inside(*state[:-1])
-        if memo[1] == 0.0:
-            inner_observe(settings.inner, held, memo[2:], missed, score)
-        elif hears_scores and not missed:
-            own_miss = score < memo[0]
-            told = score if not own_miss or hears_missed_scores else np.nan
-            inner_observe(settings.inner, held, memo[2:], own_miss, told)
-
-    return choose, observe
-
-
 @cache
-def _rule(inner: Rule[...], inside: Any) -> Rule[...]:
+def _wrap(inner: Rule[...]) -> Rule[...]:
     """Return the rule around this one; made once, so that its kernels compile once."""
-    state_type = _named(f"{inside.__name__}Valved", (*inside._fields, "valve"))
-    choose, observe = _kernels(inner, inside)
+    inside: Any = None
+    valved: Any = None
 
     def prepare(parameters: ValveParameters) -> ValveSettings:
-        held = inner.prepare(parameters.inner)
-        groups = int(getattr(held, "groups", 0))
-        return ValveSettings(held, parameters.alpha, parameters.budget, groups)
+        held = inner.prepare_settings(parameters.inner)
+        return ValveSettings(held, parameters.alpha, parameters.budget)
 
     def start(settings: ValveSettings) -> Any:
-        return state_type(*inner.start(settings.inner), np.zeros(2))
+        return valved(*inner.start_state(settings.inner), np.zeros(2))
 
     def memory(settings: ValveSettings) -> int:
-        return inner.memory(settings.inner) + 2
+        return 2 + (inner.memory(settings.inner) if callable(inner.memory) else inner.memory)
+
+    def context(settings: ValveSettings) -> int:
+        return 0 if inner.context is None else inner.context(settings.inner)
 
     def distribution(settings: ValveSettings, state: Any) -> Distribution:
         if _is_forced(settings, state[-1]):
             return Distribution(np.array([EVERY]), np.ones(1))
-        return inner.distribution(settings.inner, inside(*state[:-1]))
+        if inner.distribution is not None:
+            return inner.distribution(settings.inner, inside(*state[:-1]))
+        threshold = rule.choose(settings, state, np.zeros(memory(settings)), Ask())
+        return Distribution(np.array([threshold]), np.ones(1))
 
-    return Rule(
+    inside = inner.state or inspect.signature(inner.start).return_annotation  # type: ignore[arg-type]
+    # numba finds a class again by the name that its module has for it.
+    valved = globals()[f"{inside.__name__}Valved"] = _named(
+        f"{inside.__name__}Valved", (*inside._fields, "valve"), module=__name__
+    )
+    names = {
+        "_inner_choose": inner.choose,
+        "_inner_observe": inner.observe,
+        "_inside": inside,
+        "_hears_scores": inner.needs != Needs.HIT_OR_MISS,
+        "_hears_missed_scores": inner.needs == Needs.LABEL_ALWAYS,
+    }
+    rule = Rule(
         name=inner.name + SUFFIX,
         needs=inner.needs,
         parameters=ValveParameters,
         prepare=prepare,
         start=start,
         memory=memory,
-        choose=choose,
-        observe=observe,
+        draws=inner.draws,
+        context=None if inner.context is None else context,
+        choose=bind(choose, **names),
+        observe=bind(observe, **names),
         distribution=distribution,
+        excess=excess,
         summary=f"{inner.name}, and every label while there are too many misses",
         guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any stream",
         source="this project",
-        excess=excess,
     )
+    return rule

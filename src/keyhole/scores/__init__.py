@@ -7,24 +7,29 @@ case gives the region of any threshold and the score of any label.
 from typing import Any
 
 from keyhole.errors import ScoreError
-from keyhole.scores.checks import checked_scores
-from keyhole.scores.intervals import BoundedResiduals, CustomIntervals, ScaledResiduals
-from keyhole.scores.labels import CustomScores, Probabilities, unpacked
+from keyhole.scores.best import BestScore, Decision
+from keyhole.scores.checks import check_scores
+from keyhole.scores.intervals import CustomIntervals, QuantileBands
+from keyhole.scores.labels import CustomScores, Probabilities, unpack_label
 from keyhole.scores.regions import Case, Interval, Label, LabelSet, Region, Score
+from keyhole.scores.residuals import BoundedResiduals, ScaledResiduals
 
 __all__ = [
+    "BestScore",
     "BoundedResiduals",
     "Case",
     "CustomIntervals",
     "CustomScores",
+    "Decision",
     "Interval",
     "Label",
     "LabelSet",
     "Probabilities",
+    "QuantileBands",
     "Region",
     "ScaledResiduals",
     "Score",
-    "checked_scores",
+    "check_scores",
     "rebuild",
 ]
 
@@ -36,12 +41,18 @@ def rebuild(dumped: dict[str, Any]) -> Score[Region]:
             labels = dumped["labels"]
             return Probabilities(
                 power=dumped["power"],
-                labels=None if labels is None else [unpacked(label) for label in labels],
+                labels=None if labels is None else [unpack_label(label) for label in labels],
+                at_least=dumped["at_least"],
+                at_most=dumped["at_most"],
             )
         case "bounded residuals":
             return BoundedResiduals(bound=dumped["bound"])
+        case "best score":
+            return BestScore()  # type: ignore[return-value]
         case "scaled residuals":
-            return ScaledResiduals(scale=dumped["scale"])
+            return ScaledResiduals(scale=dumped["scale"], side=dumped["side"])
+        case "quantile bands":
+            return QuantileBands()
         case kind:
             raise ScoreError(
                 f"the file was saved with {kind}, and a function cannot be saved; "

@@ -1,5 +1,6 @@
 """Numbers from a model or a user, checked."""
 
+from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,15 @@ from numpy.typing import ArrayLike
 
 from keyhole.checks import is_real
 from keyhole.errors import BoundError, ScoreError
-from keyhole.grid import Array
+from keyhole.numeric import Array
+
+FEW = 64  # Up to so many scores Python's lists are faster than arrays.
+_BITS_OF_ONE = np.float64(1.0).view(np.uint64)
+_BITS = np.dtype(np.uint64)
+_largest = np.maximum.reduce
 
 
-def checked_scores(values: ArrayLike) -> Array:
+def check_scores(values: ArrayLike) -> Array:
     """Return scores in [0, 1] as an array of any shape, or raise with the first that is not."""
     try:
         scores = np.asarray(values, dtype=np.float64)
@@ -31,9 +37,40 @@ def checked_scores(values: ArrayLike) -> Array:
     return scores
 
 
-def checked_row(values: ArrayLike) -> Array:
+def read_scores(values: Collection[Any]) -> list[float] | Array:
+    """Return the scores of one round, a list if they are few; or raise."""
+    count = len(values)
+    try:
+        if count > FEW:
+            return _check_range(np.fromiter(values, dtype=np.float64, count=count))
+        scores = list(values)
+        for score in scores:
+            # A float32 would be compared with thresholds as one now, and as a float once it was saved.
+            if score.__class__ is not float or not 0.0 <= score <= 1.0:
+                break
+        else:
+            if count:
+                return scores
+    except (TypeError, ValueError, OverflowError):
+        pass  # What is wrong is said below.
+    return check_row(list(values))
+
+
+def check_row(values: ArrayLike) -> Array:
     """Return a copy of the scores of one round, or raise."""
-    scores = np.array(checked_scores(values))
+    try:
+        scores = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        scores = check_scores(values)
+    return _check_range(scores)
+
+
+def _check_range(scores: Array) -> Array:
+    """Return a row of scores as it is, or raise."""
+    # As bits, the numbers from 0 to 1 are those up to 1's: one look where two comparisons take three.
+    if scores.ndim == 1 and scores.size and _largest(scores.view(_BITS)) <= _BITS_OF_ONE:
+        return scores
+    check_scores(scores)
     if scores.ndim != 1:
         raise ScoreError(
             f"scores have shape {scores.shape}; give one row, a score for each label of one round"
@@ -41,14 +78,16 @@ def checked_row(values: ArrayLike) -> Array:
     return scores
 
 
-def checked_number(value: Any, what: str) -> float:
+def check_number(value: Any, what: str) -> float:
     """Return a finite number, or raise."""
+    if type(value) is float and value - value == 0.0:  # finite: infinities and NaN give NaN
+        return value
     if not is_real(value):
         raise ScoreError(f"{what} {value!r} is not a finite number")
     return float(value)
 
 
-def checked_positive(value: float, what: str) -> float:
+def check_positive(value: float, what: str) -> float:
     """Return a positive finite number, or raise."""
     if not (is_real(value) and value > 0.0):
         raise BoundError(f"{what} {value!r} is not a positive number; give it in the outcome's unit")

@@ -1,4 +1,4 @@
-"""Scores of a real outcome, and the interval of a threshold."""
+"""Intervals that a model gives itself, or a function of the user's, and their scores."""
 
 import math
 from collections.abc import Callable
@@ -6,120 +6,81 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyhole.errors import ScoreError
-from keyhole.scores.checks import checked_number, checked_positive
-from keyhole.scores.regions import Interval
+from keyhole.scores.checks import check_number
+from keyhole.scores.regions import Interval, make_empty_interval
 
 
-@dataclass(frozen=True, slots=True)
-class Centred:
-    """A centre with a half-width for every threshold."""
+@dataclass(slots=True, eq=False)
+class Band:
+    """A lower and an upper quantile that a model gave; not to be changed."""
 
-    centre: float
-    residuals: "BoundedResiduals | ScaledResiduals"
+    lower: float
+    upper: float
 
     def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
-        """Return the interval of this threshold; above 1 it is empty."""
+        """Return the band, stretched or shrunk about its middle; above 1 it is empty."""
         if threshold > 1.0:
-            return Interval(id, threshold, math.inf, -math.inf)
-        half = self.residuals.half_width(max(threshold, 0.0))
-        return Interval(id, threshold, self.centre - half, self.centre + half)
+            return make_empty_interval(id, threshold)
+        if threshold <= 0.0:
+            return Interval(id, threshold, -math.inf, math.inf)
+        middle, half = 0.5 * (self.lower + self.upper), 0.5 * (self.upper - self.lower)
+        reach = half * (1.0 / threshold - 1.0)
+        return Interval(id, threshold, middle - reach, middle + reach)
 
     def score(self, label: Any) -> float:
-        """Return the score of the true value."""
-        return self.residuals.score(abs(checked_number(label, "true value") - self.centre))
+        """Return 1 / (1 + distance from the middle in half-widths): 1/2 at the ends of the band."""
+        middle, half = 0.5 * (self.lower + self.upper), 0.5 * (self.upper - self.lower)
+        return 1.0 / (1.0 + abs(check_number(label, "true value") - middle) / half)
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What rebuilds the case."""
+        return self.lower, self.upper
 
     def dump(self) -> dict[str, Any]:
-        """Return the centre."""
-        return {"centre": self.centre}
+        """Return the two quantiles."""
+        return {"numbers": list(self.numbers)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class BoundedResiduals:
-    """The paper's regression score: 1 - |residual| / bound.
+@dataclass(frozen=True)
+class QuantileBands:
+    """A band between a lower and an upper quantile that a model gives, made right by feedback.
 
-    A residual above the bound misses at every threshold, which the predictor then says.
-
-    Parameters
-    ----------
-    bound
-        The largest residual there can be, in the unit of the outcome.
+    Conformalised quantile regression, relative to the band's width: threshold 1/2 is the model's own
+    band, lower thresholds stretch it about its middle, higher ones shrink it. No scale is needed.
 
     Examples
     --------
-    >>> interval = BoundedResiduals(bound=10.0).read(50.0).region(0, threshold=0.75)
-    >>> interval.lower, interval.upper, 51.0 in interval
-    (47.5, 52.5, True)
-    """
-
-    bound: float
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", checked_positive(self.bound, "residual bound"))
-
-    def score(self, residual: float) -> float:
-        """Return the score of an absolute residual; below 0 where it breaks the bound."""
-        return 1.0 - residual / self.bound
-
-    def half_width(self, threshold: float) -> float:
-        """Return the largest residual whose score reaches the threshold."""
-        return self.bound * (1.0 - threshold)
-
-    def read(self, output: float) -> Centred:
-        """Return the case of a predicted centre."""
-        return Centred(checked_number(output, "predicted centre"), self)
-
-    def restore(self, dumped: dict[str, Any]) -> Centred:
-        """Return the case that ``dump`` wrote."""
-        return Centred(dumped["centre"], self)
-
-    def dump(self) -> dict[str, Any]:
-        """Return what rebuilds this score kind."""
-        return {"kind": "bounded residuals", "bound": self.bound}
-
-
-@dataclass(frozen=True, kw_only=True)
-class ScaledResiduals:
-    """A regression score without a bound: 1 / (1 + |residual| / scale).
-
-    Threshold 0 is the whole line, so that it never misses, and its width is infinite. Learners that
-    explore play it now and then, after which the mean size of their intervals is infinite too.
-
-    Parameters
-    ----------
-    scale
-        The residual that scores 1/2.
-
-    Examples
-    --------
-    >>> interval = ScaledResiduals(scale=2.0).read(50.0).region(0, threshold=0.5)
+    >>> interval = QuantileBands().read((46.0, 54.0)).region(0, threshold=0.5)
     >>> interval.lower, interval.upper
-    (48.0, 52.0)
+    (46.0, 54.0)
     """
 
-    scale: float
+    def read(self, output: Any) -> Band:
+        """Return the case of a pair (lower, upper)."""
+        try:
+            lower, upper = output
+        except (TypeError, ValueError):
+            raise ScoreError(f"{output!r} is not a pair (lower quantile, upper quantile)") from None
+        low, high = check_number(lower, "lower quantile"), check_number(upper, "upper quantile")
+        if not low < high:
+            raise ScoreError(
+                f"the lower quantile {low:g} is not below the upper one, {high:g}; sort them, and "
+                "widen a band that has no width"
+            )
+        return Band(low, high)
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scale", checked_positive(self.scale, "residual scale"))
+    def read_numbers(self, numbers: list[float]) -> Band:
+        """Return the case of these numbers."""
+        return Band(numbers[0], numbers[1])
 
-    def score(self, residual: float) -> float:
-        """Return the score of an absolute residual."""
-        return 1.0 / (1.0 + residual / self.scale)
-
-    def half_width(self, threshold: float) -> float:
-        """Return the largest residual whose score reaches the threshold."""
-        return self.scale * (1.0 / threshold - 1.0) if threshold > 0.0 else math.inf
-
-    def read(self, output: float) -> Centred:
-        """Return the case of a predicted centre."""
-        return Centred(checked_number(output, "predicted centre"), self)
-
-    def restore(self, dumped: dict[str, Any]) -> Centred:
+    def restore(self, dumped: dict[str, Any]) -> Band:
         """Return the case that ``dump`` wrote."""
-        return Centred(dumped["centre"], self)
+        return self.read_numbers(dumped["numbers"])
 
     def dump(self) -> dict[str, Any]:
         """Return what rebuilds this score kind."""
-        return {"kind": "scaled residuals", "scale": self.scale}
+        return {"kind": "quantile bands"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,13 +93,13 @@ class Measured:
     def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
         """Return the interval of this threshold; above 1 it is empty."""
         if threshold > 1.0:
-            return Interval(id, threshold, math.inf, -math.inf)
+            return make_empty_interval(id, threshold)
         lower, upper = self.kind.interval(self.output, max(threshold, 0.0))
         return Interval(id, threshold, float(lower), float(upper))
 
     def score(self, label: Any) -> float:
         """Return the score of the true value."""
-        score = self.kind.function(self.output, checked_number(label, "true value"))
+        score = self.kind.function(self.output, check_number(label, "true value"))
         if not 0.0 <= score <= 1.0:
             raise ScoreError(f"score {score!r} of {label!r} is outside [0, 1]; mend the function")
         return float(score)

@@ -7,49 +7,79 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyhole.checks import is_real
+from keyhole.checks import is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
-from keyhole.grid import Array
-from keyhole.scores.checks import checked_row
-from keyhole.scores.regions import Label, LabelSet
+from keyhole.numeric import Array
+from keyhole.scores.checks import FEW, check_row, read_scores
+from keyhole.scores.regions import Label, LabelSet, check_place
+
+_PLAIN_KINDS = (dict, np.ndarray, list)
+UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 
 
-@dataclass(frozen=True, slots=True, eq=False)
 class Candidates:
-    """Labels with a score each."""
+    """Labels with a score each; not to be changed. Few scores are a list, many an array."""
 
-    labels: Sequence[Label]
-    scores: Array
+    __slots__ = ("at_least", "at_most", "labels", "scores")
+
+    def __init__(
+        self,
+        labels: Sequence[Label],
+        scores: list[float] | Array,
+        at_least: int = 0,
+        at_most: int | None = None,
+    ) -> None:
+        self.labels, self.scores = labels, scores
+        self.at_least, self.at_most = at_least, at_most
 
     def region(self, id: int, threshold: float) -> LabelSet:  # noqa: A002
-        """Return the labels whose score reaches the threshold."""
-        kept = np.flatnonzero(self.scores >= threshold)
-        ranked = kept[np.argsort(-self.scores[kept], kind="stable")]
-        return LabelSet(id, threshold, tuple(self.labels[k] for k in ranked))
+        """Return the labels whose score reaches the threshold, the highest first."""
+        labels, kept = self.labels, self._rank(threshold)
+        if self.at_least > len(kept):
+            kept = self._rank(-1.0)[: self.at_least]
+        if self.at_most is not None:
+            kept = kept[: self.at_most]
+        if type(labels) is range:
+            return LabelSet(id, threshold, tuple(kept), len(labels))
+        return LabelSet(id, threshold, tuple([labels[place] for place in kept]))
+
+    def _rank(self, threshold: float) -> list[int]:
+        """Return the places of the scores that reach the threshold, the highest first."""
+        scores = self.scores
+        if isinstance(scores, list):
+            kept = [place for place, score in enumerate(scores) if score >= threshold]
+            if len(kept) > 1:
+                kept.sort(key=scores.__getitem__, reverse=True)
+            return kept
+        places = (scores >= threshold).nonzero()[0]
+        if places.size > 1:
+            places = places[(-scores[places]).argsort(kind="stable")]
+        return places.tolist()
 
     def score(self, label: Label) -> float:
-        """Return the score of a label."""
+        """Return the score of a label; below 0 if no set, however large, would show it."""
+        labels, scores = self.labels, self.scores
         try:
-            return float(self.scores[self.labels.index(label)])
+            place = labels.index(label)
         except ValueError:
-            raise LabelError(
-                f"label {label!r} was not among the {len(self.labels)} candidates of this round; "
-                "if the truth is none of them, answer keyhole.MISS"
-            ) from None
+            if type(labels) is range:
+                check_place(label, len(labels))
+            return UNREACHABLE
+        if self.at_most is not None and place not in self._rank(-1.0)[: self.at_most]:
+            return UNREACHABLE
+        return scores[place] if isinstance(scores, list) else scores.item(place)
 
     def dump(self) -> dict[str, Any]:
         """Return labels and scores."""
-        labels = None if isinstance(self.labels, range) else [packed(k) for k in self.labels]
-        return {"labels": labels, "scores": self.scores.tolist()}
+        labels = None if isinstance(self.labels, range) else [pack_label(k) for k in self.labels]
+        return {"labels": labels, "scores": [float(score) for score in self.scores]}
 
     @staticmethod
     def restore(dumped: dict[str, Any]) -> "Candidates":
         """Return the case that ``dump`` wrote."""
-        scores = np.array(dumped["scores"])
-        labels = dumped["labels"]
-        return Candidates(
-            range(scores.size) if labels is None else tuple(unpacked(k) for k in labels), scores
-        )
+        scores, labels = dumped["scores"], dumped["labels"]
+        names = range(len(scores)) if labels is None else [unpack_label(k) for k in labels]
+        return Candidates(names, scores if len(scores) <= FEW else np.array(scores))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +92,12 @@ class Probabilities:
         The exponent: 1 takes the numbers as they are; the paper's ImageNet score has 1/3.
     labels
         The names of the places of an array; without them they are 0, 1, 2, ...
+    at_least
+        How many labels a set holds at the least; 1 means never an empty set. Misses may then stay
+        below the target: no promise from below holds.
+    at_most
+        How many labels a set holds at the most. Labels ranked lower are out of reach, so that misses
+        may exceed the target: no promise from above holds.
 
     Examples
     --------
@@ -72,23 +108,49 @@ class Probabilities:
 
     power: float = 1.0
     labels: Sequence[Label] | None = None
+    at_least: int = 0
+    at_most: int | None = None
 
     def __post_init__(self) -> None:
         if not (is_real(self.power) and self.power > 0.0):
             raise ScoreError(f"power {self.power!r} is not a positive number; the paper uses 1/3")
         object.__setattr__(self, "power", float(self.power))
+        if not is_whole(self.at_least, least=0):
+            raise ScoreError(f"at_least {self.at_least!r} is not a whole number from 0; try 1")
+        if self.at_most is not None and not is_whole(self.at_most, least=max(1, self.at_least)):
+            raise ScoreError(
+                f"at_most {self.at_most!r} is not a whole number from {max(1, self.at_least)}, "
+                "or None for no limit"
+            )
         if self.labels is not None:
             object.__setattr__(self, "labels", _distinct(self.labels))
 
     def read(self, output: Mapping[Any, float] | ArrayLike) -> Candidates:
         """Return the candidates of a label-to-score mapping, or of an array of scores."""
-        if isinstance(output, Mapping):
-            labels: Sequence[Label] = tuple(output)
-            values = checked_row(list(output.values()))
+        kind = type(output)
+        if self.power != 1.0 or kind not in _PLAIN_KINDS:
+            return self._read_other(output)
+        if kind is dict:
+            labels: Any = list(output)  # type: ignore[arg-type]
+            scores = read_scores(output.values())  # type: ignore[union-attr]
         else:
-            values = checked_row(output)
+            scores = check_row(output) if kind is np.ndarray else read_scores(output)  # type: ignore[arg-type]
+            labels = range(len(scores)) if self.labels is None else self._names(len(scores))
+        return Candidates(labels, scores, self.at_least, self.at_most)
+
+    def _read_other(self, output: Any) -> Candidates:
+        """Return the candidates of what is not simply a dict, an array or a list to take as it is."""
+        if not isinstance(output, np.ndarray) and isinstance(output, Mapping):
+            labels: Sequence[Label] = list(output)
+            values = check_row(list(output.values()))
+        else:
+            values = check_row(output)
             labels = self._names(values.size)
-        return Candidates(labels, values if self.power == 1.0 else values**self.power)
+        return self.make_case(labels, values if self.power == 1.0 else values**self.power)
+
+    def make_case(self, labels: Sequence[Label], scores: list[float] | Array) -> Candidates:
+        """Return the case of these labels, each with its score, under this kind's limits."""
+        return Candidates(labels, scores, self.at_least, self.at_most)
 
     def _names(self, count: int) -> Sequence[Label]:
         if self.labels is None:
@@ -101,12 +163,14 @@ class Probabilities:
 
     def restore(self, dumped: dict[str, Any]) -> Candidates:
         """Return the case that ``dump`` wrote."""
-        return Candidates.restore(dumped)
+        case = Candidates.restore(dumped)
+        return self.make_case(case.labels, case.scores)
 
     def dump(self) -> dict[str, Any]:
         """Return what rebuilds this score kind."""
-        labels = None if self.labels is None else [packed(label) for label in self.labels]
-        return {"kind": "probabilities", "power": self.power, "labels": labels}
+        labels = None if self.labels is None else [pack_label(label) for label in self.labels]
+        limits = {"at_least": self.at_least, "at_most": self.at_most}
+        return {"kind": "probabilities", "power": self.power, "labels": labels, **limits}
 
 
 @dataclass(frozen=True)
@@ -136,7 +200,7 @@ class CustomScores:
     def read(self, output: Any) -> Candidates:
         """Return every label with its score."""
         return Candidates(
-            self.labels, checked_row([self.function(output, label) for label in self.labels])
+            self.labels, check_row([self.function(output, label) for label in self.labels])
         )
 
     def restore(self, dumped: dict[str, Any]) -> Candidates:
@@ -162,16 +226,16 @@ def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:
     return names
 
 
-def packed(label: Label) -> Any:
+def pack_label(label: Label) -> Any:
     """Return a label as a JSON value; tuples become one-key objects."""
     value = label.item() if isinstance(label, np.generic) else label
     if isinstance(value, tuple):
-        return {"tuple": [packed(part) for part in value]}
+        return {"tuple": [pack_label(part) for part in value]}
     if value is None or isinstance(value, (str, int, float, bool)):
         return value
     raise LabelError(f"label {label!r} cannot be saved; use text, numbers, or tuples of them as labels")
 
 
-def unpacked(value: Any) -> Label:
-    """Return the label that ``packed`` made a JSON value of."""
-    return tuple(unpacked(part) for part in value["tuple"]) if isinstance(value, dict) else value
+def unpack_label(value: Any) -> Label:
+    """Return the label that ``pack_label`` made a JSON value of."""
+    return tuple(unpack_label(part) for part in value["tuple"]) if isinstance(value, dict) else value

@@ -1,22 +1,64 @@
 """What is shown: a set of labels or an interval; and what a score kind must do to make one."""
 
+import math
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from typing import Any, NoReturn, Protocol, TypeVar
+
+import numpy as np
+
+from keyhole.errors import LabelError
 
 Label = Hashable
+_SHOWN = 12  # labels in a repr
 
 
-@dataclass(frozen=True, slots=True)
+def _refuse(self: Any, name: str, value: object = None) -> NoReturn:  # noqa: ARG001
+    raise AttributeError(f"{type(self).__name__} cannot be changed; predict again instead")
+
+
 class LabelSet:
-    """The labels whose score reaches the threshold, the most plausible first."""
+    """The labels whose score reaches the threshold, the most plausible first.
+
+    ``size`` is how many it holds. ``places`` is how many scores there were, where the labels are their
+    places because nobody named them; what is no place is then refused, not taken for a miss.
+
+    Examples
+    --------
+    >>> shown = LabelSet(0, 0.2, ("cat", "lynx"))
+    >>> len(shown), "cat" in shown, list(shown)
+    (2, True, ['cat', 'lynx'])
+    """
+
+    __slots__ = ("id", "labels", "places", "size", "threshold")
 
     id: int
     threshold: float
     labels: tuple[Label, ...]
+    places: int
+    size: float
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002
+        threshold: float,
+        labels: tuple[Label, ...],
+        places: int = 0,
+    ) -> None:
+        _set_id(self, id)
+        _set_threshold(self, threshold)
+        _set_labels(self, labels)
+        _set_places(self, places)
+        _set_size(self, float(len(labels)))
+
+    __setattr__ = _refuse
+    __delattr__ = _refuse
 
     def __contains__(self, label: object) -> bool:
-        return label in self.labels
+        if label in self.labels:
+            return True
+        if self.places:
+            check_place(label, self.places)
+        return False
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -24,33 +66,122 @@ class LabelSet:
     def __iter__(self) -> Iterator[Label]:
         return iter(self.labels)
 
-    @property
-    def size(self) -> float:
-        """The number of labels."""
-        return float(len(self.labels))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, LabelSet) and _told(self) == _told(other)
+
+    def __hash__(self) -> int:
+        return hash(_told(self))
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(label) for label in self.labels[:_SHOWN])
+        more = f", ... {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        return f"LabelSet({{{names}{more}}}, id={self.id}, threshold={self.threshold:.4g})"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        chips = " ".join(
+            f'<code style="border:1px solid;padding:0 4px">{html.escape(str(one))}</code>'
+            for one in self.labels[:_SHOWN]
+        )
+        more = f" and {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        return f"{chips or 'no label'}{more} <small>(round {self.id})</small>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return LabelSet, (*_told(self), self.places)
 
 
-@dataclass(frozen=True, slots=True)
+_set_id = LabelSet.id.__set__  # type: ignore[attr-defined, misc]
+_set_threshold = LabelSet.threshold.__set__  # type: ignore[attr-defined, misc]
+_set_labels = LabelSet.labels.__set__  # type: ignore[attr-defined, misc]
+_set_places = LabelSet.places.__set__  # type: ignore[attr-defined, misc]
+_set_size = LabelSet.size.__set__  # type: ignore[attr-defined, misc]
+
+
+def check_place(label: object, places: int) -> None:
+    """Raise if a label is no place among so many scores: whether it is a name is never guessed."""
+    whole = isinstance(label, (int, np.integer))
+    if 0 <= label < places if whole else label in range(places):  # type: ignore[operator]
+        return
+    start = "labels that start at 1" if whole and label == places else "labels of your own"
+    raise LabelError(
+        f"label {label!r} is not a place of the {places} scores, which are 0 to {places - 1}; for "
+        f"{start} name them: score=keyhole.Probabilities(labels=[...]), or predict from a dict"
+    )
+
+
 class Interval:
-    """The values whose score reaches the threshold, both ends included."""
+    """The values whose score reaches the threshold, both ends included; ``size`` is its width.
+
+    Examples
+    --------
+    >>> shown = Interval(0, 0.5, 48.0, 52.0)
+    >>> shown.width, 51.0 in shown
+    (4.0, True)
+    """
+
+    __slots__ = ("id", "lower", "size", "threshold", "upper")
 
     id: int
     threshold: float
     lower: float
     upper: float
+    size: float
+
+    def __init__(self, id: int, threshold: float, lower: float, upper: float) -> None:  # noqa: A002
+        _set_interval_id(self, id)
+        _set_interval_threshold(self, threshold)
+        _set_lower(self, lower)
+        _set_upper(self, upper)
+        _set_width(self, upper - lower if upper > lower else 0.0)
+
+    __setattr__ = _refuse
+    __delattr__ = _refuse
 
     def __contains__(self, value: object) -> bool:
         return self.lower <= value <= self.upper  # type: ignore[operator]
 
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Interval) and _ends(self) == _ends(other)
+
+    def __hash__(self) -> int:
+        return hash(_ends(self))
+
+    def __repr__(self) -> str:
+        span = "empty" if self.lower > self.upper else f"[{self.lower:.6g}, {self.upper:.6g}]"
+        return f"Interval({span}, id={self.id}, threshold={self.threshold:.4g})"
+
+    def _repr_html_(self) -> str:
+        span = "empty" if self.lower > self.upper else f"{self.lower:.6g} to {self.upper:.6g}"
+        return f"<code>{span}</code> <small>(round {self.id})</small>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Interval, _ends(self)
+
     @property
     def width(self) -> float:
         """The length of the interval; 0 if it is empty."""
-        return max(0.0, self.upper - self.lower)
+        return self.size
 
-    @property
-    def size(self) -> float:
-        """The length of the interval."""
-        return self.width
+
+_set_interval_id = Interval.id.__set__  # type: ignore[attr-defined, misc]
+_set_interval_threshold = Interval.threshold.__set__  # type: ignore[attr-defined, misc]
+_set_lower = Interval.lower.__set__  # type: ignore[attr-defined, misc]
+_set_upper = Interval.upper.__set__  # type: ignore[attr-defined, misc]
+_set_width = Interval.size.__set__  # type: ignore[attr-defined, misc]
+
+
+def _told(shown: LabelSet) -> tuple[int, float, tuple[Label, ...]]:
+    return shown.id, shown.threshold, shown.labels
+
+
+def _ends(shown: Interval) -> tuple[int, float, float, float]:
+    return shown.id, shown.threshold, shown.lower, shown.upper
+
+
+def make_empty_interval(id: int, threshold: float) -> Interval:  # noqa: A002
+    """Return the interval that holds nothing."""
+    return Interval(id, threshold, math.inf, -math.inf)
 
 
 Region = LabelSet | Interval

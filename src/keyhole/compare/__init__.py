@@ -1,1 +1,0 @@
-"""Learners side by side: every one that the feedback allows, on every stream, measured alike."""

@@ -1,0 +1,243 @@
+"""Tables of forecasts or of class probabilities, in pandas, polars or what else narwhals reads.
+
+A table in the form of statsforecast and its kin: one row a series (``unique_id``) and time (``ds``),
+a column with the model's forecast, and the outcome ``y`` where it is known. ``cutoff``, where there
+is such a column, is when the row was forecast; without it, just before ``ds``.
+"""
+
+import heapq
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from keyhole.errors import InvalidError, LabelError, MissingExtraError
+from keyhole.integrations._answers import default_residuals, start_predictor
+from keyhole.integrations._context import read_case
+from keyhole.predictor.predictor import Predictor
+from keyhole.scores import Interval, Probabilities, Score
+
+try:
+    import narwhals as nw
+except ImportError:
+    raise MissingExtraError(
+        "this adapter needs narwhals; pip install 'keyhole-conformal[frames]'"
+    ) from None
+
+__all__ = ["SeriesPredictors"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """One row of a table: whose it is, when it was asked, when it is told, and what."""
+
+    place: int
+    series: Any
+    asked: Any  # the cutoff; None: just before it is told
+    told: Any
+    output: Any
+    truth: Any  # None where it is not known yet
+    known: dict[str, Any]  # its features and groups
+
+
+class SeriesPredictors:
+    """A predictor for every series of a table, made when the series is first seen.
+
+    Parameters
+    ----------
+    alpha
+        The share of intervals or sets, in each series, that may miss.
+    score
+        How to read a forecast; by default ``keyhole.ScaledResiduals`` for intervals and
+        ``keyhole.Probabilities`` for sets.
+    features, groups
+        The names of the columns that hold what is known of a row, and of those that say by true or
+        false, or 1 or 0, whether it is in a group that must be covered by itself.
+    learner, regime, seed
+        As for ``keyhole.Predictor``; series n has the seed ``seed + n``.
+    series, time, truth, cutoff
+        The names of the columns; ``series`` may be several, such as ``["unique_id", "step"]``.
+
+    Examples
+    --------
+    >>> import pandas
+    >>> table = pandas.DataFrame(
+    ...     {"unique_id": "a", "ds": range(6), "Naive": [5, 7, 6, 5, 7, 6], "y": [7, 6, 5, 7, 6, None]}
+    ... )
+    >>> predictors = SeriesPredictors(alpha=0.1, seed=7)
+    >>> list(predictors.add_intervals(table, "Naive").columns)
+    ['unique_id', 'ds', 'Naive', 'y', 'Naive-lo-90', 'Naive-hi-90']
+    >>> predictors["a"].rounds, predictors["a"].open_rounds
+    (5, 1)
+    >>> predictors.learn(pandas.DataFrame({"unique_id": ["a"], "ds": [5], "y": [5.0]}))
+    1
+    """
+
+    def __init__(
+        self,
+        *,
+        alpha: float,
+        score: Score[Any] | None = None,
+        features: Sequence[str] = (),
+        groups: Sequence[str] = (),
+        learner: str | None = None,
+        regime: str = "semi-bandit",
+        seed: int | None = None,
+        series: str | Sequence[str] = "unique_id",
+        time: str = "ds",
+        truth: str = "y",
+        cutoff: str = "cutoff",
+    ) -> None:
+        self.alpha, self.score, self.learner = alpha, score, learner
+        self.features, self.groups = tuple(features), tuple(groups)
+        self.regime, self.seed = regime, seed
+        self._series = [series] if isinstance(series, str) else list(series)
+        self._time, self._truth, self._cutoff = time, truth, cutoff
+        self._predictors: dict[Any, Predictor[Any]] = {}
+        self._open: dict[tuple[Any, Any], list[int]] = {}  # (series, time): the rounds that wait
+        start_predictor(self, Probabilities(), seed=None)  # what is wrong with these is said now
+
+    def __getitem__(self, series: Any) -> Predictor[Any]:
+        """Return the predictor of a series that was seen."""
+        return self._predictors[series]
+
+    def __iter__(self) -> Any:
+        return iter(self._predictors)
+
+    def __len__(self) -> int:
+        return len(self._predictors)
+
+    def add_intervals(self, table: Any, model: str) -> Any:
+        """Return the table with the columns ``MODEL-lo-LEVEL`` and ``MODEL-hi-LEVEL``.
+
+        Series by series and in order of time, each row is asked and, where its outcome is known,
+        answered before the rows that were forecast later. Rows without an outcome stay open.
+        """
+        frame = _read(table, [*self._series, self._time, *self.features, *self.groups, model])
+        rows = self._rows(frame, frame[model].to_list())
+        kind = default_residuals() if self.score is None else self.score
+        shown: list[Interval] = self._play(rows, kind)
+        level = f"{100 * (1 - self.alpha):.10g}"
+        return frame.with_columns(
+            _column(frame, f"{model}-lo-{level}", [interval.lower for interval in shown]),
+            _column(frame, f"{model}-hi-{level}", [interval.upper for interval in shown]),
+        ).to_native()
+
+    def add_sets(self, table: Any, labels: Mapping[str, Any] | Sequence[str]) -> Any:
+        """Return the table with a column ``set``: the labels to show, the most plausible first.
+
+        ``labels`` are the columns that hold a probability each, named as the labels are in the
+        truth; where they are named otherwise, a mapping from column to label.
+        """
+        names = dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
+        frame = _read(table, [*self._series, self._time, *self.features, *self.groups, *names])
+        kind = Probabilities(labels=list(names.values())) if self.score is None else self.score
+        rows = self._rows(frame, list(zip(*(frame[name].to_list() for name in names), strict=True)))
+        _check_labels(rows, list(names.values()))
+        shown = self._play(rows, kind)
+        return frame.with_columns(
+            _column(frame, "set", [list(one.labels) for one in shown])
+        ).to_native()
+
+    def learn(self, table: Any) -> int:
+        """Answer open rows by the outcomes of this table; return how many were answered.
+
+        Rows that wait for no answer, or hold none, are passed over.
+        """
+        frame = _read(table, [*self._series, self._time, self._truth])
+        answered = 0
+        for row in sorted(self._rows(frame, [None] * len(frame)), key=lambda row: row.told):
+            if row.truth is not None:
+                answered += self._answer(row)
+        return answered
+
+    def _rows(self, frame: Any, outputs: Iterable[Any]) -> list[_Row]:
+        """Return the rows as they stand in the table."""
+        keys = [frame[name].to_list() for name in self._series]
+        series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
+        told = frame[self._time].to_list()
+        asked = frame[self._cutoff].to_list() if self._cutoff in frame.columns else [None] * len(told)
+        truths = frame[self._truth].to_list() if self._truth in frame.columns else [None] * len(told)
+        columns = zip(series, asked, told, outputs, truths, self._context(frame), strict=True)
+        return [
+            _Row(place, whose, early, late, output, None if _is_missing(truth) else truth, known)
+            for place, (whose, early, late, output, truth, known) in enumerate(columns)
+        ]
+
+    def _context(self, frame: Any) -> list[dict[str, Any]]:
+        """Return the features and the groups of every row; a column that is not there is missing."""
+        names = [name for name in (*self.features, *self.groups) if name in frame.columns]
+        rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
+        return [
+            read_case(row, features=self.features or None, groups=self.groups or None) for row in rows
+        ]
+
+    def _play(self, rows: list[_Row], kind: Score[Any]) -> list[Any]:
+        """Ask and answer every row in order of time; return what was shown, in the table's order."""
+        shown: list[Any] = [None] * len(rows)
+        waiting: list[tuple[Any, int]] = []  # a heap of (when the outcome is told, the row's place)
+        for row in sorted(
+            rows, key=lambda row: (row.told if row.asked is None else row.asked, row.told)
+        ):
+            while waiting and _is_known(waiting[0][0], row):
+                self._answer(rows[heapq.heappop(waiting)[1]])
+            predictor = self._predictor(row.series, kind)
+            shown[row.place] = predictor.predict(row.output, **row.known)
+            self._open.setdefault((row.series, row.told), []).append(shown[row.place].id)
+            if row.truth is not None:
+                heapq.heappush(waiting, (row.told, row.place))
+        for _told, place in sorted(waiting):
+            self._answer(rows[place])
+        return shown
+
+    def _answer(self, row: _Row) -> int:
+        """Answer the open rounds of a row's series and time; return how many there were."""
+        rounds = self._open.pop((row.series, row.told), [])
+        for number in rounds:
+            self._predictors[row.series].learn(number, label=row.truth)
+        return len(rounds)
+
+    def _predictor(self, series: Any, kind: Score[Any]) -> Predictor[Any]:
+        if series not in self._predictors:
+            seed = None if self.seed is None else self.seed + len(self._predictors)
+            self._predictors[series] = start_predictor(self, kind, seed=seed)
+        return self._predictors[series]
+
+
+def _read(table: Any, needed: Sequence[str]) -> Any:
+    """Return the table as narwhals sees it, or raise if a column is not there."""
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except TypeError:
+        raise InvalidError(
+            f"{type(table).__name__} is not a table in memory; give a pandas or polars DataFrame"
+        ) from None
+    for name in needed:
+        if name not in frame.columns:
+            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
+    return frame
+
+
+def _column(frame: Any, name: str, values: list[Any]) -> Any:
+    return nw.new_series(name, values, backend=frame.implementation)
+
+
+def _is_known(told: Any, now: _Row) -> bool:
+    """Return whether what is told at that time is known when the row is asked."""
+    return bool(told < now.told if now.asked is None else told <= now.asked)
+
+
+def _is_missing(value: Any) -> bool:
+    return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _check_labels(rows: list[_Row], labels: list[Any]) -> None:
+    """Raise before the first round if a true label is none of the columns'."""
+    known = set(labels)
+    for row in rows:
+        if row.truth is not None and row.truth not in known:
+            raise LabelError(
+                f"the true label {row.truth!r} is none of {labels!r}; if the columns are named "
+                "otherwise than the labels, give a mapping from column to label, such as "
+                f"{{{next(iter(labels))!r}: {row.truth!r}}}"
+            )

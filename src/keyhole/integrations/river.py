@@ -1,0 +1,261 @@
+"""river: sets and intervals around a model that learns one case at a time.
+
+The classes inherit because river finds out by its own bases what a model can do.
+"""
+
+from collections import OrderedDict, deque
+from collections.abc import Hashable, Iterator, Sequence
+from typing import Any
+
+from keyhole.errors import MissingExtraError
+from keyhole.feedback import Answer
+from keyhole.integrations._answers import default_residuals, start_predictor
+from keyhole.integrations._context import read_case
+from keyhole.scores import Interval, LabelSet, Probabilities, Score
+
+try:
+    from river import base
+except ImportError:
+    raise MissingExtraError(
+        "this adapter needs river; pip install 'keyhole-conformal[river]'"
+    ) from None
+
+__all__ = ["OnlineIntervalRegressor", "OnlineSetClassifier"]
+
+_NOTHING_KNOWN = LabelSet(-1, 0.0, ())  # what is shown before the model has seen a label
+
+
+class _OpenRounds:
+    """Predictions that wait for ``learn_one`` to bring the same case again, the oldest first."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._ids: OrderedDict[Hashable, deque[int]] = OrderedDict()
+        self._count = 0
+
+    def put(self, x: dict[Any, Any], number: int) -> None:
+        """Remember a prediction; the oldest is forgotten where there are too many."""
+        self._ids.setdefault(_key(x), deque()).append(number)
+        self._count += 1
+        if self._count > self._limit:
+            self._take(next(iter(self._ids)))
+
+    def take(self, x: dict[Any, Any]) -> int | None:
+        """Return the oldest prediction for such a case, and forget it; None if there is none."""
+        key = _key(x)
+        return self._take(key) if key in self._ids else None
+
+    def _take(self, key: Hashable) -> int:
+        numbers = self._ids[key]
+        number = numbers.popleft()
+        if not numbers:
+            del self._ids[key]
+        self._count -= 1
+        return number
+
+
+def _key(x: dict[Any, Any]) -> Hashable:
+    """Return what is the same for equal cases, whatever the order of their features."""
+    return frozenset((name, repr(value)) for name, value in x.items())
+
+
+class OnlineSetClassifier(base.Wrapper, base.Classifier):
+    """A classifier that answers with sets of labels, of which at most alpha miss the true one.
+
+    ``learn_one`` answers the set that was shown for the same case; where none was shown, it plays
+    that round itself, so that ``progressive_val_score`` calibrates too. With ``keyhole.HIT`` or
+    ``keyhole.MISS`` in place of the label only the size of the sets is learnt, not the model.
+
+    Parameters
+    ----------
+    classifier
+        A river classifier with ``predict_proba_one``.
+    alpha
+        The share of sets that may miss the true label.
+    features, groups
+        Names of entries of a case: what the sets' threshold shall depend on, and the groups that must
+        each be covered, to which a case belongs whose entry is true.
+    learner
+        The name of a rule in ``keyhole.LEARNERS``; by default that of a predictor.
+    regime
+        What the world can tell: "bandit", "semi-bandit" or "full".
+    seed
+        Fixes every draw.
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, preprocessing
+    >>> model = OnlineSetClassifier(
+    ...     preprocessing.StandardScaler() | linear_model.LogisticRegression(), alpha=0.1
+    ... )
+    >>> for x, y in datasets.Phishing():
+    ...     shown = model.predict_set_one(x)
+    ...     model.learn_one(x, y)
+    >>> model.predictor.rounds, round(model.predictor.miss_rate, 2)
+    (1250, 0.1)
+    """
+
+    def __init__(
+        self,
+        classifier: Any,
+        alpha: float = 0.1,
+        features: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
+        learner: str | None = None,
+        regime: str = "semi-bandit",
+        seed: int = 0,
+    ) -> None:
+        self.classifier = classifier
+        self.alpha = alpha
+        self.features = features
+        self.groups = groups
+        self.learner = learner
+        self.regime = regime
+        self.seed = seed
+        self.predictor = start_predictor(self, Probabilities(), seed=seed)
+        self._open = _OpenRounds(limit=10_000)
+
+    @property
+    def _wrapped_model(self) -> Any:
+        return self.classifier
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model, naive_bayes, preprocessing
+
+        yield {"classifier": preprocessing.StandardScaler() | linear_model.LogisticRegression()}
+        yield {"classifier": naive_bayes.GaussianNB()}
+
+    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+        """Return the classifier's probabilities."""
+        return self.classifier.predict_proba_one(x, **kwargs)
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the classifier's one label."""
+        return self.classifier.predict_one(x, **kwargs)
+
+    def predict_set_one(self, x: dict[Any, Any], **kwargs: Any) -> LabelSet:
+        """Return the labels to show, open until ``learn_one`` brings the same case again.
+
+        Before the classifier has seen a label the set is empty, and there is nothing to answer.
+        """
+        shown = self._propose(x, kwargs)
+        if shown is None:
+            return _NOTHING_KNOWN
+        self._open.put(x, shown.id)
+        return shown
+
+    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Answer the round of this case, then teach the classifier its label."""
+        number = self._open.take(x)
+        if number is None:
+            shown = self._propose(x, {})
+            number = None if shown is None else shown.id
+        if isinstance(y, Answer):
+            if number is not None:
+                self.predictor.learn(number, y)
+            return
+        if number is not None:
+            self.predictor.learn(number, label=y)  # one not seen by then was in no set: a miss
+        self.classifier.learn_one(x, y, **kwargs)
+
+    def _propose(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> LabelSet | None:
+        chances = self.classifier.predict_proba_one(x, **kwargs)
+        if not chances:
+            return None
+        scores = {label: min(1.0, max(0.0, p)) for label, p in chances.items()}
+        return self.predictor.predict(
+            scores, **read_case(x, features=self.features, groups=self.groups)
+        )
+
+
+class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
+    """A regressor that answers with intervals, of which at most alpha miss the true value.
+
+    ``learn_one`` answers the interval that was shown for the same case; where none was shown, it
+    plays that round itself. With ``keyhole.HIT`` or ``keyhole.MISS`` in place of the value only the
+    width of the intervals is learnt, not the model.
+
+    Parameters
+    ----------
+    regressor
+        A river regressor.
+    alpha
+        The share of intervals that may miss the true value.
+    residuals
+        A score kind for real outcomes; by default ``keyhole.ScaledResiduals``.
+    features, groups, learner, regime, seed
+        As for ``OnlineSetClassifier``.
+
+    Examples
+    --------
+    >>> from river import datasets, linear_model, preprocessing
+    >>> model = OnlineIntervalRegressor(
+    ...     preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1)
+    ... )
+    >>> for x, y in datasets.TrumpApproval():
+    ...     shown = model.predict_interval_one(x)
+    ...     model.learn_one(x, y)
+    >>> model.predictor.rounds, round(model.predictor.miss_rate, 2)
+    (1001, 0.09)
+    """
+
+    def __init__(
+        self,
+        regressor: Any,
+        alpha: float = 0.1,
+        residuals: Score[Interval] | None = None,
+        features: Sequence[str] | None = None,
+        groups: Sequence[str] | None = None,
+        learner: str | None = None,
+        regime: str = "semi-bandit",
+        seed: int = 0,
+    ) -> None:
+        self.regressor = regressor
+        self.alpha = alpha
+        self.residuals = residuals
+        self.features = features
+        self.groups = groups
+        self.learner = learner
+        self.regime = regime
+        self.seed = seed
+        kind = default_residuals() if residuals is None else residuals
+        self.predictor = start_predictor(self, kind, seed=seed)
+        self._open = _OpenRounds(limit=10_000)
+
+    @property
+    def _wrapped_model(self) -> Any:
+        return self.regressor
+
+    @classmethod
+    def _unit_test_params(cls) -> Iterator[dict[str, Any]]:
+        from river import linear_model, preprocessing
+
+        yield {"regressor": preprocessing.StandardScaler() | linear_model.LinearRegression()}
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the regressor's one value."""
+        return self.regressor.predict_one(x, **kwargs)
+
+    def predict_interval_one(self, x: dict[Any, Any], **kwargs: Any) -> Interval:
+        """Return the interval to show, open until ``learn_one`` brings the same case again."""
+        shown = self._propose(x, kwargs)
+        self._open.put(x, shown.id)
+        return shown
+
+    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Answer the round of this case, then teach the regressor its value."""
+        number = self._open.take(x)
+        if number is None:
+            number = self._propose(x, {}).id
+        if isinstance(y, Answer):
+            self.predictor.learn(number, y)
+            return
+        self.predictor.learn(number, label=y)
+        self.regressor.learn_one(x, y, **kwargs)
+
+    def _propose(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Interval:
+        return self.predictor.predict(
+            self.regressor.predict_one(x, **kwargs),
+            **read_case(x, features=self.features, groups=self.groups),
+        )

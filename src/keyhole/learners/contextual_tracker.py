@@ -1,0 +1,299 @@
+"""The contextual tracker: a logit tracker whose threshold depends on the case, by features and groups.
+
+The gradient of the pinball loss in a threshold that is linear in some cells is miss - alpha times what
+the cells say, so that hit or miss is enough to learn a threshold for every case. The logit is that of
+the logit tracker plus an offset: for every feature a table over its running rank, piecewise linear,
+with a cell of its own for "missing"; for every group one cell.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keyhole.errors import RateError
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.guards import ask_guards, bound_groups, count_miss, excess, late_excess
+from keyhole.learners.parameters import check_room, number, parameters, positive, target, whole
+from keyhole.learners.patience import PATIENCE, raise_level, slow
+from keyhole.learners.ranks import Ranks, keep, make_finite, rank, start_ranks
+from keyhole.learners.rule import EVERY, NONE, Ask, Rule
+from keyhole.learners.size_weight import weigh_size
+from keyhole.numeric import Array, Counts, kernel, sigmoid
+
+# What a round remembers: the thresholds of its logit and of a band above it, whether guards were at
+# odds; then of each feature its value, its lower cell and the upper one's share; then its groups.
+_OWN, _ABOVE, _AT_ODDS, _FEATURES = 0, 1, 2, 3
+_VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
+_STEEPEST = 500.0
+
+
+@parameters
+class ContextualTrackerParameters:
+    """The parameters of the contextual tracker; beside the first three none needs tuning.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    features
+        How many features of a case there are.
+    groups
+        How many groups, which may overlap; each is to miss at the target rate, as all rounds are.
+    size_weight
+        From 0, equal miss rates whatever the features say, to 1, small sets on average. It takes the
+        true label of a hit, and goes without groups.
+    step, first
+        As for the logit tracker.
+    prior
+        How slowly a cell starts; its first step is first / (prior x cells of the round).
+    memory
+        After memory / alpha visits a cell's step falls no further.
+    knots
+        How many cells the table of a feature has over its rank.
+    reach
+        How far features and groups may move the logit.
+    kept
+        How many values of a feature are kept for its ranks.
+    window
+        Over about how many rounds they are spread.
+    guard
+        The excess of misses, or of hits, from which on every label is shown, or none.
+    dead
+        The excess of a group up to which only its cell corrects it.
+    """
+
+    alpha: float = target()
+    features: int = whole(default=0, least=0, most=100_000, called="number of features")
+    groups: int = whole(default=0, least=0, most=100_000, called="number of groups")
+    size_weight: float = number(default=0.0, least=0.0, most=1.0, remedy="try 0.5")
+    step: float = positive(default=0.1, remedy="try 0.1")
+    first: float = positive(default=0.5, called="first step", remedy="try 0.5")
+    prior: float = positive(default=0.5, remedy="try 0.5")
+    memory: float = positive(default=50.0, remedy="try 50")
+    knots: int = whole(default=8, least=2, called="number of knots", remedy="try 8")
+    reach: float = positive(default=8.0, remedy="try 8")
+    kept: int = whole(default=100, remedy="try 100")
+    window: int = whole(default=2_000, remedy="try 2000")
+    guard: float = positive(default=150.0, remedy="try 150")
+    dead: float = positive(default=50.0, remedy="try 50")
+
+    def complete(self) -> None:
+        """Raise if the parameters pull against each other, or ask for too much."""
+        per_feature = 2 * (self.knots + 1) + self.kept
+        check_room(self.features * per_feature + self.groups, f"{self.features:,} features")
+        if self.size_weight > 0.0 and self.groups > 0:
+            raise RateError(
+                f"size_weight {self.size_weight:g} and {self.groups} groups pull against each other: "
+                "one trades equal miss rates for size, the other asks for them; use one"
+            )
+        if self.dead > self.guard:
+            raise RateError(f"dead {self.dead:g} is above the guard, {self.guard:g}; make it smaller")
+
+    @property
+    def needs(self) -> Needs:
+        """The least feedback that will do."""
+        return Needs.LABEL_IF_HIT if self.size_weight > 0.0 else Needs.HIT_OR_MISS
+
+    @property
+    def cap(self) -> float:
+        """How far features, groups and their excess may move the logit together."""
+        return self.reach + (self.step * (self.guard - self.dead) if self.groups else 0.0)
+
+
+class ContextualTrackerSettings(NamedTuple):
+    """The numbers the kernels read."""
+
+    alpha: float
+    features: int
+    groups: int
+    size_weight: float
+    step: float
+    first: float
+    prior: float
+    memory: float
+    knots: int
+    cap: float
+    kept: int
+    window: int
+    guard: float
+    dead: float
+
+
+class ContextualTrackerState(NamedTuple):
+    """The common logit; of each cell its weight and visits; samples of the features; the excesses.
+
+    ``excess`` is that of all rounds, then of each group. ``conflicts`` holds in how many rounds a guard
+    wanted every label and another none, and the most groups that a round was in, all rounds among them.
+    ``band`` and ``cost`` serve the size weight: a stretch above the logit, and what it usually costs.
+    """
+
+    position: Array
+    rounds: Counts
+    lateness: Counts
+    weight: Array
+    visits: Array
+    kept: Array
+    held: Counts
+    seen: Counts
+    excess: Array
+    conflicts: Counts
+    band: Array
+    cost: Array
+
+
+def start(settings: ContextualTrackerSettings) -> ContextualTrackerState:
+    """Return the state before the first round: threshold 1/2 whatever the case."""
+    cells = settings.features * (settings.knots + 1) + settings.groups
+    count = np.zeros(1, dtype=np.int64)
+    return ContextualTrackerState(
+        np.zeros(1), count, count.copy(), np.zeros(cells), np.zeros(cells),
+        *start_ranks(settings.features, settings.kept),
+        np.zeros(1 + settings.groups), np.zeros(2, dtype=np.int64), np.full(1, 0.5), np.zeros(1),
+    )  # fmt: skip
+
+
+def memory(settings: ContextualTrackerSettings) -> int:
+    """Return how many numbers a round must remember."""
+    return _FEATURES + _PER_FEATURE * settings.features + settings.groups
+
+
+@kernel
+def choose(
+    settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, ask: Ask
+) -> float:
+    """Return the threshold of the case, or all or nothing where a guard says so."""
+    offset = _place_features(settings, state, memo, ask.context)
+    own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
+    dead = settings.dead * (1.0 + state.lateness[0] / PATIENCE)
+    for group in range(settings.groups):
+        memo[own + group] = ask.context[settings.features + group]
+        if memo[own + group] > 0.0:
+            offset += state.weight[cells + group]
+    for group in range(settings.groups):
+        if memo[own + group] > 0.0:
+            excess = state.excess[1 + group]
+            offset -= settings.step * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
+    position = state.position[0] + min(max(offset, -settings.cap), settings.cap)
+    memo[_OWN] = sigmoid(min(max(position, -_STEEPEST), _STEEPEST))
+    memo[_ABOVE] = sigmoid(min(max(position + state.band[0], -_STEEPEST), _STEEPEST))
+    forced, memo[_AT_ODDS] = ask_guards(
+        state.excess, memo[own:], settings.guard + 2.0 * state.lateness[0]
+    )
+    if forced > 0:
+        return EVERY
+    return NONE if forced < 0 else memo[_OWN]
+
+
+@kernel
+def _place_features(
+    settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, context: Array
+) -> float:
+    """Return what the features add to the logit; the memo keeps their values and their cells."""
+    ranks = Ranks(state.kept, state.held, state.seen)
+    offset = 0.0
+    for feature in range(settings.features):
+        at, base = _FEATURES + _PER_FEATURE * feature, feature * (settings.knots + 1)
+        value = context[feature]
+        if value != value:  # NaN: missing, which has a cell of its own
+            memo[at + _VALUE], memo[at + _CELL], memo[at + _SHARE] = 0.0, settings.knots, 0.0
+            offset += state.weight[base + settings.knots]
+            continue
+        value = make_finite(value)
+        place = rank(ranks, feature, value) * (settings.knots - 1)
+        cell = min(int(place), settings.knots - 2)
+        share = place - cell
+        memo[at + _VALUE], memo[at + _CELL], memo[at + _SHARE] = value, cell, share
+        offset += state.weight[base + cell] * (1.0 - share)
+        offset += state.weight[base + cell + 1] * share
+    return offset
+
+
+@kernel
+def observe(
+    settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, answer: Answer
+) -> None:
+    """Count the miss; step the common logit and the cells of the case; perhaps keep its features."""
+    raise_level(state.lateness, answer.age)
+    damping = slow(answer.stale)
+    error = answer.miss - settings.alpha
+    own = _FEATURES + _PER_FEATURE * settings.features
+    groups = count_miss(state.excess, memo[own:], error, state.conflicts, memo[_AT_ODDS])
+    active = groups + 2 * settings.features
+    for feature in range(settings.features):
+        if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
+            active -= 1  # a missing feature has one cell, not two
+    early = settings.first / (1.0 + settings.alpha * state.rounds[0])
+    state.position[0] -= (early if early > settings.step else settings.step) * error / damping
+    if settings.size_weight > 0.0:
+        saved = weigh_size(
+            state.band, state.cost, settings.alpha, state.rounds[0], memo[_ABOVE], answer
+        )
+        error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
+    _step_cells(settings, state, memo, settings.first * error, damping, settings.prior * active)
+    ranks = Ranks(state.kept, state.held, state.seen)
+    for feature in range(settings.features):
+        at = _FEATURES + _PER_FEATURE * feature
+        if memo[at + _CELL] < settings.knots:  # not missing
+            keep(ranks, feature, memo[at + _VALUE], state.rounds[0], settings.window)
+    state.rounds[0] += 1
+
+
+@kernel
+def _step_cells(
+    settings: ContextualTrackerSettings,
+    state: ContextualTrackerState,
+    memo: Array,
+    pull: float,
+    damping: float,
+    prior: float,
+) -> None:
+    """Move every cell of the case against the pull, by its share in the case."""
+    for feature in range(settings.features):
+        at = _FEATURES + _PER_FEATURE * feature
+        cell = feature * (settings.knots + 1) + int(memo[at + _CELL])
+        share = memo[at + _SHARE]
+        _step_cell(settings, state, cell, 1.0 - share, pull, damping, prior)
+        if memo[at + _CELL] < settings.knots:
+            _step_cell(settings, state, cell + 1, share, pull, damping, prior)
+    own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
+    for group in range(settings.groups):
+        if memo[own + group] > 0.0:
+            _step_cell(settings, state, cells + group, 1.0, pull, damping, prior)
+
+
+@kernel
+def _step_cell(
+    settings: ContextualTrackerSettings,
+    state: ContextualTrackerState,
+    cell: int,
+    share: float,
+    pull: float,
+    damping: float,
+    prior: float,
+) -> None:
+    pace = prior + min(settings.alpha * state.visits[cell], settings.memory)
+    state.weight[cell] -= pull * share / pace / damping
+    state.visits[cell] += share * share
+
+
+contextual_tracker = Rule(
+    name="contextual-tracker",
+    needs=Needs.HIT_OR_MISS,
+    parameters=ContextualTrackerParameters,
+    settings=ContextualTrackerSettings,
+    start=start,
+    memory=memory,
+    choose=choose,
+    observe=observe,
+    context=lambda settings: int(settings.features + settings.groups),
+    excess=excess,
+    late_excess=late_excess,
+    bound_groups=bound_groups,
+    graded=True,
+    summary="the logit tracker with a threshold for every case: by its features, and for each group",
+    guarantee="miss rate within (151 - alpha) / T of alpha on any stream; with groups "
+    "|misses - alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, N rounds at which guards conflict",
+    source="this project; keyhole.bounds.excess has the numbers",
+    late="a stale answer moves it less, as the default; without groups the miss rate still tends "
+    "to alpha",
+)

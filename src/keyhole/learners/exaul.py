@@ -1,0 +1,141 @@
+"""ExAUL: a bandit over thresholds for accepting or abstaining, with unlocked feedback.
+
+After Lee, Jung and Park (arXiv 2506.14067). Its text was not at hand in full; settled here are the
+weight of a wrong answer in the loss, the anytime rate, and that the loss of abstaining is counted when
+it happens, without waiting for a judgement.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keyhole.feedback import Answer, Needs
+from keyhole.grid import count_at_most
+from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
+from keyhole.learners.parameters import arms, complete_grid, number, parameters, target
+from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.weights import first_above, shares, weigh
+from keyhole.numeric import Array, Counts, kernel, ln
+
+_SEEN = OWN  # what a round remembers: how likely its truth was to be seen
+
+
+@parameters
+class ExaulParameters:
+    """The parameters of ExAUL.
+
+    Parameters
+    ----------
+    alpha
+        Target share of wrong answers among the accepted, between 0 and 1/2.
+    arms
+        Number of thresholds (K), evenly spaced; 50 unless told.
+    thresholds
+        A grid of one's own instead: increasing from 0, at most 1.
+    weight
+        What a wrong accepted answer costs more than alpha; to refer costs 1. It is 1 / alpha unless
+        told, so that it pays to accept what is wrong less often than 2 alpha.
+    """
+
+    alpha: float = target()
+    arms: int | None = arms(default=None)
+    thresholds: Sequence[float] | None = field(default=None, repr=False)
+    weight: float | None = number(default=None, above=0.0, optional=True, remedy="try 20")
+
+    def complete(self) -> dict[str, Any]:
+        """Return the grid, of either its thresholds or their number."""
+        grid = complete_grid(self.thresholds, self.arms, default=50)
+        return {**grid, "weight": 1.0 / self.alpha if self.weight is None else self.weight}
+
+
+class ExaulSettings(NamedTuple):
+    """The numbers the kernels read."""
+
+    alpha: float
+    weight: float
+    thresholds: Array
+
+
+class ExaulState(NamedTuple):
+    """Minus the estimated losses of the thresholds, and how many rounds were decided."""
+
+    gains: Array
+    rounds: Counts
+
+
+def prepare(parameters: ExaulParameters) -> ExaulSettings:
+    """Return the numbers for these parameters."""
+    weight = float(parameters.weight or 1.0)  # never None once it is made
+    return ExaulSettings(parameters.alpha, weight, np.array(parameters.thresholds))
+
+
+def start(settings: ExaulSettings) -> ExaulState:
+    """Return the state before the first round."""
+    return ExaulState(np.zeros(settings.thresholds.size), np.zeros(1, dtype=np.int64))
+
+
+def memory(settings: ExaulSettings) -> int:
+    """Return how many numbers a round must remember: after its own, running weights."""
+    return OWN + 1 + settings.thresholds.size
+
+
+@kernel
+def rate_of(arms: int, rounds: float) -> float:
+    """Return eta = 2 gamma = sqrt(ln K / t), as if each round told of half the thresholds."""
+    return math.sqrt(ln(float(arms)) / (rounds + 1.0))
+
+
+@kernel
+def choose(settings: ExaulSettings, state: ExaulState, memo: Array, ask: Ask) -> float:
+    """Return the threshold of the drawn arm."""
+    weights = memo[_SEEN + 1 :]
+    weigh(state.gains, rate_of(weights.size, state.rounds[0]), weights)
+    return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
+
+
+@kernel
+def observe(settings: ExaulSettings, state: ExaulState, memo: Array, answer: Answer) -> None:
+    """Charge every threshold whose loss is known; by the chance that it would be."""
+    grid = settings.thresholds
+    accepting = count_at_most(grid, answer.score)  # how many thresholds accept this score
+    span = 1.0 + settings.weight
+    implicit = 0.5 * rate_of(grid.size, state.rounds[0])
+    if answer.miss != answer.miss:  # NaN: a decision; the thresholds above the score refer, for certain
+        weights = memo[_SEEN + 1 :]
+        memo[_SEEN] = weights[accepting - 1] / weights[-1] if accepting > 0 else 0.0
+        for k in range(accepting, grid.size):
+            state.gains[k] -= (1.0 + settings.weight * settings.alpha) / span / (1.0 + implicit)
+        state.rounds[0] += 1
+        return
+    seen = memo[_SEEN] * memo[CHANCE] if memo[ACCEPTED] > 0.0 else 1.0 - memo[_SEEN]
+    loss = settings.weight * answer.miss / span
+    for k in range(accepting):
+        state.gains[k] -= loss / (seen + implicit)
+
+
+def distribution(settings: ExaulSettings, state: ExaulState) -> Distribution:
+    """Return the thresholds and how likely each is to be played next."""
+    rate = rate_of(settings.thresholds.size, float(state.rounds[0]))
+    return Distribution(settings.thresholds, shares(state.gains, rate))
+
+
+exaul = Rule(
+    name="exaul",
+    needs=Needs.HIT_OR_MISS,
+    parameters=ExaulParameters,
+    prepare=prepare,
+    start=start,
+    memory=memory,
+    choose=choose,
+    observe=observe,
+    draws=True,
+    distribution=distribution,
+    graded=True,
+    kind="gate",
+    summary="a bandit over thresholds; what an accepted answer tells of all of them is used",
+    guarantee="regret of order sqrt(T ln K) against the best threshold of its loss; none for certain",
+    source="Lee, Jung and Park, arXiv 2506.14067; the loss's weight and the rate are this project's",
+)

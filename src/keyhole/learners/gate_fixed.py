@@ -1,0 +1,69 @@
+"""A fixed threshold, as it is set by hand: what a gate is compared with."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.gates import OWN
+from keyhole.learners.parameters import number, parameters, target
+from keyhole.learners.rule import Ask, Rule
+from keyhole.numeric import Array, Counts, kernel
+
+
+@parameters
+class GateFixedParameters:
+    """The parameters of a fixed threshold.
+
+    Parameters
+    ----------
+    alpha
+        Target share of wrong answers among the accepted; nothing is done to meet it.
+    threshold
+        Scores from this on are accepted.
+    """
+
+    alpha: float = target()
+    threshold: float = number(default=0.9, least=0.0, most=1.0, remedy="try 0.9")
+
+
+class GateFixedSettings(NamedTuple):
+    """The number the kernels read."""
+
+    threshold: float
+
+
+class GateFixedState(NamedTuple):
+    """How many rounds were decided."""
+
+    rounds: Counts = np.zeros(1, dtype=np.int64)
+
+
+@kernel
+def choose(settings: GateFixedSettings, state: GateFixedState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+    """Return the threshold."""
+    return settings.threshold
+
+
+@kernel
+def observe(settings: GateFixedSettings, state: GateFixedState, memo: Array, answer: Answer) -> None:  # noqa: ARG001
+    """Count the decisions, and learn nothing."""
+    if answer.miss != answer.miss:  # NaN: a decision
+        state.rounds[0] += 1
+
+
+gate_fixed = Rule(
+    name="gate-fixed",
+    needs=Needs.HIT_OR_MISS,
+    parameters=GateFixedParameters,
+    settings=GateFixedSettings,
+    state=GateFixedState,
+    memory=OWN,
+    choose=choose,
+    observe=observe,
+    graded=True,
+    kind="gate",
+    summary="a threshold set by hand",
+    guarantee="nothing",
+    source="what most applications do",
+)

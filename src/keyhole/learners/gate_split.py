@@ -1,0 +1,103 @@
+"""A threshold calibrated once, on the first judged answers, and fixed from then on."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.gates import ACCEPTED, OWN
+from keyhole.learners.parameters import parameters, target, whole
+from keyhole.learners.rule import EVERY, NONE, Ask, Rule
+from keyhole.numeric import Array, Counts, kernel
+
+
+@parameters
+class GateSplitParameters:
+    """The parameters of a threshold that is calibrated once.
+
+    Parameters
+    ----------
+    alpha
+        Target share of wrong answers among the accepted, between 0 and 1/2.
+    calibration
+        How many judged answers it is calibrated on. While they are gathered, everything is accepted.
+    """
+
+    alpha: float = target()
+    calibration: int = whole(default=500, least=20, most=10**6, remedy="try 500")
+
+
+class GateSplitSettings(NamedTuple):
+    """The numbers the kernels read."""
+
+    alpha: float
+    calibration: int
+
+
+class GateSplitState(NamedTuple):
+    """The gathered answers, sorted from the highest score, and the threshold made of them."""
+
+    scores: Array
+    wrong: Array
+    gathered: Counts
+    threshold: Array
+
+
+def start(settings: GateSplitSettings) -> GateSplitState:
+    """Return the state before the first round."""
+    empty = np.zeros(settings.calibration)
+    return GateSplitState(empty, empty.copy(), np.zeros(1, dtype=np.int64), np.full(1, EVERY))
+
+
+@kernel
+def choose(settings: GateSplitSettings, state: GateSplitState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+    """Return the threshold: 0 while answers are gathered."""
+    return state.threshold[0]
+
+
+@kernel
+def observe(settings: GateSplitSettings, state: GateSplitState, memo: Array, answer: Answer) -> None:
+    """Gather a judged answer; after the last, fix the threshold."""
+    count = state.gathered[0]
+    if answer.miss != answer.miss or memo[ACCEPTED] == 0.0 or count == state.scores.size:
+        return
+    place = count
+    while place > 0 and state.scores[place - 1] < answer.score:
+        state.scores[place] = state.scores[place - 1]
+        state.wrong[place] = state.wrong[place - 1]
+        place -= 1
+    state.scores[place] = answer.score
+    state.wrong[place] = answer.miss
+    state.gathered[0] += 1
+    if state.gathered[0] == state.scores.size:
+        state.threshold[0] = calibrate(settings.alpha, state.scores, state.wrong)
+
+
+@kernel
+def calibrate(alpha: float, scores: Array, wrong: Array) -> float:
+    """Return the lowest score down to which (wrong + 1) / (accepted + 1) is at most alpha."""
+    threshold = NONE
+    total = 1.0
+    for k in range(scores.size):
+        total += wrong[k]
+        ends = k + 1 == scores.size or scores[k + 1] < scores[k]
+        if ends and total <= alpha * (k + 2.0):
+            threshold = scores[k]
+    return threshold
+
+
+gate_split = Rule(
+    name="gate-split",
+    needs=Needs.HIT_OR_MISS,
+    parameters=GateSplitParameters,
+    settings=GateSplitSettings,
+    start=start,
+    memory=OWN,
+    choose=choose,
+    observe=observe,
+    graded=True,
+    kind="gate",
+    summary="a threshold calibrated on the first judged answers, then fixed",
+    guarantee="about alpha if what comes is like what was gathered; nothing otherwise",
+    source="split conformal prediction, for the share of wrong answers among the accepted",
+)

@@ -1,0 +1,287 @@
+"""The gate tracker: a threshold above which answers are used without asking, and a budget of wrongs.
+
+It stands on two legs. The **guard** (``gate_guard``) accepts only while one more wrong
+answer would leave the excess, sum(wrong - alpha) over the accepted, within the budget: that alone is
+the promise, whatever the threshold does. The **threshold** moves on the logit scale by wrong - alpha,
+and by what is left of the excess, so that the share of wrong answers settles at alpha itself.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from keyhole.errors import RateError
+from keyhole.feedback import Answer, Needs
+from keyhole.learners.gate_guard import allowance, count_wrong, is_open, spread_of
+from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
+from keyhole.learners.parameters import number, parameters, positive, target
+from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
+
+_EDGE = math.log((1.0 - 1e-6) / 1e-6)  # beyond this logit a threshold is all or nothing
+_TOP = _EDGE + 1.0  # so far the threshold can go: one that no score reaches, not even 1
+_START = 3.0  # it starts where an honest probability of being wrong would be three times alpha
+_PULL = 0.1  # times step squared: a little below critical damping, where wrongs fall e-fold a logit
+_CALM = 5.0  # judgements of excess that chance alone explains; beyond, steps grow by a tenth for each
+_FASTEST = 4.0  # but to no more than this many times the step
+_MOST_PULL = 20.0  # judgements of excess beyond which the pull grows no more
+_CREEP = 0.01  # steps down per referred round, times alpha, while there is credit
+_RUN = 3.0  # a run of right answers longer than this over alpha hastens the way down
+_PATIENCE = 120.0  # an answer this stale moves half as far
+_QUIET = 500.0  # rounds without accepting, after which a higher score is tried
+_TENTH = 0.1  # it tries the scores that one case in ten reaches
+_BAND = 0.5  # logits below the threshold in which judged referred cases are watched
+_CREDIT = 2.0  # what the band must have earned before the threshold moves to its lower end
+_NO = np.zeros(1, dtype=np.int64)
+_OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
+
+
+@parameters
+class GateTrackerParameters:
+    """The parameters of the gate tracker; none of them needs tuning.
+
+    Parameters
+    ----------
+    alpha
+        Target share of wrong answers among the accepted, between 0 and 1/2.
+    budget
+        How many wrong answers beyond that share it may spend at once.
+    growth
+        By how much the budget grows: growth sqrt(rounds). Without growth a gate that spent its
+        budget would be closed for ever.
+    memory
+        Over how many rounds the promise speaks; None for the gate's whole life.
+    step
+        The step in logits, in calm times.
+    first
+        The first step; judgement n steps by at least first / (1 + alpha n).
+    """
+
+    alpha: float = target()
+    budget: float = number(default=20.0, least=1.0, remedy="try 20")
+    growth: float = number(default=0.3, least=0.0, remedy="try 0.3")
+    memory: float | None = number(default=None, least=10.0, optional=True, remedy="try 5000, or None")
+    step: float = positive(default=0.05, remedy="try 0.05")
+    first: float = positive(default=0.5, called="first step", remedy="try 0.5")
+
+    def complete(self) -> None:
+        """Raise if steps would grow."""
+        if self.first < self.step:
+            raise RateError(
+                f"first step {self.first} is below the last, {self.step}; make it at least as large"
+            )
+
+    @property
+    def window(self) -> float:
+        """The memory, 0 for a whole life."""
+        return self.memory or 0.0
+
+
+class GateTrackerSettings(NamedTuple):
+    """The numbers the kernels read."""
+
+    alpha: float
+    budget: float
+    growth: float
+    window: float
+    step: float
+    first: float
+
+
+class GateTrackerState(NamedTuple):
+    """What the gate knows; every part is one number."""
+
+    position: Array = np.zeros(1)  # the logit of the threshold
+    excess: Array = np.zeros(1)  # sum((wrong - alpha) / chance), less what is forgotten
+    weight: Array = np.ones(1)  # how many accepted answers a judgement stands for, on average
+    grain: Array = np.ones(1)  # the same for steps: its root for audits, whole for erring judges
+    judged: Counts = _NO  # accepted and judged
+    rounds: Counts = _NO  # decided
+    late: Array = np.zeros(1)  # how late judgements really are: grows by one for each that is older
+    quiet: Counts = _NO  # rounds since the last accepted one
+    run: Array = np.zeros(1)  # right answers since the last wrong one
+    trial: Counts = _NO  # 1 while a lower threshold is on trial
+    back: Array = np.zeros(1)  # where the threshold returns to if the trial fails
+    high: Array = np.zeros(1)  # follows the logit that one case in ten reaches
+    heard: Counts = _NO  # judgements of referred cases since the last accepted one
+    best: Counts = _NO  # right ones since the last wrong one, among referred cases above ``high``
+    band: Array = np.zeros(1)  # sum(wrong - alpha) of referred cases just below, at most 0
+
+
+def start(settings: GateTrackerSettings) -> GateTrackerState:
+    """Return the state before the first round."""
+    honest = max(0.5, 1.0 - _START * settings.alpha)
+    position = logit(honest, _EDGE)
+    state = GateTrackerState(*(part.copy() for part in GateTrackerState._field_defaults.values()))
+    for part in (state.position, state.back, state.high):
+        part[0] = position
+    return state
+
+
+@kernel
+def begins_trial(settings: GateTrackerSettings, state: GateTrackerState) -> bool:
+    """Return whether it is time to try high scores again: nothing was accepted for long.
+
+    Where people judge referred cases, their word on high scores stands for the time that passed.
+    """
+    if state.position[0] <= state.high[0] or not is_open(settings, state):
+        return False
+    if state.heard[0] * settings.alpha >= 1.0:
+        return state.best[0] * settings.alpha >= 1.0
+    return state.quiet[0] >= _QUIET
+
+
+@kernel
+def threshold_at(position: float) -> float:
+    """Return the threshold of a position; beyond the edges it is all or nothing."""
+    if position <= -_EDGE:
+        return EVERY
+    return NONE if position > _EDGE else sigmoid(position)
+
+
+@kernel
+def choose(settings: GateTrackerSettings, state: GateTrackerState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+    """Return the threshold of this position, or one that nothing reaches while the guard is shut."""
+    threshold = threshold_at(state.position[0])
+    if begins_trial(settings, state):
+        threshold = threshold_at(state.high[0])
+    is_allowed = is_open(settings, state)
+    memo[_OPEN] = 1.0 if is_allowed else 0.0
+    memo[_FLOOR] = threshold
+    return threshold if is_allowed else NONE
+
+
+@kernel
+def observe(
+    settings: GateTrackerSettings, state: GateTrackerState, memo: Array, answer: Answer
+) -> None:
+    """Take note of a decision (its miss is NaN), or of a judgement."""
+    if answer.miss != answer.miss:
+        note_decision(settings, state, memo, answer.score)
+    elif memo[ACCEPTED] > 0.0:
+        before = state.excess[0] / state.grain[0]
+        count_wrong(settings, state, memo[CHANCE], answer)
+        move(settings, state, before, math.sqrt(1.0 / memo[CHANCE]), answer)
+    else:
+        hear_referred(settings, state, memo, answer)
+
+
+@kernel
+def note_decision(
+    settings: GateTrackerSettings, state: GateTrackerState, memo: Array, score: float
+) -> None:
+    """Count the round; creep down while there is credit; forget what the memory does not reach."""
+    if begins_trial(settings, state):
+        state.back[0] = state.position[0]
+        state.position[0] = state.high[0]
+        state.trial[0] = 1
+        state.quiet[0] = 0
+        state.best[0] = 0
+    reached = 1.0 if score > sigmoid(state.high[0]) else 0.0
+    state.high[0] = min(_EDGE, max(-_EDGE, state.high[0] + 0.1 * (reached - _TENTH)))
+    state.rounds[0] += 1
+    if settings.window > 0.0 and state.excess[0] > 0.0:
+        state.excess[0] -= state.excess[0] / settings.window
+    if memo[ACCEPTED] > 0.0:
+        state.quiet[0] = 0
+        state.heard[0] = 0
+        return
+    state.quiet[0] += 1
+    if state.excess[0] < 0.0:
+        credit = min(1.0, -state.excess[0] / state.weight[0])
+        down = _CREEP * settings.alpha * credit / state.weight[0]
+        state.position[0] = max(-_EDGE, state.position[0] - down)
+
+
+@kernel
+def move(
+    settings: GateTrackerSettings,
+    state: GateTrackerState,
+    before: float,
+    scale: float,
+    answer: Answer,
+) -> None:
+    """Move the threshold by wrong - alpha, and by the excess that is left.
+
+    How far is settled by the excess from before: one wrong answer must not choose its own step.
+    """
+    alpha = settings.alpha
+    spread = spread_of(answer.miss)
+    flow = 1.0 / (1.0 + answer.stale / _PATIENCE)
+    owed = state.excess[0] / state.grain[0]
+    haste = min(_FASTEST, 1.0 + 0.1 * max(0.0, abs(before) - _CALM))
+    early = settings.first / (1.0 + alpha * state.judged[0])
+    step = max(settings.step * haste, early) * flow
+    shift = step * (answer.miss - alpha) / spread * scale
+    if answer.miss < alpha:
+        # Told right; one who errs at rate q says wrong at rate q + alpha (1 - 2q) where all is well.
+        usual = 0.5 - 0.5 / spread + alpha / spread
+        state.run[0] += flow
+        shift *= max(1.0, state.run[0] * usual / _RUN)
+        if state.run[0] * usual >= 1.0:
+            state.trial[0] = 0
+    else:
+        state.run[0] = 0.0
+        if state.trial[0] > 0:
+            state.position[0] = max(state.position[0], state.back[0])
+        state.trial[0] = 0
+    pull = _PULL * step * step * alpha * min(_MOST_PULL, max(-_MOST_PULL, owed))
+    state.position[0] = min(_TOP, max(-_EDGE, state.position[0] + shift + pull))
+
+
+@kernel
+def hear_referred(
+    settings: GateTrackerSettings, state: GateTrackerState, memo: Array, answer: Answer
+) -> None:
+    """Use what a person said of a referred case: it tells what every lower threshold would have done.
+
+    Nothing was accepted, so that the excess stays as it is.
+    """
+    place = logit(answer.score, _EDGE)
+    state.heard[0] += 1
+    if place >= state.high[0]:
+        state.best[0] = state.best[0] + 1 if answer.miss < settings.alpha else 0
+    if memo[_OPEN] == 0.0 and answer.score >= memo[_FLOOR]:
+        before = state.excess[0] / state.grain[0]
+        move(settings, state, before, 1.0, answer)  # The guard alone was against it.
+        return
+    if place < state.position[0] - _BAND:
+        return
+    told = (answer.miss - settings.alpha) / spread_of(answer.miss)
+    state.band[0] = min(0.0, state.band[0] + told)
+    if state.band[0] <= -_CREDIT:
+        state.position[0] = max(-_EDGE, state.position[0] - _BAND)
+        state.band[0] = 0.0
+
+
+def excess(parameters: GateTrackerParameters, rounds: int) -> Excess:
+    """Return the bounds.
+
+    The guard lets a round through only if one more wrong answer leaves the excess within the budget,
+    so that it stays there; each answer takes at most alpha off it. What a memory of m rounds forgets
+    is at most budget / m a round. See docs/guarantees-gate.md.
+    """
+    p = parameters
+    settings = GateTrackerSettings(p.alpha, p.budget, p.growth, p.window, p.step, p.first)
+    most = allowance(settings, float(rounds))
+    forgotten = most * rounds / p.window if p.window > 0.0 else 0.0
+    return Excess(least=-p.alpha * rounds, most=most + forgotten)
+
+
+gate_tracker = Rule(
+    name="gate-tracker",
+    needs=Needs.HIT_OR_MISS,
+    parameters=GateTrackerParameters,
+    settings=GateTrackerSettings,
+    start=start,
+    memory=OWN + 2,
+    choose=choose,
+    observe=observe,
+    excess=excess,
+    graded=True,
+    kind="gate",
+    summary="a threshold that settles where alpha of the accepted are wrong, behind a guard",
+    guarantee="wrong <= alpha accepted + 20 + 0.3 sqrt(rounds), for certain, if judged at once",
+    source="this project; docs/guarantees-gate.md has the proof",
+)

@@ -1,0 +1,134 @@
+"""What the three OCP rules share: parameters, prepared tables, and the choice of a threshold."""
+
+from collections.abc import Sequence
+from dataclasses import field
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.learners import strategy
+from keyhole.learners.loss import Loss
+from keyhole.learners.parameters import arms, complete_grid, horizon, number, parameters, target
+from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.strategy import (
+    State,
+    Tuning,
+    bonus,
+    choose_arm,
+    epoch_lengths,
+    exploration,
+    memory_of,
+    rate,
+    start_arms,
+)
+from keyhole.numeric import Array, kernel
+
+DEFAULT_ARMS = 20
+
+
+@parameters
+class OcpParameters:
+    """The parameters of an OCP rule.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    horizon
+        Number of rounds to come (T). None starts afresh in epochs of doubling length; an answer to
+        a round of an earlier epoch then still counts but teaches nothing, so give a horizon where
+        answers come very late.
+    arms
+        Number of thresholds (K), evenly spaced; 20 unless told.
+    thresholds
+        A grid of one's own instead: increasing from 0, at most 1.
+    cost
+        Weight of the set's size in the loss (c).
+    delta
+        The guarantee may fail with this probability.
+    bonus, exploration, rate
+        Beta, gamma and eta; tuned to the horizon unless told.
+    """
+
+    alpha: float = target()
+    horizon: int | None = horizon(default=None)
+    arms: int | None = arms(default=None)
+    thresholds: Sequence[float] | None = field(default=None, repr=False)
+    cost: float = number(default=40.0, least=0.0, called="cost (c)", remedy="the paper uses 40")
+    delta: float = number(default=0.05, above=0.0, below=1.0, remedy="try 0.05")
+    bonus: float | None = bonus(default=None)
+    exploration: float | None = exploration(default=None)
+    rate: float | None = rate(default=None)
+
+    def complete(self) -> dict[str, Any]:
+        """Return the grid, of either its thresholds or their number."""
+        return complete_grid(self.thresholds, self.arms, default=DEFAULT_ARMS, theorem=5)
+
+    @property
+    def tuning(self) -> Tuning:
+        """The rates that were given, to be completed for each epoch."""
+        return Tuning(bonus=self.bonus, exploration=self.exploration, rate=self.rate)
+
+    def loss(self, length: int) -> Loss:
+        """Return the loss of an epoch of this length."""
+        return Loss(alpha=self.alpha, horizon=length, cost=self.cost)
+
+
+class OcpSettings(NamedTuple):
+    """The numbers the kernels read: one row per epoch, one column per arm."""
+
+    thresholds: Array
+    lengths: NDArray[np.int64]
+    rates: Array
+    hit_gains: Array
+    miss_gains: Array
+
+
+def prepare(parameters: OcpParameters) -> OcpSettings:
+    """Return the tables for these parameters."""
+    thresholds = np.array(parameters.thresholds)
+    lengths = epoch_lengths(thresholds.size, parameters.horizon)
+    losses = [parameters.loss(length) for length in lengths]
+    return OcpSettings(
+        thresholds=thresholds,
+        lengths=np.array(lengths),
+        rates=np.array([parameters.tuning.rates(thresholds.size, length) for length in lengths]),
+        hit_gains=np.array([loss.gain(thresholds, missed=False) for loss in losses]),
+        miss_gains=np.array([loss.gain(thresholds, missed=True) for loss in losses]),
+    )
+
+
+def start(settings: OcpSettings) -> State:
+    """Return the state before the first round."""
+    return start_arms(settings.thresholds.size)
+
+
+def memory(settings: OcpSettings) -> int:
+    """Return how many numbers a round must remember."""
+    return memory_of(settings.thresholds.size)
+
+
+def distribution(settings: OcpSettings, state: State) -> Distribution:
+    """Return the thresholds and how likely each is to be played next."""
+    return strategy.distribution(settings.thresholds, settings.rates, state)
+
+
+@kernel
+def choose(settings: OcpSettings, state: State, memo: Array, ask: Ask) -> float:
+    """Return the threshold of the drawn arm."""
+    return settings.thresholds[choose_arm(settings.rates, state, memo, ask.draw)]
+
+
+rule = partial(
+    Rule,
+    parameters=OcpParameters,
+    prepare=prepare,
+    start=start,
+    memory=memory,
+    choose=choose,
+    draws=True,
+    distribution=distribution,
+    source="Yang, Kim and Park (2026), arXiv 2604.17984",
+)

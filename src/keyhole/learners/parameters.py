@@ -1,0 +1,227 @@
+"""A rule's parameters: frozen, checked once, each field carrying as data which values it may have."""
+
+import math
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any, NamedTuple, TypeVar, dataclass_transform
+
+from keyhole.checks import is_real, is_whole
+from keyhole.errors import (
+    AlphaError,
+    GridError,
+    HorizonError,
+    InvalidError,
+    RateError,
+    TheoryWarning,
+)
+from keyhole.grid import pick_thresholds
+
+_KEY = "constraint"
+_REQUIRED: Any = object()
+Class = TypeVar("Class")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constraint:
+    """Which numbers a parameter may be, and what is said of another.
+
+    ``above`` and ``below`` are ends that are not allowed themselves, ``least`` and ``most`` ends that
+    are.
+    """
+
+    above: float = -math.inf
+    below: float = math.inf
+    least: float = -math.inf
+    most: float = math.inf
+    whole: bool = False
+    optional: bool = False
+    many: bool = False
+    called: str | None = None
+    remedy: str = ""
+    error: type[InvalidError] = RateError
+
+    def __str__(self) -> str:
+        if self.whole:
+            ends = f" to {self.most:g}" if self.most < 2**63 - 1 else ""
+            return f"a whole number from {self.least:g}{ends}"
+        if (self.above, self.below, self.least, self.most) == (0.0, math.inf, -math.inf, math.inf):
+            return "positive and finite"
+        if math.isfinite(self.above) and math.isfinite(self.below):
+            return f"a number between {self.above:g} and {self.below:g}"
+        if math.isfinite(self.least) and math.isfinite(self.most):
+            return f"in [{self.least:g}, {self.most:g}]"
+        if math.isfinite(self.above):
+            return f"in ({self.above:g}, {self.most:g}]"
+        return f"a number of at least {self.least:g}"
+
+    def check(self, name: str, value: Any) -> Any:
+        """Return the value as the number it is, or raise."""
+        if value is None and self.optional:
+            return None
+        if self.many:
+            return tuple(self._check_one(name, one) for one in value)
+        return self._check_one(name, value)
+
+    def _check_one(self, name: str, value: Any) -> float | int:
+        if not self._allows(value):
+            remedy = f"; {self.remedy}" if self.remedy else ""
+            raise self.error(f"{self.called or name} {value!r} is not {self}{remedy}")
+        return int(value) if self.whole else float(value)
+
+    def _allows(self, value: Any) -> bool:
+        if self.whole:
+            return is_whole(value, least=int(self.least), most=int(min(self.most, 2**63 - 1)))
+        return is_real(value) and self.above < value < self.below and self.least <= value <= self.most
+
+
+def number(
+    *,
+    default: Any = _REQUIRED,
+    above: float = -math.inf,
+    below: float = math.inf,
+    least: float = -math.inf,
+    most: float = math.inf,
+    optional: bool = False,
+    many: bool = False,
+    called: str | None = None,
+    remedy: str = "",
+    error: type[InvalidError] = RateError,
+) -> Any:
+    """Return a field that holds a number in this range; ``many`` of them, or None if ``optional``."""
+    constraint = Constraint(
+        above=above, below=below, least=least, most=most, optional=optional, many=many,
+        called=called, remedy=remedy, error=error,
+    )  # fmt: skip
+    return _field(default, constraint)
+
+
+def positive(*, default: Any = _REQUIRED, called: str | None = None, remedy: str = "") -> Any:
+    """Return a field that holds a positive number."""
+    return number(default=default, above=0.0, called=called, remedy=remedy)
+
+
+def whole(
+    *,
+    default: Any = _REQUIRED,
+    least: int = 1,
+    most: int = 2**63 - 1,
+    optional: bool = False,
+    called: str | None = None,
+    remedy: str = "",
+    error: type[InvalidError] = RateError,
+) -> Any:
+    """Return a field that holds a whole number in this range, or None if ``optional``."""
+    constraint = Constraint(
+        least=least, most=most, whole=True, optional=optional, called=called, remedy=remedy,
+        error=error,
+    )  # fmt: skip
+    return _field(default, constraint)
+
+
+def target() -> Any:
+    """Return the field of alpha, the target miss rate."""
+    remedy = "use the share of misses that you can bear, such as 0.1"
+    return number(above=0.0, below=0.5, remedy=remedy, error=AlphaError)
+
+
+HORIZON = Constraint(
+    least=1,
+    most=10**15,
+    whole=True,
+    optional=True,
+    remedy="give the number of rounds to come, or None if unknown",
+    error=HorizonError,
+)
+
+
+def horizon(*, default: int | None) -> Any:
+    """Return the field of the number of rounds to come, None if it is not known."""
+    return _field(default, HORIZON)
+
+
+MOST_ARMS = 20_000
+MOST_NUMBERS = 10**7  # of a learner's state: 80 megabytes
+
+
+def check_room(numbers: int, what: str) -> None:
+    """Raise if a state would hold so many numbers that it is more likely a mistake, or an attack."""
+    if numbers > MOST_NUMBERS:
+        raise GridError(f"{what} are {numbers:,} numbers to keep; use fewer, up to {MOST_NUMBERS:,}")
+
+
+def arms(*, default: int | None) -> Any:
+    """Return the field of the number of thresholds, None for the rule's own default."""
+    return whole(
+        default=default, least=2, most=MOST_ARMS, optional=default is None, called="number of arms",
+        error=GridError,
+        remedy="the theorems want at least 5",
+    )  # fmt: skip
+
+
+def _field(default: Any, constraint: Constraint) -> Any:
+    metadata = {_KEY: constraint}
+    if default is _REQUIRED:
+        return field(metadata=metadata)
+    return field(default=default, metadata=metadata)
+
+
+@dataclass_transform(
+    frozen_default=True,
+    kw_only_default=True,
+    field_specifiers=(number, positive, whole, target, horizon, arms, field),
+)
+def parameters(kind: type[Class]) -> type[Class]:
+    """Make a frozen dataclass whose fields are checked, in the order in which they stand.
+
+    A method ``complete`` may then check what belongs together, and return fields to fill in.
+    """
+    kind.__post_init__ = _check  # type: ignore[attr-defined]
+    return dataclass(frozen=True, kw_only=True)(kind)
+
+
+def _check(given: Any) -> None:
+    for one in fields(given):
+        constraint = one.metadata.get(_KEY)
+        if constraint is not None:
+            checked = constraint.check(one.name, getattr(given, one.name))
+            object.__setattr__(given, one.name, checked)
+    complete: Callable[[], Mapping[str, Any] | None] = getattr(given, "complete", dict)
+    for name, value in (complete() or {}).items():
+        object.__setattr__(given, name, value)
+
+
+def constraints(kind: type) -> dict[str, Constraint]:
+    """Return the constraint of every field that has one."""
+    return {one.name: one.metadata[_KEY] for one in fields(kind) if _KEY in one.metadata}
+
+
+@parameters
+class AlphaParameters:
+    """The one parameter of a rule that tunes itself.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    """
+
+    alpha: float = target()
+
+
+class AlphaSettings(NamedTuple):
+    """The one number that the kernels of a rule without parameters read."""
+
+    alpha: float
+
+
+def complete_grid(
+    thresholds: Sequence[float] | None, arms: int | None, *, default: int, theorem: int = 2
+) -> dict[str, Any]:
+    """Return the thresholds and their number; say so if the rule's theorem wants more of them."""
+    values = pick_thresholds(thresholds, arms, default=default)
+    if values.size < theorem:
+        warnings.warn(
+            f"{values.size} arms work, but the theorem begins at {theorem}", TheoryWarning, stacklevel=6
+        )
+    return {"arms": values.size, "thresholds": tuple(values.tolist())}

@@ -1,0 +1,67 @@
+"""The last scores, kept in order of size, so that a quantile costs nothing."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.learners.rule import EVERY, NONE
+from keyhole.numeric import Array, kernel
+
+
+class Window(NamedTuple):
+    """Scores by size and by age, and how many were ever added."""
+
+    ranked: Array
+    aged: Array
+    added: NDArray[np.int64]
+
+
+def start_window(length: int) -> Window:
+    """Return room for so many scores."""
+    return Window(np.full(length, NONE), np.zeros(length), np.zeros(1, dtype=np.int64))
+
+
+@kernel
+def held(window: Window) -> int:
+    """Return how many scores there are."""
+    return min(window.added[0], window.ranked.size)
+
+
+@kernel
+def add(window: Window, score: float) -> None:
+    """Put a score in its place; it takes that of the oldest if there is no room."""
+    ranked = window.ranked
+    oldest = window.added[0] % ranked.size
+    place = held(window)
+    if window.added[0] >= ranked.size:
+        place = np.searchsorted(ranked, window.aged[oldest])
+    window.aged[oldest] = score
+    window.added[0] += 1
+    while place > 0 and ranked[place - 1] > score:
+        ranked[place] = ranked[place - 1]
+        place -= 1
+    while place + 1 < ranked.size and ranked[place + 1] < score:
+        ranked[place] = ranked[place + 1]
+        place += 1
+    ranked[place] = score
+
+
+@kernel
+def quantile(window: Window, level: float) -> float:
+    """Return the floor(level (n + 1))-th smallest of the n scores; every label below the first."""
+    count = held(window)
+    rank = np.floor(level * (count + 1))
+    if rank < 1.0:
+        return EVERY
+    if rank > count:
+        return NONE
+    return max(EVERY, window.ranked[int(rank) - 1])
+
+
+@kernel
+def largest_level(window: Window, score: float) -> float:
+    """Return the level from which on the quantile is above the score."""
+    count = held(window)
+    at_most = np.searchsorted(window.ranked[:count], score, side="right")
+    return (at_most + 1.0) / (count + 1.0)

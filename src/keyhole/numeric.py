@@ -1,0 +1,240 @@
+"""The two lanes a kernel runs in, and functions that both compute alike, bit for bit.
+
+A kernel is a plain Python function. The interpreted lane runs it as it is. The compiled lane compiles
+it with numba (the extra ``fast``), the kernels it names first; floating-point operations are neither
+reordered nor contracted, so that both lanes give the same bits. The C library's exponential and
+logarithm may differ in the last bit from one lane to the other; those here use only operations that
+IEEE 754 rounds exactly.
+"""
+
+import math
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from types import FunctionType
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.errors import NotCompiledError, SpeedWarning
+from keyhole.fingerprints import cache_root, fingerprint, globals_of, is_of_script
+
+Array = NDArray[np.float64]
+Counts = NDArray[np.int64]
+Function = TypeVar("Function", bound=Callable[..., object])
+
+_FLOOR = -44.0  # e^-44 is below half a unit in the last place of any sum that holds e^0.
+_LN_2 = 0.6931471805599453
+_HALF_ROOT = 0.7071067811865476
+_SERIES = 12  # terms of the series of atanh; the next would be below 1e-18
+_FRACTIONS = 14  # levels of the continued fraction of tan
+_configuring = threading.RLock()  # numba's cache folder is a setting of the whole process
+
+
+def kernel(function: Function) -> Function:
+    """Mark a function as one that runs in both lanes; it is returned as it is.
+
+    It may use numbers, arrays, named tuples of them, ``math``, and other kernels, and is
+    deterministic. What numba cannot compile still works, interpreted.
+
+    Examples
+    --------
+    >>> @kernel
+    ... def halve(x):
+    ...     return 0.5 * x
+    >>> halve(3.0)
+    1.5
+    """
+    function.__kernel__ = True  # type: ignore[attr-defined]
+    return function
+
+
+@cache
+def can_compile() -> bool:
+    """Return whether there is a compiled lane: numba is installed, and not told to stand still."""
+    from importlib.util import find_spec
+
+    if find_spec("numba") is None:
+        warnings.warn(
+            "numba is not installed, so that simulations and learners with a grid run interpreted, "
+            "some hundred times slower; pip install 'keyhole-conformal[fast]'",
+            SpeedWarning,
+            stacklevel=3,
+        )
+        return False
+    return os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
+
+
+def bind(function: Function, **names: object) -> Function:
+    """Return a copy of a function in which these global names stand for something else.
+
+    That is how a loop over rounds gets the kernels of a learner: as names, not as arguments, so that
+    the copy compiles into one piece.
+    """
+    made = cast("FunctionType", function)
+    copy = FunctionType(
+        made.__code__,
+        {**made.__globals__, **names},
+        made.__name__,
+        made.__defaults__,
+        made.__closure__,
+    )
+    copy.__qualname__ = made.__qualname__
+    return cast("Function", copy)
+
+
+def compiled(function: Function) -> Function:
+    """Return the function for the compiled lane; the function itself where there is none."""
+    if not can_compile():
+        return function
+    return cast("Function", _compile(cast("FunctionType", function), entry=True))
+
+
+@cache
+def _compile(function: FunctionType, *, entry: bool) -> Any:
+    """Return the function compiled, after the functions that it names; entries are kept on disk."""
+    numba: Any = import_module("numba")
+
+    named = {
+        name: _compile(value, entry=False)
+        for name, value in globals_of(function).items()
+        if isinstance(value, FunctionType)
+    }
+    copy = bind(function, **named) if named else function
+    options = {"nogil": True, "error_model": "numpy", "forceinline": not entry}
+    if not entry or function.__closure__ or is_of_script(function):
+        return numba.njit(**options)(copy)
+    with _configuring, _cache_folder(function) as folder:
+        try:
+            return numba.njit(cache=folder is not None, **options)(copy)
+        except RuntimeError:  # There is no file behind it: typed at a prompt, or made by exec.
+            return numba.njit(**options)(copy)
+
+
+@contextmanager
+def _cache_folder(function: FunctionType) -> Iterator[Path | None]:
+    """Let numba keep what it compiles in a folder of this very code's own, as it looks now.
+
+    numba alone would return stale code when a kernel in another file changes.
+    """
+    numba: Any = import_module("numba")
+
+    folder = cache_root() / f"numba-{numba.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
+    folder /= f"{function.__name__}-{fingerprint(function)}"
+    before = numba.config.CACHE_DIR
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:  # A machine without a home, or one that may not be written to.
+        yield None
+        return
+    try:
+        numba.config.CACHE_DIR = str(folder)
+        yield folder
+    finally:
+        numba.config.CACHE_DIR = before
+
+
+def compile_for(function: Callable[..., Any], *arguments: object) -> None:
+    """Compile a function of the compiled lane for arguments like these, one process at a time."""
+    dispatcher: Any = function
+    if not hasattr(dispatcher, "compile") or dispatcher.signatures:
+        return
+    numba: Any = import_module("numba")
+
+    signature = tuple(numba.typeof(argument) for argument in arguments)
+    with _configuring, _one_process(dispatcher):
+        try:
+            dispatcher.compile(signature)
+        except Exception as error:  # Its lowering also raises others than NumbaError.
+            told = str(error).strip().splitlines() or [repr(error)]
+            raise NotCompiledError(f"numba cannot compile it ({told[0]}, {told[-1]})") from error
+
+
+@contextmanager
+def _one_process(dispatcher: Any) -> Iterator[None]:
+    """Hold the lock of the folder that numba writes to, where there is one."""
+    folder = getattr(getattr(dispatcher, "stats", None), "cache_path", None)
+    if not folder or os.name != "posix":
+        yield
+        return
+    import fcntl
+
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    with (Path(folder) / "lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+@kernel
+def exp(x: float) -> float:
+    """Return e^x for x <= 0 to 2e-12, and e^-44 for anything below -44.
+
+    A Taylor polynomial at x / 2048, squared eleven times: no branch and no bit tricks, so that the
+    compiler vectorises it and the interpreter computes the same bits.
+    """
+    y = (x if x > _FLOOR else _FLOOR) * (1.0 / 2048.0)
+    power = 1.0 + y * (1.0 + y * (1 / 2 + y * (1 / 6 + y * (1 / 24 + y * (1 / 120 + y * (1 / 720))))))
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    power *= power
+    return power
+
+
+@kernel
+def ln(x: float) -> float:
+    """Return the natural logarithm of x > 0."""
+    part, power = math.frexp(x)
+    if part < _HALF_ROOT:
+        part *= 2.0
+        power -= 1
+    ratio = (part - 1.0) / (part + 1.0)
+    square = ratio * ratio
+    total = 0.0
+    for n in range(_SERIES, -1, -1):
+        total = total * square + 1.0 / (2 * n + 1)
+    return 2.0 * ratio * total + power * _LN_2
+
+
+@kernel
+def tan(x: float) -> float:
+    """Return the tangent of x, for x between -pi/2 and pi/2, by its continued fraction."""
+    square = x * x
+    rest = 2.0 * _FRACTIONS + 1.0
+    for n in range(_FRACTIONS - 1, -1, -1):
+        rest = 2.0 * n + 1.0 - square / rest
+    return x / rest
+
+
+@kernel
+def sigmoid(z: float) -> float:
+    """Return 1 / (1 + e^-z)."""
+    if z >= 0.0:
+        return 1.0 / (1.0 + exp(-z))
+    power = exp(z)
+    return power / (1.0 + power)
+
+
+@kernel
+def logit(share: float, edge: float) -> float:
+    """Return ln(share / (1 - share)), kept between -edge and edge."""
+    if share <= 0.0:
+        return -edge
+    if share >= 1.0:
+        return edge
+    z = ln(share) - ln(1.0 - share)
+    return min(edge, max(-edge, z))

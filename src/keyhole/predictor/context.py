@@ -1,0 +1,186 @@
+"""What is known of a case, as the numbers a rule reads: the one door for features and groups."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keyhole.checks import find_near, is_whole
+from keyhole.errors import ContextError, GroupError
+from keyhole.learners import Learner
+from keyhole.numeric import Array
+
+Features = Mapping[str, Any] | Sequence[Any] | Array
+Groups = Iterable[str | int]
+_FAULTS = {"features": ContextError, "groups": GroupError}
+NOTHING_KNOWN = np.zeros(0)
+
+
+class Names(NamedTuple):
+    """What the features and the groups are called; empty where they are only counted."""
+
+    features: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+
+
+UNNAMED = Names()
+
+
+class Known(NamedTuple):
+    """What was known of a case: features by name, or in order where they have none; its groups."""
+
+    features: dict[str, float | None] | list[float | None] | None = None
+    groups: tuple[str | int, ...] = ()
+
+
+class Group(NamedTuple):
+    """How a group of rounds has fared.
+
+    ``excess`` is misses - alpha rounds; no group's is beyond ``bound`` on either side, which is None
+    where no theorem says so.
+    """
+
+    rounds: int
+    misses: float
+    excess: float
+    bound: float | None
+
+    @property
+    def miss_rate(self) -> float:
+        """The share of the group's rounds that missed; NaN before its first answer."""
+        return self.misses / self.rounds if self.rounds else float("nan")
+
+
+def read_names(given: int | Iterable[str] | None, kind: str) -> tuple[int, tuple[str, ...]]:
+    """Return how many features or groups there are, and what they are called, or raise."""
+    if given is None:
+        return 0, ()
+    if is_whole(given, least=0):
+        return int(given), ()  # type: ignore[arg-type]
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise _FAULTS[kind](f"{kind} {given!r} are neither names nor a number; try [{str(given)!r}]")
+    names = tuple(given)
+    check_names(names, kind, count=len(names))
+    return len(names), names
+
+
+def check_names(names: tuple[Any, ...], kind: str, *, count: int) -> None:
+    """Raise unless these are so many different names, or none at all."""
+    if strange := [name for name in names if not isinstance(name, str) or not name]:
+        raise _FAULTS[kind](f"{strange[0]!r} does not name one of the {kind}; use text")
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise _FAULTS[kind](f"{twice[0]!r} is twice among the {kind}; give each a name of its own")
+    if names and len(names) != count:
+        raise _FAULTS[kind](f"{len(names)} {kind} are named, but the learner takes {count}")
+
+
+def read_context(
+    learner: Learner, features: Features | None = None, groups: Groups = (), *, names: Names = UNNAMED
+) -> Array:
+    """Return the learner's context of a case with these features, in these groups, or raise."""
+    if learner.context == 0 and features is None and not groups:
+        return NOTHING_KNOWN
+    context = learner.know_nothing()
+    if features is not None:
+        context[: learner.features] = _read_features(learner, features, names.features)
+    if isinstance(groups, str):
+        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+    for group in groups:
+        context[learner.features + _find_group(learner, group, names.groups)] = 1.0
+    return context
+
+
+def show_context(learner: Learner, context: Array, names: Names) -> Known:
+    """Return what a context says, as ``read_context`` takes it; a missing feature is None."""
+    if context.size == 0:
+        return Known()
+    known = [None if value != value else value for value in context[: learner.features].tolist()]
+    members = np.flatnonzero(context[learner.features :]).tolist()
+    named = dict(zip(names.features, known, strict=True)) if names.features else known
+    return Known(
+        named if known else None, tuple(names.groups[k] if names.groups else k for k in members)
+    )
+
+
+def _read_features(learner: Learner, given: Features, names: tuple[str, ...]) -> Array:
+    values: list[Any] | Array
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in names:
+                raise ContextError(f"there is no feature {name!r}; {_suggest(name, names, 'feature')}")
+        values = [given.get(name) for name in names]
+    else:
+        values = given if isinstance(given, np.ndarray) else list(given)
+    for value in values:
+        if not _is_number(value):
+            raise ContextError(
+                f"feature {value!r} is not a number; encode it, or give NaN or None where it is missing"
+            )
+    read = np.array([np.nan if one is None else one for one in values], dtype=np.float64)
+    if read.shape != (learner.features,):
+        raise ContextError(
+            f"features have shape {read.shape}; {learner.name} takes {learner.features} of them"
+        )
+    return read
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        return False
+    try:
+        float(np.nan if value is None else value)
+    except (TypeError, ValueError, OverflowError):
+        return False
+    return True
+
+
+def _find_group(learner: Learner, group: str | int, names: tuple[str, ...]) -> int:
+    if group in names:
+        return names.index(group)
+    if is_whole(group, least=0, most=learner.groups - 1):
+        return int(group)
+    told = f"{learner.name} tells {learner.groups} groups apart"
+    counted = f"{told}, numbered from 0; Predictor(groups=...) sets how many"
+    hint = _suggest(group, names, "group") if names else counted
+    raise GroupError(f"there is no group {group!r}; {hint}")
+
+
+def _suggest(name: Any, names: tuple[str, ...], kind: str) -> str:
+    if near := find_near(name, names):
+        return f"did you mean {near!r}?"
+    if names:
+        return f"there are {', '.join(map(repr, names))}"
+    return f"none has a name: give an array, or names to Predictor({kind}s=[...])"
+
+
+def read_contexts(
+    learner: Learner,
+    count: int,
+    features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None,
+    groups: Sequence[Groups] | None,
+    *,
+    names: Names,
+) -> list[Array]:
+    """Return the contexts of a batch: one row of features, or one column a name, and groups a case."""
+    rows, members = read_rows(count, features, groups)
+    return [
+        read_context(learner, row, own, names=names) for row, own in zip(rows, members, strict=True)
+    ]
+
+
+def read_rows(
+    count: int,
+    features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None,
+    groups: Sequence[Groups] | None,
+) -> tuple[Any, Sequence[Groups]]:
+    """Return the features and the groups of a batch case by case, or raise if they are not as many."""
+    rows: Any = [None] * count
+    if isinstance(features, Mapping):
+        rows = [{name: column[n] for name, column in features.items()} for n in range(count)]
+    elif features is not None:
+        rows = features
+    members: Sequence[Groups] = [()] * count if groups is None else groups
+    for kind, given in (("features", rows), ("groups", members)):
+        if len(given) != count:
+            raise _FAULTS[kind](f"{kind} are given for {len(given)} cases, outputs for {count}")
+    return rows, members

@@ -1,0 +1,257 @@
+"""A gate at work: it accepts a model's answer or refers it to a person, and learns from judgements."""
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Self, cast
+
+from keyhole.errors import InvalidError
+from keyhole.feedback import GateRegime
+from keyhole.learners import Excess, Learner
+from keyhole.numeric import Array
+from keyhole.predictor import file, snapshot
+from keyhole.predictor.decisions import decide, find_places, is_awaited, judge
+from keyhole.predictor.draws import Draws
+from keyhole.predictor.history import DecisionHistory
+from keyhole.predictor.judgements import check_judged, find_rule, make_setup
+from keyhole.predictor.open_rounds import OpenRounds
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.setup import MOST_OPEN, Setup
+from keyhole.predictor.show import describe
+from keyhole.predictor.snapshot import Parts
+from keyhole.scores.best import Decision
+
+
+class Gate:
+    """Accepts answers by their score or refers them, so that at most alpha of the accepted are wrong.
+
+    Parameters
+    ----------
+    rule
+        The name of a rule in ``keyhole.GATES``, or one with its parameters.
+    alpha
+        The share of wrong answers among the accepted that you can bear, if the rule is named.
+    memory
+        Over how many rounds the promise speaks; None for the gate's life. Only ``gate-tracker``.
+    regime
+        Which cases are judged: "accepted" ones; "referred" ones (a person answered them) and an
+        audited share of the accepted, with ``chance``; or "both".
+    groups
+        Names of groups of cases, each of which is to keep the promise by itself.
+    seed
+        Fixes the draws of rules that draw.
+    open_limit
+        How many rounds may wait for a judgement; past that the oldest is dropped.
+    history
+        How many decisions to remember for ``history()`` and ``plot()``. They are pickled with the gate,
+        and not saved to its file.
+
+    Examples
+    --------
+    >>> gate = Gate(alpha=0.05)
+    >>> decision = gate.decide({"invoice": 0.93, "letter": 0.04})
+    >>> decision.accepted, decision.candidate
+    (True, 'invoice')
+    >>> gate.learn(decision, right=True)
+    >>> gate.accepted_share, gate.wrong_share
+    (1.0, 0.0)
+    """
+
+    def __init__(
+        self,
+        rule: str | Learner = "gate-tracker",
+        *,
+        alpha: float | None = None,
+        memory: float | None = None,
+        regime: str = GateRegime.ACCEPTED,
+        groups: Sequence[str] = (),
+        seed: int | None = None,
+        open_limit: int = MOST_OPEN,
+        history: int = 0,
+    ) -> None:
+        learner = find_rule(rule, alpha=alpha, memory=memory)
+        setup = make_setup(learner, regime, groups=groups, seed=seed, open_limit=open_limit)
+        progress = Progress.start(setup.learner, states=len(setup.names.groups))
+        kept = DecisionHistory(history) if history else None
+        self.__setstate__((Parts(setup, progress, OpenRounds(setup.open_limit, progress)), kept))
+
+    def __getstate__(self) -> tuple[Parts, DecisionHistory | None]:
+        return Parts(self._setup, self._progress, self._open), self._history
+
+    def __setstate__(self, state: tuple[Parts, DecisionHistory | None]) -> None:
+        parts, self._history = state
+        self._setup, self._progress, self._open = parts
+        self._draws = Draws(self._setup.seed) if self.learner.rule.draws else None
+
+    def __repr__(self) -> str:
+        return describe(
+            self, f", {self.accepted_share:.4f} accepted, {self.wrong_share:.4f} of them wrong"
+        )
+
+    @property
+    def learner(self) -> Learner:
+        """The rule at work, with its parameters."""
+        return self._setup.learner
+
+    @property
+    def alpha(self) -> float:
+        """The target share of wrong answers among the accepted."""
+        return self._setup.learner.alpha
+
+    @property
+    def setup(self) -> Setup[Any]:
+        """What the gate is made with."""
+        return self._setup
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that keep the promise each by itself."""
+        return self._setup.names.groups
+
+    @property
+    def rounds(self) -> int:
+        """How many cases were decided."""
+        return self._progress.tally.predicted
+
+    @property
+    def open_rounds(self) -> int:
+        """How many rounds wait for a judgement."""
+        return len(self._open)
+
+    @property
+    def expired_rounds(self) -> int:
+        """How many rounds were dropped without one because too many were open."""
+        return self._progress.tally.expired
+
+    @property
+    def accepted_share(self) -> float:
+        """The share of cases that were accepted; NaN before the first."""
+        tally = self._progress.tally  # A decision's size is 1 if it was accepted, else 0.
+        return tally.size / tally.predicted if tally.predicted else math.nan
+
+    @property
+    def wrong_share(self) -> float:
+        """The share of wrong answers among the accepted and judged, audits counted by their chance."""
+        return self._progress.tally.miss_rate
+
+    def bound(self) -> Excess:
+        """Return what the theorem says of wrong - alpha accepted by now, judged at once.
+
+        Raises ``TheoremError`` for rules of which no theorem speaks.
+        """
+        from keyhole.learners import bounds
+
+        return bounds.excess(self._setup.learner, rounds=max(1, self.rounds))
+
+    def decide(
+        self,
+        score: float | Mapping[Any, float],
+        *,
+        features: Any = None,
+        groups: Iterable[str] = (),
+    ) -> Decision:
+        """Return whether to accept an answer of this score, or the best of several candidates.
+
+        Raises
+        ------
+        ScoreError
+            If a score is not in [0, 1], or there is no candidate. Nothing changes.
+        ContextError
+            For features, and groups that the gate was not made with. Nothing changes.
+        """
+        case: Any = self._setup.score.read(score)
+        places = find_places(self._setup, features, groups)
+        with self._open.lock:
+            draw = 0.5 if self._draws is None else self._draws.of(self._progress.tally.predicted)
+            opened = decide(self._setup, self._progress, case, draw=draw, places=places)
+            decision: Any = opened.prediction
+            if self._history is not None:
+                self._history.add(decision, case.best)
+            if is_awaited(self._setup, decision):
+                self._open.add(opened)
+            return cast("Decision", decision)
+
+    def learn(
+        self,
+        decision: Decision | int,
+        right: bool,  # noqa: FBT001
+        *,
+        chance: float | None = None,
+        wrong: float = 0.0,
+    ) -> None:
+        """Judge a round: whether the answer was right.
+
+        Parameters
+        ----------
+        decision
+            The decision, or its id.
+        right
+            Whether the answer was right. Of a referred case: whether it would have been.
+        chance
+            The known chance with which an accepted answer was picked for an audit; 1 if all are.
+        wrong
+            The known rate at which judges err, below 1/2. The promise then holds on average.
+
+        Raises
+        ------
+        AnsweredError, ExpiredError, UnknownRoundError
+            If the round is not open. Nothing changes.
+        ReferredError
+            If the round was referred, and the gate's regime is "accepted". Nothing changes.
+        FeedbackError
+            If this is no judgement. The round stays open.
+        """
+        check_judged(decision, self._setup.regime)
+        with self._open.lock:
+            waiting = self._open.find(decision)
+            told = judge(self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong)
+            if self._history is not None:
+                self._history.judge(waiting.prediction.id, told.miss)
+            del self._open.waiting[waiting.prediction.id]
+
+    def skip(self, decision: Decision | int) -> None:
+        """Close a round that will not be judged, such as one that was not picked for an audit."""
+        check_judged(decision, self._setup.regime)
+        self._open.skip(decision)
+
+    def history(self) -> dict[str, Array]:
+        """Return the decisions that were kept: columns round, threshold, score, accepted and wrong.
+
+        ``wrong`` is NaN where nobody has judged.
+        """
+        if self._history is None:
+            raise InvalidError("no decisions were kept; make the gate with history=10_000")
+        with self._open.lock:
+            return self._history.columns()
+
+    def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
+        """Draw the share wrong among the accepted, with its target, and the share accepted.
+
+        ``window`` and ``axes`` are as for ``Predictor.plot``.
+        """
+        from keyhole.predictor.plot import plot_decisions
+
+        kept = self.history()
+        return plot_decisions(
+            kept["accepted"], kept["wrong"], alpha=self.alpha, window=window, axes=axes
+        )
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, whole or not at all; open rounds included."""
+        file.write(Path(path), self.dump())
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return the gate that was saved; it continues bit for bit."""
+        return cls.restore(Path(path).read_bytes())
+
+    def dump(self) -> bytes:
+        """Return what ``save`` writes."""
+        return snapshot.dump(self.__getstate__()[0])
+
+    @classmethod
+    def restore(cls, content: bytes) -> Self:
+        """Return the gate that ``dump`` wrote, or raise ``SnapshotError``."""
+        gate = cls.__new__(cls)
+        gate.__setstate__((snapshot.restore(content, kind="gate"), None))
+        return gate

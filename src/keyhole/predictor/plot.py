@@ -1,0 +1,109 @@
+"""Rounds as a picture: how many missed, beside the target, and how large the sets were."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.numeric import Array
+
+_BLUE, _GREY, _RED, _GREEN = "#1f5fa8", "#8a8f98", "#b3261e", "#2a7a4b"
+
+
+def plot_rounds(
+    misses: ArrayLike,
+    sizes: ArrayLike,
+    *,
+    alpha: float,
+    sized: str,
+    window: int | None = None,
+    axes: Any,
+    groups: Mapping[str, NDArray[np.bool_]] | None = None,
+) -> Any:
+    """Draw the miss rate so far and in a window, with its target, and the sizes; return two axes.
+
+    ``axes`` are two to draw into, or None for a new figure; ``sized`` is what the lower one shows;
+    ``groups`` says of each group by name which rounds were in it.
+    """
+    missed, size = np.asarray(misses, dtype=np.float64), np.asarray(sizes, dtype=np.float64)
+    top, bottom = pick_axes(axes, missed.size)
+    width = _choose_window(window, missed.size)
+    rounds = np.arange(1, missed.size + 1)
+    top.plot(rounds, _mean_so_far(missed), color=_GREY, label="missed so far")
+    top.plot(rounds[width - 1 :], _slide(missed, width), color=_BLUE, label=f"of the last {width:,}")
+    for name, own in (groups or {}).items():
+        if own.any():
+            top.plot(rounds[own], _mean_so_far(missed[own]), linewidth=1.0, label=f"{name}, so far")
+    top.axhline(alpha, color=_RED, linestyle="--", label=f"target {alpha:g}")
+    top.set(ylabel="miss rate", ylim=(0.0, max(2.5 * alpha, 1.1 * float(_slide(missed, width).max()))))
+    top.legend(frameon=False, ncols=3, fontsize="small")
+    bounded = np.isfinite(size)  # an interval of the whole line has no size to draw
+    bottom.plot(rounds[bounded], size[bounded], ".", color=_GREY, alpha=0.3, markersize=2)
+    known = np.where(bounded, size, np.nan)
+    bottom.plot(rounds[width - 1 :], _slide(known, width), color=_BLUE)
+    bottom.set(xlabel="answered round", ylabel=sized)
+    return top, bottom
+
+
+def plot_decisions(
+    accepted: ArrayLike, wrong: ArrayLike, *, alpha: float, window: int | None = None, axes: Any
+) -> Any:
+    """Draw the share wrong among the accepted, with its target, and the share accepted; return axes.
+
+    ``wrong`` is 1 where an accepted answer was wrong, 0 where it was right, NaN where nobody said.
+    """
+    taken, judged = np.asarray(accepted, dtype=np.float64), np.asarray(wrong, dtype=np.float64)
+    top, bottom = pick_axes(axes, taken.size)
+    width = _choose_window(window, taken.size)
+    rounds = np.arange(1, taken.size + 1)
+    known = (taken > 0.0) & np.isfinite(judged)
+    if known.any():
+        top.plot(rounds[known], _mean_so_far(judged[known]), color=_BLUE, label="wrong so far")
+    top.axhline(alpha, color=_RED, linestyle="--", label=f"target {alpha:g}")
+    top.set(ylabel="wrong among the accepted", ylim=(0.0, 3.0 * alpha))
+    top.legend(frameon=False, ncols=2, fontsize="small")
+    bottom.plot(rounds, _mean_so_far(taken), color=_GREY, label="accepted so far")
+    bottom.plot(rounds[width - 1 :], _slide(taken, width), color=_GREEN, label=f"of the last {width:,}")
+    bottom.set(xlabel="decision", ylabel="share accepted", ylim=(0.0, 1.0))
+    bottom.legend(frameon=False, ncols=2, fontsize="small")
+    return top, bottom
+
+
+def pick_axes(axes: Any, rounds: int) -> tuple[Any, Any]:
+    """Return the two axes given, or those of a new figure; raise if there is nothing to draw."""
+    if rounds == 0:
+        raise InvalidError("there is no answered round to draw yet")
+    if axes is not None:
+        top, bottom = axes
+        return top, bottom
+    try:
+        from matplotlib import pyplot as plt
+    except ImportError:
+        raise MissingExtraError(
+            "a picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
+        ) from None
+    _, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7.0, 5.0), layout="constrained")
+    for axis in (top, bottom):
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.2)
+    return top, bottom
+
+
+def _choose_window(window: int | None, rounds: int) -> int:
+    """Return the window, a tenth of the rounds unless told, and no longer than they are."""
+    return min(max(1, rounds // 10 if window is None else int(window)), rounds)
+
+
+def _slide(values: Array, width: int) -> Array:
+    """Return the mean of every ``width`` values in a row, passing over those that are NaN."""
+    known = np.isfinite(values)
+    sums = np.concatenate(([0.0], np.cumsum(np.where(known, values, 0.0))))
+    counts = np.concatenate(([0], np.cumsum(known)))
+    total, count = sums[width:] - sums[:-width], counts[width:] - counts[:-width]
+    return np.divide(total, count, out=np.full(total.shape, np.nan), where=count > 0)
+
+
+def _mean_so_far(values: Array) -> Array:
+    return np.cumsum(values) / np.arange(1, values.size + 1)

@@ -1,0 +1,522 @@
+"""A learner at work: the only place where time, identity and randomness meet it."""
+
+import copy
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Generic, Never, Self, cast
+
+from keyhole.errors import AnsweredError, FeedbackError, InvalidError
+from keyhole.feedback import Answer, Regime
+from keyhole.learners import Distribution, Excess, Learner
+from keyhole.numeric import Array
+from keyhole.predictor import file, notes, snapshot
+from keyhole.predictor.batch import LabelSets, fits, propose_batch, settle_batch
+from keyhole.predictor.context import (
+    NOTHING_KNOWN,
+    Features,
+    Group,
+    Groups,
+    read_context,
+    read_contexts,
+)
+from keyhole.predictor.draws import Draws
+from keyhole.predictor.history import History
+from keyhole.predictor.monitor import Watch
+from keyhole.predictor.open_rounds import OpenRounds
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rehearsal import rehearse
+from keyhole.predictor.rounds import (
+    MISSING,
+    R,
+    Round,
+    check_usable,
+    count_answer,
+    propose,
+    read_answer,
+    settle,
+    take_answer,
+)
+from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
+from keyhole.predictor.show import describe, show_predictor
+from keyhole.scores import BoundedResiduals, Score
+
+
+class Predictor(Generic[R]):
+    """Proposes a set for every round and learns from its answer, whenever that comes.
+
+    Parameters
+    ----------
+    learner
+        The name of a rule in ``keyhole.LEARNERS``, or a learner; by default the logit tracker, with
+        features or groups the contextual tracker.
+    alpha, horizon, arms
+        As for ``keyhole.make``, if the learner is named.
+    features
+        What is known of every case: names, or how many numbers.
+    groups
+        Which groups of rounds, that may overlap, are each to miss at the target rate: names, or how
+        many.
+    score
+        How to read a model's output; by default label scores in [0, 1].
+    regime
+        What the world can tell: "bandit", "semi-bandit" or "full".
+    seed
+        Fixes every draw; without one nobody can guess them.
+    open_limit
+        How many rounds may wait for an answer; past that the oldest is dropped.
+    history
+        How many answered rounds to remember for ``history()`` and ``plot()``. They are pickled with
+        the predictor, and not saved to its file.
+    watch
+        Whether to watch the miss rate for changes, for about 2 us a round and 129 bytes.
+
+    Examples
+    --------
+    >>> predictor = Predictor(alpha=0.1)
+    >>> prediction = predictor.predict({"cat": 0.71, "lynx": 0.22, "dog": 0.04})
+    >>> predictor.learn(prediction, label="cat")
+    >>> predictor
+    <Predictor logit-tracker, alpha 0.1: 1 rounds, miss rate 0.0000, mean size 1>
+    """
+
+    def __init__(
+        self,
+        learner: str | Learner | None = None,
+        *,
+        alpha: float | None = None,
+        horizon: int | None = None,
+        arms: int | None = None,
+        features: int | Iterable[str] | None = None,
+        groups: int | Iterable[str] | None = None,
+        score: Score[R] | None = None,
+        regime: str = Regime.SEMI_BANDIT,
+        seed: int | None = None,
+        open_limit: int = MOST_OPEN,
+        history: int = 0,
+        watch: bool = False,
+        **unknown: Never,
+    ) -> None:
+        if unknown:
+            refuse_unknown(learner, unknown)
+        setup = make_setup(
+            learner,
+            alpha=alpha,
+            horizon=horizon,
+            arms=arms,
+            features=features,
+            groups=groups,
+            score=score,
+            regime=regime,
+            seed=seed,
+            open_limit=open_limit,
+        )
+        progress = Progress.start(setup.learner, setup.score, watch=watch)
+        kept = (
+            History(history, groups=setup.names.groups or range(setup.learner.groups))
+            if history
+            else None
+        )
+        self.__setstate__((setup, progress, OpenRounds(setup.open_limit, progress), kept))
+
+    def __getstate__(self) -> tuple[Setup[R], Progress, OpenRounds, History | None]:
+        return self._setup, self._progress, self._open, self._history
+
+    def __setstate__(self, state: tuple[Setup[R], Progress, OpenRounds, History | None]) -> None:
+        self._setup, self._progress, self._open, self._history = state
+        self._draws = Draws(self.seed) if self.learner.rule.draws else None
+
+    def __repr__(self) -> str:
+        return describe(self, f", miss rate {self.miss_rate:.4f}, mean size {self.mean_size:.4g}")
+
+    def _repr_html_(self) -> str:
+        return show_predictor(self)
+
+    @property
+    def learner(self) -> Learner:
+        """The rule at work, with its parameters."""
+        return self._setup.learner
+
+    @property
+    def alpha(self) -> float:
+        """The target miss rate."""
+        return self._setup.learner.alpha
+
+    @property
+    def seed(self) -> int:
+        """What fixes every draw."""
+        return self._setup.seed
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have been answered."""
+        return self._progress.tally.answered
+
+    @property
+    def open_rounds(self) -> int:
+        """How many rounds wait for their answer."""
+        return len(self._open)
+
+    @property
+    def expired_rounds(self) -> int:
+        """How many rounds were dropped unanswered because too many were open."""
+        return self._progress.tally.expired
+
+    @property
+    def unreachable(self) -> int:
+        """How many true values no threshold would have covered."""
+        return self._progress.tally.unreachable
+
+    @property
+    def miss_rate(self) -> float:
+        """The share of answered rounds that missed; NaN before the first answer."""
+        with self._open.lock:
+            return self._progress.tally.miss_rate
+
+    @property
+    def mean_size(self) -> float:
+        """The mean size of the answered sets or intervals; NaN before the first answer."""
+        with self._open.lock:
+            return self._progress.tally.mean_size
+
+    @property
+    def median_size(self) -> float:
+        """A running median of the bounded sizes that were answered; NaN before the first of them."""
+        with self._open.lock:
+            tally = self._progress.tally
+            return tally.median if tally.answered > tally.unbounded else math.nan
+
+    @property
+    def unbounded_share(self) -> float:
+        """The share of answered intervals that were unbounded; NaN before the first answer."""
+        with self._open.lock:
+            tally = self._progress.tally
+            return tally.unbounded / tally.answered if tally.answered else math.nan
+
+    @property
+    def skipped_rounds(self) -> int:
+        """How many rounds were closed because nobody would answer them."""
+        return self._progress.tally.skipped
+
+    @property
+    def distribution(self) -> Distribution:
+        """The thresholds that may be played next and how likely each is."""
+        with self._open.lock:
+            return self._setup.learner.distribution(self._progress.state)
+
+    @property
+    def setup(self) -> Setup[R]:
+        """What the predictor is made with."""
+        return self._setup
+
+    @property
+    def groups(self) -> dict[str | int, Group]:
+        """How each group has fared: rounds, misses, their excess over alpha, and its bound."""
+        from keyhole.predictor.promises import judge_groups
+
+        with self._open.lock:
+            return judge_groups(self._setup, self._progress)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know of how things stand, in plain sentences; mostly none."""
+        with self._open.lock:
+            return notes.describe_standing(self._setup, self._progress)
+
+    @property
+    def watch(self) -> Watch:
+        """Whether misses come as often as alpha says, of late, and since when they do not.
+
+        Its alarm is on average raised by mistake at most once in 10^6 rounds, if rounds miss with
+        chance alpha, however often it is looked at.
+
+        Examples
+        --------
+        >>> from keyhole import MISS
+        >>> predictor = Predictor(alpha=0.1, watch=True)
+        >>> for _ in range(12):
+        ...     predictor.learn(predictor.predict([0.7, 0.3]), MISS)
+        >>> predictor.watch.alarm.name, predictor.watch.since, predictor.watch.raised
+        ('TOO_MANY', 1, 12)
+        """
+        with self._open.lock:
+            if self._progress.watch is None:
+                raise InvalidError("nobody watches; make the predictor with watch=True")
+            return copy.deepcopy(self._progress.watch)
+
+    def predict(self, output: Any, *, features: Features | None = None, groups: Groups = ()) -> R:
+        """Return the set or interval to show; it stays open until it is answered.
+
+        Parameters
+        ----------
+        output
+            What the model says of the case.
+        features
+            By name or as an array; what is left out, NaN or None is missing.
+        groups
+            Those that the case belongs to, by name or number.
+
+        Examples
+        --------
+        >>> predictor = Predictor(alpha=0.1, features=["hour", "load"], groups=["weekend"])
+        >>> shown = predictor.predict([0.7, 0.3], features={"hour": 7}, groups=["weekend"])
+        >>> predictor.learn(shown, label=1)
+        >>> predictor.groups["weekend"].misses
+        1.0
+        """
+        setup, progress = self._setup, self._progress
+        learner = setup.learner
+        score, found = setup.score, progress.scale
+        case = score.read(output) if found is None else progress.read(score, output)
+        context = NOTHING_KNOWN
+        if learner.context or features is not None or groups != ():
+            context = read_context(learner, features, groups, names=setup.names)
+        with self._open.lock:
+            return self._open_round(learner, progress, case, context)
+
+    def _open_round(self, learner: Learner, progress: Progress, case: Any, context: Array) -> R:
+        tally, draws = progress.tally, self._draws
+        draw = 0.5 if draws is None else draws.of(tally.predicted)
+        opened: Round[R] = propose(learner, progress, case, draw=draw, context=context)
+        tally.predicted += 1
+        self._open.add(opened)
+        return opened.prediction
+
+    def predict_batch(
+        self,
+        outputs: Iterable[Any],
+        *,
+        features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
+        groups: Sequence[Groups] | None = None,
+    ) -> Sequence[R]:
+        """Return a set or interval for each output, as if each had been asked for alone.
+
+        ``features`` are a row for each output, or a column for each name; ``groups`` a list for each.
+        Of a table of scores alone, a row for each round, the sets are made when they are looked at.
+
+        Examples
+        --------
+        >>> predictor = Predictor(alpha=0.1)
+        >>> [len(shown) for shown in predictor.predict_batch([[0.7, 0.3], [0.6, 0.5]])]
+        [1, 2]
+        """
+        setup, progress = self._setup, self._progress
+        if features is None and groups is None and fits(setup.learner, setup.score, outputs):
+            with self._open.lock:
+                table: Any = outputs
+                batch = propose_batch(setup.learner, progress, cast("Any", setup.score), table)
+                progress.tally.predicted += len(batch)
+                self._open.add_batch(batch)
+            return cast("Sequence[R]", batch)
+        cases = [progress.read(setup.score, output) for output in outputs]  # All, before any is opened.
+        known = read_contexts(setup.learner, len(cases), features, groups, names=setup.names)
+        with self._open.lock:
+            return [
+                self._open_round(setup.learner, progress, case, own)
+                for case, own in zip(cases, known, strict=True)
+            ]
+
+    def learn(
+        self,
+        prediction: R | int,
+        answer: Answer | None = None,
+        *,
+        label: Any = MISSING,
+        score: float | None = None,
+        loss: float | None = None,
+        chance: float = 1.0,
+        wrong: float = 0.0,
+    ) -> None:
+        """Answer a round.
+
+        Parameters
+        ----------
+        prediction
+            The set or interval, or its number.
+        answer
+            ``keyhole.HIT`` or ``keyhole.MISS``; or instead of it:
+        label
+            The true label, or the true value. One that was no candidate is a miss that no threshold
+            would have prevented.
+        score
+            The true label's score.
+        loss
+            A graded answer in [0, 1]: 0 is a hit, 1 a miss.
+        chance
+            The known probability that an answer comes, where some never do: it then counts for the
+            1 / ``chance`` rounds that it stands for, on average.
+        wrong
+            The known probability that the answer says the opposite of the truth. The promise then
+            holds on average, no longer for certain.
+
+        Raises
+        ------
+        AnsweredError, ExpiredError, UnknownRoundError
+            If the round is not open. Nothing changes.
+        FeedbackError, LabelError, ScoreError
+            If the answer is not one, or tells too little for the learner. The round stays open.
+        """
+        setup, progress, rounds = self._setup, self._progress, self._open
+        learner = setup.learner
+        with rounds.lock:
+            asked = rounds.find(prediction)
+            shown = asked.prediction
+            outcome = take_answer(
+                learner, asked, answer, label=label, score=score, loss=loss, wrong=wrong
+            )
+            times = 1 if chance == 1.0 else count_answer(chance, seed=setup.seed, number=shown.id)
+            settle(learner, progress, asked, outcome, times=times)
+            del rounds.waiting[shown.id]
+            answered = progress.tally.answered
+            if self._history is not None:
+                self._history.add(shown, outcome.answer.miss, asked.groups)
+        if answered - 1 == learner.horizon:
+            notes.warn_past_horizon(learner)
+        if outcome.unreachable and isinstance(setup.score, BoundedResiduals):
+            notes.warn_beyond_bound()
+
+    def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[Any]) -> None:
+        """Answer many rounds in order, each with ``HIT``, ``MISS`` or its true label; all or none.
+
+        Examples
+        --------
+        >>> predictor = Predictor(alpha=0.1)
+        >>> predictor.learn_batch(predictor.predict_batch([[0.7, 0.3], [0.6, 0.5]]), [0, 1])
+        >>> predictor.rounds
+        2
+        """
+        if len(predictions) != len(answers):
+            raise FeedbackError(
+                f"{len(answers)} answers came for {len(predictions)} rounds; give one for each"
+            )
+        learner, progress, rounds = self._setup.learner, self._progress, self._open
+        plain = not any(isinstance(answer, Answer) for answer in answers)
+        with rounds.lock:
+            quick = plain and self._history is None
+            if quick and isinstance(predictions, LabelSets) and rounds.has_batch(predictions):
+                settle_batch(learner, progress, predictions, answers)
+                for number in range(predictions.first, predictions.first + len(predictions)):
+                    del rounds.waiting[number]
+                return
+            waiting = [rounds.find(prediction) for prediction in predictions]
+            if len({one.prediction.id for one in waiting}) < len(waiting):
+                raise AnsweredError("a round is there twice; give each round one answer")
+            outcomes = [
+                read_answer(one, given) if isinstance(given, Answer) else read_answer(one, label=given)
+                for one, given in zip(waiting, answers, strict=True)
+            ]
+            for outcome in outcomes:
+                check_usable(learner, outcome)
+            for one, outcome in zip(waiting, outcomes, strict=True):
+                settle(learner, progress, one, outcome)
+                del rounds.waiting[one.prediction.id]
+                if self._history is not None:
+                    self._history.add(one.prediction, outcome.answer.miss, one.groups)
+
+    def history(self) -> dict[str, Array]:
+        """Return the answered rounds that were kept: columns round, threshold, size, miss, and groups.
+
+        A column "group NAME" is 1 where the round was in that group, else 0.
+
+        Examples
+        --------
+        >>> predictor = Predictor(alpha=0.1, history=1_000)
+        >>> predictor.learn(predictor.predict({"cat": 0.7, "dog": 0.3}), label="cat")
+        >>> {name: column.tolist() for name, column in predictor.history().items()}
+        {'round': [0.0], 'threshold': [0.5], 'size': [1.0], 'miss': [0.0]}
+        """
+        if self._history is None:
+            raise InvalidError("no rounds were kept; make the predictor with history=10_000")
+        with self._open.lock:
+            return self._history.columns()
+
+    def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
+        """Draw the miss rate of the rounds that were kept, each group's, and sizes; return both axes.
+
+        ``window`` is how many rounds the moving rate is over, a tenth of them unless told; ``axes``
+        are two of matplotlib's to draw into.
+        """
+        from keyhole.predictor.plot import plot_rounds
+
+        kept = self.history()
+        return plot_rounds(
+            kept["miss"], kept["size"], alpha=self.alpha, sized="size", window=window, axes=axes,
+            groups={str(name): kept[f"group {name}"] > 0.0 for name in self.groups},
+        )  # fmt: skip
+
+    def skip(self, prediction: R | int) -> None:
+        """Close a round that nobody will answer; it teaches nothing and counts as skipped."""
+        self._open.skip(prediction)
+
+    def rehearse(
+        self,
+        outputs: Iterable[Any],
+        labels: Iterable[Any],
+        *,
+        features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
+        groups: Sequence[Groups] | None = None,
+    ) -> None:
+        """Learn from labelled history before the first round; what the rounds add up to stays clean.
+
+        The learner plays the history as rounds answered at once. What bounds its misses holds for
+        history and rounds together, so that ``bound`` moves by the excess of the history. Features and
+        groups are given as for ``predict_batch``.
+
+        Examples
+        --------
+        >>> predictor = Predictor(alpha=0.1)
+        >>> predictor.rehearse([{"cat": 0.9, "dog": 0.1}] * 50, ["cat"] * 50)
+        >>> predictor.rounds, bool(predictor.distribution.thresholds[0] > 0.5)
+        (0, True)
+        """
+        with self._open.lock:
+            history, truths = list(outputs), list(labels)
+            known = read_contexts(
+                self._setup.learner, len(history), features, groups, names=self._setup.names
+            )
+            rehearse(self._setup, self._progress, history, truths, contexts=known)
+
+    def bound(self, *, rounds: int | None = None) -> Excess:
+        """Return between what sum(miss - alpha) lies after so many rounds, on any stream.
+
+        By default after the rounds up to now. It holds if every answer comes at once (see
+        ``keyhole.bounds.excess`` for late ones) and threshold 0 cannot miss; ``TheoremError`` where no
+        theorem does.
+        """
+        from keyhole.predictor.promises import bound_excess
+
+        return bound_excess(self._setup, self._progress, rounds=rounds)
+
+    def regret_bound(self) -> float:
+        """Return the theorem's bound on the regret, or raise ``TheoremError`` where none holds.
+
+        It speaks of the horizon; without one, of the rounds up to now. It holds if every answer
+        comes before the next prediction.
+        """
+        from keyhole.predictor.promises import bound_regret
+
+        return bound_regret(self._setup, self._progress)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, whole or not at all; open rounds and draws included."""
+        file.write(Path(path), self.dump())
+
+    @classmethod
+    def load(cls, path: str | Path, *, score: Score[R] | None = None) -> Self:
+        """Return the predictor that was saved; it continues bit for bit.
+
+        ``score`` is needed only if it was a function of the user's, which a file cannot hold.
+        """
+        return cls.restore(Path(path).read_bytes(), score=score)
+
+    def dump(self) -> bytes:
+        """Return what ``save`` writes."""
+        return snapshot.dump(snapshot.Parts(self._setup, self._progress, self._open))
+
+    @classmethod
+    def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
+        """Return the predictor that ``dump`` wrote, or raise ``SnapshotError``."""
+        setup, progress, waiting = snapshot.restore(content, kind="set", score=score)
+        predictor = cls.__new__(cls)
+        predictor.__setstate__((setup, progress, waiting, None))
+        return predictor

@@ -1,0 +1,230 @@
+"""One round: what is proposed, what an answer to it means, and what the answered rounds add up to.
+
+The predictor keeps its rounds in memory and the store keeps them in a database; both play them here.
+"""
+
+import math
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from keyhole.checks import is_real
+from keyhole.errors import FeedbackError, ScoreError
+from keyhole.feedback import Answer, Needs, usable_score
+from keyhole.learners import Ask, Learner
+from keyhole.numeric import Array, kernel
+from keyhole.predictor.draws import draw_rounding
+from keyhole.predictor.monitor import find_monitor
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.tally import Outcome
+from keyhole.scores import Case, LabelSet, Region
+from keyhole.scores.residuals import Centred
+
+MISSING: Any = object()
+if TYPE_CHECKING:
+    from typing_extensions import TypeVar as TypeVarWithDefault
+
+    R = TypeVarWithDefault("R", bound=Region, default=LabelSet)
+else:
+    R = TypeVar("R", bound=Region)
+_NOTHING = np.zeros(0)
+_LEAST = Needs.HIT_OR_MISS
+_PLAIN = Ask()  # what a rule is asked with that heeds neither draw nor context
+_UNKNOWN = math.nan
+_new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
+
+
+class Round(NamedTuple, Generic[R]):
+    """A round that waits for its answer.
+
+    ``then`` is how many answers had been counted before it, ``groups`` are those that it belongs to.
+    """
+
+    prediction: R
+    case: Case[R]
+    memo: Any
+    then: int
+    groups: tuple[int, ...] = ()
+
+
+def propose(
+    learner: Learner,
+    progress: Progress,
+    case: Case[R],
+    *,
+    draw: float = 0.5,
+    context: Array = _NOTHING,
+) -> Round[R]:
+    """Return the next round, open; the progress is left as it is."""
+    tally = progress.tally
+    memo: Any = [] if learner.is_light and not learner.memory else learner.new_memo()
+    ask = Ask(draw, context) if learner.heeds else _PLAIN
+    shown = case.region(tally.predicted, learner.pick(progress.state, memo, ask))
+    groups = list_groups(learner, context) if learner.groups else ()
+    return _new(Round, (shown, case, memo, tally.answered, groups))
+
+
+def list_groups(learner: Learner, context: Array) -> tuple[int, ...]:
+    """Return the numbers of the groups that a context belongs to."""
+    return tuple(np.flatnonzero(context[learner.features :]).tolist())
+
+
+def settle(
+    learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome, *, times: int = 1
+) -> None:
+    """Teach the progress what an answer came to, which counts ``times``; or raise, unchanged."""
+    tally = progress.tally
+    shown, _, memo, then, groups = waiting
+    answer, size, unreachable, residual = outcome
+    miss = answer.miss
+    age, stale, cost = 0.0, 0.0, 0.0
+    if then != tally.answered or shown.id + 1 != tally.predicted:
+        age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
+    needs = learner.needs
+    used = _UNKNOWN if needs is _LEAST else usable_score(learner.name, needs, answer)
+    if learner.weighs_size:
+        cost = _compare_sizes(waiting)
+    heard = _new(Answer, (miss, used, age, stale, cost))
+    for _ in range(times):
+        learner.observe(progress.state, memo, heard)
+    tally.count(miss, size, times, stale=stale, groups=groups)
+    if unreachable:
+        tally.unreachable += 1
+    if progress.watch is not None:
+        find_monitor(learner.alpha).observe(progress.watch, miss)
+    if residual is not None and progress.scale is not None:
+        progress.scale.add(residual)
+
+
+def _compare_sizes(waiting: Round[R]) -> float:
+    """Return how much larger the set at the first threshold of the memo is than that at the second."""
+    larger, smaller = (waiting.case.region(0, float(at)).size for at in waiting.memo[:2])
+    cost = larger - smaller
+    return cost if math.isfinite(cost) else 0.0  # Two endless intervals tell nothing.
+
+
+def check_usable(learner: Learner, outcome: Outcome) -> None:
+    """Raise if an answer tells too little for the learner."""
+    usable_score(learner.name, learner.needs, outcome.answer)
+
+
+@kernel
+def measure_delay(number: int, then: int, predicted: int, answered: int) -> tuple[float, float]:
+    """Return the age of an answer, and how stale it is.
+
+    The age is how many answers were counted since its round was predicted. To that, staleness adds
+    the sets predicted since, in so far as they will be answered: the share of rounds that get an
+    answer at all is estimated by (answered + 1) / (number + 1).
+    """
+    age = float(answered - then)
+    gap = float(predicted - 1 - number)
+    if gap == 0.0:
+        return age, age
+    share = (answered + 1.0) / (number + 1.0)
+    return age, age + gap * (share if share < 1.0 else 1.0)
+
+
+@kernel
+def count_times(chance: float, draw: float) -> int:
+    """Return for how many rounds an answer of this known probability counts: 1 / chance on average."""
+    share = 1.0 / chance
+    whole = int(share)
+    return whole + 1 if draw < share - whole else whole
+
+
+def read_answer(
+    waiting: Round[R],
+    answer: Answer | None = None,
+    *,
+    label: Any = MISSING,
+    score: float | None = None,
+    loss: float | None = None,
+) -> Outcome:
+    """Return what the one answer that was given says of the round, or raise."""
+    if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
+        raise FeedbackError(
+            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
+        )
+    if label is not MISSING:
+        return _judge_label(waiting, label)
+    if answer is not None:
+        return Outcome(_check_answer(answer), waiting.prediction.size)
+    return Outcome(_grade(waiting.prediction.threshold, score, loss), waiting.prediction.size)
+
+
+def _grade(threshold: float, score: float | None, loss: float | None) -> Answer:
+    """Return the answer of a score or of a loss, whichever is there."""
+    if score is None:
+        if not (is_real(loss) and 0.0 <= cast("float", loss) <= 1.0):
+            raise FeedbackError(f"loss {loss!r} is not a number in [0, 1]; 0 is a hit, 1 a miss")
+        return Answer(float(cast("float", loss)))
+    plain = type(score) is float or is_real(score)  # NaN is below nothing
+    if not (plain and 0.0 <= score <= 1.0):
+        raise ScoreError(f"score {score!r} is not a number in [0, 1]; rescale it first")
+    return _new(Answer, (1.0 if score < threshold else 0.0, float(score), 0.0, 0.0, 0.0))
+
+
+def _check_answer(answer: Any) -> Answer:
+    if not isinstance(answer, Answer):
+        raise FeedbackError(
+            f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, label=... or score=..."
+        )
+    if answer.miss not in (0.0, 1.0):
+        raise FeedbackError(f"{answer!r} is neither a hit nor a miss; give loss= for a graded answer")
+    return answer
+
+
+def _judge_label(waiting: Round[R], label: Any) -> Outcome:
+    """Return what a label says. What was shown decides between hit and miss, not rounding."""
+    prediction, case = waiting.prediction, waiting.case
+    edge, score, missed = prediction.threshold, case.score(label), label not in prediction
+    if missed != (score < edge):
+        score = math.nextafter(edge, -math.inf) if missed else edge
+    known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
+    residual = case.residual(label) if isinstance(case, Centred) else None
+    told = _new(Answer, (1.0 if missed else 0.0, known, 0.0, 0.0, 0.0))
+    return cast("Outcome", _new(Outcome, (told, prediction.size, missed and score < 0.0, residual)))
+
+
+def take_answer(
+    learner: Learner,
+    waiting: Round[R],
+    answer: Answer | None,
+    *,
+    label: Any,
+    score: float | None,
+    loss: float | None,
+    wrong: float,
+) -> Outcome:
+    """Return what an answer says of the round, or raise, also if it is none that the learner takes."""
+    if label is not MISSING and answer is None is score is loss and wrong == 0.0:
+        return _judge_label(waiting, label)  # what is asked most often
+    outcome = read_answer(waiting, answer, label=label, score=score, loss=loss)
+    if loss is not None:
+        check_graded(learner, "graded answers")
+    return outcome if wrong == 0.0 else _correct_wrong(learner, outcome, wrong)
+
+
+def count_answer(chance: float, *, seed: int, number: int) -> int:
+    """Return for how many rounds the answer to a round counts that came with this chance, or raise."""
+    if not 0.0 < chance <= 1.0:
+        raise FeedbackError(f"chance {chance} is not a probability above 0; try 0.5")
+    return int(count_times(float(chance), draw_rounding(seed, number)))
+
+
+def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:
+    """Return an outcome told wrong with this known chance, so that on average it tells the truth."""
+    if not (is_real(wrong) and 0.0 <= wrong < 0.5):
+        raise FeedbackError(f"wrong {wrong!r} is not a probability below 1/2; try 0.1")
+    check_graded(learner, "answers that may be wrong")
+    miss = (outcome.answer.miss - wrong) / (1.0 - 2.0 * wrong)
+    return outcome._replace(answer=Answer(miss), residual=None)
+
+
+def check_graded(learner: Learner, what: str) -> None:
+    """Raise if the learner can only use plain hits and misses."""
+    if not learner.rule.graded:
+        raise FeedbackError(
+            f"{learner.name} takes hits and misses only, not {what}; use a learner that takes them, "
+            "such as logit-tracker"
+        )

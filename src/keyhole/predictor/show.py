@@ -1,0 +1,46 @@
+"""A predictor in a notebook: a few numbers, and the miss rate beside its target."""
+
+import math
+from typing import Any
+
+_WIDTH, _HEIGHT = 240, 14
+
+
+def describe(holder: Any, told: str) -> str:
+    """Return a line on a predictor or a gate: its rule, its rounds, and what is told of those."""
+    kind, rounds, waiting = type(holder).__name__, holder.rounds, holder.open_rounds
+    fared = told if rounds else ""
+    still = f", {waiting:,} open" if waiting else ""
+    return f"<{kind} {holder.learner.name}, alpha {holder.alpha:g}: {rounds:,} rounds{fared}{still}>"
+
+
+def show_predictor(predictor: Any) -> str:
+    """Return HTML with the predictor's numbers and a bar of its miss rate, the target marked."""
+    rows = {
+        "learner": predictor.learner.name,
+        "target miss rate": f"{predictor.alpha:g}",
+        "rounds": f"{predictor.rounds:,}",
+        "miss rate": f"{predictor.miss_rate:.4f}",
+        "mean size": f"{predictor.mean_size:.4g}",
+        "open": f"{predictor.open_rounds:,}",
+    }
+    cells = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in rows.items())
+    import html
+
+    notes = "".join(f"<p>{html.escape(note)}</p>" for note in predictor.notes)
+    return f"<table>{cells}</table>{_draw_bar(predictor.miss_rate, predictor.alpha)}{notes}"
+
+
+def _draw_bar(rate: float, alpha: float) -> str:
+    if math.isnan(rate):
+        return ""
+    full = max(2.0 * alpha, rate)
+    length, mark = _WIDTH * rate / full, _WIDTH * alpha / full
+    colour = "#2a7" if rate <= 1.25 * alpha else "#c63"
+    return (
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="miss rate and target">'
+        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#8883"/>'
+        f'<rect width="{length:.1f}" height="{_HEIGHT}" fill="{colour}"/>'
+        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y2="{_HEIGHT}" stroke="currentColor" stroke-width="2"/>'
+        "</svg>"
+    )

@@ -1,0 +1,64 @@
+"""Handwritten digits: a classifier trained on a few, asked about the rest.
+
+Data: scikit-learn's copy of the UCI Optical Recognition of Handwritten Digits test set, CC BY 4.0.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.errors import MissingExtraError
+from keyhole.numeric import Array
+from keyhole.scores import Probabilities
+
+SCORE = Probabilities(power=1 / 3)
+_TRAINED_ON = 150
+
+
+@dataclass(frozen=True)
+class DigitsScenario:
+    """Class probabilities and true digits, round by round."""
+
+    images: NDArray[np.float64]
+    probabilities: Array
+    digits: NDArray[np.int64]
+
+    @property
+    def scores(self) -> Array:
+        """The cube root of the true digit's probability."""
+        true = self.probabilities[np.arange(self.digits.size), self.digits]
+        return true**SCORE.power
+
+    def sizes(self, thresholds: Array) -> Array:
+        """Return how many digits each set holds."""
+        return (self.probabilities**SCORE.power >= thresholds[:, None]).sum(axis=1).astype(float)
+
+
+def digits(rounds: int, *, seed: int, by_label: bool = False) -> DigitsScenario:
+    """Return pictures drawn with replacement from those the classifier was not trained on.
+
+    It is trained on 150 pictures only, so that its sets have something to say. ``by_label`` shows
+    first all zeros, then all ones, and so on.
+    """
+    try:
+        from sklearn.datasets import load_digits
+        from sklearn.linear_model import LogisticRegression
+    except ImportError:
+        raise MissingExtraError(
+            "the digits scenario needs scikit-learn; pip install 'keyhole-conformal[digits]'"
+        ) from None
+    data = load_digits()
+    rng = np.random.default_rng(seed)
+    order = rng.permutation(data.target.size)
+    known, others = order[:_TRAINED_ON], order[_TRAINED_ON:]
+    model = LogisticRegression(C=0.01, max_iter=1000).fit(data.data[known], data.target[known])
+    chances = model.predict_proba(data.data[others])
+    rows = rng.integers(others.size, size=rounds)
+    if by_label:
+        rows = rows[np.argsort(data.target[others[rows]], kind="stable")]
+    return DigitsScenario(
+        images=data.images[others[rows]],
+        probabilities=np.clip(chances[rows], 0.0, 1.0),
+        digits=data.target[others[rows]].astype(np.int64),
+    )

@@ -1,0 +1,186 @@
+"""Scores of a real outcome by its distance from a centre, and the interval of a threshold."""
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from keyhole.errors import BoundError
+from keyhole.numeric import logit, sigmoid
+from keyhole.scores.checks import check_number, check_positive
+from keyhole.scores.regions import Interval, make_empty_interval
+
+_SIDES = ("both", "upper", "lower")
+_EDGE = 700.0  # logits beyond which a one-sided bound is infinite
+
+
+@dataclass(slots=True, eq=False)
+class Centred:
+    """A centre with a half-width for every threshold; not to be changed."""
+
+    centre: float
+    residuals: "BoundedResiduals | ScaledResiduals"
+
+    def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
+        """Return the interval of this threshold; above 1 it is empty."""
+        if threshold > 1.0:
+            return make_empty_interval(id, threshold)
+        lower, upper = self.residuals.offsets(threshold if threshold > 0.0 else 0.0)
+        return Interval(id, threshold, self.centre + lower, self.centre + upper)
+
+    def score(self, label: Any) -> float:
+        """Return the score of the true value."""
+        return self.residuals.score(check_number(label, "true value") - self.centre)
+
+    def residual(self, label: Any) -> float:
+        """Return by how much the true value is above the centre."""
+        return float(label) - self.centre
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What rebuilds the case, beside its score kind."""
+        return (self.centre, *self.residuals.numbers)
+
+    def dump(self) -> dict[str, Any]:
+        """Return the centre, and the scale where the kind has one."""
+        return {"numbers": list(self.numbers)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class BoundedResiduals:
+    """The paper's regression score: 1 - |residual| / bound.
+
+    A residual above the bound misses at every threshold, which the predictor then says.
+
+    Parameters
+    ----------
+    bound
+        The largest residual there can be, in the unit of the outcome.
+
+    Examples
+    --------
+    >>> interval = BoundedResiduals(bound=10.0).read(50.0).region(0, threshold=0.75)
+    >>> interval.lower, interval.upper, 51.0 in interval
+    (47.5, 52.5, True)
+    """
+
+    bound: float
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", check_positive(self.bound, "residual bound"))
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Nothing: every case has the same bound."""
+        return ()
+
+    def score(self, residual: float) -> float:
+        """Return the score of a residual; below 0 where it breaks the bound."""
+        return 1.0 - abs(residual) / self.bound
+
+    def offsets(self, threshold: float) -> tuple[float, float]:
+        """Return the residuals between which the score reaches the threshold."""
+        half = self.bound * (1.0 - threshold)
+        return -half, half
+
+    def read(self, output: float) -> Centred:
+        """Return the case of a predicted centre."""
+        return Centred(check_number(output, "predicted centre"), self)
+
+    def read_numbers(self, numbers: list[float]) -> Centred:
+        """Return the case of these numbers."""
+        return self.read(numbers[0])
+
+    def restore(self, dumped: dict[str, Any]) -> Centred:
+        """Return the case that ``dump`` wrote."""
+        return self.read_numbers(dumped["numbers"])
+
+    def dump(self) -> dict[str, Any]:
+        """Return what rebuilds this score kind."""
+        return {"kind": "bounded residuals", "bound": self.bound}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaledResiduals:
+    """A regression score without a bound: 1 / (1 + |residual| / scale).
+
+    Threshold 0 is the whole line, so that it never misses. The scale is found from the first true
+    values (see ``keyhole.predictor.scale``); until three are known, intervals without a first guess
+    are the whole line. Whatever the scale, what bounds the misses holds, because it uses no more than
+    that threshold 0 cannot miss and that an empty interval must.
+
+    Parameters
+    ----------
+    scale
+        A first guess of the residual that scores 1/2, in the unit of the outcome; None for none.
+    side
+        "both" for intervals around the centre; "upper" for a bound that the outcome exceeds with
+        probability alpha, "lower" for one that it falls short of. One-sided scores are
+        1 / (1 + e^(residual / scale)).
+
+    Examples
+    --------
+    >>> interval = ScaledResiduals(scale=2.0).read(50.0).region(0, threshold=0.5)
+    >>> interval.lower, interval.upper
+    (48.0, 52.0)
+    >>> ScaledResiduals(scale=2.0, side="upper").read(50.0).region(0, threshold=0.5).upper
+    50.0
+    """
+
+    scale: float | None = None
+    side: str = "both"
+
+    def __post_init__(self) -> None:
+        if self.scale is not None:
+            object.__setattr__(self, "scale", check_positive(self.scale, "residual scale"))
+        if self.side not in _SIDES:
+            raise BoundError(f"side {self.side!r} is none of {', '.join(_SIDES)}")
+
+    @property
+    def finds_scale(self) -> bool:
+        """Whether true values move the scale: a predictor finds it from the first ones."""
+        return True
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """The scale of the case."""
+        return (math.inf if self.scale is None else self.scale,)
+
+    def at_scale(self, scale: float | None) -> "ScaledResiduals":
+        """Return the kind with another scale."""
+        return self if scale == self.scale else replace(self, scale=scale)
+
+    def score(self, residual: float) -> float:
+        """Return the score of a residual; 1 while there is no scale."""
+        if self.scale is None:
+            return 1.0
+        if self.side == "both":
+            return 1.0 / (1.0 + abs(residual) / self.scale)
+        sign = 1.0 if self.side == "upper" else -1.0
+        return sigmoid(max(-_EDGE, min(_EDGE, -sign * residual / self.scale)))
+
+    def offsets(self, threshold: float) -> tuple[float, float]:
+        """Return the residuals between which the score reaches the threshold."""
+        if self.scale is None or threshold <= 0.0:
+            return -math.inf, math.inf
+        if self.side == "both":
+            half = self.scale * (1.0 / threshold - 1.0)
+            return -half, half
+        reach = -self.scale * logit(threshold, _EDGE)
+        return (-math.inf, reach) if self.side == "upper" else (-reach, math.inf)
+
+    def read(self, output: float) -> Centred:
+        """Return the case of a predicted centre."""
+        return Centred(check_number(output, "predicted centre"), self)
+
+    def read_numbers(self, numbers: list[float]) -> Centred:
+        """Return the case of these numbers: a centre and a scale, infinite where there was none."""
+        scale = numbers[1] if math.isfinite(numbers[1]) else None
+        return Centred(numbers[0], self.at_scale(scale))
+
+    def restore(self, dumped: dict[str, Any]) -> Centred:
+        """Return the case that ``dump`` wrote."""
+        return self.read_numbers(dumped["numbers"])
+
+    def dump(self) -> dict[str, Any]:
+        """Return what rebuilds this score kind."""
+        return {"kind": "scaled residuals", "scale": self.scale, "side": self.side}

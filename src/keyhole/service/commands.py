@@ -1,0 +1,252 @@
+"""The commands that need the service's extra: serve, token, verify, rehearse, backup, export."""
+
+import argparse
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from keyhole.errors import KeyholeError, MissingExtraError
+
+DATABASE = "sqlite:///keyhole.db"
+VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
+
+
+class DifferenceError(KeyholeError):
+    """A log and its replay are not the same."""
+
+
+def add(commands: Any) -> None:
+    """Add the commands to a parser's."""
+    _add_serve(commands)
+    _add_token(commands)
+    _add_verify(commands)
+    _add_backup(commands)
+    _add_export(commands)
+    _add_rehearse(commands)
+
+
+def _command(commands: Any, name: str, help_: str, run: Any, *, about: str, example: str) -> Any:
+    parser = commands.add_parser(
+        name, help=help_, description=about, epilog=f"example: keyhole {example}"
+    )
+    parser.add_argument(
+        "--database",
+        default=os.environ.get(VARIABLE, DATABASE),
+        metavar="URL",
+        help=f"SQLite or PostgreSQL; default: {VARIABLE}, or {DATABASE}",
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def _add_serve(commands: Any) -> None:
+    parser = _command(
+        commands, "serve", "run the service and its page", _serve,
+        about="Keep predictors as streams behind HTTP, with a durable log of every round and a live "
+        "page. On an address that others can reach it starts only once there is a token.",
+        example="serve --database sqlite:///keyhole.db --port 8000",
+    )  # fmt: skip
+    parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
+    parser.add_argument("--port", type=int, default=8000, help="0 takes any; default: %(default)s")
+    parser.add_argument("--demo", action="store_true", help="with handwritten digits to label by hand")
+    parser.add_argument(
+        "--rate",
+        type=float,
+        default=2000.0,
+        metavar="N",
+        help="requests a second from one client; default: %(default)s",
+    )
+    parser.add_argument(
+        "--log", default="info", choices=["debug", "info", "warning"], help="default: %(default)s"
+    )
+
+
+def _serve(options: argparse.Namespace) -> None:
+    database = _database(options)
+    from keyhole.service.http import access, app, demo, server
+    from keyhole.service.http.limits import Limits
+
+    limits = Limits(requests_per_second=options.rate)
+    access.check_binding(database, options.host)
+    if options.demo:
+        demo.create(database, now=time.time())
+        demo.pictures()
+    settings = app.Settings(limits=limits, demo=options.demo)
+    logging.basicConfig(format="%(message)s", stream=sys.stderr)
+    logging.getLogger("keyhole").setLevel(options.log.upper())
+    server.run(app.create_app(database, settings), host=options.host, port=options.port)
+
+
+def _add_token(commands: Any) -> None:
+    parser = commands.add_parser(
+        "token",
+        help="make, list and revoke bearer tokens",
+        description="Who may read, predict, give feedback or administer. Once there is a token, every "
+        "request needs one.",
+        epilog="example: keyhole token create warehouse --scopes predict feedback",
+    )
+    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    make = _command(
+        actions, "create", "make a token and show it once", _token_create,
+        about="Make a token and print it; only its hash is kept.",
+        example="token create warehouse --scopes predict feedback",
+    )  # fmt: skip
+    make.add_argument("name", help="whose it is")
+    make.add_argument(
+        "--scopes", nargs="+", default=["read"], help="read, predict, feedback, admin; default: read"
+    )
+    _command(
+        actions, "list", "list the tokens, not their secrets", _token_list,
+        about="Print id, state, scopes and name of every token.", example="token list",
+    )  # fmt: skip
+    gone = _command(
+        actions, "revoke", "make a token useless, within a second", _token_revoke,
+        about="Make a token useless; a running service hears of it within a second.",
+        example="token revoke 3f2a",
+    )  # fmt: skip
+    gone.add_argument("id", help="as keyhole token list shows it")
+
+
+def _token_create(options: argparse.Namespace) -> None:
+    database = _database(options)
+    from keyhole.service.store import tokens
+
+    print(tokens.create(database, options.name, scopes=options.scopes, now=time.time()))
+    print("Keep it: it is not shown again.", file=sys.stderr)
+
+
+def _token_list(options: argparse.Namespace) -> None:
+    database = _database(options)
+    from keyhole.service.store import tokens
+
+    for token in tokens.every(database):
+        state = "revoked" if token.revoked is not None else "in use"
+        print(f"{token.id}  {state:<8} {','.join(sorted(token.scopes)):<28} {token.name}")
+
+
+def _token_revoke(options: argparse.Namespace) -> None:
+    database = _database(options)
+    from keyhole.service.store import tokens
+
+    tokens.revoke(database, options.id, now=time.time())
+    print(f"token {options.id} is revoked")
+
+
+def _add_verify(commands: Any) -> None:
+    parser = _command(
+        commands, "verify", "replay the log of streams, choice by choice", _verify,
+        about="Play every logged round again and compare; fails if one choice differs, or if there is "
+        "nothing to verify.",
+        example="verify --database sqlite:///keyhole.db digits",
+    )  # fmt: skip
+    parser.add_argument("streams", nargs="*", metavar="STREAM", help="default: every stream")
+
+
+def _verify(options: argparse.Namespace) -> None:
+    database = _database(options, read_only=True)
+    from keyhole.service.store import replay, streams
+
+    names = options.streams or streams.list_names(database)
+    if not names:
+        raise DifferenceError(f"there is nothing to verify: {options.database} holds no streams")
+    differing = 0
+    for name in names:
+        found = replay.replay(database, name)
+        verdict = "the replay is the same, bit for bit" if found.difference is None else "DIFFERENT"
+        print(f"{name}: {found.rounds:,} rounds, {found.answers:,} answers: {verdict}")
+        if found.unplayed:
+            print(f"  {found.unplayed:,} rounds of an older Keyhole are linked, and not replayed")
+        if found.difference is not None:
+            differing += 1
+            print(f"  first difference: {found.difference}")
+        else:
+            print(f"  last link {found.link.hex()}")
+    if differing:
+        raise DifferenceError(f"{differing} of {len(names)} streams are not what their log says")
+
+
+def _add_backup(commands: Any) -> None:
+    parser = _command(
+        commands, "backup", "copy a SQLite database that is in use", _backup,
+        about="Copy a SQLite database, whole, while a service goes on writing to it. Of PostgreSQL "
+        "take pg_dump.",
+        example="backup keyhole-monday.db",
+    )  # fmt: skip
+    parser.add_argument("out", type=Path, metavar="FILE", help="where the copy goes")
+
+
+def _backup(options: argparse.Namespace) -> None:
+    database = _database(options, read_only=True)
+    from keyhole.service.store import backup
+
+    streams, rounds = backup.copy(database, options.out)
+    print(f"{options.out}: {streams:,} streams, {rounds:,} rounds")
+    print(f"check it with: keyhole verify --database sqlite:///{options.out}", file=sys.stderr)
+
+
+def _add_export(commands: Any) -> None:
+    parser = _command(
+        commands, "export", "write the log of a stream to a file", _export,
+        about="Write every round of a stream, with its answer, as a table that keyhole compare "
+        "--scores reads again.",
+        example="export digits digits.csv",
+    )  # fmt: skip
+    parser.add_argument("stream", metavar="STREAM", help="its name")
+    parser.add_argument("out", type=Path, metavar="FILE", help="ends in .csv or .parquet")
+
+
+def _export(options: argparse.Namespace) -> None:
+    database = _database(options, read_only=True)
+    from keyhole.service.store import export
+
+    export.write(database, options.stream, options.out)
+    print(f"{options.out}: {export.told(database, options.stream)}")
+
+
+def _add_rehearse(commands: Any) -> None:
+    parser = _command(
+        commands, "rehearse", "teach a new stream labelled history", _rehearse,
+        about="Let a stream learn from labelled history before its first round, so that its first set "
+        "is as good as a late one; its counts stay at zero.",
+        example="rehearse digits history.csv",
+    )  # fmt: skip
+    parser.add_argument("stream", metavar="STREAM", help="its name")
+    parser.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help=".csv: a column 'label' and one of scores for each label, or 'label' and 'centre'; "
+        '.jsonl: a line like {"scores": {"cat": 0.7}, "label": "cat"}',
+    )
+
+
+def _rehearse(options: argparse.Namespace) -> None:
+    database = _database(options)
+    from keyhole.service.history_file import read_history
+    from keyhole.service.store import rehearsals, streams
+    from keyhole.studies.progress import Progress
+
+    before = streams.get(database, options.stream).tally.rehearsed
+    size = options.file.stat().st_size if options.file.is_file() else 1
+    with Progress(f"rehearsing {options.stream}", size) as progress:
+        for some in read_history(options.file, advance=progress.advance):
+            rehearsals.rehearse(database, options.stream, some, now=time.time())
+    tally = streams.get(database, options.stream).tally
+    print(f"{options.stream}: {tally.rehearsed - before:,} rounds of history played")
+
+
+def _database(options: argparse.Namespace, *, read_only: bool = False) -> Any:
+    try:
+        import fastapi  # noqa: F401
+
+        from keyhole.service.store.database import Database, Patience
+    except ImportError as error:
+        raise MissingExtraError(
+            f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
+        ) from None
+    # A command may take as long as it takes; a request may not.
+    patience = Patience() if options.run is _serve else Patience(statement=0.0)
+    return Database(options.database, patience=patience, read_only=read_only)

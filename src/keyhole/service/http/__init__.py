@@ -1,0 +1,1 @@
+"""The service's door: routes, limits, tokens, numbers to watch."""

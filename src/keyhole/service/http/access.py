@@ -1,0 +1,143 @@
+"""Who may do what: tokens where there are any, and this machine alone where there are none.
+
+A service that asks for tokens never stops doing so while it runs, whatever is revoked; one that asks
+for none begins to as soon as there is one. Until then it answers to nobody but this machine: neither to
+another address, nor to another name, nor to a proxy that speaks for somebody else.
+"""
+
+import hashlib
+import ipaddress
+import time
+from collections.abc import Awaitable, Callable
+
+from starlette.concurrency import run_in_threadpool
+from starlette.datastructures import Headers
+from starlette.requests import Request
+
+from keyhole.errors import BindingError, ForeignRequestError, ScopeError, TokenError
+from keyhole.service.store import tokens
+from keyhole.service.store.database import Database
+from keyhole.service.store.tokens import Scope, Token
+
+_SECONDS_TO_TRUST = 1.0
+_MOST_REMEMBERED = 10_000
+_FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+
+
+class Access:
+    """Looks tokens up, and remembers for a second what it found.
+
+    Parameters
+    ----------
+    database
+        Where the tokens are.
+    guarded
+        Whether requests need a token from the start; None looks whether there is one.
+    """
+
+    def __init__(self, database: Database, *, guarded: bool | None = None) -> None:
+        self._database = database
+        self.guarded = tokens.in_use(database) if guarded is None else guarded
+        self._looked = time.monotonic()
+        self._found: dict[bytes, tuple[float, Token]] = {}
+
+    async def needs_token(self) -> bool:
+        """Return whether requests need a token: once they do, they always will."""
+        now = time.monotonic()
+        if not self.guarded and now - self._looked >= _SECONDS_TO_TRUST:
+            self._looked = now
+            found = await run_in_threadpool(tokens.in_use, self._database)
+            self.guarded = self.guarded or found
+        return self.guarded
+
+    async def check(self, header: str | None, scope: Scope) -> None:
+        """Raise unless the Authorization header allows this, or no token is needed."""
+        if header is None:
+            if await self.needs_token():
+                raise TokenError(
+                    "this needs a token; send 'Authorization: Bearer ...' "
+                    "(make one with keyhole token create)"
+                )
+            return
+        token = await self._verify(header)
+        if not token.allows(scope):
+            allowed = ", ".join(sorted(token.scopes))
+            raise ScopeError(f"the token allows {allowed}, and this needs {scope.value}")
+
+    def recognise(self, header: str | None) -> str | None:
+        """Return the id of a token that was good when it was last looked up."""
+        known = None if header is None else self._found.get(_digest(header))
+        return None if known is None else known[1].id
+
+    async def _verify(self, header: str) -> Token:
+        kind, _, given = header.partition(" ")
+        if kind.lower() != "bearer":
+            raise TokenError("the Authorization header is not 'Bearer ...'")
+        # Neither the header nor the token stays in memory: whoever reads it would have them.
+        key, now = _digest(header), time.monotonic()
+        known = self._found.get(key)
+        if known is not None and now - known[0] < _SECONDS_TO_TRUST:
+            return known[1]
+        try:
+            token = await run_in_threadpool(tokens.verify, self._database, given)
+        except TokenError:
+            self._found.pop(key, None)
+            raise
+        if len(self._found) >= _MOST_REMEMBERED:
+            self._found.clear()
+        self._found[key] = (now, token)
+        return token
+
+
+def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
+    """Return a dependency that raises unless the request's token allows this."""
+
+    async def check(request: Request) -> None:
+        await request.app.state.access.check(request.headers.get("authorization"), scope)
+
+    return check
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a host name or address is this machine alone."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_binding(database: Database, host: str) -> None:
+    """Raise if strangers could reach a service that asks for no token."""
+    if not is_loopback(host) and not tokens.in_use(database):
+        raise BindingError(
+            f"refusing to listen on {host}: there is no token yet, so anyone who reaches it could "
+            "answer and delete; first run 'keyhole token create NAME --scopes predict feedback read', "
+            "with the same --database, or listen on 127.0.0.1"
+        )
+
+
+def check_local(headers: Headers, *, peer: str) -> None:
+    """Raise unless a request comes from this machine, by its own name, and for nobody else."""
+    if not is_loopback(peer):
+        raise ForeignRequestError(
+            f"{peer[:80]!r} is not this machine; without tokens the service answers to localhost only"
+        )
+    for name in _FORWARDING:
+        if name in headers:
+            raise ForeignRequestError(
+                f"the request was passed on by a proxy ({name}), and without tokens the service "
+                "answers to localhost only; first run 'keyhole token create'"
+            )
+    host = headers.get("host", "")
+    name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
+    if not is_loopback(name.lower()):
+        raise ForeignRequestError(
+            f"host {name[:80]!r} is not this machine; without tokens the service answers to "
+            "localhost only"
+        )
+
+
+def _digest(header: str) -> bytes:
+    return hashlib.sha256(header.encode()).digest()

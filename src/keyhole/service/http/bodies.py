@@ -1,0 +1,139 @@
+"""Bodies: read once it is known who sends them, measured before anything is built from them.
+
+A dependency made by ``body_of`` stands behind the one that checks the token, so that a stranger's body
+is never read. What is long is measured, parsed and checked in a thread: the event loop goes on.
+"""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import numpy as np
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, ValidationError
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from keyhole.errors import BusyError, TooLargeError
+from keyhole.service.http.limits import Limits
+from keyhole.service.http.models import BATCHES
+
+_SMALL = 16_384  # Bytes: reading so few takes the event loop less time than starting a thread.
+_MOST_FAULTS = 100
+_PIECE = 65_536  # Bytes measured at a time: measuring takes ten times their room.
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+class LimitBodies:
+    """Measures bodies as they come, each and all of them together, until their requests are done."""
+
+    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
+        self._app, self._limits, self._taken = app, limits, 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on; reading a body that is too long raises."""
+        size = 0
+
+        async def measure() -> Message:
+            nonlocal size
+            message = await receive()
+            more = len(message.get("body", b""))
+            self._check(size + more)
+            size += more
+            self._taken += more
+            return message
+
+        try:
+            await self._app(scope, measure, send)
+        finally:
+            self._taken -= size
+
+    def _check(self, size: int) -> None:
+        most = self._limits.body_bytes
+        if size > most:
+            raise TooLargeError(f"the body is larger than {most:,} bytes; send smaller batches")
+        # What is small is let in even then, so that long bodies cannot keep everybody out.
+        if size > _SMALL and self._taken + size > self._limits.bodies_bytes:
+            raise BusyError("too many long bodies are being read; try again")
+
+
+def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
+    """Return a dependency that gives the body as this model, or raises."""
+
+    async def read(request: Request) -> Model:
+        limits: Limits = request.app.state.limits
+        content = await request.body()
+        if len(content) <= _SMALL:
+            return parse(model, content, limits)
+        return await run_in_threadpool(parse, model, content, limits)
+
+    return read
+
+
+def describe_body(model: type[BaseModel]) -> dict[str, Any]:
+    """Return what the description of a route says of its body."""
+    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
+    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
+
+
+def parse(model: type[Model], content: bytes, limits: Limits) -> Model:
+    """Return the model that JSON describes, or raise."""
+    # What is not a batch has few values, and every wrong one of them takes time and space.
+    most = limits.batch_elements if issubclass(model, BATCHES) else limits.elements
+    check_shape(content, elements=most, depth=limits.depth)
+    try:
+        return model.model_validate_json(content)
+    except ValidationError as error:
+        raise RequestValidationError(_faults(error)) from None
+
+
+def _faults(error: ValidationError) -> list[Any]:
+    if error.error_count() > _MOST_FAULTS:  # A list of them all would be longer than the body.
+        message = f"{error.error_count():,} values are not what they must be"
+        return [{"loc": (), "msg": message, "type": "faults"}]
+    return list(error.errors(include_url=False, include_context=False, include_input=False))
+
+
+def check_shape(content: bytes, *, elements: int, depth: int) -> None:
+    """Raise if JSON holds too many values, or holds them too deep, from its bytes alone.
+
+    Examples
+    --------
+    >>> check_shape(b'{"scores": [0.5, 0.25]}', elements=10, depth=2)
+    >>> check_shape(b"[[[1]]]", elements=10, depth=2)
+    Traceback (most recent call last):
+    ...
+    keyhole.errors.TooLargeError: the body is nested deeper than 2; send it flatter
+    """
+    few = content.count(b",") + content.count(b"[") + content.count(b"{") < min(depth, elements)
+    if few:  # Counted with what is inside strings, and still little enough.
+        return
+    inside, level, count = False, 0, 0
+    for piece in _cut(content):
+        # Without escapes every quotation mark begins or ends a string.
+        bare = np.frombuffer(piece.replace(rb"\\", b"").replace(rb"\"", b""), dtype=np.uint8)
+        outside = np.logical_xor.accumulate(bare == ord('"')) == inside
+        opening = ((bare == ord("[")) | (bare == ord("{"))) & outside
+        closing = ((bare == ord("]")) | (bare == ord("}"))) & outside
+        # Every value but the first of its list or object has a comma before it.
+        count += int(np.count_nonzero(((bare == ord(",")) & outside) | opening))
+        if count >= elements:
+            raise TooLargeError(f"the body holds more than {elements:,} values; send smaller batches")
+        steps = opening.astype(np.int8) - closing.astype(np.int8)
+        levels = level + np.cumsum(steps[steps != 0], dtype=np.int32)
+        if levels.max(initial=0) > depth:
+            raise TooLargeError(f"the body is nested deeper than {depth}; send it flatter")
+        level = int(levels[-1]) if levels.size else level
+        inside ^= bool(np.count_nonzero(bare == ord('"')) % 2)
+
+
+def _cut(content: bytes) -> Iterator[bytes]:
+    """Yield the content in pieces, none of which ends within an escape."""
+    start = 0
+    while start < len(content):
+        end = start + _PIECE
+        while content[end - 1 : end] == b"\\":
+            end += 1
+        yield content[start:end]
+        start = end

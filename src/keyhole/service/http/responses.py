@@ -1,0 +1,370 @@
+"""What the service sends.
+
+JSON has no word for NaN and the infinities: wherever a number may be one, its field says
+``float | None``, and ``Sent`` writes it as null. This is decided here and nowhere else.
+"""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from keyhole.service.http.models import Label
+from keyhole.service.http.watch import Alert
+
+Interval = Annotated[list[float | None], Field(min_length=2, max_length=2)]
+Band = Annotated[list[float], Field(min_length=2, max_length=2)]
+
+
+class Sent(BaseModel):
+    """What every response has in common."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
+
+
+class Prediction(Sent):
+    """A set or an interval to show; it stays open until it is answered or expires."""
+
+    id: Annotated[str, Field(description="Give it back with the answer.")]
+    round: Annotated[int, Field(description="Its number in the stream, from 0.")]
+    threshold: Annotated[float | None, Field(description="What a score must reach to be in the set.")]
+    labels: Annotated[
+        list[Label] | None, Field(description="The set; null where the stream has intervals.")
+    ]
+    interval: Annotated[
+        Interval | None,
+        Field(description="The two ends, null where it has none; null as a whole if it is empty."),
+    ]
+    size: Annotated[float | None, Field(description="Number of labels, or width; null if unbounded.")]
+    expires: Annotated[str, Field(description="Until when it can be answered.")]
+
+
+class Decision(Sent):
+    """Whether to use an answer as it is, or to ask a person; it stays open until it is judged."""
+
+    id: Annotated[str, Field(description="Give it back with the judgement.")]
+    round: Annotated[int, Field(description="Its number in the stream, from 0.")]
+    accepted: bool
+    threshold: Annotated[float, Field(description="From which score on an answer was accepted.")]
+    score: Annotated[float, Field(description="The answer's score.")]
+    candidate: Annotated[Label | None, Field(description="The answer, where several were offered.")]
+    expires: Annotated[str, Field(description="Until when it can be judged.")]
+
+
+class Decisions(Sent):
+    """The decisions of a batch, in order."""
+
+    decisions: list[Decision]
+
+
+class Predictions(Sent):
+    """The predictions of a batch, in order."""
+
+    predictions: list[Prediction]
+
+
+class Counted(Sent):
+    """An answer that is durable."""
+
+    id: str
+    stream: str
+    missed: Annotated[bool | None, Field(description="Null where the round was skipped.")]
+    repeated: Annotated[bool, Field(description="Whether the service had it already.")]
+
+
+class Fault(Sent):
+    """What is wrong, in a word for programs and a sentence for people."""
+
+    code: str
+    message: str
+    field: Annotated[str | None, Field(description="What was given wrongly, if it is one thing.")]
+
+
+class Problem(Sent):
+    """What went wrong."""
+
+    error: Fault
+
+
+class CountedOrNot(Sent):
+    """For each answer of a batch what was counted, or why not."""
+
+    results: list[Counted | Problem]
+
+
+class Recent(Sent):
+    """The last window."""
+
+    window: int
+    rounds: int
+    misses: int
+    miss_rate: float | None
+
+
+class Moment(Sent):
+    """An answer, and when it came."""
+
+    answers: Annotated[int, Field(description="How many had come with it, from 1.")]
+    at: str
+
+
+class Alarm(Sent):
+    """A time in which rounds missed too often, or less often than they might."""
+
+    state: Alert
+    since: Annotated[Moment, Field(description="When, by the best guess, the miss rate changed.")]
+    raised: Annotated[Moment, Field(description="When that was certain enough.")]
+    cleared: Annotated[Moment | None, Field(description="When it was over; null while it is on.")]
+
+
+class Promise(Sent):
+    """Whether rounds miss as often as alpha says: of late, and over the whole life of the stream."""
+
+    state: Annotated[
+        Alert,
+        Field(description="By a test that may be looked at after every round, for ever."),
+    ]
+    alarm: Annotated[Alarm | None, Field(description="The last one, whether on or over.")]
+    run_length: Annotated[
+        float,
+        Field(description="Rounds to a false alarm on average, at least, at a miss rate of alpha."),
+    ]
+    lifetime: Annotated[
+        Band,
+        Field(
+            description="Miss rates that the whole life of the stream speaks for: if rounds miss with "
+            "one chance, it is never outside, at any round, but for a probability of 1 %."
+        ),
+    ]
+
+
+class Distribution(Sent):
+    """With which probability the learner would choose which threshold."""
+
+    thresholds: list[float | None]
+    probabilities: list[float | None]
+
+
+class Certain(Sent):
+    """What no data can make of the misses, if every answer came before the next prediction."""
+
+    excess: Annotated[float, Field(description="misses - alpha * rounds, as it is now.")]
+    least: Annotated[float | None, Field(description="It cannot be less; null without a theorem.")]
+    most: Annotated[float | None, Field(description="It cannot be more; null without a theorem.")]
+
+
+class Group(Sent):
+    """How a group of rounds has fared."""
+
+    name: Annotated[str | int, Field(description="Its number, from 0, where it has no name.")]
+    rounds: Annotated[
+        int | None, Field(description="Answered rounds of the group; a gate counts no groups apart.")
+    ]
+    misses: float | None
+    miss_rate: float | None
+    excess: Annotated[float | None, Field(description="misses - alpha * rounds")]
+    bound: Annotated[
+        float | None,
+        Field(description="No group's excess is beyond this on either side; null without a theorem."),
+    ]
+
+
+class Stream(Sent):
+    """What a stream is and where it stands."""
+
+    name: str
+    learner: str
+    parameters: Annotated[dict[str, JsonValue], Field(description="The learner's own, by name.")]
+    needs: str
+    guarantee: str
+    source: str
+    alpha: float
+    regime: str
+    kind: Annotated[
+        Literal["labels", "interval", "band", "gate"],
+        Field(description="What it proposes, and from what."),
+    ]
+    labels: list[Label] | None
+    score: Annotated[dict[str, JsonValue], Field(description="How model outputs are read.")]
+    features: Annotated[
+        list[str] | int, Field(description="Their names, or how many there are where they have none.")
+    ]
+    groups: list[Group]
+    open_limit: int
+    lifetime: float
+    created: str
+    archived: str | None
+    description: Annotated[str | None, Field(description="What people say of it.")]
+    predicted: int
+    rounds: int
+    misses: float
+    open: int
+    expired: int
+    skipped: Annotated[int, Field(description="Rounds closed because nobody will answer them.")]
+    unreachable: Annotated[int, Field(description="True values that no threshold would have covered.")]
+    rehearsed: Annotated[int, Field(description="Rounds of history played before the first.")]
+    miss_rate: float | None
+    mean_size: Annotated[
+        float | None, Field(description="Of the answered sets or intervals that were bounded.")
+    ]
+    median_size: Annotated[float | None, Field(description="A running median of the same.")]
+    unbounded_share: Annotated[
+        float | None, Field(description="Of the answered intervals, those that were unbounded.")
+    ]
+    accepted_share: Annotated[
+        float | None, Field(description="Of a gate's decisions, those that accepted.")
+    ]
+    wrong_share: Annotated[
+        float | None,
+        Field(description="Of the accepted and judged, those that were wrong; audits by their chance."),
+    ]
+    recent: Recent
+    promise: Promise
+    distribution: Annotated[
+        Distribution | None, Field(description="Null in lists, where it would take the most room.")
+    ]
+    notes: Annotated[
+        list[str], Field(description="What one should know of how things stand; mostly nothing.")
+    ]
+
+
+class Streams(Sent):
+    """Streams, the oldest first; and of those that cannot be used, by name, why."""
+
+    streams: list[Stream]
+    quarantined: dict[str, str] = Field(default_factory=dict)
+    next: Annotated[str | None, Field(description="Ask for what comes after this; null at the end.")]
+
+
+class Change(Sent):
+    """A change of a stream while it lives."""
+
+    at: Annotated[str, Field(description="When it was made.")]
+    kind: Annotated[str, Field(description="Changed or rehearsed.")]
+    content: Annotated[dict[str, JsonValue], Field(description="What is other since, by name.")]
+
+
+class Lately(Sent):
+    """What the newest answered rounds were like, up to 500 of them."""
+
+    rounds: Annotated[int, Field(description="How many they are.")]
+    median_size: Annotated[
+        float | None, Field(description="The middle one of their sizes; null if it is unbounded.")
+    ]
+    empty: Annotated[float | None, Field(description="Share of empty sets or intervals.")]
+    full: Annotated[float | None, Field(description="Share of sets that held every candidate.")]
+    unbounded: Annotated[float | None, Field(description="Share of intervals without an end.")]
+    median_seconds: Annotated[
+        float | None, Field(description="Half of the answers came within so many seconds.")
+    ]
+    late_seconds: Annotated[float | None, Field(description="Nine in ten came within so many.")]
+
+
+class History(Sent):
+    """Miss rate and mean size at some answers, and what alpha would give by chance.
+
+    Every list but the last two has an item for each of these answers.
+    """
+
+    alpha: float
+    rounds: Annotated[list[int], Field(description="How many answers had come.")]
+    at: Annotated[list[str], Field(description="When the last of them came.")]
+    miss_rate: Annotated[
+        list[float | None],
+        Field(
+            description="Of all rounds up to here; of a gate, the share of accepted that were wrong."
+        ),
+    ]
+    mean_size: Annotated[list[float | None], Field(description="Of all rounds up to here.")]
+    local_miss_rate: Annotated[
+        list[float | None], Field(description="Of the rounds since the item before.")
+    ]
+    local_mean_size: Annotated[
+        list[float | None], Field(description="Of the rounds since the item before.")
+    ]
+    accepted_share: Annotated[
+        list[float | None] | None,
+        Field(description="Of all decisions up to here; null where the stream is no gate."),
+    ]
+    local_accepted_share: Annotated[
+        list[float | None] | None, Field(description="Of the decisions since the item before.")
+    ]
+    band: Annotated[
+        list[Band],
+        Field(
+            description="Where the miss rate of all rounds stays if rounds miss with chance alpha: "
+            "at every round at once, but for a probability of 1 %."
+        ),
+    ]
+    last: Annotated[
+        list[int],
+        Field(description="The rounds of the recent window, the oldest first: 1 is a miss."),
+    ]
+    alarms: Annotated[list[Alarm], Field(description="The newest hundred, the oldest first.")]
+    changes: Annotated[
+        list[Change], Field(description="Of the settings, and rehearsals: the newest hundred.")
+    ]
+    lately: Annotated[Lately, Field(description="Sizes and lateness of the newest rounds.")]
+    certain: Annotated[
+        Certain | None, Field(description="What is proven; null once the target was changed.")
+    ]
+
+
+class Round(Sent):
+    """One round of the log; what its answer told is null where there is none."""
+
+    round: int
+    id: str
+    at: str
+    threshold: float | None
+    size: float | None
+    labels: list[Label] | None
+    interval: Interval | None
+    decision: Annotated[
+        Literal["accepted", "referred"] | None, Field(description="Of a gate; null elsewhere.")
+    ]
+    features: Annotated[
+        dict[str, float | None] | list[float | None] | None,
+        Field(description="By name, or in order where they have none; null where none are known."),
+    ]
+    groups: list[str | int]
+    answer: Annotated[
+        Literal["hit", "miss", "skip"] | dict[str, bool | Label] | None,
+        Field(
+            description="As it was given: a word, or its fields by name.", examples=[{"label": "cat"}]
+        ),
+    ]
+    answered_at: str | None
+    missed: bool | None
+    weight: Annotated[float | None, Field(description="How many rounds the answer counts for.")]
+    score: float | None
+    key: Annotated[str | None, Field(description="The caller's own, if one was given.")]
+    metadata: Annotated[dict[str, JsonValue] | None, Field(description="As it was given.")]
+
+
+class Rounds(Sent):
+    """The newest rounds, the newest first."""
+
+    rounds: list[Round]
+    next: Annotated[
+        int | None, Field(description="Ask for what comes before this round; null if nothing does.")
+    ]
+
+
+class Picture(Prediction):
+    """A prediction with the picture that it is about: eight rows of eight grey values up to 16."""
+
+    picture: list[list[float]]
+
+
+class Simulated(Sent):
+    """How many rounds a simulated person answered, and how many of the sets missed."""
+
+    rounds: int
+    misses: int
+
+
+class Health(Sent):
+    """That the service works; and which streams it keeps apart, because they cannot be used."""
+
+    status: Literal["ok"] = "ok"
+    quarantined: list[str] = Field(default_factory=list)

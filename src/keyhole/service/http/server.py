@@ -1,0 +1,149 @@
+"""The server in front of the service: uvicorn, with bounds on what a connection may take.
+
+uvicorn's faster protocol neither bounds the head of a request nor the time that a head or a body takes
+to arrive, and its slower one bounds the head alone; ``BoundedProtocol`` adds what is missing.
+"""
+
+import asyncio
+import sys
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from keyhole.errors import LostDatabaseError
+from keyhole.service.http.limits import Limits
+from keyhole.service.store import warm
+from keyhole.service.store.database import Database
+
+_SECONDS_TO_FINISH = 1
+_MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Bounds:
+    """What a connection may take: bytes of a head, and seconds for it, for a body, for nothing."""
+
+    head_bytes: int = Limits.head_bytes
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    idle_seconds: int = 5
+    connections: int = 1000
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """A connection that is closed when what comes over it is too much, or too slow."""
+
+    def __init__(self, *arguments: Any, bounds: Bounds, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self._bounds, self._timer = bounds, None
+        self._in_head, self._framing, self._began = True, 0, False
+
+    _timer: asyncio.TimerHandle | None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, unless there are too many already."""
+        super().connection_made(transport)
+        if len(self.connections) > self._bounds.connections:
+            transport.close()
+            return
+        self._set_timer(self._bounds.head_seconds)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End."""
+        self._set_timer(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what has come, or close if it is too much."""
+        self._framing += len(data)
+        super().data_received(data)
+        most = self._bounds.head_bytes if self._in_head else _MOST_FRAMING
+        if self._framing > most and not self.transport.is_closing():
+            self.send_400_response("The headers are too large.")
+
+    def on_message_begin(self) -> None:
+        """Note that a request begins."""
+        self._in_head, self._framing = True, 0  # What came before it in the same piece is not its own.
+        self._set_timer(self._bounds.head_seconds)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Note that a request's head is whole."""
+        self._in_head, self._framing = False, 0
+        self._set_timer(self._bounds.body_seconds)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Note that a part of a body has come."""
+        self._framing -= len(body)
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Note that a request is whole."""
+        self._set_timer(None)
+        super().on_message_complete()
+
+    def _set_timer(self, seconds: float | None) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer = None if seconds is None else self.loop.call_later(seconds, self._give_up)
+
+    def _give_up(self) -> None:
+        self._timer = None
+        if not self.transport.is_closing():
+            self.transport.close()
+
+
+def make_server(app: FastAPI, *, host: str, port: int, bounds: Bounds | None = None) -> uvicorn.Server:
+    """Return a server that is bounded, and believes nobody about where a request comes from."""
+    chosen = Bounds() if bounds is None else bounds
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        http=partial(BoundedProtocol, bounds=chosen),  # type: ignore[arg-type]
+        ws="none",
+        proxy_headers=False,
+        server_header=False,
+        log_level="warning",
+        access_log=False,
+        timeout_keep_alive=chosen.idle_seconds,
+        timeout_graceful_shutdown=_SECONDS_TO_FINISH,
+    )
+    return uvicorn.Server(config)
+
+
+def run(app: FastAPI, *, host: str, port: int) -> None:
+    """Serve until interrupted, from when the kernels are compiled; raise if the database is lost."""
+    database = app.state.database
+    warm.compile_streams(app.state.quarantine.survey(database))
+    server = make_server(app, host=host, port=port)
+    lost = stop_if_lost(server, database)
+    listening = server.config.bind_socket()
+    listening.listen(server.config.backlog)  # From now on a request waits instead of being refused.
+    address, bound = listening.getsockname()[:2]
+    shown = f"[{address}]" if ":" in address else address
+    sys.stderr.write(f"Keyhole listens on http://{shown}:{bound}\n")
+    sys.stderr.flush()
+    server.run([listening])
+    if lost:
+        raise lost[0]
+
+
+def stop_if_lost(server: uvicorn.Server, database: Database) -> list[LostDatabaseError]:
+    """Let the server stop within a second once the database's file is gone; return where it says so."""
+    found: list[LostDatabaseError] = []
+
+    async def look() -> None:
+        try:
+            database.check_file()
+        except LostDatabaseError as error:
+            found[:] = [error]
+            server.should_exit = True
+
+    server.config.callback_notify, server.config.timeout_notify = look, 1
+    return found

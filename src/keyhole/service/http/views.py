@@ -1,0 +1,279 @@
+"""What the store holds, as it is sent."""
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import pairwise
+from typing import Any, Literal
+
+from keyhole.errors import KeyholeError, TheoremError
+from keyhole.predictor.monitor import bound_misses, bound_rate, find_monitor
+from keyhole.predictor.notes import describe_standing
+from keyhole.predictor.promises import bound_excess, judge_groups
+from keyhole.scores import Decision, Interval, Region
+from keyhole.service.http import problems, responses
+from keyhole.service.http.watch import find_alert, read_alarm
+from keyhole.service.store.alarms import Alarmed
+from keyhole.service.store.answers import Counted
+from keyhole.service.store.changes import Change
+from keyhole.service.store.history import Curve, Entry
+from keyhole.service.store.proposals import Opened
+from keyhole.service.store.replies import is_miss
+from keyhole.service.store.settings import find_kind, fixed_labels
+from keyhole.service.store.stream import Stream
+from keyhole.service.times import show_time
+
+
+def show_region(shown: Region | Decision) -> dict[str, Any]:
+    """Return a set as labels, or an interval as two ends; an empty interval is None."""
+    if isinstance(shown, Decision):
+        named = None if shown.candidate is None else [shown.candidate]
+        return {"labels": named, "interval": None}
+    if not isinstance(shown, Interval):
+        return {"labels": list(shown.labels), "interval": None}
+    empty = shown.lower > shown.upper
+    return {"labels": None, "interval": None if empty else [shown.lower, shown.upper]}
+
+
+def show_prediction(made: Opened) -> responses.Prediction:
+    """Return a prediction."""
+    # The values have their types already: checking each label again would cost more than sending it.
+    return responses.Prediction.model_construct(
+        id=made.id,
+        round=made.number,
+        threshold=made.region.threshold,
+        **show_region(made.region),
+        size=float(made.region.size),
+        expires=show_time(made.expires),
+    )
+
+
+def show_decision(made: Opened) -> responses.Decision:
+    """Return a decision."""
+    decision: Any = made.region
+    return responses.Decision.model_construct(
+        id=made.id,
+        round=made.number,
+        accepted=decision.accepted,
+        threshold=decision.threshold,
+        score=decision.score,
+        candidate=decision.candidate,
+        expires=show_time(made.expires),
+    )
+
+
+def show_counted(result: Counted) -> responses.Counted:
+    """Return what was counted."""
+    return responses.Counted(**asdict(result))
+
+
+def show_result(given: Counted | KeyholeError) -> responses.Counted | responses.Problem:
+    """Return what was counted, or why it was not."""
+    return show_counted(given) if isinstance(given, Counted) else show_problem(given)
+
+
+def show_problem(error: KeyholeError, *, field: str | None = None) -> responses.Problem:
+    """Return an error."""
+    kind = problems.find_problem(error)
+    return show_fault(kind.code, str(error), field=field or kind.field)
+
+
+def show_fault(code: str, message: str, *, field: str | None = None) -> responses.Problem:
+    """Return the one shape that errors have."""
+    return responses.Problem(error=responses.Fault(code=code, message=message, field=field))
+
+
+def show_stream(
+    here: Stream, *, notes: list[str] | None = None, listed: bool = False
+) -> responses.Stream:
+    """Return what a stream is and where it stands; in a list without its distribution."""
+    plan, tally = here.setup, here.tally
+    rule, settings = plan.learner.rule, json.loads(json.dumps(plan.dump()))
+    settings["parameters"].pop("thresholds", None)
+    return responses.Stream(
+        name=here.name,
+        learner=plan.learner.name,
+        parameters=settings["parameters"],
+        needs=rule.needs.value,
+        guarantee=rule.guarantee,
+        source=rule.source,
+        alpha=plan.learner.alpha,
+        regime=plan.regime.value,
+        kind=find_kind(plan),
+        labels=None if fixed_labels(plan) is None else list(fixed_labels(plan) or ()),
+        score={key: value for key, value in settings["score"].items() if key != "labels"},
+        features=list(plan.names.features) or plan.learner.features,
+        groups=show_groups(here),
+        open_limit=plan.open_limit,
+        lifetime=here.lifetime,
+        created=show_time(here.created),
+        archived=None if here.archived is None else show_time(here.archived),
+        description=here.description,
+        predicted=tally.predicted,
+        rounds=tally.answered,
+        misses=tally.misses,
+        open=here.open,
+        expired=tally.expired,
+        skipped=tally.skipped,
+        unreachable=tally.unreachable,
+        rehearsed=tally.rehearsed,
+        miss_rate=tally.miss_rate,
+        **_show_sizes(here),
+        recent=show_recent(here),
+        promise=show_promise(here),
+        distribution=None if listed else _show_distribution(here),
+        notes=[*(notes or []), *_notes(here)],
+    )
+
+
+def _show_distribution(here: Stream) -> responses.Distribution:
+    thresholds, chances = here.setup.learner.distribution(here.progress.state)
+    return responses.Distribution(thresholds=thresholds.tolist(), probabilities=chances.tolist())
+
+
+def _show_sizes(here: Stream) -> dict[str, float | None]:
+    """Return how large sets are, or how much a gate accepts; the other is None."""
+    tally, sized = here.tally, find_kind(here.setup) != "gate"
+    bounded = sized and tally.answered > tally.unbounded
+    return {
+        "mean_size": tally.mean_size if sized else None,
+        "median_size": tally.median if bounded else None,
+        "unbounded_share": tally.unbounded / tally.answered if sized and tally.answered else None,
+        "accepted_share": tally.size / tally.predicted if not sized and tally.predicted else None,
+        "wrong_share": None if sized else tally.miss_rate,
+    }
+
+
+def show_groups(here: Stream) -> list[responses.Group]:
+    """Return how each group has fared."""
+    if find_kind(here.setup) == "gate":
+        unknown = dict.fromkeys(("rounds", "misses", "miss_rate", "excess", "bound"))
+        return [responses.Group(name=name, **unknown) for name in here.setup.names.groups]
+    told = judge_groups(here.setup, here.progress)
+    return [
+        responses.Group(name=name, miss_rate=group.miss_rate, **group._asdict())
+        for name, group in told.items()
+    ]
+
+
+def show_recent(here: Stream) -> responses.Recent:
+    """Return the last window."""
+    rounds, misses = here.recent_rounds, here.recent_misses
+    return responses.Recent(
+        window=here.window,
+        rounds=rounds,
+        misses=misses,
+        miss_rate=misses / rounds if rounds else None,
+    )
+
+
+def show_promise(here: Stream) -> responses.Promise:
+    """Return what is known of whether the promise is kept."""
+    return responses.Promise(
+        state=find_alert(here),
+        alarm=None if here.alarmed is None else show_alarm(here.alarmed),
+        run_length=find_monitor(here.setup.learner.alpha).run_length,
+        lifetime=list(bound_rate(here.tally.misses, here.tally.weight)),
+    )
+
+
+def show_change(found: Change) -> responses.Change:
+    """Return a change of the settings, or a rehearsal."""
+    return responses.Change(at=show_time(found.at), kind=found.kind, content=found.content)
+
+
+def show_certain(here: Stream, changes: list[Change]) -> responses.Certain | None:
+    """Return between what the excess of misses lies, whatever the data."""
+    if any("alpha" in change.content for change in changes):
+        return None  # Each round counts against the target of its time, and those are not kept.
+    excess = here.tally.misses - here.setup.learner.alpha * here.tally.weight
+    try:
+        decided = here.tally.predicted if find_kind(here.setup) == "gate" else None
+        least, most = bound_excess(here.setup, here.progress, rounds=decided or None)
+    except TheoremError:
+        return responses.Certain(excess=excess, least=None, most=None)
+    return responses.Certain(excess=excess, least=least, most=most)
+
+
+def show_alarm(found: Alarmed) -> responses.Alarm:
+    """Return an alarm, with when it began and ended."""
+    cleared = None
+    if found.cleared is not None and found.cleared_at is not None:
+        cleared = _show_moment(found.cleared, found.cleared_at)
+    return responses.Alarm(
+        state=read_alarm(found.kind),
+        since=_show_moment(found.since, found.since_at),
+        raised=_show_moment(found.raised, found.raised_at),
+        cleared=cleared,
+    )
+
+
+def _show_moment(answers: int, at: float) -> responses.Moment:
+    return responses.Moment(answers=answers, at=show_time(at))
+
+
+def _notes(here: Stream) -> list[str]:
+    """Return what the predictor itself would say."""
+    learner, said = here.setup.learner, describe_standing(here.setup, here.progress)
+    if learner.horizon is not None and here.tally.answered > learner.horizon:
+        return [f"past its horizon of {learner.horizon} rounds, for which it was tuned", *said]
+    return said
+
+
+def show_history(here: Stream, curve: Curve) -> responses.History:
+    """Return the curves."""
+    alpha, rounds, gate = here.setup.learner.alpha, curve.answered, find_kind(here.setup) == "gate"
+    return responses.History(
+        alpha=alpha,
+        rounds=rounds,
+        at=[show_time(at) for at in curve.at],
+        miss_rate=_divide(curve.misses, curve.weights),
+        mean_size=_divide(curve.sizes, curve.bounded),
+        local_miss_rate=_divide(_step(curve.misses), _step(curve.weights)),
+        local_mean_size=_divide(_step(curve.sizes), _step(curve.bounded)),
+        accepted_share=_divide(curve.sizes, curve.predicted) if gate else None,
+        local_accepted_share=_divide(_step(curve.sizes), _step(curve.predicted)) if gate else None,
+        band=[list(bound_misses(count, alpha=alpha)) for count in rounds],
+        last=[int(bit) for bit in f"{here.recent:0{here.recent_rounds}b}"[: here.recent_rounds]],
+        alarms=[show_alarm(found) for found in curve.alarms],
+        changes=[show_change(found) for found in curve.changes],
+        lately=responses.Lately(**asdict(curve.lately)),
+        certain=show_certain(here, curve.changes),
+    )
+
+
+def _divide(sums: Sequence[float], rounds: Sequence[float]) -> list[Any]:
+    return [one / count if count else None for one, count in zip(sums, rounds, strict=True)]
+
+
+def _step(sums: Sequence[Any]) -> list[Any]:
+    """Return by how much each is more than the one before."""
+    return [after - before for before, after in pairwise([0, *sums])]
+
+
+def _name_decision(shown: Region | Decision) -> Literal["accepted", "referred"] | None:
+    if not isinstance(shown, Decision):
+        return None
+    return "accepted" if shown.accepted else "referred"
+
+
+def show_round(found: Entry) -> responses.Round:
+    """Return one round of the log."""
+    return responses.Round(
+        round=found.number,
+        id=found.id,
+        at=show_time(found.at),
+        threshold=found.threshold,
+        size=found.size,
+        **show_region(found.region),
+        decision=_name_decision(found.region),
+        features=found.known.features,
+        groups=list(found.known.groups),
+        answer=found.answer,
+        answered_at=None if found.answered_at is None else show_time(found.answered_at),
+        missed=is_miss(found.miss),
+        weight=found.weight,
+        score=found.score,
+        key=found.key,
+        metadata=found.metadata,
+    )

@@ -1,0 +1,55 @@
+import { forgetToken, hasToken } from "/page/api.js";
+import { entitle, h, show } from "/page/dom.js";
+import { demo } from "/page/demo.js";
+import { glance } from "/page/glance.js";
+import { stream } from "/page/stream.js";
+
+const SECONDS_TO_RETRY = 3;
+let leave = new AbortController();
+let withDemo = false;
+
+function navigation(path) {
+  const pages = [["#/", "Streams"], ...(withDemo ? [["#/demo", "Label digits"]] : []), ["/docs", "Routes"]];
+  document.getElementById("nav").replaceChildren(...pages.map(([href, text]) =>
+    h("a", { href, "aria-current": href === `#${path}` ? "page" : null }, text)));
+}
+
+function failed(error, signal) {
+  const again = h("button", { class: "main-action", onclick: route }, "Try again");
+  const other = h("button", { class: "plain", onclick: () => { forgetToken(); route(); } }, "Use another token");
+  const titles = { 403: "This token may not see that", 404: "There is no such stream" };
+  const title = error.lost ? "Waiting for the service" : titles[error.status] ?? "That did not work";
+  entitle(title);
+  show(h("div", { class: "card state" }, h("h1", {}, title), h("p", {}, error.message),
+    h("div", { class: "actions" }, again, hasToken() ? other : null, h("a", { href: "#/" }, "All streams"))));
+  if (error.lost) {
+    const timer = setTimeout(route, 1000 * SECONDS_TO_RETRY);
+    signal.addEventListener("abort", () => clearTimeout(timer));
+  }
+}
+
+async function route() {
+  leave.abort();
+  leave = new AbortController();
+  const { signal } = leave;
+  const path = location.hash.slice(1) || "/";
+  navigation(path);
+  try {
+    const named = path.match(/^\/streams\/(.+)$/);
+    if (path === "/demo") await demo(signal);
+    else if (named) await stream(decodeURIComponent(named[1]), signal);
+    else await glance(signal);
+  } catch (error) {
+    if (!signal.aborted) failed(error, signal);
+  }
+}
+
+window.addEventListener("hashchange", async () => {
+  await route();
+  document.getElementById("main").focus({ preventScroll: true });
+});
+window.addEventListener("DOMContentLoaded", async () => {
+  withDemo = await fetch("/openapi.json").then((response) => response.json()).then(({ paths }) => "/v1/demo/next" in paths).catch(() => false);
+  if (withDemo && !location.hash) location.replace("#/demo");
+  else await route();
+});

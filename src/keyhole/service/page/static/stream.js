@@ -1,0 +1,141 @@
+import { download, get, keepUp, listen } from "/page/api.js";
+import * as charts from "/page/charts.js";
+import { aim, count, duration, entitle, fault, h, percent, plural, say, show, size } from "/page/dom.js";
+import { advice, isAlert, lead, pill, speaker } from "/page/promise.js";
+import { strip, table } from "/page/rounds.js";
+
+let by = "rounds"; // What the curves run along: kept from stream to stream.
+
+function tile(name, value, ...notes) {
+  return h("div", { class: "card tile" }, h("dt", {}, name), h("dd", {}, value, notes.filter(Boolean).map((note) => h("small", {}, note))));
+}
+
+// The two miss rates stand side by side, each with its name, so that neither is taken for the other.
+export function tiles(stream) {
+  const { recent, promise } = stream;
+  return [
+    tile(recent.rounds ? `${fault(stream)}, last ${count(Math.min(recent.rounds, recent.window))}` : `${fault(stream)}, of late`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`),
+    tile(`${fault(stream)}, whole life`, percent(stream.miss_rate), stream.rounds ? `true: ${(100 * promise.lifetime[0]).toFixed(1)} to ${percent(promise.lifetime[1])}` : null),
+    tile(stream.kind === "gate" ? "judged" : "answered", count(stream.rounds), `${count(stream.open)} open, ${count(stream.expired)} expired`, stream.skipped ? `${count(stream.skipped)} skipped` : null),
+  ];
+}
+
+function sizes(stream, lately) {
+  if (!lately?.rounds) return [tile(stream.kind === "labels" ? "set size" : "width", "–", "no answers yet")];
+  const late = tile("answers come after", duration(lately.median_seconds), `9 in 10: ${duration(lately.late_seconds)}`);
+  if (stream.kind === "gate") return [tile("accepted", percent(stream.accepted_share), "of all decisions"), late];
+  const notes = stream.kind === "labels"
+    ? [`${percent(lately.empty)} empty, ${percent(lately.full)} full`]
+    : [`${percent(lately.empty)} empty`, lately.unbounded ? `${percent(lately.unbounded)} unbounded` : null];
+  const median = lately.median_size === null ? "unbounded" : size(lately.median_size);
+  return [
+    tile(stream.kind === "labels" ? "set size, median" : "width, median", median, ...notes),
+    late,
+  ];
+}
+
+function groups(stream) {
+  return h("div", { class: "scroll" }, h("table", {},
+    h("thead", {}, h("tr", {}, ["group", "answered", "missed", "more than the target", "at most, for certain"].map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, stream.groups.map((group) => h("tr", {},
+      h("td", {}, String(group.name)), h("td", {}, count(group.rounds)), h("td", {}, percent(group.miss_rate)),
+      h("td", {}, size(group.excess)), h("td", {}, group.bound === null ? "–" : size(group.bound)))))));
+}
+
+function guarantee(stream, certain) {
+  const target = stream.alpha * stream.rounds;
+  const gate = stream.kind === "gate", happened = `Of ${plural(stream.rounds, gate ? "judged answer" : "answered round")} ${size(stream.misses)} ${gate ? "were wrong" : "missed"}.`;
+  const most = certain && certain.most !== null ? count(Math.floor(Math.max(0, Math.min(stream.rounds, target + certain.most)))) : null;
+  const own = !stream.rounds ? ["Nothing is answered yet."] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."]
+    : ["; ", h("b", {}, `more than ${most} cannot happen`), ", whatever the data, if every answer came before the next prediction."])];
+  const lost = stream.unreachable ? h("p", {}, `${plural(stream.unreachable, "true value")} could not be covered by any threshold.`) : null;
+  return h("div", {}, h("p", {}, ...own), lost, h("p", { class: "quiet small" }, `The rule: ${stream.guarantee}.`));
+}
+
+function settings(stream) {
+  const { thresholds } = stream.distribution;
+  const rows = [
+    ["learner", stream.learner], ["needs", stream.needs], ["regime", stream.regime], ["source", stream.source],
+    ["score", Object.entries(stream.score).filter(([, value]) => value !== null).map(([name, value]) => (name === "kind" ? value : `${name} ${typeof value === "number" ? size(value) : value}`)).join(", ")],
+    ["next threshold", thresholds.length > 1 ? "drawn, see above" : thresholds[0] === null ? "above every score" : thresholds[0].toFixed(4)],
+    ["open rounds", `at most ${count(stream.open_limit)}, for ${duration(stream.lifetime)}`],
+    ...Object.entries(stream.parameters).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]),
+  ];
+  return h("dl", { class: "settings" }, rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+export function card(title, element, extra = "", note = null) {
+  return h("section", { class: `card ${extra}` }, h("h2", {}, title, note ? h("small", {}, note) : null), element);
+}
+
+function switcher(redraw) {
+  const buttons = charts.AXES.map((axis) => h("button", { type: "button", "aria-pressed": String(axis === by), onclick: () => {
+    by = axis;
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.textContent === by));
+    redraw();
+  } }, axis));
+  return h("div", { class: "switcher", role: "group", "aria-label": "Curves against" }, buttons);
+}
+
+const ASKS = { labels: '{"scores": {"cat": 0.71, "lynx": 0.22}}', interval: '{"centre": 124.8}', band: '{"lower": 110.5, "upper": 131.0}', gate: '{"score": 0.93}' };
+
+function empty(stream) {
+  return h("section", { class: "card wide" }, h("h2", {}, "Nothing has been asked yet"),
+    h("p", {}, "Ask for a set or an interval, and give back what turned out to be true:"),
+    h("pre", { class: "scroll" }, h("code", {}, `curl ${location.origin}/v1/streams/${encodeURIComponent(stream.name)}/${stream.kind === "gate" ? "decisions" : "predictions"} \\\n  -H 'Content-Type: application/json' \\\n  -d '${ASKS[stream.kind]}'`)));
+}
+
+export async function stream(name, signal) {
+  const path = `/v1/streams/${encodeURIComponent(name)}`;
+  const [first] = await Promise.all([get(path), charts.load()]);
+  const gate = first.kind === "gate", drawn = first.distribution.thresholds.length > 1;
+  const unit = first.kind === "labels" ? "labels" : "in the outcome's unit";
+  const head = h("div"), notes = h("div", { class: "notes" }), numbers = h("dl", { class: "tiles" }), fresh = h("div"), ticks = h("div");
+  const last = h("div"), fates = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
+  const late = h("div", { class: "chart" }), misses = h("div", { class: "chart" }), widths = h("div", { class: "chart" }), play = h("div", { class: "chart" });
+  const save = (kind) => h("button", { class: "plain", onclick: () => download(`${path}/export?format=${kind}`, `${name}.${kind}`).catch((error) => say(error.message)) }, `Download ${kind}`);
+  let history = null;
+  const curves = () => {
+    charts.rolling(late, history, by);
+    charts.missRate(misses, history, by);
+    if (gate) charts.accepted(widths, history, by);
+    else charts.setSize(widths, history, unit, by);
+  };
+  const box = card("What is certain", proven), curved = h("div", {},
+    card("The last 200 rounds", ticks, "", `the newest on the right; tall and red: ${fault(first)}`),
+    h("div", { class: "charts" },
+      h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => history && curves())),
+      card(gate ? "Wrong of late" : "Miss rate of late", late, "", "last 100; shaded: chance"), todo,
+      card(gate ? "Wrong, whole life" : "Miss rate of its whole life", misses, "", "shaded: what the target allows"),
+      card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: of late; thick: whole life"),
+      drawn ? card("Thresholds it may play next", play) : null, box,
+      first.groups?.length ? card("Groups", fates, "wide", "each is promised the target") : null,
+      card("Last rounds", last, "wide")));
+  show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), notes, numbers, fresh, curved, card("Settings", chosen, "below"));
+  let state = first.promise.state, seen = "";
+  const update = keepUp(async (now) => {
+    if (JSON.stringify(now) === seen) return;
+    const [curve, log] = await Promise.all([get(`${path}/history`), get(`${path}/rounds?limit=12`)]);
+    if (signal.aborted) return;
+    history = curve;
+    entitle(isAlert(now) ? `${now.promise.state}: ${now.name}` : now.name);
+    head.replaceChildren(h("h1", {}, now.name), h("p", { class: "verdict" }, pill(now), h("small", {}, speaker(now))), ...(now.description ? [h("p", { class: "quiet" }, now.description)] : []));
+    notes.replaceChildren(...(isAlert(now) ? [h("p", { class: "lead" }, lead(now))] : []), ...now.notes.map((note) => h("p", { class: "card note" }, note)));
+    todo.replaceChildren(...[advice(now)].filter(Boolean));
+    numbers.replaceChildren(...tiles(now), ...sizes(now, history.lately));
+    fresh.replaceChildren(...(now.predicted ? [] : [empty(now)]));
+    ticks.replaceChildren(strip(history, now));
+    curved.hidden = !now.predicted;
+    if (now.predicted) curves();
+    if (drawn) charts.thresholds(play, now.distribution);
+    box.classList.toggle("wide", isAlert(now) !== drawn); // So that no place in the grid stays empty.
+    chosen.replaceChildren(settings(now));
+    if (now.groups?.length) fates.replaceChildren(groups(now));
+    proven.replaceChildren(guarantee(now, history.certain));
+    last.replaceChildren(log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
+    if (now.promise.state !== state) say(`${now.name}: ${(state = now.promise.state)}`);
+    seen = JSON.stringify(now);
+  }, signal);
+  await update(first);
+  listen(name, update, signal);
+}

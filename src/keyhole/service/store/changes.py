@@ -1,0 +1,67 @@
+"""What happens to a stream that is no round and no answer: made, changed, rehearsed, archived.
+
+Each is an event of the log with a version and a link, so that a replay knows what held when.
+"""
+
+import json
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from keyhole.service.store.chain import make_link
+from keyhole.service.store.database import append
+from keyhole.service.store.schema import changes
+from keyhole.service.store.stream import Stream
+
+CREATED, CARRIED, ARCHIVED = "created", "carried over", "archived"
+CHANGED, REHEARSED = "changed", "rehearsed"
+
+
+class Change(NamedTuple):
+    """One of them: when, of which kind, and what is other since."""
+
+    at: float
+    kind: str
+    content: dict[str, Any]
+
+
+def list_changes(connection: sql.Connection, here: Stream, *, most: int) -> list[Change]:
+    """Return the newest changes of the settings and rehearsals, the oldest of them first."""
+    rows = connection.execute(
+        sql.select(changes.c.at, changes.c.kind, changes.c.content)
+        .where(changes.c.stream == here.id, changes.c.kind.in_((CHANGED, REHEARSED)))
+        .order_by(changes.c.version.desc())
+        .limit(most)
+    ).all()
+    return [Change(row.at, row.kind, json.loads(row.content)) for row in reversed(rows)]
+
+
+def note(
+    connection: sql.Connection,
+    here: Stream,
+    *,
+    kind: str,
+    content: dict[str, Any],
+    now: float,
+    progress: bytes | None = None,
+) -> None:
+    """Append a change to the log; the stream's row is the caller's to write."""
+    here.version += 1
+    row = make_row(here.id, here.version, kind=kind, content=content, now=now, progress=progress)
+    here.link = row["link"] = make_link(here.link, changes, row)
+    append(connection, changes, [row])
+
+
+def make_row(
+    stream: int,
+    version: int,
+    *,
+    kind: str,
+    content: dict[str, Any],
+    now: float,
+    progress: bytes | None = None,
+) -> dict[str, Any]:
+    """Return a change as a row that has no link yet."""
+    text = json.dumps(content)
+    known = {"stream": stream, "version": version, "at": now}
+    return {**known, "kind": kind, "content": text, "progress": progress}

@@ -1,0 +1,276 @@
+"""What a stream is made with: a predictor's setup, a name, and how long its rounds may wait."""
+
+import copy
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, Literal
+
+from keyhole import learners
+from keyhole.errors import (
+    GroupError,
+    InvalidError,
+    LabelError,
+    ScoreError,
+    StreamNameError,
+)
+from keyhole.feedback import GateRegime, Regime
+from keyhole.predictor import cases, judgements
+from keyhole.predictor import setup as setups
+from keyhole.predictor.draws import check_seed
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.setup import MOST_OPEN, Setup
+from keyhole.scores import (
+    BestScore,
+    BoundedResiduals,
+    Case,
+    Probabilities,
+    QuantileBands,
+    Region,
+    ScaledResiduals,
+    Score,
+)
+
+DAY = 86_400.0
+LIFETIME = 7 * DAY
+WINDOW = 1000
+GATE = "gate-tracker"  # the rule of a gate that names none
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_TAG_BYTES = 5
+
+
+def fixed_labels(setup: Setup[Region]) -> Sequence[Any] | None:
+    """Return the names of the places of an array of scores, if they are fixed."""
+    return cases.fixed_labels(setup.score)
+
+
+def read_output(setup: Setup[Region], progress: Progress, output: Any) -> Case[Region]:
+    """Return the case of a model output, or raise."""
+    labels = fixed_labels(setup)
+    if labels is not None and isinstance(output, Mapping):
+        unknown = sorted(set(output) - set(labels), key=repr)
+        if unknown:
+            raise LabelError(f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels")
+    kind = find_kind(setup)
+    if kind != "gate":
+        given = "interval" if isinstance(output, (int, float)) else "labels"
+        given = "band" if isinstance(output, tuple) else given
+        if given != kind:
+            raise ScoreError(f"the stream takes {_TAKES[kind]}, not {_TAKES[given]}; give that instead")
+    return progress.read(setup.score, output)
+
+
+Kind = Literal["labels", "interval", "band", "gate"]
+_TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
+
+
+def find_kind(setup: Setup[Region]) -> Kind:
+    """Return what a stream proposes, and from what."""
+    if isinstance(setup.score, BestScore):
+        return "gate"
+    if isinstance(setup.score, Probabilities):
+        return "labels"
+    return "band" if isinstance(setup.score, QuantileBands) else "interval"
+
+
+def pack_case(setup: Setup[Region], case: Case[Region]) -> tuple[bytes, str | None]:
+    """Return a case as bytes, and its labels as JSON if the stream does not fix them."""
+    return cases.pack_case(setup.score, case)
+
+
+def unpack_case(setup: Setup[Region], output: bytes, labels: str | None) -> Case[Region]:
+    """Return the case that ``pack_case`` wrote."""
+    return cases.unpack_case(setup.score, output, labels)
+
+
+def make_tag(setup: Setup[Region], number: int) -> str:
+    """Return what makes a round's id hard to guess and a mistyped one unknown."""
+    key = setup.seed.to_bytes(8, "big")
+    return blake2b(str(number).encode(), key=key, digest_size=_TAG_BYTES).hexdigest()
+
+
+_SEED = re.compile(r'"seed": ([0-9]+)')
+
+
+@lru_cache(maxsize=1024)
+def load_setup(text: str) -> Setup[Region]:
+    """Return the setup that was written as JSON."""
+    # Streams are often alike but for their seeds. What is alike is checked once and kept once,
+    # however many there are: a cache of whole setups is of no use to who goes through all of them.
+    seeds = _SEED.findall(text)
+    if len(seeds) != 1:
+        return Setup.load(json.loads(text))
+    setup = copy.copy(_load_alike(_SEED.sub('"seed": 0', text)))
+    object.__setattr__(setup, "seed", check_seed(int(seeds[0])))  # All else is checked.
+    return setup
+
+
+@lru_cache(maxsize=256)
+def _load_alike(text: str) -> Setup[Region]:
+    return Setup.load(json.loads(text))
+
+
+def make_setup(
+    learner: str | None = None,
+    *,
+    alpha: float,
+    horizon: int | None = None,
+    arms: int | None = None,
+    options: Mapping[str, Any] | None = None,
+    features: int | Iterable[str] | None = None,
+    groups: int | Iterable[str] | None = None,
+    kind: str | None = None,
+    labels: Sequence[str] | None = None,
+    power: float | None = None,
+    at_least: int | None = None,
+    at_most: int | None = None,
+    bound: float | None = None,
+    scale: float | None = None,
+    side: str | None = None,
+    regime: str | None = None,
+    seed: int | None = None,
+    open_limit: int = MOST_OPEN,
+) -> tuple[Setup[Region], list[str]]:
+    """Return the setup of these settings, and what Keyhole warns of about them."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        setup = _make_setup(
+            learner,
+            alpha=alpha,
+            horizon=horizon,
+            arms=arms,
+            options=options,
+            features=features,
+            groups=groups,
+            score=_make_score(
+                kind,
+                labels=labels,
+                power=power,
+                at_least=at_least,
+                at_most=at_most,
+                bound=bound,
+                scale=scale,
+                side=side,
+            ),
+            regime=regime,
+            seed=seed,
+            open_limit=open_limit,
+        )
+    return setup, [str(warning.message) for warning in said]
+
+
+def _make_setup(
+    learner: str | None,
+    *,
+    alpha: float,
+    horizon: int | None,
+    arms: int | None,
+    options: Mapping[str, Any] | None,
+    features: int | Iterable[str] | None,
+    groups: int | Iterable[str] | None,
+    score: Score[Region],
+    regime: str | None,
+    seed: int | None,
+    open_limit: int,
+) -> Setup[Region]:
+    if not isinstance(score, BestScore):
+        return setups.make_setup(
+            learner,
+            alpha=alpha,
+            horizon=horizon,
+            arms=arms,
+            options=options,
+            features=features,
+            groups=groups,
+            score=score,
+            regime=regime or Regime.SEMI_BANDIT,
+            seed=seed,
+            open_limit=open_limit,
+        )
+    judgements.refuse_features(features)
+    if isinstance(groups, int):
+        raise GroupError(f"a gate's groups are named; give names instead of their number, {groups}")
+    return judgements.make_setup(
+        learners.make(learner or GATE, alpha=alpha, horizon=horizon, arms=arms, options=options),
+        regime or GateRegime.ACCEPTED,
+        groups=tuple(groups or ()),
+        seed=seed,
+        open_limit=open_limit,
+    )
+
+
+def check_limits(*, lifetime: float, window: int) -> None:
+    """Raise if rounds would wait, or the recent miss rate run, longer than they may."""
+    if not 1.0 <= lifetime <= 3650 * DAY:
+        raise InvalidError(f"lifetime {lifetime} is not from a second to ten years, in seconds")
+    if not 20 <= window <= 10**5:
+        raise InvalidError(f"window {window} is not from 20 to {10**5}")
+
+
+def is_name(name: str) -> bool:
+    """Return whether a stream can have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
+def check_name(name: str) -> str:
+    """Return the name if a stream can have it, else raise."""
+    if not is_name(name):
+        raise StreamNameError(
+            f"{name!r} cannot name a stream; use up to 64 letters, digits, dots, dashes and "
+            "underscores, a letter or digit first"
+        )
+    return name
+
+
+def _make_score(
+    kind: str | None,
+    *,
+    labels: Sequence[str] | None,
+    power: float | None,
+    at_least: int | None,
+    at_most: int | None,
+    bound: float | None,
+    scale: float | None,
+    side: str | None,
+) -> Score[Region]:
+    """Return how outputs are read; what is not said is told by what was given."""
+    given: dict[str, dict[str, Any]] = {
+        "labels": {"labels": labels, "power": power, "at_least": at_least, "at_most": at_most},
+        "interval": {"bound": bound, "scale": scale, "side": side},
+    }
+    named = {
+        of: [name for name, value in fields.items() if value is not None]
+        for of, fields in given.items()
+    }
+    wanted = kind or ("interval" if named["interval"] else "labels")
+    for of, names in named.items():
+        if names and of != wanted:
+            raise InvalidError(
+                f"{names[0]} is for streams of kind {of!r}, and this is one of kind {wanted!r}; "
+                "leave one of the two out"
+            )
+    if wanted == "gate":
+        gate: Any = BestScore()
+        return gate
+    if wanted == "band":
+        return QuantileBands()
+    if wanted == "interval":
+        return _make_residuals(bound, scale=scale, side=side)
+    return Probabilities(
+        power=1.0 if power is None else power,
+        labels=labels,
+        at_least=at_least or 0,
+        at_most=at_most,
+    )
+
+
+def _make_residuals(bound: float | None, *, scale: float | None, side: str | None) -> Score[Region]:
+    if bound is None:
+        return ScaledResiduals(scale=scale, side=side or "both")
+    other = "scale" if scale is not None else "side"
+    if scale is not None or side is not None:
+        raise InvalidError(f"bound and {other} exclude each other; give one of them")
+    return BoundedResiduals(bound=bound)

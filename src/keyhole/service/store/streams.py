@@ -1,0 +1,130 @@
+"""Streams: made, listed, archived, deleted."""
+
+from typing import NamedTuple
+
+import sqlalchemy as sql
+
+from keyhole.errors import InvalidError, QuarantinedError, StreamExistsError
+from keyhole.predictor.setup import Setup
+from keyhole.scores import Region
+from keyhole.service.store import alarms, changes, rehearsals, schema, stream
+from keyhole.service.store.database import Database
+from keyhole.service.store.schema import streams
+from keyhole.service.store.settings import LIFETIME, WINDOW, check_limits, check_name
+from keyhole.service.store.stream import Stream
+
+
+def create(
+    database: Database,
+    name: str,
+    *,
+    setup: Setup[Region],
+    now: float,
+    lifetime: float = LIFETIME,
+    window: int = WINDOW,
+    description: str | None = None,
+    rehearse_from: str | None = None,
+) -> Stream:
+    """Make a stream, taught by another one's log if told so, or raise if the name is taken."""
+    check_limits(lifetime=lifetime, window=window)
+    here = stream.start(
+        setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
+    )
+    here.description = description
+    columns = {key: value for key, value in stream.list_columns(here).items() if key != "id"}
+    content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
+    content.update({} if description is None else {"description": description})
+    try:
+        with database.write() as connection:
+            made = connection.execute(streams.insert().values(**columns).returning(streams.c.id))
+            here.id = made.scalar_one()
+            changes.note(connection, here, kind=changes.CREATED, content=content, now=now)
+            if rehearse_from is not None:
+                rehearsals.learn_log(connection, here, rehearse_from, now=now)
+            stream.write(connection, here)
+            return here
+    except sql.exc.IntegrityError:
+        raise StreamExistsError(f"there is a stream {name!r} already; choose another name") from None
+
+
+def get(database: Database, name: str) -> Stream:
+    """Return where a stream stands, or raise."""
+    with database.read() as connection:
+        return look(connection, name)
+
+
+def look(connection: sql.Connection, name: str) -> Stream:
+    """Return where a stream stands, with its last alarm, or raise."""
+    here = stream.find(connection, name)
+    if here.watch.raised:
+        here.alarmed = alarms.find_last(connection, here.id)
+    return here
+
+
+def list_names(database: Database) -> list[str]:
+    """Return the names of all streams, the oldest first, whatever is to be said of them."""
+    with database.read() as connection:
+        return list(connection.execute(sql.select(streams.c.name).order_by(streams.c.id)).scalars())
+
+
+class Survey(NamedTuple):
+    """Streams that can be used, of the others by name what is wrong, and after which there are more."""
+
+    usable: list[Stream]
+    quarantined: dict[str, str]
+    next: str | None
+
+
+def every(database: Database) -> list[Stream]:
+    """Return where every stream stands that can be used, the oldest first."""
+    return survey(database).usable
+
+
+def survey(database: Database, *, after: str | None = None, limit: int | None = None) -> Survey:
+    """Return every stream, the oldest first; or those made after one, and at most so many."""
+    with database.read() as connection:
+        query = sql.select(streams).order_by(streams.c.id).limit(limit)
+        if after is not None:
+            query = query.where(streams.c.id > stream.find_row(connection, after).id)
+        rows = connection.execute(query).all()
+        usable, quarantined = [], {}
+        for row in rows:
+            try:
+                usable.append(stream.read_row(row))
+            except QuarantinedError as error:
+                quarantined[str(row.name)] = str(error)
+        alarmed = alarms.find_newest(connection, [here.id for here in usable if here.watch.raised])
+    for here in usable:
+        here.alarmed = alarmed.get(here.id)
+    return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
+
+
+def archive(database: Database, name: str, *, now: float) -> Stream:
+    """Close a stream for good: it can be read and takes no more rounds. Twice is as good as once."""
+    with database.write() as connection:
+        here = stream.lock_any(connection, name)
+        if here.archived is not None:
+            return here
+        changes.note(connection, here, kind=changes.ARCHIVED, content={}, now=now)
+        stream.write(connection, here)
+        connection.execute(streams.update().where(streams.c.id == here.id).values(archived=now))
+        here.archived = now
+        return here
+
+
+def delete(database: Database, name: str) -> None:
+    """Remove an archived stream and its log for good."""
+    with database.write() as connection:
+        row = stream.find_row(connection, name)
+        if row.archived is None and row.fault is None:
+            raise InvalidError(f"stream {name!r} takes rounds still; archive it before you delete it")
+        for table in (
+            schema.open_rounds,
+            schema.feedback,
+            schema.rounds,
+            schema.changes,
+            schema.marks,
+            schema.alarms,
+        ):
+            connection.execute(table.delete().where(table.c.stream == row.id))
+        connection.execute(streams.delete().where(streams.c.id == row.id))

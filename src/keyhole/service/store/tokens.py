@@ -1,0 +1,101 @@
+"""Bearer tokens: made once, shown once, kept as digests."""
+
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import NamedTuple
+
+import sqlalchemy as sql
+
+from keyhole.errors import TokenError
+from keyhole.service.store.database import Database
+from keyhole.service.store.schema import tokens
+
+_PREFIX = "kh"
+
+
+class Scope(StrEnum):
+    """What a token allows; ``admin`` allows everything."""
+
+    READ = "read"
+    PREDICT = "predict"
+    FEEDBACK = "feedback"
+    ADMIN = "admin"
+
+
+class Token(NamedTuple):
+    """What is known of a token: not the token itself."""
+
+    id: str
+    name: str
+    scopes: frozenset[Scope]
+    created: float
+    revoked: float | None
+
+    def allows(self, scope: Scope) -> bool:
+        """Return whether the token is good for this."""
+        return scope in self.scopes or Scope.ADMIN in self.scopes
+
+
+def create(database: Database, name: str, *, scopes: Sequence[str], now: float) -> str:
+    """Make a token and return it; it cannot be shown again."""
+    try:
+        checked = sorted({Scope(scope) for scope in scopes})
+    except ValueError as error:
+        raise TokenError(f"{error}; scopes are {', '.join(Scope)}") from None
+    if not checked or not name or len(name) > 100:
+        raise TokenError("a token needs a name of up to 100 characters and at least one scope")
+    id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
+    row = {"id": id_, "name": name, "scopes": " ".join(checked), "created": now}
+    with database.write() as connection:
+        connection.execute(tokens.insert().values(**row, digest=_digest(secret)))
+    return f"{_PREFIX}_{id_}_{secret}"
+
+
+def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
+    """Make a token useless, or raise if there is none of this id."""
+    with database.write() as connection:
+        changed = connection.execute(
+            tokens.update().where(tokens.c.id == id, tokens.c.revoked.is_(None)).values(revoked=now)
+        )
+    if changed.rowcount == 0:
+        raise TokenError(f"there is no token {id!r} in use; see keyhole token list")
+
+
+def every(database: Database) -> list[Token]:
+    """Return what is known of every token, the oldest first."""
+    with database.read() as connection:
+        rows = connection.execute(sql.select(tokens).order_by(tokens.c.created)).all()
+    return [_token(row) for row in rows]
+
+
+def in_use(database: Database) -> bool:
+    """Return whether there is any token that is not revoked."""
+    with database.read() as connection:
+        query = sql.select(tokens.c.id).where(tokens.c.revoked.is_(None)).limit(1)
+        return connection.execute(query).first() is not None
+
+
+def verify(database: Database, given: str) -> Token:
+    """Return what is known of a token, or raise if it is not good."""
+    prefix, _, rest = given.partition("_")
+    id_, _, secret = rest.partition("_")
+    with database.read() as connection:
+        row = connection.execute(sql.select(tokens).where(tokens.c.id == id_)).one_or_none()
+    digest = row.digest if row is not None else b""
+    good = hmac.compare_digest(_digest(secret), digest)
+    if row is None or prefix != _PREFIX or not good or row.revoked is not None:
+        raise TokenError("the token is unknown or revoked; make one with keyhole token create")
+    return _token(row)
+
+
+def _token(row: sql.Row[tuple[str, str, str, bytes, float, float | None]]) -> Token:
+    scopes = frozenset(Scope(scope) for scope in row.scopes.split())
+    return Token(row.id, row.name, scopes, row.created, row.revoked)
+
+
+def _digest(secret: str) -> bytes:
+    # The secret has 256 random bits, so that a slow hash would protect nothing more.
+    return hashlib.sha256(secret.encode(errors="replace")).digest()

@@ -1,0 +1,155 @@
+"""How answers travel from the world to the learner: at once, late, never, or wrong."""
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.checks import is_whole
+from keyhole.errors import InvalidError
+from keyhole.numeric import Array, kernel
+from keyhole.predictor.draws import ROUNDING, make_draws
+
+_STREAM = 1  # Philox takes two words as its key; the learner's draws have 0 for the second.
+
+
+@dataclass(frozen=True, kw_only=True)
+class Channel:
+    """What may happen to an answer on its way.
+
+    Parameters
+    ----------
+    delay
+        How many rounds later an answer comes; with ``geometric`` that many on average.
+    batch
+        How many sets are asked for at a time: the answers of a batch come when it is full, before the
+        next one is asked for, or ``delay`` rounds after that.
+    geometric
+        Whether delays vary, each round being as likely as the next to bring the answer.
+    lost
+        The probability that an answer never comes.
+    lost_if_missed
+        The same for a miss, where it differs: people who found nothing tell less often.
+    known
+        Whether these probabilities are known; an answer then counts for as many rounds as it
+        stands for, on average.
+    wrong
+        The probability that an answer says the opposite: of a hit that it missed, of a miss that
+        some label in the set was right.
+    corrected
+        Whether the learner knows how often answers are wrong and corrects them, as
+        ``predictor.learn(..., wrong=...)`` does.
+
+    Examples
+    --------
+    >>> Channel(delay=100, lost=0.2).is_clear
+    False
+    """
+
+    delay: float = 0.0
+    batch: int = 1
+    geometric: bool = False
+    lost: float = 0.0
+    lost_if_missed: float | None = None
+    known: bool = False
+    wrong: float = 0.0
+    corrected: bool = False
+
+    def __post_init__(self) -> None:
+        if not 0.0 <= self.delay < math.inf or (not self.geometric and self.delay != int(self.delay)):
+            raise InvalidError(f"delay {self.delay} is not a whole number of rounds, 0 or more")
+        if not is_whole(self.batch, least=1):
+            raise InvalidError(f"batch {self.batch!r} is not a whole number of sets, 1 or more")
+        chances = {"lost": self.lost, "lost_if_missed": self.lost_on_miss, "wrong": self.wrong}
+        for name, chance in chances.items():
+            if not 0.0 <= chance < 1.0:
+                raise InvalidError(f"{name} {chance} is not a probability below 1; try 0.1")
+        if self.corrected and self.wrong >= 0.5:
+            raise InvalidError(
+                f"wrong {self.wrong} cannot be corrected: answers tell nothing from 1/2 on; try 0.1"
+            )
+
+    @property
+    def lost_on_miss(self) -> float:
+        """The probability that the answer of a miss never comes."""
+        return self.lost if self.lost_if_missed is None else self.lost_if_missed
+
+    @property
+    def is_clear(self) -> bool:
+        """Whether every answer comes, at once and right."""
+        return self.batch == 1 and self.delay == self.lost == self.lost_on_miss == self.wrong == 0.0
+
+    def fates(self, rounds: int, *, seed: int) -> "Fates":
+        """Return what happens to the answers of a run."""
+        rng = np.random.Generator(np.random.Philox(key=np.array([seed, _STREAM], dtype=np.uint64)))
+        numbers = np.arange(rounds)
+        delays = np.full(rounds, int(self.delay))
+        if self.geometric:
+            delays = rng.geometric(1.0 / (1.0 + self.delay), rounds) - 1
+        full = numbers + self.batch - 1 - numbers % self.batch  # when each round's batch is complete
+        arrivals = full + delays
+        return Fates(
+            arrivals=arrivals,
+            order=np.lexsort((numbers, arrivals)),
+            room=_most_open(arrivals),
+            report=rng.random(rounds),
+            lie=rng.random(rounds),
+            made_up=rng.random(rounds),
+            rounding=make_draws(seed, 0, rounds, kind=ROUNDING),  # the predictor's own
+            told_if_hit=1.0 - self.lost,
+            told_if_missed=1.0 - self.lost_on_miss,
+            wrong=self.wrong,
+            known=self.known,
+            corrected=self.corrected,
+        )
+
+
+class Fates(NamedTuple):
+    """When each answer comes, in which order, and the draws that decide its fate.
+
+    ``room`` is how many rounds are open at most; ``made_up`` is where in the set a wrong label is, and
+    ``rounding`` what rounds how often an answer counts.
+    """
+
+    arrivals: NDArray[np.int64]
+    order: NDArray[np.int64]
+    room: int
+    report: Array
+    lie: Array
+    made_up: Array
+    rounding: Array
+    told_if_hit: float
+    told_if_missed: float
+    wrong: float
+    known: bool
+    corrected: bool
+
+
+def _most_open(arrivals: NDArray[np.int64]) -> int:
+    """Return how many rounds are open at most, the one just played included."""
+    rounds = arrivals.size
+    closed = np.cumsum(np.bincount(np.minimum(arrivals, rounds), minlength=rounds + 1))[:rounds]
+    before = np.concatenate(([0], closed[:-1]))
+    return int((np.arange(1, rounds + 1) - before).max())
+
+
+@kernel
+def hear(
+    fates: Fates,
+    number: int,
+    threshold: float,
+    missed: bool,  # noqa: FBT001
+    score: float,
+) -> tuple[bool, float]:
+    """Return the miss or hit, and the score, that the answer of a round speaks of, true or not.
+
+    An empty set cannot be said to have held the label, so that its miss is never told wrong.
+    """
+    if fates.lie[number] >= fates.wrong or (missed and threshold > 1.0):
+        return missed, score
+    edge = min(1.0, max(0.0, threshold))
+    if missed:
+        return False, edge + (1.0 - edge) * fates.made_up[number]
+    return True, edge * fates.made_up[number]

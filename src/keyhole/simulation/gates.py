@@ -1,0 +1,222 @@
+"""A gate played through recorded scores and outcomes, compiled into one piece where it can be."""
+
+import math
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keyhole.checks import is_real
+from keyhole.errors import FeedbackError, LearnerError, ScoreError
+from keyhole.feedback import Answer, check_gate_regime, tells_of
+from keyhole.learners import GATES, Ask, Learner, Rule
+from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.numeric import Array, Counts, bind, compile_for, compiled, kernel
+from keyhole.predictor.draws import check_seed, make_draws
+from keyhole.predictor.rounds import measure_delay
+
+_AUDITED, _MISTAKEN = 3, 4  # kinds of draws; the learner's own are 0
+_NOTHING = np.zeros(0)
+
+# What stands for these names is bound anew for every rule.
+_choose: Any = None
+_observe: Any = None
+
+
+@dataclass(frozen=True, eq=False)
+class GateRun:
+    """What a gate did with every case.
+
+    Parameters
+    ----------
+    learner
+        The rule at work, with its parameters.
+    scores, wrong
+        The cases, and 1 where the answer was wrong.
+    thresholds
+        From which score on an answer was accepted; above 1 while the guard was shut.
+    """
+
+    learner: Learner
+    scores: Array
+    wrong: Array
+    thresholds: Array
+
+    def __repr__(self) -> str:
+        return (
+            f"<GateRun of {self.learner.name}, alpha {self.learner.alpha:g}: {self.scores.size:,} "
+            f"rounds, {self.accepted_share:.4f} accepted, {self.wrong_share:.4f} of them wrong>"
+        )
+
+    @property
+    def accepted(self) -> NDArray[np.bool_]:
+        """Which cases were accepted."""
+        return self.scores >= self.thresholds
+
+    @property
+    def accepted_share(self) -> float:
+        """The share of cases that were accepted."""
+        return float(self.accepted.mean())
+
+    @property
+    def wrong_share(self) -> float:
+        """The share of wrong answers among the accepted; 0 if there are none."""
+        accepted = self.accepted
+        return float(self.wrong[accepted].mean()) if accepted.any() else 0.0
+
+    @property
+    def excess(self) -> Array:
+        """How many more wrong answers were accepted than alpha of the accepted, round by round."""
+        return np.cumsum(self.accepted * (self.wrong - self.learner.alpha))
+
+
+def simulate_gate(
+    learner: Learner,
+    scores: ArrayLike,
+    wrong: ArrayLike,
+    *,
+    regime: str = "accepted",
+    seed: int = 0,
+    audit: float = 1.0,
+    mistaken: float = 0.0,
+    delays: ArrayLike | None = None,
+) -> GateRun:
+    """Return what the gate would have done with these cases, in their order.
+
+    Parameters
+    ----------
+    learner
+        A rule of ``keyhole.GATES``, with its parameters.
+    scores, wrong
+        The score of every case, in [0, 1], and 1 where the answer was wrong.
+    regime
+        Which cases are judged: "accepted", "referred" or "both".
+    seed
+        Fixes the rule's draws, the audits, and the judges' mistakes.
+    audit
+        The known chance that an accepted answer is judged.
+    mistaken
+        The known rate at which judges err.
+    delays
+        After how many further decisions each judgement comes; at once unless told, never if negative.
+
+    Examples
+    --------
+    >>> from keyhole import GATES
+    >>> simulate_gate(GATES["gate-tracker"](alpha=0.1), [0.9, 0.2], [0, 1]).accepted.tolist()
+    [True, False]
+    """
+    if not isinstance(learner, Learner) or learner.rule.kind != "gate":
+        raise LearnerError(f"{learner!r} is no gate's rule; there are {', '.join(GATES)}")
+    cases, outcomes = check_cases(scores, wrong)
+    accepted, referred = tells_of(check_gate_regime(regime))
+    if not (is_real(audit) and 0.0 < audit <= 1.0 and is_real(mistaken) and 0.0 <= mistaken < 0.5):
+        raise FeedbackError(
+            f"audit {audit!r}, mistaken {mistaken!r}: give a chance above 0, and a rate below 1/2"
+        )
+    rounds, key = cases.size, check_seed(seed)
+    late = np.zeros(rounds, dtype=np.int64) if delays is None else np.array(delays, dtype=np.int64)
+    lies = make_draws(key, 0, rounds, kind=_MISTAKEN) < mistaken
+    told = (np.where(lies, 1.0 - outcomes, outcomes) - mistaken) / (1.0 - 2.0 * mistaken)
+    is_audited = make_draws(key, 0, rounds, kind=_AUDITED) < audit
+    draws = make_draws(key, 0, rounds) if learner.rule.draws else np.full(rounds, 0.5)
+    thresholds = np.zeros(rounds)
+    arguments = (
+        learner.settings,
+        learner.start_arrays(),
+        np.zeros((rounds if late.any() else 1, learner.memory)),
+        (cases, told, draws),
+        (is_audited & accepted, np.full(rounds, referred)),
+        float(audit),
+        late,
+        thresholds,
+    )
+    loop = _loop(learner.rule)
+    compile_for(loop, *arguments)
+    loop(*arguments)
+    return GateRun(learner, cases, outcomes, thresholds)
+
+
+def check_cases(scores: ArrayLike, wrong: ArrayLike) -> tuple[Array, Array]:
+    """Return scores and outcomes as arrays, or raise."""
+    cases, outcomes = np.array(scores, dtype=np.float64), np.array(wrong, dtype=np.float64)
+    if cases.ndim != 1 or cases.shape != outcomes.shape or cases.size == 0:
+        raise ScoreError(
+            f"scores of shape {cases.shape} and outcomes of shape {outcomes.shape} do not pair; "
+            "give two lists of one length, not empty"
+        )
+    if not (np.isfinite(cases) & (cases >= 0.0) & (cases <= 1.0)).all():
+        raise ScoreError("a score is not in [0, 1]; rescale them first")
+    if not np.isin(outcomes, (0.0, 1.0)).all():
+        raise FeedbackError("an outcome is neither 0 (right) nor 1 (wrong)")
+    return cases, outcomes
+
+
+@cache
+def _loop(rule: Rule[...]) -> Any:
+    return compiled(bind(_play, _choose=rule.choose, _observe=rule.observe))
+
+
+@kernel
+def _play(
+    settings: Any,
+    state: Any,
+    memos: Array,
+    cases: tuple[Array, Array, Array],
+    judged: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    audit: float,
+    late: Counts,
+    thresholds: Array,
+) -> None:
+    """Decide every case; hand over each judgement when it is due, the older first."""
+    scores, told, draws = cases
+    rounds = scores.size
+    first = np.full(rounds, -1, dtype=np.int64)  # the first round whose judgement is due then
+    last = np.full(rounds, -1, dtype=np.int64)
+    following = np.full(rounds, -1, dtype=np.int64)
+    then = np.zeros(rounds, dtype=np.int64)
+    answered = 0
+    for t in range(rounds):
+        memo = memos[t % memos.shape[0]]
+        threshold = _choose(settings, state, memo, Ask(draws[t], _NOTHING))
+        thresholds[t] = threshold
+        is_accepted = scores[t] >= threshold
+        memo[ACCEPTED] = 1.0 if is_accepted else 0.0
+        memo[CHANCE] = audit if is_accepted else 1.0
+        then[t] = answered
+        _observe(settings, state, memo, Answer(math.nan, scores[t], 0.0, 0.0))
+        due = t + late[t]
+        is_judged = judged[0][t] if is_accepted else judged[1][t]
+        if is_judged and late[t] >= 0 and due < rounds:
+            if first[due] < 0:
+                first[due] = t
+            else:
+                following[last[due]] = t
+            last[due] = t
+        k = first[t]
+        while k >= 0:
+            age, stale = measure_delay(k, then[k], t + 1, answered)
+            _observe(settings, state, memos[k % memos.shape[0]], Answer(told[k], scores[k], age, stale))
+            answered += 1
+            k = following[k]
+
+
+def best_fixed(scores: Array, wrong: Array, *, alpha: float) -> tuple[float, float]:
+    """Return the lowest threshold with at most alpha wrong among the accepted, and what it accepts.
+
+    It is known only in hindsight. Without any such threshold, it is 2, and nothing is accepted.
+
+    Examples
+    --------
+    >>> best_fixed(np.array([0.9, 0.8, 0.3]), np.array([0.0, 0.0, 1.0]), alpha=0.1)
+    (0.8, 0.6666666666666666)
+    """
+    order = np.argsort(-scores, kind="stable")
+    ranked, count = scores[order], np.arange(1, scores.size + 1)
+    is_whole = np.append(ranked[1:] < ranked[:-1], True)  # equal scores are accepted together
+    fits = np.flatnonzero(is_whole & (np.cumsum(wrong[order]) <= alpha * count))
+    if fits.size == 0:
+        return 2.0, 0.0
+    return float(ranked[fits[-1]]), float(count[fits[-1]] / scores.size)

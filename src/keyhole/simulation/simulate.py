@@ -1,0 +1,300 @@
+"""Whole runs at once: the loop over rounds is compiled too, around the predictor's own kernels."""
+
+import os
+import warnings
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from keyhole.checks import is_whole
+from keyhole.errors import (
+    ContextError,
+    GridError,
+    HorizonWarning,
+    InvalidError,
+    LearnerError,
+    ScoreError,
+    TheoremError,
+)
+from keyhole.feedback import Needs, Regime, check_enough, check_regime
+from keyhole.learners import Learner
+from keyhole.numeric import Array
+from keyhole.predictor.draws import check_seed
+from keyhole.predictor.predictor import Predictor
+from keyhole.predictor.rounds import check_graded
+from keyhole.scores import check_scores
+from keyhole.simulation import adversaries, loops
+from keyhole.simulation.adversaries import RECITE
+from keyhole.simulation.channel import Channel
+
+CLEAR = Channel()
+_TELLS_LABEL = {
+    Needs.HIT_OR_MISS: (False, False),
+    Needs.LABEL_IF_HIT: (True, False),
+    Needs.LABEL_ALWAYS: (True, True),
+}
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was played: one row per run, one column per round."""
+
+    learner: Learner
+    thresholds: Array
+    misses: NDArray[np.bool_]
+    scores: Array
+
+    @property
+    def arms(self) -> NDArray[np.int64]:
+        """Which arm each threshold was; only for learners that choose from a grid."""
+        if self.learner.thresholds is None:
+            raise GridError(f"{self.learner.name} has no grid; use .thresholds")
+        return np.searchsorted(self.learner.thresholds, self.thresholds).astype(np.int64)
+
+    def plot(self, *, run: int = 0, window: int | None = None, axes: Any = None) -> Any:
+        """Draw one run: its miss rate with the target, and its thresholds; return the two axes."""
+        from keyhole.predictor.plot import plot_rounds
+
+        return plot_rounds(
+            self.misses[run],
+            self.thresholds[run],
+            alpha=self.learner.alpha,
+            sized="threshold",
+            window=window,
+            axes=axes,
+        )
+
+
+def simulate(
+    learner: Learner,
+    scores: ArrayLike,
+    *,
+    runs: int | None = None,
+    seed: int = 0,
+    regime: str = Regime.SEMI_BANDIT,
+    channel: Channel = CLEAR,
+    features: ArrayLike | None = None,
+    groups: ArrayLike | None = None,
+) -> Simulation:
+    """Play a learner against the scores of the true labels.
+
+    Run r makes the draws, and so the choices, of a predictor with seed ``seed + r``.
+
+    Parameters
+    ----------
+    learner
+        Who plays; it sees of each score only what the regime and its needs allow.
+    scores
+        Scores in [0, 1], of shape (rounds,), the same for every run, or (runs, rounds).
+    runs
+        How many runs; 1, or as many as there are rows of scores, unless told.
+    seed
+        The seed of the first run.
+    regime
+        What the world can tell: "bandit", "semi-bandit" or "full".
+    channel
+        What may happen to answers on their way; by default nothing.
+    features
+        What is known of each round, NaN where it is not, for learners that take some: of shape
+        (rounds, features), the same for every run, or (runs, rounds, features). By default nothing is.
+        Not for a size_weight, which must see what sets cost: scores alone do not tell.
+    groups
+        To which groups each round belongs, in the same shapes.
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> rng = np.random.default_rng(1)
+    >>> learner = make("ocp-unlock+", alpha=0.1, horizon=1000, arms=10)
+    >>> simulate(learner, rng.beta(6, 2, 1000), runs=3).misses.shape
+    (3, 1000)
+    """
+    table = _table(scores, runs)
+    _check(learner, regime, table.shape[1], channel)
+    first = check_seed(seed)
+    contexts = _context(learner, features, groups, shape=table.shape)
+    thresholds = np.empty(table.shape)
+    misses = np.empty(table.shape, dtype=np.bool_)
+
+    tells = _TELLS_LABEL[learner.needs]
+
+    def play_prompt(run: int) -> None:
+        play_clear(learner, table[run], first + run, thresholds[run], misses[run])
+
+    def play_channel(run: int) -> None:
+        scores = np.empty(table.shape[1])
+        loops.play_channel(
+            learner, RECITE, table[run : run + 1], channel, first + run, tells=tells,
+            context=contexts[run].copy(), thresholds=thresholds[run], scores=scores,
+        )  # fmt: skip
+        misses[run] = scores < thresholds[run]
+
+    simple = channel.is_clear and learner.context == 0
+    _each(play_prompt if simple else play_channel, table.shape[0])
+    return Simulation(learner, thresholds, misses, table)
+
+
+def simulate_against(
+    learner: Learner,
+    adversary: str,
+    *,
+    rounds: int,
+    runs: int = 1,
+    seed: int = 0,
+    regime: str = Regime.SEMI_BANDIT,
+    channel: Channel = CLEAR,
+) -> Simulation:
+    """Play a learner against an adversary, which sees how it chooses but not its draws.
+
+    Parameters
+    ----------
+    learner, runs, seed, regime, channel
+        As for ``simulate``.
+    adversary
+        A key of ``keyhole.simulation.adversaries.ADVERSARIES``.
+    rounds
+        How many rounds.
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> learner = make("logit-tracker", alpha=0.1)
+    >>> run = simulate_against(learner, "lure-and-strike", rounds=20_000)
+    >>> bool(abs(run.misses.mean() - 0.1) < 0.01)
+    True
+    """
+    _check(learner, regime, rounds, channel)
+    kind, first = adversaries.find(adversary).kind, check_seed(seed)
+    thresholds = np.empty((_checked_runs(runs), rounds))
+    scores = np.empty(thresholds.shape)
+    context = _context(learner, None, None, shape=(1, rounds))[0].copy()
+
+    def one(run: int) -> None:
+        loops.play_channel(
+            learner, kind, adversaries.repertoire(rounds, seed=first + run), channel, first + run,
+            tells=_TELLS_LABEL[learner.needs], context=context, thresholds=thresholds[run],
+            scores=scores[run],
+        )  # fmt: skip
+
+    _each(one, runs)
+    return Simulation(learner, thresholds, scores < thresholds, scores)
+
+
+def _check(learner: Learner, regime: str, rounds: int, channel: Channel) -> None:
+    """Raise if it is no learner or the regime tells too little; warn if the horizon is too short."""
+    if not isinstance(learner, Learner):
+        raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=...)")
+    if learner.rule.kind == "gate":
+        raise LearnerError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
+    check_enough(learner.name, learner.needs, check_regime(regime))
+    if channel.corrected:
+        check_graded(learner, "answers that may be wrong")
+    if learner.horizon is not None and rounds > learner.horizon:
+        warnings.warn(
+            f"{rounds} rounds go past the horizon of {learner.horizon} that "
+            f"{learner.name} was tuned for",
+            HorizonWarning,
+            stacklevel=3,
+        )
+
+
+def _context(
+    learner: Learner,
+    features: ArrayLike | None,
+    groups: ArrayLike | None,
+    *,
+    shape: tuple[int, ...],
+) -> Array:
+    """Return what is known of each round of each run; of no columns for learners that take nothing."""
+    if learner.weighs_size:
+        raise LearnerError(
+            f"{learner.name} with a size_weight must see what its sets cost, which scores alone do not "
+            "tell; use a Predictor, or size_weight=0"
+        )
+    runs, rounds = shape
+    given = {"features": (features, learner.features), "groups": (groups, learner.groups)}
+    parts = [_columns(learner, name, table, (runs, rounds, k)) for name, (table, k) in given.items()]
+    most = max(map(len, parts))  # 1 where every run knows the same
+    joined = np.concatenate([np.broadcast_to(p, (most, *p.shape[1:])) for p in parts], axis=2)
+    return np.broadcast_to(joined, (runs, rounds, learner.context))
+
+
+def _columns(learner: Learner, name: str, given: ArrayLike | None, shape: tuple[int, ...]) -> Array:
+    """Return features or groups, of shape (runs or 1, rounds, columns); not given, nothing is known."""
+    _, rounds, count = shape
+    if given is None:
+        return np.full((1, rounds, count), np.nan if name == "features" else 0.0)
+    table = np.array(given, dtype=np.float64)
+    if table.shape not in (shape[1:], shape) or count == 0:
+        raise ContextError(
+            f"{name} have shape {table.shape}; {learner.name} takes {count}, so give "
+            f"{(rounds, count)}, or {shape} for a table a run"
+        )
+    if name == "groups" and np.isnan(table).any():
+        raise ContextError("groups hold NaN; a round belongs to a group (1) or not (0)")
+    return table.reshape(-1, rounds, count)
+
+
+def _each(one: Callable[[int], None], runs: int) -> None:
+    """Do every run; the first alone, because it compiles and the others would wait for it."""
+    one(0)
+    with ThreadPoolExecutor(os.cpu_count()) as threads:
+        list(threads.map(one, range(1, runs)))
+
+
+def play_clear(
+    learner: Learner,
+    scores: Array,
+    seed: int,
+    thresholds: Array,
+    misses: NDArray[np.bool_],
+    *,
+    state: Any = None,
+) -> None:
+    """Play one run with prompt answers and write down what was played; a given state is played on."""
+    tells = _TELLS_LABEL[learner.needs]
+    loops.play(learner, scores, seed, thresholds, misses, tells=tells, state=state)
+
+
+def _table(scores: ArrayLike, runs: int | None) -> Array:
+    values = check_scores(scores)
+    if values.ndim not in (1, 2):
+        raise ScoreError(f"scores have shape {values.shape}; give (rounds,) or (runs, rounds)")
+    if values.ndim == 1:
+        values = np.broadcast_to(values, (_checked_runs(1 if runs is None else runs), values.size))
+    elif runs is not None and runs != values.shape[0]:
+        raise ScoreError(
+            f"{runs} runs were asked for, but there are {values.shape[0]} rows of scores; drop runs"
+        )
+    return values
+
+
+def _checked_runs(runs: int) -> int:
+    if not is_whole(runs, least=1):
+        raise InvalidError(f"{runs!r} runs are not a whole number of at least 1")
+    return int(runs)
+
+
+def complexity(learner: Learner, scores: ArrayLike, *, seed: int = 0) -> float:
+    """Return the mean of C_t, the constant of OCP-Unlock+'s bound, over one run of it.
+
+    C_t is 1, plus 1 on a hit or the number of arms below the chosen one on a miss, plus the
+    probability of the arms that would miss over that of those that would cover.
+    """
+    if learner.name != "ocp-unlock+":
+        raise TheoremError(f"only the bound of ocp-unlock+ has this constant, not {learner.name}'s")
+    grid = learner.settings.thresholds
+    predictor = Predictor(learner, seed=seed)
+    total = 0.0
+    for score in _table(scores, 1)[0].tolist():
+        chances = predictor.distribution.probabilities
+        prediction = predictor.predict((score,))
+        predictor.learn(prediction, score=score)
+        below = float((grid < prediction.threshold).sum())
+        covering = chances[grid <= score].sum()
+        total += 1.0 + (below if score < prediction.threshold else 1.0) + (1.0 - covering) / covering
+    return total / predictor.rounds

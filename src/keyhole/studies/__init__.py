@@ -1,0 +1,1 @@
+"""What runs many simulations and draws what came of them."""

@@ -1,0 +1,245 @@
+"""The commands that run many simulations: demo, compare, paper, imagenet-file."""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from keyhole.errors import MissingExtraError
+from keyhole.feedback import check_regime
+from keyhole.learners import LEARNERS
+from keyhole.simulation.channel import Channel
+from keyhole.studies import demo, imagenet_file
+from keyhole.studies.compare import listing, publish, table
+from keyhole.studies.compare.contest import Contest, Terms, hold
+from keyhole.studies.compare.late import CHANNELS, Lateness, hold_late
+from keyhole.studies.engine import ENGINES, Engine
+from keyhole.studies.gates import commands as gates
+from keyhole.studies.paper import reproduce
+from keyhole.studies.progress import Progress
+
+_STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
+
+
+def add(commands: Any) -> None:
+    """Add the commands to a parser's."""
+    _add_compare(commands)
+    _add_paper(commands)
+    _add_imagenet_file(commands)
+
+
+def add_demo(commands: Any) -> None:
+    """Add the demo, which stands first."""
+    parser = commands.add_parser(
+        "demo",
+        help="sets on real data beside a fixed threshold: a table and a picture",
+        description="Play handwritten digits and airfoil noise with a fixed threshold, with "
+        "ocp-unlock+ and with the default learner, each hearing the label only if it was in the set.",
+        epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
+    )
+    parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/demo.png"), help="the picture; default: %(default)s"
+    )
+    parser.set_defaults(run=_demo)
+
+
+def _demo(options: argparse.Namespace) -> None:
+    demo.check(options.rounds, options.out)
+    print(
+        f"Real data, {options.rounds:,} rounds each; asked for: {demo.ALPHA:.0%} misses. "
+        "The true label\nis confirmed only if it was in the set."
+    )
+    results = [
+        demo.play(scenario, told=lambda name: print(f"  playing {name}", file=sys.stderr))
+        for scenario in demo.scenarios(options.rounds)
+    ]
+    print(demo.tabulate(results))
+    try:
+        demo.draw(results, options.out)
+        print(f"\npicture: {options.out}")
+    except MissingExtraError as error:
+        print(f"\nno picture: {error}")
+    print(demo.NEXT)
+
+
+def _add_compare(commands: Any) -> None:
+    parser = commands.add_parser(
+        "compare",
+        help="every learner on every scenario, side by side",
+        description="Play every learner that the feedback allows on every scenario, or on a log of "
+        "your own; print who keeps the promise with the smallest sets, and write a page and JSON.",
+        epilog="examples: keyhole compare --learners logit-tracker tracker --scenarios fall digits; "
+        "keyhole compare --scores log.csv; keyhole compare --late --scenarios airfoil",
+    )
+    shown = "default: %(default)s"
+    parser.add_argument("--list", action="store_true", help="list the scenarios and stop")
+    parser.add_argument("--learners", nargs="+", metavar="NAME", help="default: all")
+    parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="see --list; default: all")
+    parser.add_argument("--scores", type=Path, help="a log of your own instead: .csv, .npz, .parquet")
+    parser.add_argument("--imagenet", type=Path, help="classifier outputs: two scenarios more")
+    parser.add_argument("--alpha", type=float, default=0.1, help=f"target miss rate; {shown}")
+    parser.add_argument("--regime", default="semi-bandit", help=f"full, semi-bandit or bandit; {shown}")
+    parser.add_argument("--rounds", type=int, default=10_000, help=f"of each run; {shown}")
+    parser.add_argument("--runs", type=int, default=5, help=f"of each learner; {shown}")
+    parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
+    parser.add_argument(
+        "--batch", type=int, default=1, metavar="N", help=f"sets asked for at a time; {shown}"
+    )
+    parser.add_argument("--delay", type=float, default=0.0, help=f"rounds answers are late; {shown}")
+    parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
+    parser.add_argument("--lost", type=float, default=0.0, help=f"share never answered; {shown}")
+    parser.add_argument("--wrong", type=float, default=0.0, help=f"share answered wrong; {shown}")
+    parser.add_argument(
+        "--late", action="store_true", help=f"under each of {len(CHANNELS)} kinds of lateness instead"
+    )
+    parser.add_argument("--gates", action="store_true", help="rules of gates instead of sets")
+    parser.add_argument("--seed", type=int, default=0, help=f"of the first run; {shown}")
+    parser.add_argument("--out", type=Path, default=Path("out/compare"), help=shown)
+    parser.set_defaults(run=_compare)
+
+
+def _compare(options: argparse.Namespace) -> None:
+    if options.gates:
+        gates.compare(
+            options.learners, options.scenarios, file=options.imagenet, alpha=options.alpha,
+            rounds=options.rounds, runs=options.runs, out=options.out,
+        )  # fmt: skip
+        return
+    scenarios = listing.listing(imagenet_file=options.imagenet)
+    if options.list:
+        for listed in scenarios.values():
+            print(f"{listed.name:<21}{listed.about}")
+        return
+    terms = Terms(
+        alpha=options.alpha,
+        regime=check_regime(options.regime),
+        rounds=options.rounds,
+        runs=options.runs,
+        seed=options.seed,
+        arms=options.arms,
+        channel=Channel(
+            delay=options.delay,
+            batch=options.batch,
+            geometric=options.geometric,
+            lost=options.lost,
+            wrong=options.wrong,
+        ),
+    )
+    names = options.learners or list(LEARNERS)
+    asked = options.scenarios or list(scenarios)
+    entered = listing.logged(options.scores) if options.scores else listing.chosen(asked, scenarios)
+    print(
+        f"{len(names)} learners, {len(entered)} scenarios; each is compiled first, a second or two.\n"
+    )
+    if options.late:
+        _compare_late(names, entered, terms, options.out)
+        return
+    with Progress("comparing", len(names) * len(entered)) as progress:
+        contest = hold(names, entered, terms, told=lambda cell: progress.advance(title=cell))
+    _show(table.write_lines(contest))
+    _publish(contest, options.out)
+
+
+def _compare_late(names: list[str], entered: list[listing.Listed], terms: Terms, out: Path) -> None:
+    with Progress("comparing", len(names) * len(entered) * len(CHANNELS)) as progress:
+        lateness = hold_late(names, entered, terms, told=lambda cell: progress.advance(title=cell))
+    _show(table.write_late_lines(lateness))
+    _publish(next(iter(lateness.contests.values())), out, lateness=lateness)
+
+
+def _publish(contest: Contest, folder: Path, *, lateness: Lateness | None = None) -> None:
+    print(f"\n{publish.write_record(contest, folder, lateness=lateness)}")
+    try:
+        print(publish.write_page(contest, folder, lateness=lateness))
+    except MissingExtraError as error:
+        print(f"no page: {error}")
+
+
+def _show(lines: Iterable[table.Line]) -> None:
+    """Print the lines, in colour where the terminal and rich allow."""
+    try:
+        from rich.console import Console
+        from rich.text import Text
+    except ImportError:
+        for line in lines:
+            print(line.text)
+        return
+    console = Console(highlight=False, soft_wrap=True)
+    for line in lines:
+        console.print(Text(line.text, style=_STYLES.get(line.tone, "")))
+
+
+def _add_paper(commands: Any) -> None:
+    parser = commands.add_parser(
+        "paper",
+        help="rerun the paper's experiments and set each number beside the published one",
+        description="Run the paper's experiments again and write a report. Finished runs are kept: "
+        "after Ctrl-C the same command goes on from there.",
+        epilog="example: keyhole paper --only table2 exp5/airfoil --runs 10",
+    )
+    shown = "default: %(default)s"
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2; "
+        "default: all",
+    )
+    parser.add_argument("--runs", type=int, default=50, help=f"of every setting; {shown}")
+    parser.add_argument("--seed", type=int, default=0, help=f"of the first run; {shown}")
+    parser.add_argument(
+        "--imagenet",
+        type=Path,
+        metavar="FILE",
+        help="run ImageNet on these outputs as well (.npz, .npy)",
+    )
+    parser.add_argument("--model", help="what to call that classifier; default: the file's name")
+    parser.add_argument("--out", type=Path, default=Path("out/paper"), help=shown)
+    parser.add_argument("--workers", type=int, help="how many runs at once; default: one a core")
+    parser.add_argument("--engine", default="threads", choices=ENGINES, help=shown)
+    parser.add_argument("--address", help="of a Dask cluster that is there already")
+    parser.set_defaults(run=_paper)
+
+
+def _paper(options: argparse.Namespace) -> None:
+    engine = Engine(options.engine, workers=options.workers, address=options.address)
+    request = reproduce.Request(
+        only=tuple(options.only),
+        runs=options.runs,
+        seed=options.seed,
+        imagenet=options.imagenet,
+        model=options.model,
+    )
+    began = time.monotonic()
+    print("Compiling the learners takes some seconds; finished runs are kept.", file=sys.stderr)
+    try:
+        finished = reproduce.reproduce(request, options.out, engine=engine)
+    except KeyboardInterrupt:
+        print(f"\nFinished runs are kept in {options.out}; the same command goes on.", file=sys.stderr)
+        raise
+    print(f"report: {finished.report}  ({time.monotonic() - began:.0f} s)")
+    print(finished.verdict)
+
+
+def _add_imagenet_file(commands: Any) -> None:
+    parser = commands.add_parser(
+        "imagenet-file",
+        help="write a classifier's outputs on ImageNet to a file, for 'keyhole paper --imagenet'",
+        description="Write what a classifier says of the ImageNet validation images. Needs torch and "
+        "torchvision, and the 50,000 images in a folder a class, named by WordNet id (n01440764, ...).",
+        epilog="example: keyhole imagenet-file val/ --model resnet18 --out resnet18.npz",
+    )
+    shown = "default: %(default)s"
+    parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
+    parser.add_argument("--model", default="resnet18", help=f"a torchvision model; {shown}")
+    parser.add_argument("--out", type=Path, default=Path("imagenet_resnet18.npz"), help=shown)
+    parser.set_defaults(run=_imagenet_file)
+
+
+def _imagenet_file(options: argparse.Namespace) -> None:
+    imagenet_file.write(options.images, options.out, model=options.model)
+    print(f"outputs: {options.out}")

@@ -1,0 +1,1 @@
+"""Learners side by side: every one that the feedback allows, on every scenario, measured alike."""

@@ -1,0 +1,173 @@
+"""The scenarios by name, each with the rounds at which it is known to change."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from keyhole.errors import InvalidError
+from keyhole.scenarios import Scenario, digits, imagenet, log
+from keyhole.scenarios.airfoil import airfoil
+from keyhole.scenarios.contextual import CONTEXTUAL
+from keyhole.scenarios.drifts import DRIFTS
+from keyhole.scenarios.imagenet_like import imagenet_like
+from keyhole.simulation.adversaries import ADVERSARIES
+
+_PIECES = 10
+
+
+class Staged(NamedTuple):
+    """A scenario, and the rounds at which its segments begin."""
+
+    scenario: Scenario
+    changes: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A scenario that can be asked for by name; an adversary has none before it is played."""
+
+    name: str
+    about: str
+    unit: str
+    build: Callable[[int, int], Staged] | None = None
+    rounds: int | None = None  # how many there are, if they are counted
+
+
+def listing(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
+    """Return every scenario by name; the real ImageNet ones need a file of classifier outputs."""
+    scenarios = [*_drifts(), *_measured(), *_pictures(imagenet_file), *_forecasts(), *_adversaries()]
+    return {listed.name: listed for listed in scenarios}
+
+
+def logged(path: Path) -> list[Listed]:
+    """Return a scenario for every reading of a user's own log."""
+    return [_reading(path.name, scenario) for scenario in log.read_log(path)]
+
+
+def _reading(name: str, scenario: log.LogScenario) -> Listed:
+    def build(rounds: int, _seed: int) -> Staged:
+        return Staged(scenario.first(rounds), _even(rounds))
+
+    return Listed(
+        f"{name} ({scenario.reading})" if scenario.reading else name,
+        scenario.about,
+        "1 - threshold" if scenario.labels is None else "labels",
+        build,
+        rounds=scenario.scores.size,
+    )
+
+
+def chosen(names: Iterable[str], scenarios: dict[str, Listed]) -> list[Listed]:
+    """Return the scenarios of these names, or raise with those there are."""
+    unknown = [name for name in names if name not in scenarios]
+    if unknown:
+        raise InvalidError(f"there is no scenario {unknown[0]!r}; there are {', '.join(scenarios)}")
+    return [scenarios[name] for name in names]
+
+
+def _even(rounds: int, pieces: int = _PIECES) -> tuple[int, ...]:
+    return tuple(sorted({rounds * piece // pieces for piece in range(pieces)}))
+
+
+def _drifts() -> list[Listed]:
+    def builder(name: str) -> Callable[[int, int], Staged]:
+        def build(rounds: int, seed: int) -> Staged:
+            scenario = DRIFTS[name](rounds, seed=seed)
+            return Staged(scenario, scenario.changes)
+
+        return build
+
+    about = {
+        "steady": "synthetic scores that do not drift",
+        "fall": "scores fall at once, halfway",
+        "rise": "scores rise at once, halfway",
+        "slope": "scores fall all the time",
+        "waves": "scores fall and rise five times",
+        "seasons": "easy and hard rounds in turn, ten times",
+        "lumps": "many tied scores",
+    }
+    return [Listed(name, about[name], "1 - threshold", builder(name)) for name in DRIFTS]
+
+
+def _measured() -> list[Listed]:
+    def still(rounds: int, seed: int) -> Staged:
+        return Staged(airfoil(rounds, seed=seed), (0,))
+
+    def shifted(rounds: int, seed: int) -> Staged:
+        return Staged(airfoil(rounds, seed=seed, shift=True), (0, rounds // 3))
+
+    def ordered(rounds: int, seed: int) -> Staged:
+        return Staged(airfoil(rounds, seed=seed, in_order=True), _even(rounds))
+
+    return [
+        Listed("airfoil", "airfoil self-noise, rows at random", "dB", still),
+        Listed("airfoil-shift", "airfoil self-noise, the paper's covariate shift", "dB", shifted),
+        Listed("airfoil-in-order", "airfoil self-noise, one experiment after another", "dB", ordered),
+    ]
+
+
+def _forecasts() -> list[Listed]:
+    def builder(name: str) -> Callable[[int, int], Staged]:
+        def build(rounds: int, seed: int) -> Staged:
+            scenario = CONTEXTUAL[name](rounds, seed=seed)
+            return Staged(scenario, scenario.changes)
+
+        return build
+
+    about = {
+        "heteroscedastic": "forecast errors that grow with a feature",
+        "hourly": "forecast errors that follow hour, weekend and season",
+        "overlapping-groups": "forecast errors that differ between groups that overlap",
+        "useless-features": "forecast errors, and twenty features that say nothing",
+        "reversal": "forecast errors that grow with a feature, then fall with it",
+    }
+    return [Listed(name, about[name], "interval length", builder(name)) for name in CONTEXTUAL]
+
+
+def _pictures(file: Path | None) -> list[Listed]:
+    def drawn(rounds: int, seed: int) -> Staged:
+        return Staged(digits.digits(rounds, seed=seed), (0,))
+
+    def sorted_by_label(rounds: int, seed: int) -> Staged:
+        scenario = digits.digits(rounds, seed=seed, by_label=True)
+        starts = np.flatnonzero(np.diff(scenario.digits, prepend=-1))
+        return Staged(scenario, tuple(int(start) for start in starts))
+
+    scenarios = [
+        Listed("digits", "handwritten digits at random", "labels", drawn),
+        Listed("digits-by-label", "handwritten digits, first all zeros", "labels", sorted_by_label),
+        *_classified("imagenet-like", "generated ImageNet outputs", imagenet_like),
+    ]
+    if file is not None:
+        scenarios += _classified(
+            "imagenet", f"classifier outputs in {file.name}", lambda: _loaded(file)
+        )
+    return scenarios
+
+
+@cache
+def _loaded(path: Path) -> imagenet.Outputs:
+    return imagenet.load(path)
+
+
+def _classified(name: str, about: str, outputs: Callable[[], imagenet.Outputs]) -> list[Listed]:
+    def still(rounds: int, seed: int) -> Staged:
+        return Staged(imagenet.imagenet(outputs(), rounds, seed=seed), (0,))
+
+    def shifted(rounds: int, seed: int) -> Staged:
+        scenario = imagenet.imagenet(outputs(), rounds, seed=seed, shift=True)
+        starts = np.flatnonzero(np.diff(scenario.powers, prepend=-1.0))
+        return Staged(scenario, tuple(int(start) for start in starts))
+
+    return [
+        Listed(name, about, "labels", still),
+        Listed(f"{name}-shift", f"{about}, exponent changing 4 times", "labels", shifted),
+    ]
+
+
+def _adversaries() -> list[Listed]:
+    return [Listed(name, adversary.about, "1 - threshold") for name, adversary in ADVERSARIES.items()]

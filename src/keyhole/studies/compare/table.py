@@ -1,0 +1,173 @@
+"""The contest in a terminal: one block a scenario, 80 columns wide."""
+
+import math
+import textwrap
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import NamedTuple
+
+from keyhole.studies.compare.contest import Cell, Contest, Figure
+from keyhole.studies.compare.context import FEWEST
+from keyhole.studies.compare.late import CHANNELS, Lateness
+from keyhole.studies.compare.standings import Standing, standings
+
+_WIDTH = 80
+KEY = (
+    "Who keeps the promise comes first (a miss rate above the target by no more than a twentieth of it "
+    "and two standard errors, a tenth at most), then by size. miss rate ± standard error; worst: in "
+    "any 1,000 rounds in a row; size: mean of the sets; /fix, /seg: its ratio to that of the best "
+    "fixed threshold in hindsight, for the whole scenario or each segment; regret: pinball loss beyond "
+    "the best fixed threshold's; full, none: share of sets that hold every label, or none; us: "
+    "microseconds a round, compiled, on this machine. Where a scenario has features or groups, who "
+    "takes some is told them, and in place of the regret stands group: the miss rate's largest "
+    f"distance from the target in any group, or third of a feature, of {FEWEST} rounds or more. "
+    "Over all scenarios: means, /seg geometric; kept: on how many the promise is kept; farthest: the "
+    "miss rate's largest distance from the target on any; attacked: the worst miss rate against an "
+    "adversary."
+)
+LATE_KEY = (
+    "Sizes are relative to the best threshold for each segment in hindsight, which needs no answers: 1 "
+    "is as good as can be. "
+    + "; ".join(f"{name}: {channel.about}" for name, channel in CHANNELS.items())
+    + "."
+)
+
+
+class Line(NamedTuple):
+    """A line, and its tone: "head", "kept", "broken", "faint" or none."""
+
+    text: str
+    tone: str = ""
+
+
+def write_lines(contest: Contest) -> Iterator[Line]:
+    """Yield the tables of all scenarios, line by line."""
+    for listed in contest.scenarios:
+        yield from _block(contest, listed.name)
+        yield Line("")
+    if len(contest.frontiers) > 1:
+        yield from _summary(contest)
+        yield Line("")
+    yield from (Line(line, "faint") for line in textwrap.wrap(KEY, _WIDTH))
+
+
+def write_late_lines(lateness: Lateness) -> Iterator[Line]:
+    """Yield the tables of lateness: sizes, the worst of them, and the miss rates."""
+    contests = list(lateness.contests.values())
+    scenarios = ", ".join(listed.name for listed in contests[0].scenarios)
+    yield from (
+        Line(line) for line in textwrap.wrap(f"Answers late, in batches or lost on {scenarios}")
+    )
+    columns: list[tuple[str, Callable[[Standing], str]]] = [
+        ("size / best per segment, geometric mean", lambda one: _short(one.ratio)),
+        ("the same, on the worst scenario", lambda one: _short(one.largest)),
+        ("miss rate, mean", lambda one: f"{one.miss_rate:.3f}"),
+        ("its largest distance from the target", lambda one: f"{one.strayed:.3f}"),
+    ]
+    found = lateness.standings()
+    ranked = sorted(found, key=lambda name: _lateness_order(found[name].values()))
+    for title, show in columns:
+        yield Line("")
+        yield Line(title)
+        yield Line(f"{'learner':<18}" + "".join(f"{name:>7}" for name in lateness.contests), "head")
+        for name in ranked:
+            cells = (found[name].get(channel) for channel in lateness.contests)
+            yield Line(
+                f"{_fit(name):<18}" + "".join(f"{show(one) if one else '-':>7}" for one in cells)
+            )
+    yield Line("")
+    yield from _refusals([cell for cell in contests[0].cells if cell.refusal is not None])
+    yield from (Line(line, "faint") for line in textwrap.wrap(LATE_KEY, _WIDTH))
+
+
+def _lateness_order(standings: Iterable[Standing]) -> float:
+    """Return the mean logarithm of the sizes under all channels."""
+    return math.fsum(math.log(one.ratio) for one in standings)
+
+
+def text(contest: Contest) -> str:
+    """Return the tables without tones."""
+    return "\n".join(line.text for line in write_lines(contest))
+
+
+def _summary(contest: Contest) -> Iterator[Line]:
+    yield Line("over all scenarios but the adversaries")
+    yield Line(
+        f"{'learner':<18}{'kept':>7}{'miss rate':>11}{'farthest':>10}{'worst':>8}{'group':>8}"
+        f"{'/seg':>8}{'attacked':>10}",
+        "head",
+    )
+    for one in standings(contest):
+        kept = f"{one.kept}/{one.scenarios}"
+        yield Line(
+            f"{_fit(one.learner):<18}{kept:>7}{one.miss_rate:>11.4f}{one.strayed:>10.3f}"
+            f"{one.worst_window:>8.3f}{_third(one.worst_group):>8}{one.ratio:>8.2f}"
+            f"{_third(one.attacked):>10}",
+            "kept" if one.kept == one.scenarios else "broken",
+        )
+
+
+def _block(contest: Contest, scenario: str) -> Iterator[Line]:
+    about = next(listed for listed in contest.scenarios if listed.name == scenario)
+    title = f"{scenario}: {about.about} (size in {about.unit})"
+    yield from (Line(line) for line in textwrap.wrap(title, _WIDTH))
+    cells = contest.of_scenario(scenario)
+    grouped = any(not math.isnan(cell.figures["worst_group"].mean) for cell in cells)
+    yield Line(_head("group" if grouped else "regret"), "head")
+    broken = False
+    for cell in cells:
+        if not broken and not contest.keeps(cell):
+            broken = True
+            yield Line(f"{'-- more misses than promised ':-<{_WIDTH}}", "faint")
+        yield Line(_line(cell, grouped=grouped), "broken" if broken else "kept")
+    yield from _refusals(contest.refused(scenario))
+
+
+def _head(judged: str) -> str:
+    return (
+        f"{'learner':<18}{'miss rate':>14}{'worst':>6}{'size':>6}{'/fix':>6}{'/seg':>6}"
+        f"{judged:>7}{'full':>6}{'none':>6}{'us':>5}"
+    )
+
+
+def _line(cell: Cell, *, grouped: bool) -> str:
+    means = {name: figure.mean for name, figure in cell.figures.items()}
+    judged = f"{means['worst_group']:.3f}" if grouped else f"{means['pinball_regret']:.0f}"
+    return (
+        f"{_fit(cell.learner):<18}{means['miss_rate']:>7.4f}{_error(cell.figures['miss_rate']):>7}"
+        f"{means['worst_window']:>6.3f}{_short(means['size']):>6}"
+        f"{_short(means['size_to_best_fixed']):>6}{_short(means['size_to_best_per_segment']):>6}"
+        f"{judged:>7}{means['full']:>6.3f}{means['empty']:>6.3f}"
+        f"{means['microseconds']:>5.1f}"
+    )
+
+
+def _error(figure: Figure) -> str:
+    return "" if math.isnan(figure.error) else f"±{figure.error:.4f}"
+
+
+def _fit(name: str) -> str:
+    """Return a name of at most 18 characters that still tells what it ends in."""
+    return name if len(name) <= 18 else f"{name[:12]}…{name[-5:]}"
+
+
+def _third(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _short(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def _refusals(cells: list[Cell]) -> Iterator[Line]:
+    """Yield why the others were not run, once for each reason."""
+    reasons: dict[str, list[str]] = defaultdict(list)
+    for cell in cells:
+        names = reasons[(cell.refusal or "").replace(cell.learner, "it", 1)]
+        if cell.learner not in names:
+            names.append(cell.learner)
+    for reason, names in reasons.items():
+        line = f"not run: {', '.join(names)}: {reason}"
+        yield from (Line(part, "faint") for part in textwrap.wrap(line, _WIDTH, subsequent_indent="  "))

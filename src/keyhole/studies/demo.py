@@ -1,0 +1,222 @@
+"""The main job on real data: a fixed threshold, the paper's learner and the default, side by side."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keyhole.checks import is_whole
+from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.feedback import MISS
+from keyhole.learners import DEFAULT, strategy
+from keyhole.numeric import Array
+from keyhole.predictor.predictor import Predictor
+from keyhole.scenarios import airfoil
+from keyhole.scenarios.digit_guesses import digit_guesses
+from keyhole.scores import Probabilities, Region, Score
+from keyhole.simulation.metrics import window_mean
+
+ALPHA = 0.1
+ROUNDS = 10_000
+SEED = 7
+WINDOW = 1000
+_ARMS = 20
+_PICKED_ON = WINDOW  # the answers that the fixed threshold was picked on
+_FEWEST = max(strategy.shortest_horizon(_ARMS), 2 * WINDOW)
+_PICTURES = (".png", ".svg", ".pdf")
+NEXT = """
+What to try next:
+  the loop in the README, with your own scores in place of the digits
+  keyhole learners                    what else there is, and what each promises
+  keyhole compare --scores log.csv    every learner on a log of your own
+  make serve                          label digits by hand, see the curves move"""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """Real rounds: what the model said and what was true, and how to read it."""
+
+    name: str
+    change: str
+    unit: str
+    score: Score[Region]
+    outputs: list[Any]
+    truths: list[Any]
+    features: Array | None = None  # a row a round, where something is known of a case
+
+
+@dataclass
+class Run:
+    """What one way to choose sets came to in one scenario, round by round."""
+
+    way: str
+    misses: list[bool] = field(default_factory=list)
+    sizes: list[float] = field(default_factory=list)
+
+    @property
+    def miss_rates(self) -> Array:
+        """The share of misses in the last ``WINDOW`` rounds, from the first full window on."""
+        return window_mean(np.array(self.misses, dtype=np.float64), WINDOW)
+
+    @property
+    def mean_sizes(self) -> Array:
+        """The mean size in the last ``WINDOW`` rounds, from the first full window on."""
+        return window_mean(np.array(self.sizes), WINDOW)
+
+
+@dataclass(frozen=True)
+class Result:
+    """Every way's run in one scenario."""
+
+    scenario: Scenario
+    runs: list[Run]
+
+
+def check(rounds: int, picture: Path) -> None:
+    """Raise before the work if it could not be done."""
+    if not is_whole(rounds, least=_FEWEST):
+        raise InvalidError(f"{rounds} rounds are too few to show; use at least {_FEWEST}")
+    if picture.suffix not in _PICTURES:
+        raise InvalidError(f"{picture} is not a picture's name; end it in {' or '.join(_PICTURES)}")
+
+
+def scenarios(rounds: int) -> Iterator[Scenario]:
+    """Yield the digits, writer after writer, and the airfoils, other conditions after a third."""
+    guesses = digit_guesses(rounds, seed=SEED)
+    yield Scenario(
+        "handwritten digits",
+        "new writers keep coming",
+        "labels",
+        Probabilities(),
+        list(guesses.probabilities),
+        guesses.digits.tolist(),
+    )
+    air = airfoil.airfoil(rounds, seed=SEED, shift=True)
+    yield Scenario(
+        "airfoil noise",
+        "other conditions after a third",
+        "dB",
+        airfoil.SCORE,
+        air.centres.tolist(),
+        air.outcomes.tolist(),
+        air.measured,
+    )
+
+
+def play(scenario: Scenario, *, told: Callable[[str], None]) -> Result:
+    """Play a scenario in every way; ``told`` hears the name of each before it begins."""
+    runs = []
+    for way, choose in _ways(scenario).items():
+        told(f"{scenario.name}, {way}")
+        runs.append(choose(way))
+    return Result(scenario, runs)
+
+
+def _ways(scenario: Scenario) -> dict[str, Callable[[str], Run]]:
+    rounds = len(scenario.truths)
+    paper: dict[str, Any] = {"horizon": rounds, "arms": _ARMS}
+    ways: dict[str, Callable[[str], Run]] = {
+        f"threshold picked on the first {_PICKED_ON:,}": lambda way: _play_fixed(Run(way), scenario),
+        "ocp-unlock+": lambda way: _play(Run(way), scenario, _predictor(scenario, way, **paper)),
+        f"{DEFAULT} (default)": lambda way: _play(Run(way), scenario, _predictor(scenario, DEFAULT)),
+    }
+    if scenario.features is not None:
+        known: dict[str, Any] = {"features": scenario.features.shape[1]}
+        ways["the default with features"] = lambda way: _play(
+            Run(way), scenario, Predictor(alpha=ALPHA, score=scenario.score, seed=SEED, **known)
+        )
+    return ways
+
+
+def _predictor(scenario: Scenario, learner: str, **options: Any) -> Predictor[Region]:
+    return Predictor(learner, alpha=ALPHA, score=scenario.score, seed=SEED, **options)
+
+
+def _play(run: Run, scenario: Scenario, predictor: Predictor[Region]) -> Run:
+    """Let a predictor hear the label only if it was in the set."""
+    told = scenario.features if predictor.learner.features else None
+    for number, (output, truth) in enumerate(zip(scenario.outputs, scenario.truths, strict=True)):
+        shown = predictor.predict(output, features=None if told is None else told[number])
+        missed = truth not in shown
+        if missed:
+            predictor.learn(shown, MISS)
+        else:
+            predictor.learn(shown, label=truth)
+        run.misses.append(missed)
+        run.sizes.append(shown.size)
+    return run
+
+
+def _play_fixed(run: Run, scenario: Scenario) -> Run:
+    """Pick the threshold that misses alpha of the first answers, with every label seen; keep it."""
+    cases = [scenario.score.read(output) for output in scenario.outputs]
+    seen = zip(cases[:_PICKED_ON], scenario.truths, strict=False)
+    threshold = float(np.quantile([case.score(truth) for case, truth in seen], ALPHA))
+    for number, (case, truth) in enumerate(zip(cases, scenario.truths, strict=True)):
+        shown = case.region(number, threshold)
+        run.misses.append(truth not in shown)
+        run.sizes.append(shown.size)
+    return run
+
+
+def tabulate(results: list[Result]) -> str:
+    """Return the table, 80 columns wide at most."""
+    lines = []
+    for result in results:
+        scenario = result.scenario
+        heading = f"{scenario.name}: {scenario.change}"
+        lines += [
+            "",
+            f"{heading:<48}{'missed':>8}{'worst*':>9}{f'shown ({scenario.unit})':>15}",
+        ]
+        for run in result.runs:
+            rates, worst = np.mean(run.misses), run.miss_rates.max()
+            lines.append(f"  {run.way:<46}{rates:>8.1%}{worst:>9.1%}{np.mean(run.sizes):>15.2f}")
+    lines.append(f"\n* missed in the worst {WINDOW:,} rounds in a row")
+    return "\n".join(lines)
+
+
+def draw(results: list[Result], path: Path) -> None:
+    """Write the picture: misses in a window above, sizes below, one column per scenario."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError(
+            "the picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
+        ) from None
+    figure = Figure(figsize=(5.6 * len(results), 5.6), layout="constrained")
+    axes = figure.subplots(2, len(results), sharex="col", squeeze=False)
+    for column, result in enumerate(results):
+        _draw_result(axes[0, column], axes[1, column], result)
+    for axis in axes.flat:
+        axis.spines[["top", "right"]].set_visible(False)
+        axis.grid(alpha=0.2)
+    handles, labels = axes[0, -1].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.suptitle(f"Asked for: {ALPHA:.0%} misses, with sets as small as possible", fontsize=14)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
+def _draw_result(top: Any, bottom: Any, result: Result) -> None:
+    """Draw one scenario: the miss rate in a window with its target, and the size of what was shown."""
+    from matplotlib.ticker import FuncFormatter, PercentFormatter
+
+    styles = {0: ("#8a8f98", 1.6), 1: ("#d08a1d", 1.6), 3: ("#2a7a4b", 2.0)}
+    highest = 0.0
+    for place, run in enumerate(result.runs):
+        colour, width = styles.get(place, ("#1f5fa8", 2.4))
+        rounds = np.arange(WINDOW, len(run.misses) + 1)
+        top.plot(rounds, run.miss_rates, color=colour, linewidth=width, label=run.way)
+        bottom.plot(rounds, run.mean_sizes, color=colour, linewidth=width)
+        highest = max(highest, float(run.miss_rates.max()))
+    top.axhline(ALPHA, color="#b3261e", linestyle="--", linewidth=1.3, label=f"asked for: {ALPHA:.0%}")
+    top.set(ylim=(0.0, 1.08 * highest))
+    top.set_title(f"{result.scenario.name}\n{result.scenario.change}", fontsize=11)
+    top.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    top.set_ylabel(f"missed, of the last {WINDOW:,}")
+    bottom.set(ylim=(0.0, None), xlabel="round")
+    bottom.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
+    bottom.set_ylabel(f"size ({result.scenario.unit})")

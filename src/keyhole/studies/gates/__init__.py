@@ -1,0 +1,1 @@
+"""Gates compared on scenarios, and a log of one's own replayed through one."""

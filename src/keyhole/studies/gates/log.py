@@ -1,0 +1,80 @@
+"""A log of scores and outcomes, and what thresholds and a gate would have made of it."""
+
+import csv
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from keyhole.errors import InvalidError
+from keyhole.learners import make
+from keyhole.simulation.gates import GateRun, best_fixed, check_cases, simulate_gate
+from keyhole.studies.gates.scenarios import Cases
+
+_SCORE = ("score", "confidence", "probability")
+_OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0}  # a column, and what a 1 in it means
+_YES, _NO = {"1", "1.0", "true", "yes", "y"}, {"0", "0.0", "false", "no", "n"}
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a log shows: the threshold one would have needed, and the gate's run."""
+
+    cases: Cases
+    threshold: float
+    best: float
+    run: GateRun
+
+
+def replay_log(cases: Cases, *, alpha: float) -> Replay:
+    """Return the best fixed threshold of a log in hindsight, and what the gate would have done."""
+    threshold, best = best_fixed(*cases, alpha=alpha)
+    return Replay(cases, threshold, best, simulate_gate(make("gate-tracker", alpha=alpha), *cases))
+
+
+def read_log(path: Path) -> Cases:
+    """Return the cases in a CSV file, in their order.
+
+    It has a column ``score`` (or ``confidence``, ``probability``), and a column ``right`` (or
+    ``correct``) or ``wrong``, which says so by 1 or 0, true or false, yes or no. Other columns are left
+    alone, and so are rows without an outcome.
+    """
+    if not path.is_file():
+        raise InvalidError(f"there is no file {path}")
+    with path.open(newline="", encoding="utf-8-sig") as file:
+        rows = csv.DictReader(file)
+        names = {name.strip().lower(): name for name in rows.fieldnames or ()}
+        score = next((names[name] for name in _SCORE if name in names), None)
+        outcome = next((name for name in _OUTCOMES if name in names), None)
+        if score is None or outcome is None:
+            raise InvalidError(
+                f"{path} has the columns {', '.join(names) or 'none'}; "
+                "it needs score, and right or wrong"
+            )
+        read = [
+            (_read_score(row[score], number, path), _read_outcome(row[names[outcome]], number, path))
+            for number, row in enumerate(rows, start=2)
+            if (row[names[outcome]] or "").strip()
+        ]
+    if not read:
+        raise InvalidError(f"{path} has no row with an outcome")
+    scores, told = np.array(read).T
+    wrong = told if _OUTCOMES[outcome] == 1.0 else 1.0 - told
+    return Cases(*check_cases(scores, wrong))
+
+
+def _read_score(text: str | None, line: int, path: Path) -> float:
+    try:
+        score = float(text or "")
+    except ValueError:
+        score = float("nan")
+    if not 0.0 <= score <= 1.0:
+        raise InvalidError(f"{path}, line {line}: score {text!r} is not a number in [0, 1]")
+    return score
+
+
+def _read_outcome(text: str, line: int, path: Path) -> float:
+    said = text.strip().lower()
+    if said not in _YES | _NO:
+        raise InvalidError(f"{path}, line {line}: outcome {text!r} is neither 1 nor 0, true nor false")
+    return float(said in _YES)

@@ -1,0 +1,159 @@
+"""The paper's figures: curves with the band between the extreme runs, and box plots."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keyhole.errors import MissingExtraError
+from keyhole.scenarios.imagenet import SCHEDULE
+from keyhole.studies.paper.panels import CURVES, Panel
+from keyhole.studies.paper.play import rounds_kept
+from keyhole.studies.paper.results import Results
+from keyhole.studies.paper.settings import AIRFOIL, Setting
+from keyhole.studies.paper.sources import Pair, Source
+from keyhole.studies.paper.tables import MISS_RATE
+
+LABELS = {
+    "ocp-bandit": "OCP-Bandit",
+    "ocp-unlock": "OCP-Unlock",
+    "ocp-unlock+": "OCP-Unlock+",
+    "sps": "SPS",
+    "mvp": "MVP",
+}
+SCENARIOS = {
+    ("imagenet", "iid"): "i.i.d.",
+    ("imagenet", "shift"): "non-i.i.d.",
+    ("airfoil", "iid"): "i.i.d.",
+    ("airfoil", "shift"): "covariate shift",
+}
+_COLOURS = {
+    "ocp-unlock+": "#1d4ed8",
+    "ocp-unlock": "#d97706",
+    "ocp-bandit": "#be123c",
+    "sps": "#7c3aed",
+    "mvp": "#047857",
+}
+_INK, _FAINT, _TARGET = "#1f2937", "#9ca3af", "#111827"
+_STYLE: dict[Any, Any] = {
+    "svg.hashsalt": "keyhole",
+    "font.size": 9.5,
+    "axes.edgecolor": _FAINT,
+    "axes.labelcolor": _INK,
+    "axes.titlesize": 10.5,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "text.color": _INK,
+}
+_LOG_FROM = 20.0
+
+
+def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) -> None:
+    """Write one figure, a row of axes for each panel (side by side for boxes), as PNG and SVG."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.figure import Figure
+    except ImportError:
+        raise MissingExtraError(
+            "the figures need matplotlib; pip install 'keyhole-conformal[paper]'"
+        ) from None
+    with mpl.rc_context(_STYLE):
+        if panels[0].kind == CURVES:
+            figure = Figure(figsize=(9.0, 2.75 * len(panels) + 0.45), layout="constrained")
+            axes = figure.subplots(len(panels), 2, squeeze=False)
+            for row, panel in zip(axes, panels, strict=True):
+                _curves(results, panel, source, row)
+            handles, names = axes[0, 0].get_legend_handles_labels()
+            figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
+        else:
+            figure = Figure(figsize=(4.5 * len(panels), 3.1), layout="constrained")
+            axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)
+            for axis, panel in zip(axes[0], panels, strict=True):
+                _boxes(results, panel, source, axis)
+        stem.parent.mkdir(parents=True, exist_ok=True)
+        figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
+        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+
+
+def _curves(results: Results, panel: Panel, source: Source, axes: Any) -> None:
+    scenario = SCENARIOS[panel.data, panel.scenario]
+    for axis, field, title in zip(
+        axes, ("miss_rates", "mean_sizes"), ("MC(t)", f"Ineff(t), {_unit(panel.data)}"), strict=True
+    ):
+        for setting in panel.settings:
+            _band(results, Pair(source, setting), field, axis)
+        axis.set_title(f"{title}  ({scenario})", loc="left")
+        axis.set_xlim(0, panel.settings[0].horizon / 1000)
+        axis.set_xlabel("round t, thousands")
+        for change in _changes(panel.settings[0]):
+            axis.axvline(change / 1000, color=_FAINT, linewidth=0.8, linestyle=":")
+        _plain(axis)
+    alpha = panel.settings[0].alpha
+    axes[0].axhline(alpha, color=_TARGET, linewidth=1.0, linestyle="--", label=f"target {alpha:g}")
+    axes[0].set_ylim(0.0, 3.0 * alpha)
+    _scale_sizes(axes[1])
+
+
+def _band(results: Results, pair: Pair, field: str, axis: Any) -> None:
+    rounds = rounds_kept(pair.setting.horizon) / 1000
+    runs = np.array([getattr(run, field) for run in results.outcomes[pair].values()])
+    colour = _COLOURS[pair.setting.learner]
+    axis.fill_between(rounds, runs.min(axis=0), runs.max(axis=0), color=colour, alpha=0.16, linewidth=0)
+    axis.plot(
+        rounds, runs.mean(axis=0), color=colour, linewidth=1.5, label=LABELS[pair.setting.learner]
+    )
+
+
+def _scale_sizes(axis: Any) -> None:
+    """Use a logarithmic scale where the sizes differ by more than an eye can follow."""
+    heights = np.concatenate(
+        [line.get_ydata()[5:] for line in axis.get_lines() if len(line.get_ydata()) > 2]
+    )
+    if heights.max() > _LOG_FROM * max(heights.min(), 1e-9):
+        axis.set_yscale("log")
+    else:
+        axis.set_ylim(0.0, 1.15 * heights.max())
+
+
+def _boxes(results: Results, panel: Panel, source: Source, axis: Any) -> None:
+    rates = [results.values(Pair(source, setting), MISS_RATE) for setting in panel.settings]
+    alphas = [setting.alpha for setting in panel.settings]
+    places = np.arange(len(alphas))
+    axis.boxplot(
+        rates,
+        positions=places,
+        widths=0.5,
+        whis=(0, 100),
+        patch_artist=True,
+        boxprops={"facecolor": "#93c5fd", "edgecolor": "none"},
+        medianprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 1.2},
+        whiskerprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 0.9},
+        capprops={"color": _COLOURS["ocp-unlock+"], "linewidth": 0.9},
+    )
+    for place, alpha in zip(places, alphas, strict=True):
+        axis.hlines(alpha, place - 0.4, place + 0.4, color=_TARGET, linewidth=1.0, linestyle="--")
+    axis.set_xticks(places, [f"{alpha:g}" for alpha in alphas])
+    axis.set_xlabel("target α (dashes)")
+    axis.set_title(f"MC(T)  ({SCENARIOS[panel.data, panel.scenario]})", loc="left")
+    axis.set_ylim(0.0, 0.45)
+    _plain(axis)
+
+
+def _unit(data: str) -> str:
+    return "dB" if data == AIRFOIL else "labels"
+
+
+def _changes(setting: Setting) -> list[float]:
+    """Return the rounds after which the scenario is another."""
+    if not setting.shift:
+        return []
+    if setting.data == AIRFOIL:
+        return [setting.horizon / 3]
+    return [setting.horizon * part / len(SCHEDULE) for part in range(1, len(SCHEDULE))]
+
+
+def _plain(axis: Any) -> None:
+    axis.spines[["top", "right"]].set_visible(False)
+    axis.grid(axis="y", color=_FAINT, alpha=0.25, linewidth=0.6)
+    axis.tick_params(length=3)

@@ -1,0 +1,100 @@
+"""What is promised of a learner, in words and numbers: its certain bound, its theorem, or neither."""
+
+import textwrap
+
+from keyhole.errors import TheoremError
+from keyhole.learners import Learner, bounds, strategy
+
+_WIDTH = 80
+_INDENT = 11  # as wide as the words that lines begin with
+_AT_ONCE = "if every answer comes before the next prediction and threshold 0 cannot miss"
+
+
+def describe_promises(learner: Learner, *, rounds: int) -> str:
+    """Return what is promised after so many rounds, for any learner, 80 columns wide."""
+    lines = [
+        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; needs {learner.needs.value}",
+        "",
+        *_certain(learner, rounds),
+        *_theorem(learner, rounds),
+    ]
+    return "\n".join(
+        textwrap.fill(line, _WIDTH, subsequent_indent=" " * _INDENT) if line else "" for line in lines
+    )
+
+
+def _certain(learner: Learner, rounds: int) -> list[str]:
+    """Return the bounds that hold on every sequence, whatever the draws."""
+    try:
+        excess = bounds.excess(learner, rounds=rounds)
+    except TheoremError:
+        return [
+            "certain    nothing: no theorem bounds its misses on every sequence. Behind a valve, "
+            f"{learner.name}+valve, they are bounded."
+        ]
+    low = max(0.0, learner.alpha + excess.least / rounds)
+    high = min(1.0, learner.alpha + excess.most / rounds)
+    lines = [
+        f"certain    misses - alpha T between {excess.least:,.1f} and {excess.most:,.1f}, on every "
+        f"sequence, {_AT_ONCE}",
+        f"miss rate  between {low:.4f} and {high:.4f} (target {learner.alpha:g})",
+    ]
+    if high >= 1.0:
+        lines.append(f"{'':{_INDENT}}VACUOUS: after so few rounds that says nothing.")
+    return lines
+
+
+def _theorem(learner: Learner, rounds: int) -> list[str]:
+    """Return what is proven beside that: numbers for the paper's learners, words for the others."""
+    try:
+        asked = bounds.conditions_of(learner) if learner.horizon is not None else None
+        loss = bounds.loss_of(learner) if asked else None
+    except (TheoremError, AttributeError):
+        loss = asked = None
+    if loss is None or asked is None:
+        return [f"theorem    {learner.rule.guarantee}", f"source     {learner.rule.source}"]
+    arms = 0 if learner.thresholds is None else learner.thresholds.size
+    rates = strategy.Rates(*learner.settings.rates[0].tolist())
+    return [
+        f"theorem    {arms} arms; bonus (beta) {rates.bonus:.3g}, exploration (gamma) "
+        f"{rates.exploration:.3g}, rate (eta) {rates.rate:.3g}",
+        f"conditions at least 5 arms: {_yes(asked.enough_arms)}; "
+        f"gamma <= 1/2: {_yes(asked.moderate_exploration)}; "
+        f"(1 + 2 beta) K eta <= gamma: {_yes(asked.slow_enough)}",
+        *(_regret(learner, rounds, loss.span) if asked.hold else _silent(arms)),
+    ]
+
+
+def _silent(arms: int) -> list[str]:
+    enough = strategy.theorem_horizon(max(arms, 5))
+    return [
+        f"{'':{_INDENT}}THE THEOREM DOES NOT APPLY, so that nothing is promised. "
+        f"With {max(arms, 5)} arms it does from {enough:,} rounds on."
+    ]
+
+
+def _regret(learner: Learner, rounds: int, span: float) -> list[str]:
+    regret, misses = bounds.regret(learner), bounds.miss_rate(learner)
+    on_target = bounds.miss_rate_speaks_from(learner, below=learner.alpha)
+    return [
+        f"{'':{_INDENT}}The theorem applies, if every answer comes before the next prediction.",
+        f"regret     <= {regret:,.0f}, that is {regret / rounds:.3f} a round; "
+        f"a round can cost {span:.3f}",
+        f"{'':{_INDENT}}{_verdict(regret / rounds, span, bounds.regret_speaks_from(learner))}",
+        f"miss rate  <= {misses:.3f}, known before the first round (target {learner.alpha:g})",
+        f"{'':{_INDENT}}{_verdict(misses, 1.0, bounds.miss_rate_speaks_from(learner))}",
+        f"{'':{_INDENT}}It falls below the target from {on_target:,} rounds on. It needs that "
+        "threshold 0 cannot miss: the true label is always among the candidates.",
+        "afterwards miss rate - alpha <= regret / T + C_mc, where C_mc comes from the run itself "
+        "(keyhole.metrics.coverage_slack): a check, not a forecast.",
+    ]
+
+
+def _verdict(bound: float, trivial: float, speaks_from: float) -> str:
+    if bound < trivial:
+        return f"Such a bound says something from {speaks_from:,} rounds on."
+    return f"VACUOUS: it says nothing below {speaks_from:,} rounds."
+
+
+def _yes(holds: bool) -> str:  # noqa: FBT001
+    return "yes" if holds else "NO"

@@ -1,0 +1,82 @@
+"""The page about the gate: its snippets run, and its numbers are those the command prints."""
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import keyhole
+from keyhole import GATES
+from keyhole.cli import main
+from keyhole.studies.gates.scenarios import make_calibrated
+
+ROOT = Path(__file__).parents[2]
+HOWTO = ROOT / "docs" / "howto" / "gate.md"
+PROOF = ROOT / "docs" / "guarantees-gate.md"
+
+
+def test_snippets_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for block in re.findall(r"```python\n(.*?)```", HOWTO.read_text(), flags=re.DOTALL):
+        exec(compile(block, "gate.md", "exec"), {})  # noqa: S102
+    assert keyhole.Gate.load("gate.keyhole").rounds == 1
+
+
+def test_what_the_page_shows_is_what_the_command_prints(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores, wrong = make_calibrated(20_000, seed=7)
+    rows = [f"{score:.6f},{int(1 - bad)}" for score, bad in zip(scores, wrong, strict=True)]
+    (tmp_path / "log.csv").write_text("\n".join(["score,right", *rows]))
+    assert "keyhole gate --scores log.csv --alpha .05" in HOWTO.read_text()
+    arguments = [
+        "--scores",
+        str(tmp_path / "log.csv"),
+        "--alpha",
+        ".05",
+        "--out",
+        str(tmp_path / "g.png"),
+    ]
+    assert main(["gate", *arguments]) == 0
+    for line in capsys.readouterr().out.splitlines()[:-1]:
+        assert line in HOWTO.read_text()
+
+
+@pytest.mark.parametrize("page", [HOWTO, PROOF], ids=lambda page: page.name)
+def test_links_point_to_files(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#]+)\)", page.read_text()):
+        assert target.startswith("http") or (page.parent / target).exists(), target
+
+
+def test_the_proofs_numbers_are_the_calculators() -> None:
+    learner = keyhole.make("gate-tracker", alpha=0.05)
+    assert round(keyhole.bounds.excess(learner, rounds=30_000).most) == 72
+    assert "at most 72 wrong answers" in PROOF.read_text()
+    assert "20 + 0.3 sqrt(rounds)" in GATES["gate-tracker"].guarantee
+
+
+def test_the_example_with_a_language_model_runs(capsys: pytest.CaptureFixture[str]) -> None:
+    load_example("gate_llm").main()
+    told = capsys.readouterr().out
+    share = float(re.findall(r"of those bad: ([\d.]+)%", told)[0])
+    assert abs(share - 5.0) < 1.0
+
+
+def load_example(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", sorted(GATES))
+def test_the_help_of_every_rule_runs(name: str) -> None:
+    import doctest
+
+    found = doctest.DocTestParser().get_doctest(GATES[name].__doc__ or "", {}, name, None, 0)
+    assert found.examples
+    assert doctest.DocTestRunner(verbose=False).run(found).failed == 0

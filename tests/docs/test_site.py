@@ -1,0 +1,71 @@
+"""The site has a page for every public name, and its checks would see a fault."""
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import keyhole
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(scope="module")
+def site() -> ModuleType:
+    """The program that makes the site."""
+    spec = importlib.util.spec_from_file_location("keyhole_site", ROOT / "docs" / "site.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_every_public_name_has_a_sentence(site: ModuleType) -> None:
+    assert list(site.undocumented_names()) == []
+
+
+def test_every_public_name_and_learner_is_in_the_reference(site: ModuleType) -> None:
+    names, learners = site.names_page(), site.learners_page()
+    for name in keyhole.__all__:
+        assert f"keyhole.{name}\n" in names
+    for name in keyhole.LEARNERS:
+        assert f"\n## {name}\n" in learners
+
+
+def test_every_page_of_the_navigation_is_written_or_made(site: ModuleType, tmp_path: Path) -> None:
+    import tomllib
+
+    site.write_pages(tmp_path / "docs")
+    configured = tomllib.loads((ROOT / "zensical.toml").read_text())["project"]["nav"]
+    asked = _pages(configured)
+    found = {str(path.relative_to(tmp_path / "docs")) for path in (tmp_path / "docs").rglob("*.md")}
+    assert asked <= found
+    assert set(site.GENERATED) <= asked
+
+
+def _pages(nav: object) -> set[str]:
+    """Return every page that a navigation names."""
+    if isinstance(nav, str):
+        return {nav}
+    below = nav.values() if isinstance(nav, dict) else nav
+    return set().union(*(_pages(one) for one in below))  # type: ignore[attr-defined]
+
+
+def test_every_command_and_route_is_in_the_reference(site: ModuleType) -> None:
+    assert "## keyhole demo\n" in site.cli_page()
+    assert "## POST /v1/feedback\n" in site.http_page()
+
+
+def test_broken_links_are_seen(site: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "a.html").write_text(
+        '<h1 id="top"></h1><a href="b.html#part"></a><a href="c.html"></a>'
+    )
+    (tmp_path / "b.html").write_text('<a href="a.html#top"></a><a href="https://example.org/x"></a>')
+    assert list(site.broken_links(tmp_path)) == [
+        "a.html links to b.html#part, which is no heading",
+        "a.html links to c.html",
+    ]

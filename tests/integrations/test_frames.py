@@ -1,0 +1,146 @@
+"""Tables keep their kind and order; answers come in order of time, and never from the future."""
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+
+import keyhole
+from keyhole.errors import InvalidError, LabelError
+from keyhole.integrations.frames import SeriesPredictors
+
+RESIDUALS = keyhole.ScaledResiduals(scale=5.0)
+
+
+def _forecasts(rounds: int = 40) -> pd.DataFrame:
+    rng = np.random.default_rng(5)
+    made = []
+    for name, spread in (("calm", 1.0), ("wild", 30.0)):
+        truth = 100 + rng.normal(scale=spread, size=rounds)
+        days = pd.date_range("2026-01-01", periods=rounds)
+        made.append(pd.DataFrame({"unique_id": name, "ds": days, "Mean": 100.0, "y": truth}))
+    return pd.concat(made, ignore_index=True)
+
+
+def _made(**options: Any) -> SeriesPredictors:
+    return SeriesPredictors(alpha=0.1, score=RESIDUALS, seed=7, **options)
+
+
+def test_the_table_is_the_same_with_two_columns_more() -> None:
+    table = _forecasts()
+    added = _made().add_intervals(table, "Mean")
+    assert list(added.columns) == [*table.columns, "Mean-lo-90", "Mean-hi-90"]
+    pd.testing.assert_frame_equal(added[table.columns], table)
+
+
+def test_pandas_and_polars_get_the_same_numbers() -> None:
+    table = _forecasts()
+    one = _made().add_intervals(table, "Mean")
+    other = _made().add_intervals(pl.from_pandas(table), "Mean")
+    assert isinstance(other, pl.DataFrame)
+    assert one["Mean-hi-90"].tolist() == other["Mean-hi-90"].to_list()
+
+
+def test_rows_in_any_order_get_the_numbers_of_their_time() -> None:
+    table = _forecasts()
+    shuffled = table.sample(frac=1.0, random_state=3)
+    one, other = _made().add_intervals(table, "Mean"), _made().add_intervals(shuffled, "Mean")
+    assert other.index.tolist() == shuffled.index.tolist()
+    assert other.sort_index()["Mean-hi-90"].tolist() == one["Mean-hi-90"].tolist()
+
+
+def test_every_series_is_its_own_predictor() -> None:
+    predictors = _made()
+    added = predictors.add_intervals(_forecasts(400), "Mean")
+    width = (added["Mean-hi-90"] - added["Mean-lo-90"]).groupby(added["unique_id"]).last()
+    assert width["wild"] > 10 * width["calm"]
+    assert [predictors[name].rounds for name in predictors] == [400, 400]
+
+
+def test_an_interval_knows_nothing_of_outcomes_at_its_time_or_later() -> None:
+    table = _forecasts()
+    changed = table.copy()
+    changed.loc[changed["ds"] >= "2026-01-20", "y"] = 1e6
+    one, other = _made().add_intervals(table, "Mean"), _made().add_intervals(changed, "Mean")
+    early = table["ds"] <= "2026-01-20"
+    assert one[early]["Mean-hi-90"].tolist() == other[early]["Mean-hi-90"].tolist()
+    assert one[~early]["Mean-hi-90"].tolist() != other[~early]["Mean-hi-90"].tolist()
+
+
+def test_forecasts_of_a_cutoff_know_what_was_told_by_then() -> None:
+    table = _forecasts()
+    table["cutoff"] = table["ds"].map(lambda day: day - pd.Timedelta(days=1 + (day.day - 1) % 5))
+    added = _made().add_intervals(table, "Mean")
+    batches = added.groupby(["unique_id", "cutoff"])["Mean-hi-90"].nunique()
+    assert batches.max() == 1  # nothing is told between the rows of one cutoff
+    assert added["Mean-hi-90"].nunique() > 10
+
+
+def test_outcomes_may_come_in_a_table_of_their_own() -> None:
+    table = _forecasts()
+    known = table["ds"] < "2026-02-01"
+    open_rows = table.assign(y=table["y"].where(known))
+    predictors = _made()
+    predictors.add_intervals(open_rows, "Mean")
+    assert predictors["calm"].open_rounds == 9
+    assert predictors.learn(table.loc[~known, ["unique_id", "ds", "y"]]) == 18
+    assert predictors.learn(table.loc[~known, ["unique_id", "ds", "y"]]) == 0
+    assert predictors["calm"].open_rounds == 0
+
+
+def test_probabilities_become_a_column_of_sets() -> None:
+    table = pl.DataFrame(
+        {"unique_id": ["u"] * 3, "ds": [1, 2, 3], "cat": [0.9, 0.6, 0.2], "dog": [0.1, 0.4, 0.8],
+         "y": ["cat", "dog", None]}
+    )  # fmt: skip
+    predictors = SeriesPredictors(alpha=0.1, seed=7)
+    added = predictors.add_sets(table, ["cat", "dog"])
+    assert added["set"].to_list()[0] == ["cat"]
+    assert predictors["u"].rounds == 2
+
+
+def test_a_number_is_never_taken_for_the_column_that_is_named_like_it() -> None:
+    table = pd.DataFrame(
+        {"unique_id": "u", "ds": [1, 2], "1": [0.9, 0.5], "2": [0.1, 0.5], "y": [1, 2]}
+    )
+    predictors = SeriesPredictors(alpha=0.1, seed=7)
+    with pytest.raises(LabelError, match="mapping from column to label"):
+        predictors.add_sets(table, ["1", "2"])
+    assert len(predictors) == 0
+    assert predictors.add_sets(table, {"1": 1, "2": 2})["set"].tolist()[0] == [1]
+
+
+def test_a_missing_column_is_named_beside_those_that_are_there() -> None:
+    with pytest.raises(InvalidError, match=r"no column 'Prophet'.*Mean"):
+        _made().add_intervals(_forecasts(), "Prophet")
+
+
+def test_what_is_no_table_is_refused() -> None:
+    with pytest.raises(InvalidError, match="pandas or polars"):
+        _made().add_intervals({"unique_id": []}, "Mean")
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_features_and_groups_are_columns(kind: str) -> None:
+    table = _forecasts()
+    table["load"] = np.random.default_rng(6).random(len(table))
+    table["weekend"] = table["ds"].dt.day_of_week >= 5
+    given: Any = pl.from_pandas(table) if kind == "polars" else table
+    predictors = _made(features=["load"], groups=["weekend"])
+    added = predictors.add_intervals(given, "Mean")
+    calm = keyhole.Predictor(alpha=0.1, score=RESIDUALS, features=1, groups=1, seed=7)
+    for row in table[table["unique_id"] == "calm"].itertuples():
+        shown = calm.predict(row.Mean, features=[row.load], groups=[0] if row.weekend else [])
+        calm.learn(shown, label=row.y)
+    assert added["Mean-lo-90"].to_list()[39] == shown.lower
+    assert predictors["calm"].groups["weekend"] == calm.groups[0]
+    assert predictors["calm"].groups["weekend"].rounds == table["weekend"][:40].sum()
+    later = pd.DataFrame({"unique_id": ["calm"], "ds": [pd.Timestamp("2027-01-01")], "y": [1.0]})
+    assert predictors.learn(later) == 0  # outcomes need no features
+
+
+def test_a_feature_that_is_no_column_is_named() -> None:
+    with pytest.raises(InvalidError, match="there is no column 'load'; the table has unique_id"):
+        _made(features=["load"]).add_intervals(_forecasts(), "Mean")

@@ -1,0 +1,116 @@
+"""river's own checks pass, and its loops calibrate the sets."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing
+from river.checks import yield_checks
+
+import keyhole
+from keyhole.integrations.river import OnlineIntervalRegressor, OnlineSetClassifier
+
+
+def _checks() -> Iterator[Any]:
+    for kind in (OnlineSetClassifier, OnlineIntervalRegressor):
+        for parameters in kind._unit_test_params():
+            model = kind(**parameters)
+            for check in yield_checks(model):
+                yield pytest.param(model, check, id=f"{model}-{check.__name__}")
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize(("model", "check"), list(_checks()))
+def test_conventions_of_river_are_kept(model: Any, check: Callable[[Any], None]) -> None:
+    check(model.clone())
+
+
+def _segments() -> OnlineSetClassifier:
+    return OnlineSetClassifier(preprocessing.StandardScaler() | naive_bayes.GaussianNB(), alpha=0.1)
+
+
+def test_sets_shown_and_then_learnt_count_once() -> None:
+    model = _segments()
+    for x, y in datasets.ImageSegments().take(1000):
+        model.predict_set_one(x)
+        model.learn_one(x, y)
+    assert model.predictor.rounds == 999  # before the first label there was nothing to show
+    assert model.predictor.open_rounds == 0
+    assert abs(model.predictor.miss_rate - 0.1) < 0.05  # 5 standard errors of 0.0095
+
+
+def test_progressive_validation_runs_and_calibrates_on_the_way() -> None:
+    model = _segments()
+    score = evaluate.progressive_val_score(
+        datasets.ImageSegments().take(1000), model, metrics.Accuracy(), delay=5
+    )
+    assert score.get() > 0.5
+    assert model.predictor.rounds > 950
+
+
+def test_late_labels_answer_the_set_of_their_own_case() -> None:
+    model = _segments()
+    cases = list(datasets.ImageSegments().take(300))
+    for x, y in cases[:200]:
+        model.learn_one(x, y)
+    shown = [model.predict_set_one(x) for x, _ in cases[200:]]
+    before = model.predictor.miss_rate * model.predictor.rounds
+    for x, y in reversed(cases[200:]):
+        model.learn_one(dict(reversed(x.items())), y)
+    missed = sum(y not in one for one, (_, y) in zip(shown, cases[200:], strict=True))
+    assert model.predictor.open_rounds == 0
+    assert model.predictor.miss_rate * model.predictor.rounds == pytest.approx(before + missed)
+
+
+def test_a_hit_or_a_miss_teaches_the_sets_and_not_the_model() -> None:
+    model = _segments()
+    cases = list(datasets.ImageSegments().take(50))
+    for x, y in cases:
+        model.learn_one(x, y)
+    chances = model.predict_proba_one(cases[0][0])
+    model.learn_one(cases[0][0], keyhole.MISS)
+    assert model.predict_proba_one(cases[0][0]) == chances
+    assert model.predictor.rounds == 50
+
+
+def test_nothing_is_shown_before_the_first_label() -> None:
+    model = _segments()
+    assert model.predict_set_one({"a": 1.0}).labels == ()
+    assert model.predictor.open_rounds == 0
+
+
+def test_unanswered_cases_are_forgotten_as_the_predictor_forgets_them() -> None:
+    model = OnlineIntervalRegressor(linear_model.LinearRegression())
+    for n in range(10_050):
+        model.predict_interval_one({"a": float(n)})
+    assert model.predictor.open_rounds == 10_000
+    model.learn_one({"a": 0.0}, 1.0)  # its round has expired: another one is played
+    assert model.predictor.rounds == 1
+
+
+def test_features_and_groups_are_entries_of_the_case() -> None:
+    model = OnlineIntervalRegressor(
+        preprocessing.StandardScaler() | linear_model.LinearRegression(intercept_lr=0.1),
+        features=["gallup", "rasmussen"],
+        groups=["late"],
+    )
+    plain = keyhole.Predictor(alpha=0.1, score=keyhole.ScaledResiduals(), features=2, groups=1, seed=0)
+    for n, (x, y) in enumerate(datasets.TrumpApproval().take(300)):
+        case = {**x, "late": n >= 200}
+        centre = model.predict_one(case)
+        known = [x["gallup"], x["rasmussen"]]
+        expected = plain.predict(centre, features=known, groups=[0] if n >= 200 else [])
+        shown = model.predict_interval_one(case)
+        assert (shown.lower, shown.upper) == (expected.lower, expected.upper)
+        plain.learn(expected, label=y)
+        model.learn_one(case, y)
+    assert model.predictor.groups["late"].rounds == 100
+
+
+def test_an_entry_that_a_case_lacks_is_missing() -> None:
+    model = OnlineSetClassifier(naive_bayes.GaussianNB(), features=["age"], groups=["new"])
+    model.learn_one({"x": 1.0, "age": 3.0, "new": True}, "a")
+    model.learn_one({"x": 2.0, "age": 4.0}, "b")
+    model.learn_one({"x": 3.0}, "a")
+    assert model.predictor.groups["new"].rounds == 0  # before the first label there was no round
+    assert model.predictor.rounds == 2

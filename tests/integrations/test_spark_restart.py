@@ -1,0 +1,109 @@
+"""A real Spark on this machine, killed in the middle of a batch and started again."""
+
+import importlib.util
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="Spark is tested by: make test-spark")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java 17; install openjdk-17-jre-headless", allow_module_level=True)
+
+from keyhole.keyed import Answered, Asked, Event, Kind, make_fold
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "spark"
+PATIENCE = 400.0  # seconds, each time, on a machine however busy
+HOUR = 3_600_000
+
+
+def write_events(folder: Path) -> None:
+    spec = importlib.util.spec_from_file_location("make_events", EXAMPLE / "make_events.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    module.FILES = 4
+    module.main(folder)
+
+
+def begin(folder: Path) -> "subprocess.Popen[bytes]":
+    command = [sys.executable, str(EXAMPLE / "job.py"), str(folder)]
+    with (folder / "log").open("ab") as log:
+        return subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)  # noqa: S603
+
+
+def count(folder: Path) -> int:
+    return sum(path.name.isdigit() for path in folder.glob("*"))
+
+
+def wait_for_a_batch(folder: Path, job: "subprocess.Popen[bytes]") -> None:
+    """Return when a batch is done and another has begun, but is not done."""
+    end = time.monotonic() + PATIENCE
+    checkpoint = folder / "checkpoint"
+    while time.monotonic() < end:
+        assert job.poll() is None, (folder / "log").read_text()[-3000:]
+        if count(checkpoint / "offsets") > count(checkpoint / "commits") >= 1:
+            return
+        time.sleep(0.01)
+    raise AssertionError("Spark did not come to its second batch in time")
+
+
+def read_lines(folder: Path) -> list[dict[str, Any]]:
+    lines = (path.read_text().splitlines() for path in sorted(folder.glob("*.json")))
+    return [json.loads(line) for part in lines for line in part]
+
+
+def fold_here(folder: Path) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
+    """Return each round's threshold, and the rounds that expire, by the fold in this process."""
+    from datetime import datetime
+
+    def ms(row: dict[str, Any]) -> int:
+        return int(datetime.fromisoformat(row["at"]).timestamp() * 1000)
+
+    events: dict[str, list[Event]] = {}
+    for row in read_lines(folder / "asks"):
+        events.setdefault(row["shop"], []).append(Asked(row["id"], row["output"], at=ms(row)))
+    for row in read_lines(folder / "answers"):
+        events[row["shop"]].append(Answered(row["id"], label=row["label"], at=ms(row)))
+    fold = make_fold(alpha=0.1, seed=7, lifetime=HOUR)
+    thresholds, answered = {}, set()
+    for shop, mine in events.items():
+        mine.sort(key=lambda event: (event.at, not isinstance(event, Asked)))
+        for one in fold.run(shop, b"", mine)[1]:
+            if one.kind is Kind.SHOWN and one.region is not None:
+                thresholds[shop, one.id] = one.region.threshold
+            if one.kind is Kind.COUNTED:
+                answered.add((shop, one.id))
+    return thresholds, set(thresholds) - answered
+
+
+def test_a_killed_query_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    write_events(tmp_path)
+    job = begin(tmp_path)
+    try:
+        wait_for_a_batch(tmp_path, job)
+    finally:
+        os.killpg(job.pid, signal.SIGKILL)
+        job.wait(timeout=60)
+    again = begin(tmp_path)
+    try:
+        assert again.wait(timeout=PATIENCE) == 0, (tmp_path / "log").read_text()[-3000:]
+    finally:
+        if again.poll() is None:
+            os.killpg(again.pid, signal.SIGKILL)
+    rows = read_lines(tmp_path / "all")
+    shown = [(row["shop"], row["id"]) for row in rows if row["kind"] == "shown"]
+    expired = [(row["shop"], row["id"]) for row in rows if row["kind"] == "expired"]
+    thresholds, unanswered = fold_here(tmp_path)
+    assert len(shown) == len(set(shown))
+    assert {(r["shop"], r["id"]): r["threshold"] for r in rows if r["kind"] == "shown"} == thresholds
+    assert sorted(expired) == sorted(unanswered)
+    assert {row["kind"] for row in rows} == {"shown", "expired"}

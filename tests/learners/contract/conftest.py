@@ -1,0 +1,41 @@
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from keyhole import LEARNERS, Learner
+from keyhole.feedback import Regime, is_enough
+from keyhole.numeric import Array
+from tests.learners.fitting import make_fitting
+
+
+def regime_of(learner: Learner) -> Regime:
+    """The weakest regime that the learner works in."""
+    return next(regime for regime in Regime if is_enough(learner.needs, regime))
+
+
+@pytest.fixture(params=sorted(LEARNERS))
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def learner(name: str) -> Learner:
+    return make_fitting(name, horizon=20_000, arms=20)
+
+
+@pytest.fixture
+def regime(learner: Learner) -> Regime:
+    return regime_of(learner)
+
+
+@pytest.fixture
+def drifting() -> Callable[[int], Array]:
+    """Scores whose distribution moves down halfway."""
+
+    def scores(rounds: int) -> Array:
+        rng = np.random.default_rng(11)
+        half = rounds // 2
+        return np.concatenate((rng.beta(6, 2, half), rng.beta(3, 3, rounds - half)))
+
+    return scores

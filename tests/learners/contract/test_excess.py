@@ -1,0 +1,61 @@
+"""What a theorem says of every stream holds on every stream, adversaries included: no tolerance."""
+
+import numpy as np
+import pytest
+
+from keyhole import LEARNERS, Learner, Simulation, make, safety_valve, simulate, simulate_against
+from keyhole.errors import TheoremError
+from keyhole.learners import bounds
+from keyhole.numeric import Array
+from keyhole.scenarios.drifts import DRIFTS
+from keyhole.simulation.adversaries import ADVERSARIES
+from tests.learners.fitting import make_fitting
+
+ROUNDS = 4_000
+BOUNDED = sorted(name for name, rule in LEARNERS.items() if rule.excess and name != "tracker-decaying")
+ATTACKS = {
+    "hits then misses": np.concatenate((np.ones(1_000), np.zeros(ROUNDS - 1_000))),
+    "misses then hits": np.concatenate((np.zeros(1_000), np.ones(ROUNDS - 1_000))),
+    "alternation": np.resize([1.0, 0.0], ROUNDS),
+    "long waves": np.repeat(np.resize([1.0, 0.0], 8), ROUNDS // 8),
+}
+
+
+def excesses(run: Simulation) -> Array:
+    return np.cumsum(run.misses - run.learner.alpha, axis=1)
+
+
+def runs(learner: Learner) -> list[Simulation]:
+    """One run on every stream there is."""
+    streams = [drift(ROUNDS, seed=3).scores for drift in DRIFTS.values()]
+    obliviously = [simulate(learner, s, regime="full") for s in (*streams, *ATTACKS.values())]
+    watched = [
+        simulate_against(learner, name, rounds=ROUNDS, regime="full", seed=3) for name in ADVERSARIES
+    ]
+    return obliviously + watched
+
+
+def assert_bounds_hold(learner: Learner) -> None:
+    limits = np.array([bounds.excess(learner, rounds=n) for n in range(1, ROUNDS + 1)])
+    slack = 1e-9 * ROUNDS  # the rounding of a sum of that many terms
+    for run in runs(learner):
+        for row in excesses(run):
+            assert (row >= limits[:, 0] - slack).all()
+            assert (row <= limits[:, 1] + slack).all()
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("name", BOUNDED)
+def test_excess_of_misses_stays_within_its_theorem(name: str, alpha: float) -> None:
+    assert_bounds_hold(make(name, alpha=alpha))
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_behind_a_valve_every_learner_keeps_the_valves_bound(name: str) -> None:
+    learner = make_fitting(name, horizon=ROUNDS, arms=20)
+    assert_bounds_hold(safety_valve(learner))
+
+
+def test_learners_without_a_theorem_say_so() -> None:
+    with pytest.raises(TheoremError, match="behind a valve"):
+        bounds.excess(make("ocp-unlock+", alpha=0.1, horizon=ROUNDS), rounds=ROUNDS)

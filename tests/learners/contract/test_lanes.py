@@ -1,0 +1,35 @@
+"""Compiled and interpreted kernels give the same bits."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+
+from keyhole import LEARNERS, simulate
+from tests.learners.fitting import make_fitting
+
+PLAY = """
+import sys
+import numpy as np
+from keyhole import LEARNERS, simulate
+from tests.learners.fitting import make_fitting
+
+scores = np.random.default_rng(11).beta(6, 2, 1_500)
+for name in LEARNERS:
+    learner = make_fitting(name, horizon=1_500, arms=20)
+    sys.stdout.buffer.write(simulate(learner, scores, seed=5, regime="full").thresholds.tobytes())
+"""
+
+
+def test_interpreted_kernels_play_the_same_thresholds_bit_for_bit() -> None:
+    scores = np.random.default_rng(11).beta(6, 2, 1_500)
+    learners = [make_fitting(name, horizon=1_500, arms=20) for name in LEARNERS]
+    compiled = [simulate(one, scores, seed=5, regime="full").thresholds for one in learners]
+    interpreted = subprocess.run(  # noqa: S603
+        [sys.executable, "-c", PLAY],
+        env={**os.environ, "NUMBA_DISABLE_JIT": "1"},
+        capture_output=True,
+        check=True,
+    ).stdout
+    assert interpreted == b"".join(values.tobytes() for values in compiled)

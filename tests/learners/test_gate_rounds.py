@@ -1,0 +1,266 @@
+"""The rules of gates, round for round as worked out anew here."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import make
+from keyhole.feedback import Answer
+from keyhole.learners import Learner
+from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.numeric import Array
+
+EDGE = math.log((1.0 - 1e-6) / 1e-6)
+
+
+def sigmoid(z: float) -> float:
+    return 1.0 / (1.0 + math.exp(-z))
+
+
+def logit(p: float) -> float:
+    return min(
+        EDGE, max(-EDGE, math.log(p / (1.0 - p)) if 0.0 < p < 1.0 else math.copysign(99, p - 0.5))
+    )
+
+
+def threshold_of(z: float) -> float:
+    return 0.0 if z <= -EDGE else 2.0 if z > EDGE else sigmoid(z)
+
+
+class TrackerByHand:
+    """The gate tracker in plain numbers: a guard around the excess, and a threshold that moves."""
+
+    def __init__(self, alpha: float, *, memory: float | None) -> None:
+        self.alpha, self.memory = alpha, memory
+        honest = max(0.5, 1.0 - 3.0 * alpha)  # who is wrong three times as often as alpha
+        self.z = self.back = self.high = math.log(honest / (1.0 - honest))
+        self.excess, self.weight, self.grain, self.run, self.band = 0.0, 1.0, 1.0, 0.0, 0.0
+        self.judged = self.rounds = self.late = self.quiet = self.heard = self.best = 0
+        self.on_trial = False
+
+    def allow(self, rounds: int) -> float:
+        return 20.0 + 0.3 * math.sqrt(rounds if self.memory is None else min(rounds, self.memory))
+
+    def is_open(self) -> bool:
+        most = self.allow(self.rounds + 1) + 2.0 * self.late
+        return self.excess / self.weight + 1.0 - self.alpha <= most
+
+    def is_trial_due(self) -> bool:
+        if self.z <= self.high or not self.is_open():
+            return False
+        told = self.heard * self.alpha >= 1.0  # people have spoken of enough referred cases
+        return self.best * self.alpha >= 1.0 if told else self.quiet >= 500
+
+    def choose(self) -> tuple[float, Any]:
+        own = threshold_of(self.high if self.is_trial_due() else self.z)
+        return (own if self.is_open() else 2.0), (self.is_open(), own)
+
+    def note(self, score: float, *, accepted: bool) -> None:
+        if self.is_trial_due():
+            self.back, self.z, self.on_trial = self.z, self.high, True
+            self.quiet = self.best = 0
+        self.high += 0.1 * (float(score > sigmoid(self.high)) - 0.1)
+        self.high = min(EDGE, max(-EDGE, self.high))
+        self.rounds += 1
+        if self.memory is not None and self.excess > 0.0:
+            self.excess *= 1.0 - 1.0 / self.memory
+        self.quiet = 0 if accepted else self.quiet + 1
+        if accepted:
+            self.heard = 0
+        elif self.excess < 0.0:
+            credit = min(1.0, -self.excess / self.weight)
+            self.z = max(-EDGE, self.z - 0.01 * self.alpha * credit / self.weight)
+
+    def judge(self, chance: float, answer: Answer) -> None:
+        before, spread = self.excess / self.grain, abs(2.0 * answer.miss - 1.0)
+        self.late += answer.age > self.late
+        self.excess += (answer.miss - self.alpha) / chance
+        self.weight += (spread / chance - self.weight) / (self.judged + 2)
+        self.grain += (spread / math.sqrt(chance) - self.grain) / (self.judged + 2)
+        if self.memory is not None:
+            self.excess = max(self.excess, -self.allow(self.rounds) * self.weight)
+        self.judged += 1
+        self.move(before, 1.0 / math.sqrt(chance), answer)
+
+    def move(self, before: float, scale: float, answer: Answer) -> None:
+        spread, fresh = abs(2.0 * answer.miss - 1.0), 1.0 / (1.0 + answer.stale / 120.0)
+        haste = min(4.0, 1.0 + 0.1 * max(0.0, abs(before) - 5.0))
+        step = max(0.05 * haste, 0.5 / (1.0 + self.alpha * self.judged)) * fresh
+        shift = step * (answer.miss - self.alpha) / spread * scale
+        if answer.miss < self.alpha:
+            self.run += fresh
+            usual = (1.0 - 1.0 / spread) / 2.0 + self.alpha / spread
+            shift *= max(1.0, self.run * usual / 3.0)
+            self.on_trial = self.on_trial and self.run * usual < 1.0
+        else:
+            self.z = max(self.z, self.back) if self.on_trial else self.z
+            self.run, self.on_trial = 0.0, False
+        owed = min(20.0, max(-20.0, self.excess / self.grain))
+        self.z = min(EDGE + 1.0, max(-EDGE, self.z + shift + 0.1 * step**2 * self.alpha * owed))
+
+    def hear(self, memo: Any, answer: Answer) -> None:
+        was_open, own = memo
+        place = logit(answer.score)
+        self.heard += 1
+        if place >= self.high:
+            self.best = self.best + 1 if answer.miss < self.alpha else 0
+        if not was_open and answer.score >= own:
+            self.move(self.excess / self.grain, 1.0, answer)
+        elif place >= self.z - 0.5:
+            told = (answer.miss - self.alpha) / abs(2.0 * answer.miss - 1.0)
+            self.band = min(0.0, self.band + told)
+            if self.band <= -2.0:
+                self.z, self.band = max(-EDGE, self.z - 0.5), 0.0
+
+
+# alpha, memory, how often an accepted answer is judged, how often a judge errs, whether the referred
+# are judged too, and how late
+WORLDS = {
+    "all are judged": (0.1, None, 1.0, 0.0, False, 0),
+    "the referred too": (0.1, None, 1.0, 0.0, True, 0),
+    "a lower target, both": (0.02, None, 1.0, 0.0, True, 3),
+    "audits": (0.1, None, 0.4, 0.0, False, 0),
+    "judges who err, both": (0.2, None, 1.0, 0.1, True, 0),
+    "late": (0.1, None, 0.8, 0.05, True, 40),
+    "a memory": (0.1, 60.0, 1.0, 0.0, False, 0),
+    "a memory, audits and judges who err": (0.3, 200.0, 0.5, 0.1, True, 5),
+}
+
+
+def draw_world(rounds: int, *, seed: int) -> tuple[Array, Array]:
+    """A model that is good, then wrong for 700 rounds, then good again, in turn."""
+    rng = np.random.default_rng(seed)
+    scores = 1.0 / (1.0 + np.exp(-rng.normal(1.0, 2.5, rounds)))
+    scores[rng.random(rounds) < 0.02] = 1.0
+    scores[rng.random(rounds) < 0.02] = 0.0
+    bad = np.arange(rounds) % 1_400 >= 500
+    return scores, np.where(bad & (rng.random(rounds) < 0.97), 1.0, rng.random(rounds) >= scores)
+
+
+@pytest.mark.parametrize("world", WORLDS)
+def test_the_gate_tracker_plays_the_thresholds_worked_out_by_hand(world: str) -> None:
+    """Kills: any change of guard, steps, runs, trials, creeping, audits, erring judges or lateness."""
+    alpha, memory, chance, errs, both, late = WORLDS[world]
+    learner = make("gate-tracker", alpha=alpha, options={"memory": memory})
+    by_hand, state = TrackerByHand(alpha, memory=memory), learner.start()
+    rng, waiting = np.random.default_rng(7), []
+    for number, (score, wrong) in enumerate(zip(*draw_world(2_400, seed=5), strict=True)):
+        threshold, memo = learner.choose(state)
+        expected, remembered = by_hand.choose()
+        assert threshold == pytest.approx(expected, abs=1e-9), number
+        accepted = bool(score >= expected)
+        memo[ACCEPTED], memo[CHANCE] = float(accepted), chance
+        learner.observe(state, memo, Answer(math.nan, float(score)))
+        by_hand.note(float(score), accepted=accepted)
+        if (accepted and rng.random() < chance) or (not accepted and both):
+            told = wrong if rng.random() >= errs else 1.0 - wrong
+            due, miss = number + int(rng.integers(0, late + 1)), (told - errs) / (1.0 - 2.0 * errs)
+            waiting.append((due, number, accepted, memo, remembered, float(score), float(miss)))
+        for one in [w for w in waiting if w[0] <= number]:
+            waiting.remove(one)
+            _, then, accepted, memo, remembered, score, miss = one
+            answer = Answer(miss, score, float(number - then), 2.0 * (number - then))
+            learner.observe(state, memo, answer)
+            if accepted:
+                by_hand.judge(chance, answer)
+            else:
+                by_hand.hear(remembered, answer)
+    assert state.excess[0] == pytest.approx(by_hand.excess, abs=1e-9)
+
+
+class ExaulByHand:
+    """ExAUL: to refer costs 1 + w alpha, to accept what is wrong w, over 1 + w; losses add up."""
+
+    def __init__(self, alpha: float, grid: list[float]) -> None:
+        self.alpha, self.grid, self.rounds = alpha, grid, 0
+        self.losses = [0.0] * len(grid)
+
+    @property
+    def rate(self) -> float:
+        return math.sqrt(math.log(len(self.grid)) / (self.rounds + 1))
+
+    def chances(self) -> list[float]:
+        weights = [math.exp(-self.rate * (loss - min(self.losses))) for loss in self.losses]
+        return [weight / sum(weights) for weight in weights]
+
+    def charge(self, arms: list[int], loss: float, seen: float) -> None:
+        for arm in arms:
+            self.losses[arm] += loss / (1.0 + 1.0 / self.alpha) / (seen + 0.5 * self.rate)
+
+
+@pytest.mark.parametrize(("audit", "both"), [(1.0, False), (0.5, True)])
+def test_exaul_plays_the_distribution_worked_out_by_hand(audit: float, *, both: bool) -> None:
+    """Kills: a loss charged to the wrong thresholds, or divided by another chance."""
+    alpha, grid, rng = 0.1, [0.0, 0.2, 0.5, 0.6, 0.9], np.random.default_rng(3)
+    learner = make("exaul", alpha=alpha, options={"thresholds": grid})
+    state, by_hand = learner.start(), ExaulByHand(alpha, grid)
+    for score in rng.choice([0.0, 0.1, 0.2, 0.55, 0.7, 0.95], 150).tolist():
+        draw, chances = float(rng.random()), by_hand.chances()
+        assert learner.distribution(state).probabilities == pytest.approx(chances, abs=1e-9)
+        threshold, memo = learner.choose(state, draw)
+        assert threshold == grid[int(np.searchsorted(np.cumsum(chances), draw, side="right"))]
+        accepting = [k for k, one in enumerate(grid) if one <= score]
+        memo[ACCEPTED], memo[CHANCE] = float(score >= threshold), audit
+        learner.observe(state, memo, Answer(math.nan, score))
+        referring = [k for k, one in enumerate(grid) if one > score]
+        by_hand.charge(referring, 1.0 + 1.0, 1.0)  # weight alpha = 1
+        by_hand.rounds += 1
+        seen = sum(chances[k] for k in accepting)
+        if score >= threshold and rng.random() < audit:
+            learner.observe(state, memo, Answer(wrong := float(rng.random() < 0.3), score))
+            by_hand.charge(accepting, wrong / alpha, seen * audit)
+        elif score < threshold and both:
+            learner.observe(state, memo, Answer(wrong := float(rng.random() < 0.3), score))
+            by_hand.charge(accepting, wrong / alpha, 1.0 - seen)
+
+
+def settle_split(learner: Learner, told: list[tuple[float, float]]) -> float:
+    state = learner.start()
+    for score, wrong in told:
+        assert learner.choose(state)[0] == 0.0
+        memo = np.array([1.0, 1.0])
+        learner.observe(state, memo, Answer(math.nan, score))
+        learner.observe(state, memo, Answer(wrong, score))
+    return learner.choose(state)[0]
+
+
+@pytest.mark.parametrize(
+    ("right", "at_half", "lower", "expected"),
+    [
+        (15, 3, 2, 0.5),  # down to .5: 4 <= 19 / 4; to .4: 6 > 21 / 4
+        (15, 4, 1, 0.5),  # 5 <= 20 / 4, just
+        (14, 4, 2, 0.8),  # 5 > 19 / 4, just
+        (14, 6, 0, 0.8),  # 4 <= 18 / 4 of those at .5 would do, but not all: 7 > 21 / 4
+        (16, 2, 2, 0.4),  # 5 <= 21 / 4 of all
+        (0, 20, 0, 2.0),
+    ],
+)
+def test_a_split_threshold_counts_one_wrong_more_and_does_not_part_equal_scores(
+    right: int, at_half: int, lower: int, expected: float
+) -> None:
+    """At alpha 1/4: wrong + 1 <= (accepted + 1) / 4."""
+    learner = make("gate-split", alpha=0.25, options={"calibration": 20})
+    told = [(0.4, 1.0)] * lower + [(0.8, 0.0)] * right + [(0.5, 1.0)] * at_half
+    assert settle_split(learner, told) == expected
+    assert settle_split(learner, told[::-1]) == expected
+
+
+def test_a_split_threshold_learns_nothing_from_the_referred_or_after_it_is_fixed() -> None:
+    learner = make("gate-split", alpha=0.1, options={"calibration": 20})
+    state = learner.start()
+    for accepted in (0.0, 1.0):
+        for _ in range(19):
+            learner.observe(state, np.array([accepted, 1.0]), Answer(0.0, 0.7))
+    assert learner.choose(state)[0] == 0.0
+    learner.observe(state, np.array([1.0, 1.0]), Answer(0.0, 0.6))
+    assert learner.choose(state)[0] == 0.6
+    learner.observe(state, np.array([1.0, 1.0]), Answer(1.0, 0.6))
+    assert learner.choose(state)[0] == 0.6
+
+
+def test_exaul_weighs_a_wrong_answer_by_one_over_alpha_unless_told() -> None:
+    assert make("exaul", alpha=0.2).settings.weight == 5.0
+    assert make("exaul", alpha=0.2, options={"weight": 3.0}).settings.weight == 3.0
+    assert make("exaul", alpha=0.2).settings.thresholds.size == 50

@@ -1,0 +1,60 @@
+"""Guards of all rounds and of groups, by hand: who wants what, who wins, what is counted."""
+
+import math
+
+import numpy as np
+import pytest
+
+from keyhole.learners.contextual_tracker import contextual_tracker
+from keyhole.learners.guards import ask_guards, count_miss, excess, late_excess
+from keyhole.learners.lateness import Lateness
+
+
+@pytest.mark.parametrize(
+    ("held", "members", "expected"),
+    [
+        ([0.0, 0.0, 0.0], [1, 1], (0, 0.0)),
+        ([10.0, 0.0, 0.0], [1, 1], (1, 0.0)),  # at its bound already
+        ([9.9, 0.0, 0.0], [1, 1], (0, 0.0)),
+        ([-10.0, 0.0, 0.0], [1, 1], (-1, 0.0)),
+        ([-9.9, 0.0, 0.0], [1, 1], (0, 0.0)),
+        ([0.0, 10.0, 0.0], [1, 0], (1, 0.0)),
+        ([0.0, 10.0, 0.0], [0, 1], (0, 0.0)),  # not a group of this round
+        ([0.0, 0.0, -10.0], [0, 1], (-1, 0.0)),
+        # at odds: the one farther beyond its bound and one more wins, and every label where none is
+        ([0.0, 10.5, -10.5], [1, 1], (1, 1.0)),
+        ([0.0, 10.5, -11.5], [1, 1], (-1, 1.0)),
+        ([0.0, 11.6, -11.5], [1, 1], (1, 1.0)),
+        ([0.0, 11.5, -11.5], [1, 1], (1, 1.0)),
+        ([11.3, 11.3, -11.5], [1, 1], (1, 1.0)),  # those on one side add up
+        ([-11.3, 11.5, -11.3], [1, 1], (-1, 1.0)),
+    ],
+)
+def test_what_guards_want(held: list[float], members: list[int], expected: tuple[int, float]) -> None:
+    assert ask_guards(np.array(held), np.array(members, dtype=float), 10.0) == expected
+
+
+def test_a_miss_counts_for_all_rounds_and_for_the_groups_of_its_own() -> None:
+    held, conflicts = np.zeros(4), np.zeros(2, dtype=np.int64)
+    assert count_miss(held, np.array([1.0, 0.0, 1.0]), 0.9, conflicts, 0.0) == 2
+    assert held.tolist() == [0.9, 0.9, 0.0, 0.9]
+    assert conflicts.tolist() == [0, 3]
+    assert count_miss(held, np.array([0.0, 1.0, 0.0]), -0.1, conflicts, 1.0) == 1
+    assert held == pytest.approx([0.8, 0.9, -0.1, 0.9])
+    assert conflicts.tolist() == [1, 3]  # how many conflicts, and the most groups of a round
+    assert count_miss(held, np.zeros(3), -0.1, conflicts, 1.0) == 0
+    assert conflicts.tolist() == [2, 3]
+
+
+def test_late_bound_without_groups_is_that_of_a_guarded_tracker() -> None:
+    """Three open, two old: the guard and 4 of slack, and three rounds that pass it."""
+    parameters = contextual_tracker(alpha=0.1).parameters
+    bound = late_excess(parameters, 10_000, Lateness(3, age=2))
+    assert bound == pytest.approx((-154.0 - 3 * 0.1, 154.0 + 3 * 0.9))
+
+
+def test_bound_with_groups_bears_a_conflict_of_all_in_every_round() -> None:
+    """guard + 1 + (1 - alpha) sqrt(K t), with K = 3 for two groups and all rounds."""
+    parameters = contextual_tracker(alpha=0.1, groups=2).parameters
+    most = 151.0 + 0.9 * math.sqrt(3 * 10_000)
+    assert excess(parameters, 10_000) == pytest.approx((-most, most))

@@ -1,0 +1,67 @@
+"""What help and a prompt show of a rule."""
+
+import doctest
+import pydoc
+from dataclasses import fields
+
+import pytest
+
+import keyhole
+from keyhole import LEARNERS, make
+from keyhole.learners import find, takes
+
+NAMES = [*sorted(LEARNERS), "kt+valve"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_example_of_every_rule_runs(name: str) -> None:
+    text = find(name).__doc__
+    assert text is not None
+    example = doctest.DocTestParser().get_doctest(text, {}, name, None, 0)
+    told: list[str] = []
+    failed, tried = doctest.DocTestRunner().run(example, out=told.append)
+    assert (failed, tried) == (0, 5), "".join(told)
+
+
+@pytest.mark.parametrize("name", sorted(LEARNERS))
+def test_help_names_every_parameter_and_what_the_rule_needs_and_promises(name: str) -> None:
+    rule = LEARNERS[name]
+    shown = pydoc.plain(pydoc.render_doc(rule))
+    assert rule.summary in shown
+    assert rule.needs.value in shown
+    assert rule.guarantee in shown
+    _, _, listed = shown.partition("Parameters")
+    named = {word.strip() for line in listed.splitlines() for word in line.split(",")}
+    assert takes(rule) <= named
+
+
+def test_help_of_a_rule_shows_its_parameters_in_words() -> None:
+    shown = pydoc.plain(pydoc.render_doc(keyhole.ocp_unlock))
+    assert "Number of thresholds (K), evenly spaced; 20 unless told." in shown
+    assert "Beta, gamma and eta; tuned to the horizon unless told." in shown
+
+
+def test_signature_of_a_rule_is_that_of_its_parameters() -> None:
+    import inspect
+
+    shown = inspect.signature(keyhole.ocp_unlock)
+    assert list(shown.parameters) == [one.name for one in fields(keyhole.ocp_unlock.parameters)]  # type: ignore[arg-type]
+    assert shown.parameters["cost"].default == 40.0
+
+
+def test_prompt_shows_what_a_rule_and_a_learner_are() -> None:
+    assert repr(LEARNERS["kt"]) == (
+        "<rule kt: parameter-free coin betting on misses; errs on the side of small sets; "
+        "needs hit or miss>"
+    )
+    assert repr(make("kt", alpha=0.1)) == "<kt: alpha=0.1>"
+    assert repr(make("ocp-unlock+", alpha=0.1, horizon=900, arms=9)) == (
+        "<ocp-unlock+: alpha=0.1, horizon=900, arms=9, cost=40.0, delta=0.05>"
+    )
+    assert repr(LEARNERS).startswith(f"<{len(LEARNERS)} rules: logit-tracker, contextual-tracker, ")
+
+
+def test_notebook_shows_a_learner_as_a_table() -> None:
+    shown = make("tracker", alpha=0.1)._repr_html_()
+    assert shown.startswith("<b>tracker</b>")
+    assert "<tr><td>step</td><td>0.005</td></tr>" in shown

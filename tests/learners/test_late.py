@@ -1,0 +1,150 @@
+"""The default under late answers: as worked out by hand here, and as ever with prompt ones."""
+
+import math
+import os
+import subprocess
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import Channel, Predictor, make, simulate
+from keyhole.feedback import HIT, MISS
+from keyhole.numeric import Array, sigmoid
+
+ALPHAS = [0.05, 0.1, 0.3]
+CHANNELS = {
+    "late": Channel(delay=40),
+    "batches": Channel(batch=50),
+    "geometric": Channel(delay=60, geometric=True),
+    "mostly lost": Channel(delay=30, geometric=True, lost=0.8),
+}
+
+
+class ByHand:
+    """The arithmetic of a late answer, in one place and nothing else."""
+
+    def __init__(self, alpha: float) -> None:
+        edge = math.log((1.0 - 1e-6) / 1e-6)
+        warm = 5.0 * math.log(5.0) - 4.0 * (1.0 - alpha)
+        self.alpha, self.edge, self.reach = alpha, edge, edge + 0.5
+        self.up = self.reach / 0.1 + warm
+        self.low = min((edge + 0.5 * alpha) / 0.1 + warm * (1 - alpha) / alpha, self.reach * 18.0)
+        self.z = self.debt = 0.0
+        self.heard = self.asked = self.level = 0
+
+    def choose(self) -> tuple[float, tuple[int, int]]:
+        memo, room = (self.asked, self.heard), 2.0 * self.level
+        self.asked += 1
+        if self.debt > self.up + room or (self.z < -self.edge and self.debt >= -self.low - room):
+            return 0.0, memo
+        if self.debt < -self.low - room or self.z > self.edge:
+            return 2.0, memo
+        return sigmoid(self.z), memo
+
+    def observe(self, memo: tuple[int, int], miss: float) -> None:
+        number, before = memo
+        age = self.heard - before
+        expected = min(1.0, (self.heard + 1) / (number + 1))
+        stale = age + (self.asked - 1 - number) * expected
+        step = max(0.1, 0.5 / (1.0 + self.alpha * self.heard)) / (1.0 + stale / 60.0)
+        self.z = min(max(self.z - step * (miss - self.alpha), -self.reach), self.reach)
+        self.debt += miss - self.alpha
+        self.level += age > self.level
+        self.heard += 1
+
+
+def play_by_hand(alpha: float, scores: Array, channel: Channel) -> list[float]:
+    """Return the thresholds that the arithmetic plays when answers travel so."""
+    rule, fates = ByHand(alpha), channel.fates(scores.size, seed=0)
+    played: list[float] = []
+    memos: list[Any] = []
+    order = fates.order.tolist()
+    for n in range(scores.size):
+        threshold, memo = rule.choose()
+        played.append(threshold)
+        memos.append(memo)
+        while order and fates.arrivals[order[0]] <= n:
+            past = order.pop(0)
+            if fates.report[past] < fates.told_if_hit:
+                rule.observe(memos[past], float(scores[past] < played[past]))
+    return played
+
+
+@pytest.fixture
+def scores() -> Array:
+    rng = np.random.default_rng(5)
+    return np.concatenate((rng.beta(8, 2, 1_500), rng.beta(1, 9, 1_500)))
+
+
+@pytest.mark.parametrize("channel", CHANNELS.values(), ids=CHANNELS.keys())
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_late_answers_move_the_default_as_worked_out_by_hand(
+    alpha: float, channel: Channel, scores: Array
+) -> None:
+    """Kills: age or gap left out of staleness, the level raised by more than one, the step undamped."""
+    run = simulate(make("logit-tracker", alpha=alpha), scores, channel=channel)
+    assert run.thresholds[0].tolist() == play_by_hand(alpha, scores, channel)
+
+
+@pytest.mark.parametrize("pattern", ["all misses", "all hits"])
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_guards_and_clip_close_as_worked_out_by_hand(alpha: float, pattern: str) -> None:
+    """Kills: a guard without its slack, no clip; the world is as bad as it can be, 500 rounds late."""
+    scores = np.full(20_000, 0.0 if pattern == "all misses" else 1.0)
+    late = Channel(batch=500)
+    run = simulate(make("logit-tracker", alpha=alpha), scores, channel=late)
+    assert run.thresholds[0].tolist() == play_by_hand(alpha, scores, late)
+
+
+@pytest.mark.parametrize("alpha", ALPHAS)
+def test_prompt_answers_change_nothing_bit_for_bit(alpha: float, scores: Array) -> None:
+    """Kills: anything that touches the rule of prompt answers, which is these four lines."""
+    position, edge, played = 0.0, math.log((1.0 - 1e-6) / 1e-6), []
+    for n, score in enumerate(scores.tolist()):
+        threshold = 0.0 if position < -edge else 2.0 if position > edge else sigmoid(position)
+        position -= max(0.1, 0.5 / (1.0 + alpha * n)) * (float(score < threshold) - alpha)
+        played.append(threshold)
+    assert simulate(make("logit-tracker", alpha=alpha), scores).thresholds[0].tolist() == played
+
+
+def test_predictor_hears_late_answers_as_the_simulator_does(scores: Array) -> None:
+    """Kills: a predictor that measures lateness otherwise than a run, batches among it."""
+    learner = make("logit-tracker", alpha=0.1)
+    predictor, played = Predictor(learner, regime="bandit"), []
+    for start in range(0, scores.size, 50):
+        batch = scores[start : start + 50]
+        shown = predictor.predict_batch([[score] for score in batch])
+        played += [one.threshold for one in shown]
+        hits = [HIT if len(one) else MISS for one in shown]
+        predictor.learn_batch(shown, hits)
+    assert played == simulate(learner, scores, channel=Channel(batch=50)).thresholds[0].tolist()
+
+
+def test_state_of_the_default_is_light_and_at_most_40_bytes() -> None:
+    learner = make("logit-tracker", alpha=0.1)
+    assert learner.is_light
+    assert learner.memory == 0
+    assert len(learner.pack(learner.start())) <= 40
+
+
+PLAY = """
+import sys
+import numpy as np
+from keyhole import Channel, make, simulate
+
+scores = np.random.default_rng(5).beta(3, 2, 2_000)
+for channel in (Channel(delay=70, geometric=True, lost=0.3), Channel(batch=90)):
+    run = simulate(make("logit-tracker", alpha=0.1), scores, channel=channel)
+    sys.stdout.buffer.write(run.thresholds.tobytes())
+"""
+
+
+def test_both_lanes_hear_late_answers_alike() -> None:
+    def play(disable: str) -> bytes:
+        environment = {**os.environ, "NUMBA_DISABLE_JIT": disable}
+        command = [sys.executable, "-c", PLAY]
+        return subprocess.run(command, env=environment, capture_output=True, check=True).stdout  # noqa: S603
+
+    assert play("0") == play("1")

@@ -1,0 +1,177 @@
+"""Bounds on misses under late answers, attacked by worlds in which lateness and outcome conspire."""
+
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from keyhole import HIT, LEARNERS, MISS, Learner, Predictor, make
+from keyhole.errors import InvalidError, TheoremError
+from keyhole.feedback import Needs
+from keyhole.learners import bounds
+from keyhole.learners.lateness import Lateness, bound_late_tracker, widen_guards
+from keyhole.learners.rule import Excess
+
+from .attacks import ATTACKS, World, attack
+
+LATE = sorted(
+    name
+    for name, rule in LEARNERS.items()
+    if getattr(rule, "late_excess", None) and rule.needs == Needs.HIT_OR_MISS
+)
+
+
+@dataclass
+class Guarded:
+    """Plays 1/2 between two guards, every label above the upper one and none below the lower one."""
+
+    alpha: float
+    guards: Excess
+    excess: float = 0.0
+
+    def choose(self) -> tuple[float, None]:
+        if self.excess > self.guards.most:
+            return 0.0, None
+        return (2.0 if self.excess < self.guards.least else 0.5), None
+
+    def observe(self, memo: None, miss: float) -> None:  # noqa: ARG002
+        self.excess += miss - self.alpha
+
+
+class Asked:
+    """A learner as a player: behind a predictor that hears of hits and misses."""
+
+    def __init__(self, learner: Learner) -> None:
+        self.predictor: Predictor[Any] = Predictor(learner, regime="bandit", seed=1)
+
+    def choose(self) -> tuple[float, Any]:
+        shown = self.predictor.predict([1.0])
+        return shown.threshold, shown
+
+    def observe(self, memo: Any, miss: float) -> None:
+        self.predictor.learn(memo, MISS if miss else HIT)
+
+
+def levels(world: World) -> list[int]:
+    """Return, after each answer, the level that every answer older than it raises by one."""
+    level, reached = 0, []
+    for age in world.ages:
+        level += age > level
+        reached.append(level)
+    return reached
+
+
+@pytest.mark.parametrize("most_open", [1, 2, 30])
+@pytest.mark.parametrize("alpha", [0.05, 0.3])
+def test_behind_guards_only_rounds_that_are_open_can_go_on(alpha: float, most_open: int) -> None:
+    guards = Excess(least=-5.0, most=20.0)
+    bound = widen_guards(guards, alpha=alpha, open=most_open)
+    seen = []
+    for name in ATTACKS:
+        player = Guarded(alpha, guards)
+        world = attack(player, name, alpha=alpha, most_open=most_open, answers=3_000)
+        assert world.most_open <= most_open
+        seen += world.excess
+    assert bound.least - 1e-9 <= min(seen) <= bound.least + alpha
+    assert bound.most - (1.0 - alpha) <= max(seen) <= bound.most + 1e-9
+
+
+@pytest.mark.parametrize("most_open", [1, 2, 10, 100])
+def test_the_level_of_lateness_never_passes_what_ages_allow(most_open: int) -> None:
+    for name in ATTACKS:
+        world = attack(
+            Guarded(0.1, Excess(-9.0, 9.0)), name, alpha=0.1, most_open=most_open, answers=2_000
+        )
+        known = Lateness(most_open, max(world.ages))
+        for answers, level in enumerate(levels(world), start=1):
+            assert level <= known.level(answers) <= Lateness(most_open).level(answers)
+
+
+def test_the_level_of_lateness_comes_near_what_the_sum_of_ages_allows() -> None:
+    """Nine rounds are kept open while just as many answers pass as make each of them raise it."""
+    player = Guarded(0.1, Excess(-9.0, 9.0))
+    world = attack(player, "old answers, then hits", alpha=0.1, most_open=10, answers=20_000)
+    allowed = Lateness(10).level(len(world.ages))
+    assert 0.6 * allowed < levels(world)[-1] <= allowed
+
+
+@pytest.mark.parametrize(("open_", "rounds", "level"), [(1, 10**9, 0), (2, 1, 1), (2, 2, 1), (2, 3, 2)])
+def test_level_by_hand(open_: int, rounds: int, level: int) -> None:
+    """To reach 2 takes ages 1 + 2 = 3, and with one other round open each answer gives 1."""
+    assert Lateness(open_).level(rounds) == level
+    assert Lateness(open_, age=0).level(rounds) == 0
+
+
+def test_a_fixed_delay_costs_three_misses_a_round_of_it() -> None:
+    """Answers d rounds late, in order: d + 1 open, age d, so up + 2 d + (d + 1)(1 - alpha)."""
+    up = Excess(least=-179.0, most=148.0)
+    late = bound_late_tracker(up, alpha=0.1, rounds=10**6, lateness=Lateness(101, age=100))
+    assert late == pytest.approx((-179.0 - 200.0 - 10.1, 148.0 + 200.0 + 90.9))
+    assert late.most <= up.most + 3 * 100 + 1
+
+
+def test_one_very_late_answer_costs_three_misses_and_not_its_age() -> None:
+    """A thousand may be open, but if no answer is older than 1, two can carry the excess on."""
+    up = Excess(least=-179.0, most=148.0)
+    late = bound_late_tracker(up, alpha=0.1, rounds=10**6, lateness=Lateness(1_000, age=1))
+    assert late == pytest.approx((-179.0 - 2.0 - 0.2, 148.0 + 2.0 + 1.8))
+
+
+@pytest.mark.parametrize("most_open", [2, 10, 60])
+def test_no_more_rounds_carry_the_excess_past_a_guard_than_the_level_and_one(most_open: int) -> None:
+    guards = Excess(least=-5.0, most=20.0)
+    for name in ATTACKS:
+        world = attack(Guarded(0.1, guards), name, alpha=0.1, most_open=most_open, answers=3_000)
+        for excess, level in zip(world.excess, levels(world), strict=True):
+            bound = widen_guards(guards, alpha=0.1, open=level + 1)
+            assert bound.least - 1e-9 <= excess <= bound.most + 1e-9
+
+
+def test_a_rule_without_a_late_form_says_so() -> None:
+    silent = [n for n, rule in LEARNERS.items() if rule.excess and not getattr(rule, "late_excess", 0)]
+    for name in silent:
+        with pytest.raises(TheoremError, match="when 3 rounds may be open at once"):
+            bounds.excess(make(name, alpha=0.1), rounds=1_000, open=3)
+
+
+def test_a_rule_with_a_late_form_is_asked_for_it_and_no_more_than_all_can_miss() -> None:
+    told = []
+
+    def late(parameters: Any, rounds: int, lateness: Lateness) -> Excess:
+        told.append((parameters.alpha, rounds, lateness))
+        return Excess(least=-1e9, most=7.0)
+
+    learner = make("tracker", alpha=0.1)
+    rule = SimpleNamespace(excess=learner.rule.excess, late_excess=late)
+    both: Any = SimpleNamespace(
+        name="tracker", rule=rule, parameters=learner.parameters, alpha=learner.alpha
+    )
+    assert bounds.excess(both, rounds=1_000, open=3, age=2) == (-100.0, 7.0)
+    assert told == [(0.1, 1_000, Lateness(3, 2))]
+    assert bounds.excess(both, rounds=1_000) == bounds.excess(learner, rounds=1_000)
+
+
+def test_lateness_is_checked() -> None:
+    learner = make("logit-tracker", alpha=0.1)
+    with pytest.raises(InvalidError, match="0 rounds open at once"):
+        bounds.excess(learner, rounds=10, open=0)
+    with pytest.raises(InvalidError, match="age -1"):
+        bounds.excess(learner, rounds=10, open=2, age=-1)
+
+
+@pytest.mark.parametrize("most_open", [2, 60])
+@pytest.mark.parametrize("name", LATE)
+def test_late_forms_hold_against_every_attack(name: str, most_open: int) -> None:
+    """Bounds only widen with every answer: it is enough to look where the excess sets a record."""
+    learner = make(name, alpha=0.1)
+    for how in ATTACKS:
+        world = attack(Asked(learner), how, alpha=0.1, most_open=most_open, answers=1_500)
+        least = most = oldest = 0.0
+        for answers, (excess, age) in enumerate(zip(world.excess, world.ages, strict=True), start=1):
+            oldest = max(oldest, age)
+            if least <= excess <= most:
+                continue
+            least, most = min(least, excess), max(most, excess)
+            limits = bounds.excess(learner, rounds=answers, open=most_open, age=int(oldest))
+            assert limits.least - 1e-6 <= excess <= limits.most + 1e-6

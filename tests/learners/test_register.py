@@ -1,0 +1,268 @@
+"""A rule of one's own: by ``register``, or by the entry point of a package."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import (
+    HIT,
+    LEARNERS,
+    MISS,
+    Learner,
+    Predictor,
+    Rule,
+    make,
+    register,
+    safety_valve,
+    simulate,
+)
+from keyhole.errors import LearnerError, RateError, SpeedWarning
+from keyhole.numeric import can_compile
+
+SCORES = np.random.default_rng(5).beta(6, 2, 1_500)
+MODULE = '''
+"""Falls by a step after a miss and rises after a hit, and counts both."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+import keyhole
+from keyhole.feedback import Needs
+from keyhole.learners.parameters import parameters, positive, target
+
+
+@parameters
+class PlainParameters:
+    """The parameters of the plain rule.
+
+    Parameters
+    ----------
+    alpha
+        Target miss rate, between 0 and 1/2.
+    step
+        How far a miss lowers the threshold.
+    """
+
+    alpha: float = target()
+    step: float = positive(default=0.05, remedy="try 0.05")
+
+
+class PlainSettings(NamedTuple):
+    alpha: float
+    step: float
+
+
+class PlainState(NamedTuple):
+    threshold: np.ndarray = np.full(1, 0.5)
+    counts: np.ndarray = np.zeros(2, dtype=np.int64)
+
+
+@keyhole.kernel
+def choose(settings, state, memo, ask):
+    return max(0.0, state.threshold[0])
+
+
+@keyhole.kernel
+def observe(settings, state, memo, answer):
+    state.threshold[0] -= settings.step * (answer.miss - settings.alpha)
+    state.counts[1 if answer.miss > 0.0 else 0] += 1
+
+
+plain = keyhole.Rule(
+    name="plain",
+    needs=Needs.HIT_OR_MISS,
+    parameters=PlainParameters,
+    settings=PlainSettings,
+    state=PlainState,
+    choose=choose,
+    observe=observe,
+    summary="a step down, a small step up",
+    guarantee="nothing",
+    source="a package of one's own",
+)
+'''
+STUBBORN = {  # Numba knows no JSON, and raises an error of Python's own at the text of a float.
+    "json": MODULE.replace(
+        "state.threshold[0])\n", "json.loads(json.dumps(state.threshold[0])))\n"
+    ).replace("import numpy", "import json\n\nimport numpy"),
+    "text": MODULE.replace("state.threshold[0])\n", "float(str(state.threshold[0])))\n"),
+}
+USE = """
+import sys
+from pathlib import Path
+import numpy as np
+import keyhole
+
+assert "plain" in keyhole.LEARNERS and "plain" in list(keyhole.LEARNERS)
+scores = np.random.default_rng(5).beta(6, 2, 1_500)
+path = Path(sys.argv[1]) / "predictor"
+predictor = keyhole.Predictor("plain", alpha=0.1, seed=1, regime="bandit")
+played = []
+for n, score in enumerate(scores):
+    if n == 700:
+        predictor.save(path)
+        predictor = keyhole.Predictor.load(path)
+    shown = predictor.predict([score])
+    played.append(shown.threshold)
+    predictor.learn(shown, keyhole.HIT if score >= shown.threshold else keyhole.MISS)
+run = keyhole.simulate(keyhole.make("plain", alpha=0.1), scores, seed=1, regime="bandit")
+assert (run.thresholds[0] == played).all()
+print(predictor.learner)
+"""
+
+
+def load(folder: Path, name: str, text: str) -> Any:
+    (folder / f"{name}.py").write_text(text)
+    return import_module(name)
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator["Rule[...]"]:
+    """A rule of one's own, in the table until the end of the test."""
+    monkeypatch.syspath_prepend(tmp_path)
+    rule = register(load(tmp_path, "plain_rule", MODULE).plain)
+    yield rule
+    del LEARNERS._known["plain"]
+    del sys.modules["plain_rule"]
+
+
+def test_registered_rule_is_in_the_table_and_made_by_name(plain: "Rule[...]") -> None:
+    assert LEARNERS["plain"] is plain
+    assert "plain" in list(LEARNERS)
+    assert make("plain", alpha=0.2, options={"step": 0.1}) == plain(alpha=0.2, step=0.1)
+    assert register(plain) is plain  # Twice is as good as once.
+    with pytest.raises(RateError, match=r"step 0 is not positive and finite; try 0\.05"):
+        make("plain", alpha=0.2, options={"step": 0})
+
+
+def test_registered_rule_plays_alike_in_a_predictor_and_in_a_run(plain: "Rule[...]") -> None:
+    learner = plain(alpha=0.1)
+    predictor: Predictor[Any] = Predictor(learner, seed=1, regime="bandit")
+    played = []
+    for score in SCORES:
+        shown = predictor.predict([score])
+        played.append(shown.threshold)
+        predictor.learn(shown, HIT if score >= shown.threshold else MISS)
+    run = simulate(learner, SCORES, seed=1, regime="bandit")
+    assert (run.thresholds[0] == played).all()
+    misses = int(run.misses.sum())
+    assert predictor._progress.state.counts.tolist() == [SCORES.size - misses, misses]
+
+
+def test_registered_rule_is_saved_and_loaded(plain: "Rule[...]", tmp_path: Path) -> None:
+    original: Predictor[Any] = Predictor("plain", alpha=0.1, seed=1)
+    for score in SCORES[:300]:
+        original.learn(original.predict([score]), score=score)
+    original.save(tmp_path / "predictor")
+    loaded: Predictor[Any] = Predictor.load(tmp_path / "predictor")
+    assert loaded.dump() == original.dump()
+    assert loaded.learner == plain(alpha=0.1)
+
+
+def test_registered_rule_gets_a_valve(plain: "Rule[...]") -> None:
+    learner = make("plain+valve", alpha=0.1)
+    assert learner == safety_valve(plain(alpha=0.1))
+    run = simulate(learner, np.zeros(400), regime="bandit")
+    excess = np.cumsum(run.misses[0] - 0.1)
+    assert (excess <= np.sqrt(np.arange(1, 401)) + 0.9 + 1e-9).all()
+
+
+def test_snapshot_of_a_rule_that_is_not_there_names_it(plain: "Rule[...]", tmp_path: Path) -> None:
+    Predictor(plain(alpha=0.1), seed=1).save(tmp_path / "predictor")
+    del LEARNERS._known["plain"]
+    try:
+        with pytest.raises(LearnerError, match="no learner 'plain'"):
+            Predictor.load(tmp_path / "predictor")
+    finally:
+        LEARNERS._known["plain"] = plain
+
+
+@pytest.fixture(params=STUBBORN)
+def stubborn(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Learner:
+    """A learner whose rule numba cannot compile."""
+    if not can_compile():
+        pytest.skip("there is no compiled lane")
+    monkeypatch.syspath_prepend(tmp_path)
+    made: Learner = load(tmp_path, f"stubborn_{request.param}", STUBBORN[request.param]).plain(
+        alpha=0.1
+    )
+    return made
+
+
+def test_rule_that_cannot_be_compiled_runs_interpreted_and_says_so(stubborn: Learner) -> None:
+    with pytest.warns(SpeedWarning, match="plain runs interpreted: numba cannot compile it"):
+        assert stubborn.choose(stubborn.start())[0] == 0.5
+    predictor: Predictor[Any] = Predictor(stubborn, seed=1)  # It is said once.
+    predictor.learn(predictor.predict([0.7]), score=0.7)
+    assert predictor.rounds == 1
+
+
+def test_rule_that_cannot_be_compiled_is_simulated_interpreted(stubborn: Learner) -> None:
+    with pytest.warns(SpeedWarning, match="plain runs interpreted"):
+        run = simulate(stubborn, SCORES[:200])
+    assert run.thresholds[0, 0] == 0.5
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ("kt", "'kt' is not a rule; make one with keyhole.Rule"),
+        ({"name": "kt"}, "there is a learner 'kt' already; choose another name"),
+        ({"name": "mine+valve"}, "'mine\\+valve' cannot name a learner"),
+        ({"name": ""}, "'' cannot name a learner"),
+    ],
+)
+def test_what_cannot_be_in_the_table_is_refused(plain: "Rule[...]", given: Any, match: str) -> None:
+    from dataclasses import replace
+
+    rule = replace(plain, **given) if isinstance(given, dict) else given
+    with pytest.raises(LearnerError, match=match):
+        register(rule)
+    assert "mine+valve" not in LEARNERS
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> dict[str, str]:
+    """An environment in which a package with an entry point is installed."""
+    home = tmp_path / "site"
+    about = home / "plain_rule-1.0.dist-info"
+    about.mkdir(parents=True)
+    (home / "plain_rule.py").write_text(MODULE)
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: plain-rule\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[keyhole.learners]\nplain = plain_rule:plain\n")
+    paths = [str(home), *sys.path]
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in paths if path)}
+
+
+def run(arguments: list[str], environment: dict[str, str]) -> str:
+    done = subprocess.run(  # noqa: S603
+        [sys.executable, *arguments], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_rule_of_an_installed_package_runs_everywhere(package: dict[str, str], tmp_path: Path) -> None:
+    assert run(["-c", USE, str(tmp_path)], package) == "<plain: alpha=0.1, step=0.05>\n"
+
+
+def test_rule_of_an_installed_package_is_listed_by_the_command_line(package: dict[str, str]) -> None:
+    listed = run(["-m", "keyhole", "learners"], package)
+    assert "plain              needs hit or miss" in listed
+    assert "takes alpha, step=0.05" in listed
+
+
+def test_a_first_round_does_not_ask_the_packages(package: dict[str, str]) -> None:
+    """To look through all that is installed takes longer than the round."""
+    code = "import keyhole; keyhole.Predictor(alpha=0.1); print(keyhole.LEARNERS._asked_packages)"
+    assert run(["-c", code], package) == "False\n"

@@ -1,0 +1,95 @@
+"""A batch makes the choices, and learns what, its rounds one by one would."""
+
+import copy
+
+import numpy as np
+import pytest
+
+from keyhole import HIT, LabelSet, Predictor, Probabilities
+from keyhole.errors import AnsweredError, ExpiredError, FeedbackError, LabelError, ScoreError
+
+RNG = np.random.default_rng(8)
+TABLE = RNG.dirichlet(np.ones(10), 200)
+LABELS = RNG.integers(10, size=200)
+
+
+def play(predictor: Predictor[LabelSet], *, at_once: bool) -> Predictor[LabelSet]:
+    for start in range(0, 200, 50):
+        part, labels = TABLE[start : start + 50], LABELS[start : start + 50].tolist()
+        if at_once:
+            predictor.learn_batch(predictor.predict_batch(part), labels)
+            continue
+        shown = [predictor.predict(row) for row in part]
+        for one, label in zip(shown, labels, strict=True):
+            predictor.learn(one, label=label)
+    return predictor
+
+
+@pytest.mark.parametrize("name", ["logit-tracker", "kt", "pi", "aci", "ocp-unlock+"])
+@pytest.mark.parametrize("score", [None, Probabilities(power=1 / 3)])
+def test_a_batch_is_its_rounds_one_by_one(name: str, score: Probabilities | None) -> None:
+    made = [Predictor(name, alpha=0.1, seed=7, score=score, regime="full") for _ in range(2)]
+    assert play(made[0], at_once=True).dump() == play(made[1], at_once=False).dump()
+
+
+def test_rounds_of_a_batch_can_be_answered_one_by_one_in_any_order() -> None:
+    one, other = Predictor(alpha=0.1, seed=7), Predictor(alpha=0.1, seed=7)
+    batch = one.predict_batch(TABLE[:5])
+    alone = [other.predict(row) for row in TABLE[:5]]
+    assert list(batch) == alone
+    assert batch[-1] == alone[-1]
+    assert batch[1:3] == alone[1:3]
+    for k in (3, 0, 4):
+        one.learn(batch[k], HIT)
+        other.learn(alone[k], HIT)
+    assert one.dump() == other.dump()
+    with pytest.raises(AnsweredError):
+        one.learn_batch(batch, [0] * 5)
+    assert one.open_rounds == 2
+
+
+def test_an_open_batch_is_saved_and_copied() -> None:
+    predictor = Predictor(alpha=0.1)
+    predictor.predict_batch(TABLE[:5])
+    for same in (copy.deepcopy(predictor), Predictor.restore(predictor.dump())):
+        assert same.dump() == predictor.dump()
+
+
+def test_the_oldest_of_a_batch_that_is_too_large_expire() -> None:
+    predictor = Predictor(alpha=0.1, open_limit=3)
+    batch = predictor.predict_batch(TABLE[:5])
+    assert (predictor.open_rounds, predictor.expired_rounds) == (3, 2)
+    with pytest.raises(ExpiredError):
+        predictor.learn_batch(batch, [0] * 5)
+    assert predictor.rounds == 0
+
+
+def test_sets_of_a_batch_are_seen_as_a_mask() -> None:
+    batch = Predictor(alpha=0.1).predict_batch(TABLE[:5])
+    assert batch.mask.sum(axis=1).tolist() == [len(shown) for shown in batch]  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("labels", "error"), [([10] * 5, LabelError), (["a"] * 5, LabelError), ([0] * 4, FeedbackError)]
+)
+def test_labels_that_do_not_fit_change_nothing(labels: list[object], error: type[Exception]) -> None:
+    predictor = Predictor(alpha=0.1)
+    batch = predictor.predict_batch(TABLE[:5])
+    before = predictor.dump()
+    with pytest.raises(error):
+        predictor.learn_batch(batch, labels)
+    assert predictor.dump() == before
+
+
+def test_a_table_with_a_score_out_of_range_opens_nothing() -> None:
+    predictor = Predictor(alpha=0.1)
+    with pytest.raises(ScoreError, match=r"place \(1, 0\)"):
+        predictor.predict_batch(np.array([[0.5], [1.5]]))
+    assert predictor.open_rounds == 0
+
+
+def test_names_stand_for_columns() -> None:
+    predictor = Predictor(alpha=0.1, score=Probabilities(labels=list("abcdefghij")))
+    batch = predictor.predict_batch(TABLE[:3])
+    predictor.learn_batch(batch, [batch[k].labels[0] if len(batch[k]) else "a" for k in range(3)])
+    assert predictor.rounds == 3

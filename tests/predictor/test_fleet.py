@@ -1,0 +1,63 @@
+"""A fleet makes the choices of its predictors one by one."""
+
+import numpy as np
+import pytest
+
+import keyhole
+from keyhole import Fleet, LabelSet, Predictor
+from keyhole.errors import AnsweredError, FeedbackError, LearnerError
+from keyhole.numeric import bind
+from keyhole.predictor.fleet import _ROWS
+
+
+@pytest.mark.parametrize("name", ["logit-tracker", "kt", "aci", "self-scaled", "agaci"])
+def test_a_fleet_is_its_predictors_one_by_one(name: str) -> None:
+    rng, learner = np.random.default_rng(3), keyhole.make(name, alpha=0.1)
+    fleet = Fleet(learner, 4)
+    alone: list[Predictor[LabelSet]] = [Predictor(learner) for _ in range(4)]
+    for _ in range(60):
+        rows = np.flatnonzero(rng.random(4) < 0.7)
+        if rows.size == 0:
+            continue
+        scores, labels = rng.dirichlet(np.ones(5), rows.size), rng.integers(5, size=rows.size)
+        held = fleet.predict(scores, rows=rows)
+        for place, row in enumerate(rows.tolist()):
+            shown = alone[row].predict(scores[place])
+            assert sorted(shown.labels) == np.flatnonzero(held[place]).tolist()  # type: ignore[type-var]
+            alone[row].learn(shown, label=int(labels[place]))
+        fleet.learn(labels=labels)
+    assert fleet.rounds.tolist() == [one.rounds for one in alone]
+    assert fleet.misses.tolist() == [round(one.miss_rate * one.rounds) for one in alone]
+
+
+@pytest.mark.parametrize("parts", range(1, 9))
+def test_a_row_of_states_holds_every_part_of_that_row(parts: int) -> None:
+    """Kills: a part taken from its neighbour, for rules of as many parts as none of ours has."""
+    states = [[f"part {part} of {row}" for row in range(3)] for part in range(parts)]
+    take = bind(_ROWS[parts - 1], _State=lambda *taken: list(taken))
+    assert take(states, 2) == [f"part {part} of 2" for part in range(parts)]
+
+
+def test_hits_and_misses_are_enough_for_the_default() -> None:
+    fleet = Fleet(keyhole.make("logit-tracker", alpha=0.1), 2)
+    fleet.predict([[0.9], [0.2]])
+    fleet.learn(missed=[False, True])
+    assert fleet.misses.tolist() == [0, 1]
+
+
+def test_bad_answers_are_named_and_change_nothing() -> None:
+    fleet = Fleet(keyhole.make("aci", alpha=0.1), 2)
+    with pytest.raises(AnsweredError, match="predict first"):
+        fleet.learn(labels=[0, 0])
+    fleet.predict([[0.9], [0.2]])
+    for given in ({"labels": [0]}, {"labels": [0, 1]}, {"missed": [False, False]}, {}):
+        with pytest.raises(FeedbackError):
+            fleet.learn(**given)
+    assert fleet.rounds.tolist() == [0, 0]
+    with pytest.raises(FeedbackError, match="a row for each"):
+        fleet.predict([[0.9]], rows=[0, 1])
+
+
+def test_rules_that_draw_do_not_sail() -> None:
+    with pytest.raises(LearnerError, match="give each its own Predictor"):
+        Fleet(keyhole.make("ocp-unlock+", alpha=0.1), 2)

@@ -1,0 +1,260 @@
+"""The gate at work: what it accepts, what it learns from, what it refuses."""
+
+import copy
+import math
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import keyhole
+from keyhole import GATES, Gate, Predictor, make
+from keyhole.errors import (
+    AlphaError,
+    AnsweredError,
+    ContextError,
+    ExpiredError,
+    FeedbackError,
+    LearnerError,
+    ReferredError,
+    ScoreError,
+    SnapshotError,
+    TheoremError,
+    UnknownRoundError,
+)
+from keyhole.simulation.gates import simulate_gate
+
+
+def play(gate: Gate, rounds: int, *, seed: int = 1) -> None:
+    """Cases whose score is the chance to be right; judged where the regime allows it."""
+    rng = np.random.default_rng(seed)
+    for score in rng.beta(4, 1, rounds).tolist():
+        decision = gate.decide(score)
+        if decision.accepted or gate.setup.regime != "accepted":
+            gate.learn(decision, right=bool(rng.random() < score), chance=1.0)
+
+
+def test_it_accepts_scores_from_its_threshold_on() -> None:
+    gate = Gate(alpha=0.05)
+    assert gate.decide(1.0).accepted
+    assert not gate.decide(0.0).accepted
+
+
+def test_of_several_candidates_the_best_is_decided() -> None:
+    decision = Gate(alpha=0.05).decide({"letter": 0.04, "invoice": 0.93})
+    assert (decision.candidate, decision.score, decision.accepted) == ("invoice", 0.93, True)
+
+
+@pytest.mark.parametrize("score", [-0.1, 1.1, math.nan, math.inf, "0.5", None, True, {}, {"a": 2.0}])
+def test_what_is_no_score_is_refused_and_changes_nothing(score: object) -> None:
+    gate = Gate(alpha=0.05)
+    before = gate.dump()
+    with pytest.raises(ScoreError):
+        gate.decide(score)  # type: ignore[arg-type]
+    assert gate.dump() == before
+
+
+def judge_unknown(gate: Gate) -> None:
+    gate.learn(7, right=True)
+
+
+def judge_twice(gate: Gate) -> None:
+    decision = gate.decide(1.0)
+    gate.learn(decision, right=True)
+    gate.learn(decision, right=True)
+
+
+def judge_skipped(gate: Gate) -> None:
+    decision = gate.decide(1.0)
+    gate.skip(decision)
+    gate.learn(decision, right=False)
+
+
+def judge_referred(gate: Gate) -> None:
+    gate.learn(gate.decide(0.0), right=True)
+
+
+def judge_foreign(gate: Gate) -> None:
+    gate.decide(1.0)
+    gate.learn(Gate(alpha=0.2).decide(0.99), right=True)
+
+
+def judge_by_word(gate: Gate) -> None:
+    gate.learn(gate.decide(1.0), right="yes")  # type: ignore[arg-type]
+
+
+def judge_by_chance_0(gate: Gate) -> None:
+    gate.learn(gate.decide(1.0), right=True, chance=0.0)
+
+
+def judge_by_coin(gate: Gate) -> None:
+    gate.learn(gate.decide(1.0), right=True, wrong=0.5)
+
+
+@pytest.mark.parametrize(
+    ("act", "error"),
+    [
+        (judge_unknown, UnknownRoundError),
+        (judge_twice, AnsweredError),
+        (judge_skipped, AnsweredError),
+        (judge_referred, ReferredError),
+        (judge_foreign, UnknownRoundError),
+        (judge_by_word, FeedbackError),
+        (judge_by_chance_0, FeedbackError),
+        (judge_by_coin, FeedbackError),
+    ],
+)
+def test_judgements_that_fit_no_round_have_a_name_each(
+    act: Callable[[Gate], None], error: type[Exception]
+) -> None:
+    with pytest.raises(error):
+        act(Gate(alpha=0.05))
+
+
+def test_a_refused_judgement_leaves_the_round_open() -> None:
+    gate = Gate(alpha=0.05)
+    decision = gate.decide(1.0)
+    before = gate.dump()
+    with pytest.raises(FeedbackError):
+        gate.learn(decision, right=True, chance=2.0)
+    assert gate.dump() == before
+    gate.learn(decision, right=True)
+
+
+def test_past_the_limit_the_oldest_round_expires() -> None:
+    gate = Gate(alpha=0.05, open_limit=2)
+    first, *_ = [gate.decide(1.0) for _ in range(3)]
+    with pytest.raises(ExpiredError):
+        gate.learn(first, right=True)
+    assert (gate.open_rounds, gate.expired_rounds) == (2, 1)
+
+
+def test_in_the_regime_referred_an_accepted_answer_needs_its_chance() -> None:
+    gate = Gate(alpha=0.05, regime="referred")
+    gate.learn(gate.decide(0.0), right=True)
+    decision = gate.decide(1.0)
+    with pytest.raises(FeedbackError, match="chance"):
+        gate.learn(decision, right=True)
+    gate.learn(decision, right=True, chance=0.1)
+
+
+def test_referred_rounds_do_not_wait_where_nobody_will_judge_them() -> None:
+    gate = Gate(alpha=0.05)
+    gate.decide(0.0)
+    assert gate.open_rounds == 0
+
+
+def test_it_decides_as_the_simulation_does() -> None:
+    gate, rng = Gate(alpha=0.1), np.random.default_rng(2)
+    scores = rng.beta(4, 1, 2_000)
+    wrong = (rng.random(2_000) >= scores).astype(float)
+    thresholds = []
+    for score, outcome in zip(scores.tolist(), wrong.tolist(), strict=True):
+        decision = gate.decide(score)
+        thresholds.append(decision.threshold)
+        if decision.accepted:
+            gate.learn(decision, right=not outcome)
+    run = simulate_gate(make("gate-tracker", alpha=0.1), scores, wrong)
+    assert thresholds == run.thresholds.tolist()
+    assert gate.accepted_share == run.accepted_share
+    assert gate.wrong_share == pytest.approx(run.wrong_share)
+
+
+def test_audits_count_by_their_chance() -> None:
+    gate = Gate(alpha=0.1)
+    for chance, right in ((0.5, True), (0.25, False)):
+        gate.learn(gate.decide(1.0), right=right, chance=chance)
+    assert gate.wrong_share == 4.0 / 6.0
+
+
+def test_what_judges_who_err_say_is_corrected() -> None:
+    gate = Gate(alpha=0.1)
+    gate.learn(gate.decide(1.0), right=False, wrong=0.1)
+    assert gate.wrong_share == pytest.approx(0.9 / 0.8)
+
+
+@pytest.mark.parametrize("rule", sorted(GATES))
+@pytest.mark.parametrize("regime", ["accepted", "referred", "both"])
+def test_a_saved_gate_continues_bit_for_bit(rule: str, regime: str, tmp_path: Path) -> None:
+    gate = Gate(rule, alpha=0.1, regime=regime, seed=5, groups=["new"])
+    play(gate, 300)
+    waiting = gate.decide({"a": 1.0}, groups=["new"])
+    gate.save(tmp_path / "gate")
+    for other in (Gate.load(tmp_path / "gate"), copy.deepcopy(gate), pickle.loads(pickle.dumps(gate))):  # noqa: S301
+        if waiting.accepted:
+            other.learn(waiting, right=False, chance=0.5)
+        play(other, 300, seed=2)
+        reference = Gate.load(tmp_path / "gate")
+        if waiting.accepted:
+            reference.learn(waiting, right=False, chance=0.5)
+        play(reference, 300, seed=2)
+        assert other.dump() == reference.dump()
+
+
+def test_another_file_is_no_gate(tmp_path: Path) -> None:
+    Predictor(alpha=0.1).save(tmp_path / "predictor")
+    with pytest.raises(SnapshotError):
+        Gate.load(tmp_path / "predictor")
+
+
+def test_groups_keep_the_promise_each_by_itself() -> None:
+    gate = Gate(alpha=0.1, groups=["old", "new"])
+    rng = np.random.default_rng(3)
+    excess = {"old": 0.0, "new": 0.0}
+    rounds = {"old": 0, "new": 0}
+    for number in range(6_000):
+        group = "new" if number % 4 == 0 else "old"
+        score = float(rng.beta(8, 1))
+        decision = gate.decide(score, groups=[group])
+        rounds[group] += 1
+        if decision.accepted:
+            right = bool(rng.random() < (0.5 if group == "new" else 0.97))  # the new are hopeless
+            gate.learn(decision, right=right)
+            excess[group] += (not right) - 0.1
+        assert excess[group] <= 20.0 + 0.3 * math.sqrt(rounds[group]) + 1e-9
+    assert gate.accepted_share > 0.6  # the old go on being accepted
+
+
+def test_features_are_refused_with_the_reason() -> None:
+    with pytest.raises(ContextError, match="let through alone"):
+        Gate(alpha=0.1).decide(0.5, features={"hour": 7})
+
+
+def test_unknown_groups_are_refused() -> None:
+    with pytest.raises(ContextError, match="made with 'old'"):
+        Gate(alpha=0.1, groups=["old"]).decide(0.5, groups=["odd"])
+
+
+def test_a_gates_rule_is_not_for_sets_nor_a_sets_rule_for_gates() -> None:
+    with pytest.raises(LearnerError, match=r"keyhole\.Gate"):
+        Predictor("gate-tracker", alpha=0.1)
+    with pytest.raises(LearnerError, match=r"keyhole\.Predictor"):
+        Gate("logit-tracker", alpha=0.1)
+
+
+def test_alpha_must_be_given() -> None:
+    with pytest.raises(AlphaError, match="alpha is missing"):
+        Gate()
+
+
+def test_an_unknown_regime_is_refused() -> None:
+    with pytest.raises(FeedbackError, match="accepted, referred, both"):
+        Gate(alpha=0.1, regime="full")
+
+
+def test_it_tells_its_bound_and_says_where_there_is_none() -> None:
+    gate = Gate(alpha=0.1)
+    play(gate, 100)
+    assert gate.bound().most == 20.0 + 0.3 * 10.0
+    with pytest.raises(TheoremError):
+        Gate("exaul", alpha=0.1).bound()
+
+
+def test_its_repr_shows_both_shares() -> None:
+    gate = keyhole.Gate(alpha=0.05)
+    gate.learn(gate.decide(1.0), right=True)
+    assert (
+        repr(gate) == "<Gate gate-tracker, alpha 0.05: 1 rounds, 1.0000 accepted, 0.0000 of them wrong>"
+    )

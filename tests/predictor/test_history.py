@@ -1,0 +1,145 @@
+"""What was answered can be looked at again, as columns and as a picture."""
+
+import pickle
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import keyhole
+from keyhole.errors import InvalidError
+from keyhole.predictor.plot import plot_decisions
+from keyhole.scenarios.digit_guesses import digit_guesses
+
+
+@pytest.fixture(autouse=True)
+def _closed_figures() -> Iterator[None]:
+    import matplotlib as mpl
+    from matplotlib import pyplot as plt
+
+    mpl.use("agg")
+    yield
+    plt.close("all")
+
+
+def _play(predictor: keyhole.Predictor[keyhole.LabelSet], rounds: int) -> None:
+    chances, digits = digit_guesses(rounds, seed=3)
+    for row, digit in zip(chances, digits.tolist(), strict=True):
+        shown = predictor.predict(row)
+        predictor.learn(shown, keyhole.HIT if digit in shown else keyhole.MISS)
+
+
+def test_columns_add_up_to_the_predictors_own_numbers() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=1_000, seed=7)
+    _play(predictor, 300)
+    kept = predictor.history()
+    assert kept["round"].tolist() == list(range(300))
+    assert kept["miss"].mean() == pytest.approx(predictor.miss_rate)
+    assert kept["size"].mean() == pytest.approx(predictor.mean_size)
+
+
+def test_batches_are_kept_in_the_order_of_their_answers() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=10, seed=7)
+    shown = predictor.predict_batch([[0.9, 0.1]] * 3)
+    predictor.learn_batch([shown[2], shown[0]], [0, 1])
+    assert predictor.history()["round"].tolist() == [2.0, 0.0]
+    assert predictor.history()["miss"].tolist() == [0.0, 1.0]
+
+
+def test_no_more_rounds_are_kept_than_asked_for() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=50, seed=7)
+    _play(predictor, 120)
+    assert predictor.history()["round"].tolist() == list(range(70, 120))
+
+
+def test_history_is_pickled_and_refused_where_there_is_none() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=50, seed=7)
+    _play(predictor, 20)
+    again = pickle.loads(pickle.dumps(predictor))  # noqa: S301
+    assert again.history()["miss"].tolist() == predictor.history()["miss"].tolist()
+    with pytest.raises(InvalidError, match="history=10_000"):
+        keyhole.Predictor(alpha=0.1).history()
+    with pytest.raises(InvalidError, match="whole number"):
+        keyhole.Predictor(alpha=0.1, history=-1)
+
+
+def test_the_picture_shows_rate_window_and_target() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=1_000, seed=7)
+    _play(predictor, 400)
+    top, bottom = predictor.plot(window=100)
+    so_far, window, target = top.get_lines()
+    assert so_far.get_ydata()[-1] == pytest.approx(predictor.miss_rate)
+    assert window.get_ydata()[-1] == pytest.approx(predictor.history()["miss"][-100:].mean())
+    assert target.get_ydata()[0] == 0.1
+    assert bottom.get_ylabel() == "size"
+
+
+def test_infinite_intervals_are_left_out_of_the_mean_size() -> None:
+    predictor = keyhole.Predictor(
+        alpha=0.1, score=keyhole.ScaledResiduals(scale=1e-300), history=100, seed=7
+    )
+    for _ in range(30):
+        predictor.learn(predictor.predict(0.0), label=1.0)
+    _, bottom = predictor.plot(window=5)
+    assert np.isfinite(bottom.get_lines()[0].get_ydata()).all()
+
+
+def test_a_simulation_is_drawn_with_its_thresholds() -> None:
+    run = keyhole.simulate(keyhole.make("logit-tracker", alpha=0.1), np.full(50, 0.4))
+    top, bottom = run.plot()
+    assert top.get_lines()[0].get_ydata()[-1] == pytest.approx(run.misses.mean())
+    assert bottom.get_lines()[0].get_ydata().tolist() == run.thresholds[0].tolist()
+
+
+def test_decisions_are_drawn_with_the_wrong_among_those_accepted() -> None:
+    accepted = [True, False, True, True, True]
+    wrong = [0.0, np.nan, 1.0, np.nan, 0.0]
+    top, bottom = plot_decisions(accepted, wrong, alpha=0.05, axes=None)
+    assert top.get_lines()[0].get_ydata()[-1] == pytest.approx(1 / 3)
+    assert bottom.get_lines()[0].get_ydata()[-1] == pytest.approx(4 / 5)
+
+
+def test_nothing_is_drawn_of_nothing() -> None:
+    with pytest.raises(InvalidError, match="no answered round"):
+        keyhole.Predictor(alpha=0.1, history=10).plot()
+
+
+def test_groups_have_a_column_and_a_line_each() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, groups=["even", "never"], history=100, seed=7)
+    for n in range(40):
+        shown = predictor.predict([0.6, 0.4], groups=["even"] if n % 2 == 0 else [])
+        predictor.learn(shown, keyhole.HIT if n % 4 else keyhole.MISS)
+    kept = predictor.history()
+    assert kept["group even"].tolist() == [1.0, 0.0] * 20
+    assert kept["miss"][kept["group even"] > 0].mean() == predictor.groups["even"].miss_rate == 0.5
+    top, _ = predictor.plot()
+    (line,) = [line for line in top.lines if line.get_label() == "even, so far"]
+    assert line.get_xdata().tolist() == list(range(1, 41, 2))
+    assert line.get_ydata()[-1] == 0.5
+
+
+def test_a_batch_answered_whole_is_kept_too() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=10, seed=7)
+    predictor.learn_batch(predictor.predict_batch(np.array([[0.9, 0.1]] * 3)), [0, 1, 0])
+    assert predictor.history()["miss"].tolist() == [0.0, 1.0, 0.0]
+
+
+def test_a_gate_keeps_its_decisions_and_draws_them() -> None:
+    gate = keyhole.Gate(alpha=0.05, history=3, seed=7)
+    decisions = [gate.decide(score) for score in (0.99, 0.1, 0.98, 0.97)]
+    gate.learn(decisions[0], right=False)  # no longer kept
+    gate.learn(decisions[3], right=False)
+    gate.learn(decisions[2], right=True)
+    kept = gate.history()
+    assert kept["round"].tolist() == [1, 2, 3]
+    assert kept["score"].tolist() == [0.1, 0.98, 0.97]
+    assert kept["accepted"].tolist() == [0, 1, 1]
+    assert np.isnan(kept["wrong"][0])
+    assert kept["wrong"][1:].tolist() == [0.0, 1.0]
+    top, bottom = gate.plot()
+    assert top.lines[0].get_ydata().tolist() == [0.0, 0.5]
+    assert bottom.lines[0].get_ydata()[-1] == pytest.approx(2 / 3)
+    again = pickle.loads(pickle.dumps(gate))  # noqa: S301
+    assert again.history()["score"].tolist() == kept["score"].tolist()
+    with pytest.raises(InvalidError, match="make the gate with history=10_000"):
+        keyhole.Gate.restore(gate.dump()).history()

@@ -1,0 +1,68 @@
+"""A progress as bytes: those that databases and files hold must be read for ever."""
+
+import struct
+from dataclasses import fields
+
+import pytest
+
+from keyhole import ScaledResiduals, make
+from keyhole.errors import NewerSnapshotError, SnapshotError
+from keyhole.learners import Learner
+from keyhole.predictor.progress import Progress
+
+COUNTS = (9, 7, 6.5, 2.25, 30.5, 4.75, 1, 2, 3, 4, 5, 0.5, 6, 12.5)
+KNOWN = struct.Struct("<BBqqddddqqqqqdqd")
+
+
+@pytest.fixture
+def learner() -> Learner:
+    return make("contextual-tracker", alpha=0.1, options={"groups": 2})
+
+
+def fill(progress: Progress) -> Progress:
+    """Give every count of the tally a number of its own."""
+    names = [one.name for one in fields(progress.tally) if one.name != "members"]
+    for name, value in zip(names, COUNTS, strict=True):
+        setattr(progress.tally, name, value)
+    progress.tally.members = [[3.0, 1.5], [4.0, 0.5]]
+    return progress
+
+
+def test_the_bytes_are_a_version_the_counts_the_groups_and_the_state(learner: Learner) -> None:
+    progress = fill(Progress.start(learner))
+    head = KNOWN.pack(2, 0, *COUNTS) + struct.pack("<4d", 3.0, 1.5, 4.0, 0.5)
+    assert progress.pack(learner) == head + learner.pack(progress.state)
+    back = Progress.unpack(progress.pack(learner), learner=learner)
+    assert back.tally == progress.tally
+    assert (back.scale, back.watch) == (None, None)
+
+
+@pytest.mark.parametrize(("has_scale", "has_watch", "bits"), [(1, 0, 1), (0, 1, 2), (1, 1, 3)])
+def test_a_bit_each_says_whether_a_scale_and_a_watch_follow(
+    learner: Learner, has_scale: int, has_watch: int, bits: int
+) -> None:
+    score = ScaledResiduals() if has_scale else None
+    progress = fill(Progress.start(learner, score, watch=bool(has_watch)))
+    if progress.scale is not None:
+        for residual in (1.0, 5.0, 2.0):
+            progress.scale.add(residual)
+    if progress.watch is not None:
+        progress.watch.rounds = 17
+    packed = progress.pack(learner)
+    assert packed[:2] == bytes((2, bits))
+    back = Progress.unpack(packed, learner=learner)
+    assert back.tally == progress.tally
+    assert back.scale == progress.scale
+    assert back.watch == progress.watch
+    assert learner.pack(back.state) == learner.pack(progress.state)
+
+
+def test_what_is_cut_short_or_newer_is_refused(learner: Learner) -> None:
+    packed = Progress.start(learner).pack(learner)
+    own = KNOWN.size + 4 * 8
+    with pytest.raises(SnapshotError, match=f"^{own - 1} bytes are no predictor's progress"):
+        Progress.unpack(packed[: own - 1], learner=learner)
+    with pytest.raises(SnapshotError, match=r"^0 bytes are not a state of contextual-tracker"):
+        Progress.unpack(packed[:own], learner=learner)
+    with pytest.raises(NewerSnapshotError, match="version 3, this Keyhole reads up to 2; upgrade"):
+        Progress.unpack(b"\x03" + packed[1:], learner=learner)

@@ -1,0 +1,266 @@
+"""Streams that live: changed, taught by history, removed; and replayed exactly all the same."""
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+from keyhole import Predictor, Probabilities
+from keyhole.cli import main
+from keyhole.scenarios.log import read_log
+from keyhole.service import calls
+from keyhole.service.store.database import Database
+from keyhole.service.store.replay import replay
+from tests.service.scene import answered, made, predicted
+
+LABELS = ["cat", "dog"]
+HISTORY = [([0.9, 0.1], "cat"), ([0.3, 0.7], "dog"), ([0.6, 0.4], "dog")] * 20
+
+
+def play(http: TestClient, rounds: int, *, scores: Any = (0.7, 0.3), label: str = "cat") -> None:
+    for _ in range(rounds):
+        answered(http, predicted(http, list(scores)), label=label)
+
+
+def default(http: TestClient, **settings: Any) -> Any:
+    return made(http, learner="logit-tracker", horizon=None, labels=LABELS, **settings)
+
+
+def test_every_change_is_replayed_where_it_was_made(http: TestClient, database: Database) -> None:
+    """Kills: a change played too late, a window of the bits that were kept, an alarm left on."""
+    default(http, window=20)
+    play(http, 15)
+    play(http, 15, scores=(0.0, 1.0))
+    assert http.get("/v1/streams/pets").json()["promise"]["state"] == "too many misses"
+    waiting = predicted(http, [0.6, 0.4])
+    response = http.patch(
+        "/v1/streams/pets",
+        json={"alpha": 0.2, "window": 40, "lifetime": 60.0, "labels": ["lynx"], "description": "New."},
+    )
+    changed = response.json()
+    assert response.status_code == 200, changed
+    assert (changed["alpha"], changed["lifetime"], changed["description"]) == (0.2, 60.0, "New.")
+    assert changed["labels"] == ["cat", "dog", "lynx"]
+    assert changed["recent"]["rounds"] == 30
+    assert changed["recent"]["misses"] == changed["misses"]
+    assert changed["promise"]["state"] == "too early to say"
+    assert len(changed["notes"]) == 4
+    assert "0.2, before it was 0.1" in changed["notes"][0]
+    assert answered(http, waiting, label="cat").status_code == 200
+    play(http, 30, scores=(0.5, 0.3, 0.2), label="lynx")
+    assert replay(database, "pets").difference is None
+    assert http.get("/v1/streams/pets/history").json()["alarms"][0]["cleared"]["answers"] == 30
+
+
+def test_the_learner_goes_on_with_the_new_target(one: TestClient) -> None:
+    default(one)
+    play(one, 20)
+    before = one.get("/v1/streams/pets").json()["distribution"]
+    after = one.patch("/v1/streams/pets", json={"alpha": 0.3}).json()
+    assert after["distribution"] == before
+    assert after["parameters"]["alpha"] == 0.3
+
+
+def test_the_same_change_twice_is_one(one: TestClient, light: Database) -> None:
+    default(one)
+    for _ in range(2):
+        one.patch("/v1/streams/pets", json={"alpha": 0.2, "labels": ["cat", "lynx"]})
+    assert one.get("/v1/streams/pets").json()["labels"] == ["cat", "dog", "lynx"]
+    assert replay(light, "pets").difference is None
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({}, "nothing is to change"),
+        ({"alpha": 0.7}, "alpha"),
+        ({"window": 3}, "window"),
+        ({"learner": "aci"}, "learner"),
+    ],
+)
+def test_what_cannot_change_is_refused(one: TestClient, change: Any, said: str) -> None:
+    before = default(one)
+    response = one.patch("/v1/streams/pets", json=change)
+    assert response.status_code == 422
+    assert said in response.json()["error"]["message"]
+    assert one.get("/v1/streams/pets").json() == before
+
+
+def test_only_an_archived_stream_is_deleted_and_then_for_good(http: TestClient) -> None:
+    default(http)
+    play(http, 110)
+    refused = http.delete("/v1/streams/pets")
+    assert refused.status_code == 422
+    assert "archive it" in refused.json()["error"]["message"]
+    http.post("/v1/streams/pets/archive")
+    assert http.delete("/v1/streams/pets").status_code == 204
+    assert http.get("/v1/streams/pets").status_code == 404
+    assert "pets" not in http.get("/metrics").text
+    default(http)
+    assert http.get("/v1/streams/pets").json()["predicted"] == 0
+
+
+def send(http: TestClient, rounds: Any, **more: Any) -> Any:
+    body = {"rounds": [{"scores": scores, "label": label} for scores, label in rounds], **more}
+    return http.post("/v1/streams/pets/rehearsal", json=body)
+
+
+def test_history_teaches_what_it_teaches_a_predictor(http: TestClient, database: Database) -> None:
+    default(http)
+    send(http, HISTORY[:30], after=0)
+    send(http, HISTORY[:30], after=0)  # Sent again, it counts once.
+    taught = send(http, HISTORY[30:], after=30).json()
+    assert taught["rehearsed"] == 60
+    predictor = Predictor(alpha=0.1, score=Probabilities(labels=LABELS), seed=7)
+    predictor.rehearse([output for output, _ in HISTORY], [label for _, label in HISTORY])
+    assert taught["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
+    play(http, 5)
+    assert replay(database, "pets").difference is None
+    late = send(http, HISTORY)
+    assert late.status_code == 422
+    assert "before the first" in late.json()["error"]["message"]
+
+
+def test_a_new_stream_learns_from_the_log_of_an_old_one(http: TestClient, database: Database) -> None:
+    default(http)
+    for scores, label in HISTORY:
+        answered(http, predicted(http, scores), label=label)
+    taught = made(http, name="next", learner="aci", horizon=None, labels=LABELS, rehearse_from="pets")
+    predictor = Predictor("aci", alpha=0.1, score=Probabilities(labels=LABELS), seed=7)
+    predictor.rehearse([output for output, _ in HISTORY], [label for _, label in HISTORY])
+    assert taught["rehearsed"] == len(HISTORY)
+    assert taught["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
+    assert replay(database, "next").difference is None
+
+
+def test_misses_without_a_label_are_no_history(one: TestClient) -> None:
+    default(one)
+    answered(one, predicted(one, [0.7, 0.3]), miss=True)
+    body = {"name": "next", "alpha": 0.1, "labels": LABELS, "rehearse_from": "pets"}
+    response = one.post("/v1/streams", json=body)
+    assert response.status_code == 422
+    assert "without the true label" in response.json()["error"]["message"]
+    assert one.get("/v1/streams/next").status_code == 404
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_file_of_history_is_rehearsed(
+    one: TestClient, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    default(one)
+    lines = ["\ufeffcat,dog,label"] + [f"{a},{b},{label}" for (a, b), label in HISTORY]
+    if kind == "jsonl":
+        lines = [
+            f'{{"scores": {{"cat": {a}, "dog": {b}}}, "label": "{label}"}}' for (a, b), label in HISTORY
+        ]
+    path = tmp_path / f"history.{kind}"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    assert main(["rehearse", "pets", str(path), "--database", url]) == 0
+    assert "60 rounds" in capsys.readouterr().out
+    predictor = Predictor(alpha=0.1)
+    predictor.rehearse(
+        [np.array(output) for output, _ in HISTORY], [LABELS.index(label) for _, label in HISTORY]
+    )
+    now = one.get("/v1/streams/pets").json()
+    assert now["rehearsed"] == 60
+    assert now["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
+
+
+def test_a_bad_line_of_history_is_named(
+    one: TestClient, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    default(one)
+    path = tmp_path / "history.csv"
+    path.write_text("cat,dog,label\n0.5,0.5,cat\n0.5,high,dog\n", encoding="utf-8")
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    assert main(["rehearse", "pets", str(path), "--database", url]) != 0
+    assert "line 3" in capsys.readouterr().err
+
+
+def test_a_long_list_of_streams_comes_in_pages(http: TestClient) -> None:
+    for name in ("one", "two", "three"):
+        made(http, name=name)
+    first = http.get("/v1/streams", params={"limit": 2}).json()
+    assert ([one["name"] for one in first["streams"]], first["next"]) == (["one", "two"], "two")
+    assert first["streams"][0]["distribution"] is None
+    rest = http.get("/v1/streams", params={"limit": 2, "after": "two"}).json()
+    assert ([one["name"] for one in rest["streams"]], rest["next"]) == (["three"], None)
+    assert http.get("/v1/streams", params={"after": "nobody"}).status_code == 404
+
+
+def test_metadata_is_kept_found_and_exported(http: TestClient, database: Database) -> None:
+    default(http)
+    for n in range(6):
+        body = {"scores": [0.7, 0.3], "metadata": {"model": f"v{n % 2}", "user": n}}
+        assert http.post("/v1/streams/pets/predictions", json=body).status_code == 201
+    # A part that stands elsewhere in the text is not found by mistake.
+    body = {"scores": [0.7, 0.3], "metadata": {"inner": {"model": "v1"}}}
+    assert http.post("/v1/streams/pets/predictions", json=body).status_code == 201
+    found = http.get("/v1/streams/pets/rounds", params={"metadata": '{"model": "v1"}'}).json()
+    assert [one["round"] for one in found["rounds"]] == [5, 3, 1]
+    assert found["rounds"][0]["metadata"] == {"model": "v1", "user": 5}
+    both = http.get("/v1/streams/pets/rounds", params={"metadata": '{"model":"v1","user":3}'}).json()
+    assert [one["round"] for one in both["rounds"]] == [3]
+    lines = list(csv.DictReader(io.StringIO(http.get("/v1/streams/pets/export").text)))
+    assert json.loads(lines[2]["metadata"]) == {"model": "v0", "user": 2}
+    assert replay(database, "pets").difference is None
+
+
+@pytest.mark.parametrize(
+    ("metadata", "status"), [({"a": "x" * 1015}, 201), ({"a": "x" * 1020}, 422), ("text", 422)]
+)
+def test_metadata_is_a_small_object(one: TestClient, metadata: Any, status: int) -> None:
+    default(one)
+    body = {"scores": [0.7, 0.3], "metadata": metadata}
+    assert one.post("/v1/streams/pets/predictions", json=body).status_code == status
+
+
+def test_rounds_come_in_pages(http: TestClient) -> None:
+    default(http)
+    play(http, 5)
+    first = http.get("/v1/streams/pets/rounds", params={"limit": 3}).json()
+    assert ([one["round"] for one in first["rounds"]], first["next"]) == ([4, 3, 2], 2)
+    rest = http.get("/v1/streams/pets/rounds", params={"limit": 3, "before": 2}).json()
+    assert ([one["round"] for one in rest["rounds"]], rest["next"]) == ([1, 0], None)
+
+
+@pytest.mark.parametrize("key", ["order 17", "a/b", "?#", "../archive"])
+def test_an_answer_finds_its_round_by_the_callers_key(http: TestClient, key: str) -> None:
+    default(http)
+    shown = predicted(http, [0.7, 0.3], **{"Idempotency-Key": key})
+    call = calls.learn_key("pets", key, calls.skip(""))
+    response = http.put(call.path, json={"label": "cat"})
+    assert response.status_code == 200, response.text
+    assert (response.json()["id"], response.json()["repeated"]) == (shown["id"], False)
+    assert http.put(call.path, json={"label": "cat"}).json()["repeated"]
+    assert http.put(call.path, json={"label": "dog"}).status_code == 409
+    assert http.put("/v1/streams/pets/answers/another", json={"hit": True}).status_code == 404
+
+
+def test_an_export_sizes_sets_in_labels(http: TestClient, tmp_path: Path) -> None:
+    default(http)
+    for scores, label in HISTORY[:6]:
+        answered(http, predicted(http, scores), label=label)
+    path = tmp_path / "log.csv"
+    path.write_bytes(http.get("/v1/streams/pets/export").content)
+    (log,) = read_log(path)
+    assert log.labels is not None
+    assert log.labels.tolist() == [scores for scores, _ in HISTORY[:6]]
+    assert log.sizes(np.full(6, 0.35)).tolist() == [1.0, 1.0, 2.0] * 2
+    line = next(csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"))))
+    assert line["predicted_at"].endswith("+00:00")
+    assert (line["candidates"], line["scores"]) == ('["cat", "dog"]', "[0.9, 0.1]")
+
+
+def test_a_gate_takes_no_history(one: TestClient) -> None:
+    body = {"name": "pets", "alpha": 0.1, "kind": "gate"}
+    assert one.post("/v1/streams", json=body).status_code == 201
+    refused = send(one, HISTORY)
+    assert refused.status_code == 422
+    assert "gate" in refused.json()["error"]["message"]

@@ -1,0 +1,107 @@
+"""A stream that cannot be read is kept apart, in sight; the others work."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sql
+from fastapi.testclient import TestClient
+
+from keyhole.service.http.app import create_app
+from keyhole.service.http.server import make_server, stop_if_lost
+from keyhole.service.store import schema
+from keyhole.service.store.database import Database
+from tests.service.process import Service
+from tests.service.scene import answered, made, predicted
+
+
+def damage(database: Database, table: sql.Table, **values: object) -> None:
+    with database.write() as connection:
+        connection.execute(
+            table.update().values(**values).where(table.c[next(iter(table.c)).name] == 1)
+        )
+
+
+@pytest.mark.parametrize("values", [{"progress": b"\0"}, {"setup": "{"}, {"fault": "told to"}])
+def test_one_damaged_stream_is_shown_and_leaves_the_others_alone(
+    one: TestClient, light: Database, values: dict[str, object], caplog: pytest.LogCaptureFixture
+) -> None:
+    made(one)
+    made(one, name="well")
+    damage(light, schema.streams, **values)
+    listed = one.get("/v1/streams").json()
+    assert [stream["name"] for stream in listed["streams"]] == ["well"]
+    assert "stream 'pets' is quarantined" in listed["quarantined"]["pets"]
+    assert one.get("/healthz").json() == {"status": "ok", "quarantined": ["pets"]}
+    assert one.get("/readyz").json()["quarantined"] == ["pets"]
+    assert 'keyhole_quarantined{stream="pets"} 1.0' in one.get("/metrics").text
+    response = one.post("/v1/streams/pets/predictions", json={"scores": [0.5]})
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "quarantined")
+    response = one.post("/v1/streams/well/predictions", json={"scores": [0.5]})
+    assert response.status_code == 201
+    one.get("/v1/streams")
+    said = [record for record in caplog.records if record.levelno == logging.ERROR]
+    assert len(said) == 1
+
+
+def test_a_stream_that_is_mended_is_let_out(one: TestClient, light: Database) -> None:
+    made(one)
+    damage(light, schema.streams, fault="told to")
+    one.get("/v1/streams")
+    damage(light, schema.streams, fault=None)
+    assert one.get("/v1/streams").json()["quarantined"] == {}
+    assert one.get("/healthz").json()["quarantined"] == []
+
+
+def test_a_damaged_round_is_named_and_is_not_the_callers_fault(
+    one: TestClient, light: Database
+) -> None:
+    made(one)
+    first, second = predicted(one), predicted(one)
+    with light.write() as connection:
+        table = schema.open_rounds
+        connection.execute(table.update().where(table.c.number == 0).values(memo=b"\0"))
+    response = answered(one, first, miss=True)
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "quarantined")
+    assert "its round 0 cannot be read" in response.json()["error"]["message"]
+    assert answered(one, second, miss=True).status_code == 200
+    with light.write() as connection:
+        connection.execute(schema.rounds.update().values(labels="["))
+    response = one.get("/v1/streams/pets/rounds")
+    assert (response.status_code, response.json()["error"]["code"]) == (409, "quarantined")
+
+
+def test_an_answer_counted_before_the_stream_was_archived_is_still_counted(one: TestClient) -> None:
+    made(one)
+    first, second = predicted(one), predicted(one)
+    counted = answered(one, first, miss=True).json()
+    one.post("/v1/streams/pets/archive")
+    assert answered(one, first, miss=True).json() == {**counted, "repeated": True}
+    assert answered(one, first, hit=True).json()["error"]["code"] == "answered"
+    assert answered(one, second, miss=True).json()["error"]["code"] == "archived"
+
+
+def test_a_service_whose_file_is_deleted_stops_and_says_so(tmp_path: Path) -> None:
+    file = tmp_path / "keyhole.db"
+    with Service(f"sqlite:///{file}") as service:
+        file.unlink()
+        code, said = service.wait()
+    assert code == 2
+    assert f"the database file {file} was deleted while the service used it" in said
+
+
+def test_a_server_is_told_to_stop_only_once_the_file_is_gone(light: Database, tmp_path: Path) -> None:
+    server = make_server(create_app(light), host="127.0.0.1", port=0)
+    lost = stop_if_lost(server, light)
+
+    async def look() -> None:
+        assert server.config.callback_notify is not None
+        await server.config.callback_notify()
+
+    asyncio.run(look())
+    assert (server.should_exit, lost) == (False, [])
+    (tmp_path / "keyhole.db").unlink()
+    asyncio.run(look())
+    assert server.should_exit
+    assert len(lost) == 1

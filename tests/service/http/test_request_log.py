@@ -1,0 +1,63 @@
+"""The request log: one line of JSON each, enough to find who did what to which round."""
+
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from keyhole.service.store import tokens
+from keyhole.service.store.database import Database
+from tests.service.scene import Clock, client_of, made, predicted
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Database:
+    return Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
+
+
+def line(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(caplog.messages[-1])
+    return found
+
+
+def test_a_line_says_when_who_by_which_token_and_about_which_round(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = tokens.create(database, "shop", scopes=["admin"], now=0.0)
+    with client_of(database, Clock()) as http, caplog.at_level("INFO", logger="keyhole.service"):
+        http.headers["authorization"] = f"Bearer {token}"
+        made(http)
+        shown = predicted(http)
+    found = line(caplog)
+    assert datetime.fromisoformat(found["time"]).utcoffset() is not None
+    assert found["client"] == "127.0.0.1"
+    assert found["token"] == token.split("_")[1]
+    assert found["prediction"] == shown["id"]
+    assert (found["method"], found["status"]) == ("POST", 201)
+    assert token not in caplog.text
+
+
+def test_what_a_proxy_says_of_the_sender_is_kept_apart_and_short(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    token = tokens.create(database, "shop", scopes=["read"], now=0.0)
+    sender = {"authorization": f"Bearer {token}", "x-forwarded-for": "203.0.113.7, " + "9" * 1000}
+    with client_of(database, Clock()) as http, caplog.at_level("INFO", logger="keyhole.service"):
+        http.get("/v1/streams", headers=sender)
+    found = line(caplog)
+    assert found["client"] == "127.0.0.1"
+    assert found["forwarded"].startswith("203.0.113.7")
+    assert len(found["forwarded"]) == 80
+
+
+def test_a_token_that_is_not_good_is_not_named(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    tokens.create(database, "shop", scopes=["read"], now=0.0)
+    with client_of(database, Clock()) as http, caplog.at_level("INFO", logger="keyhole.service"):
+        http.get("/v1/streams", headers={"authorization": "Bearer kh_aaaaaaaa_guess"})
+    assert line(caplog)["token"] is None
+    assert line(caplog)["status"] == 401
+    assert "guess" not in caplog.text

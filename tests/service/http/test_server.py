@@ -1,0 +1,97 @@
+"""What comes over a connection is neither endless, nor slow, nor too much at once."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack, closing
+from pathlib import Path
+
+import httpx
+import pytest
+
+from keyhole.service.http.app import create_app
+from keyhole.service.http.server import Bounds
+from keyhole.service.store.database import Database
+from tests.service.serving import Address, say, serving
+
+POST = (
+    b"POST /v1/streams HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    b"Content-Length: 1000\r\n\r\n"
+)
+GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+
+
+@pytest.fixture(scope="module")
+def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    opened = Database(f"sqlite:///{tmp_path_factory.mktemp('server') / 'keyhole.db'}")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture(scope="module")
+def hasty(database: Database) -> Iterator[Address]:
+    """A server that waits for half a second."""
+    bounds = Bounds(head_seconds=0.5, body_seconds=0.5, idle_seconds=1)
+    with serving(create_app(database), bounds) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def patient(database: Database) -> Iterator[Address]:
+    """A server that waits for longer than a test does, and closes for other reasons alone."""
+    bounds = Bounds(head_seconds=3600.0, body_seconds=3600.0, idle_seconds=3600, connections=5)
+    with serving(create_app(database), bounds) as found:
+        yield found
+
+
+def test_a_head_that_does_not_end_is_cut_off(patient: Address) -> None:
+    heard = patient.say(GET + b"X-Long: " + b"a" * 3_000_000)
+    assert heard == b"" or heard.startswith(b"HTTP/1.1 400")
+
+
+def test_trailers_that_do_not_end_are_cut_off(patient: Address) -> None:
+    chunked = POST.replace(b"Content-Length: 1000", b"Transfer-Encoding: chunked")
+    patient.say(chunked + b"1\r\n[\r\n0\r\nX-Long: " + b"a" * 3_000_000)
+
+
+def test_one_connection_too_many_is_closed_and_the_others_stay(patient: Address) -> None:
+    with ExitStack() as stack:
+        lines = [stack.enter_context(closing(patient.connect())) for _ in range(5)]
+        for line in lines:
+            line.sendall(GET + b"\r\n")
+            assert line.recv(65_536).startswith(b"HTTP/1.1 200")
+        assert patient.say(GET + b"\r\n") == b""
+        lines[0].sendall(GET + b"\r\n")
+        assert lines[0].recv(65_536).startswith(b"HTTP/1.1 200")
+
+
+@pytest.mark.parametrize("said", [b"", GET, POST, POST + b'{"name": '])
+def test_who_stops_in_the_middle_is_left(hasty: Address, said: bytes) -> None:
+    hasty.say(said)  # Returns only once the other side has closed.
+
+
+def test_who_has_nothing_more_to_say_is_left(hasty: Address) -> None:
+    heard = hasty.say(GET + b"\r\n")
+    assert heard.startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_that_comes_in_pieces_is_waited_for(hasty: Address) -> None:
+    body = b'{"name": "pieces", "alpha": 0.1}'
+    head = POST.replace(b"1000", str(len(body)).encode()).replace(b"Host", b"Connection: close\r\nHost")
+    with closing(hasty.connect()) as line:
+        line.sendall(head + body[:10])
+        assert say(line, body[10:]).startswith(b"HTTP/1.1 201")
+
+
+def test_a_request_that_is_half_sent_holds_up_nobody(hasty: Address) -> None:
+    with ExitStack() as stack:
+        for _ in range(10):
+            stack.enter_context(closing(hasty.connect())).sendall(POST)
+        assert httpx.get(f"{hasty.url}/healthz").status_code == 200
+
+
+def test_the_database_file_is_its_owners_alone(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'private.db'}")
+    with database.write():
+        modes = {file.name: oct(file.stat().st_mode & 0o777) for file in tmp_path.iterdir()}
+    database.close()
+    assert set(modes) >= {"private.db", "private.db-wal"}
+    assert set(modes.values()) == {"0o600"}

@@ -1,0 +1,248 @@
+"""One stream that is held, or a database that is away, stops nothing else, and all waiting ends."""
+
+import asyncio
+import logging
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+import sqlalchemy as sql
+
+import keyhole
+from keyhole.errors import BusyError
+from keyhole.service.http.app import create_app
+from keyhole.service.http.turns import Turns
+from keyhole.service.store.database import Database, Patience
+from keyhole.service.store.together import Job
+from tests.service.serving import SECONDS, Address, serving, wait_until
+
+SHORT = Patience(lock=0.5, statement=5.0, probe=0.3)
+SCORES = {"scores": [0.5, 0.25]}
+
+
+@contextmanager
+def service(url: str) -> Iterator[Address]:
+    database = Database(url, patience=SHORT)
+    with serving(create_app(database)) as address:
+        with keyhole.Client(address.url) as client:
+            for name in ("held", "free"):
+                client.create_stream(name, alpha=0.1, seed=7)
+        yield address
+    database.close()
+
+
+def predict(address: Address, stream: str) -> httpx.Response:
+    path = f"{address.url}/v1/streams/{stream}/predictions"
+    return httpx.post(path, json=SCORES, timeout=SECONDS)
+
+
+def get(address: Address, path: str) -> httpx.Response:
+    return httpx.get(f"{address.url}{path}", timeout=SECONDS)
+
+
+def test_sixty_requests_for_a_held_stream_stop_nothing_else(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    engine = sql.create_engine(url)
+    with service(url) as address, ThreadPoolExecutor(60) as threads:
+        with engine.begin() as holder:
+            holder.execute(sql.text("SELECT id FROM streams WHERE name = 'held' FOR UPDATE"))
+            waiting = [threads.submit(predict, address, "held") for _ in range(60)]
+            assert get(address, "/healthz").status_code == 200
+            assert get(address, "/readyz").status_code == 200
+            assert predict(address, "free").status_code == 201
+            assert get(address, "/v1/streams/held").status_code == 200
+            assert get(address, "/nowhere").status_code == 404
+            answers = [future.result(SECONDS) for future in waiting]
+        assert {response.status_code for response in answers} == {503}
+        assert {response.json()["error"]["code"] for response in answers} == {"busy"}
+        assert {response.headers["retry-after"] for response in answers} == {"1"}
+        assert predict(address, "held").status_code == 201
+        assert get(address, "/v1/streams/held").json()["predicted"] == 1
+    engine.dispose()
+
+
+def test_a_sqlite_file_that_another_holds_is_busy_and_the_process_lives(tmp_path: Path) -> None:
+    file = tmp_path / "keyhole.db"
+    with service(f"sqlite:///{file}") as address:
+        holder = sqlite3.connect(file, isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        refused = predict(address, "held")
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "busy")
+        assert refused.headers["retry-after"] == "1"
+        assert get(address, "/healthz").status_code == 200
+        assert get(address, "/readyz").status_code == 503
+        assert get(address, "/v1/streams/held").status_code == 200
+        holder.execute("ROLLBACK")
+        holder.close()
+        assert predict(address, "held").status_code == 201
+
+
+class Away:
+    """A PostgreSQL database that lets nobody in."""
+
+    def __init__(self, url: str) -> None:
+        parsed = sql.make_url(url)
+        self._name = parsed.database
+        self._mine = f"WHERE datname = '{self._name}'"
+        self._engine = sql.create_engine(
+            parsed.set(database="postgres"), isolation_level="AUTOCOMMIT", poolclass=sql.NullPool
+        )
+
+    def go(self) -> None:
+        self._run(f"ALTER DATABASE {self._name} WITH ALLOW_CONNECTIONS false")
+        self._run(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity {self._mine}")  # noqa: S608
+
+    def come(self) -> None:
+        self._run(f"ALTER DATABASE {self._name} WITH ALLOW_CONNECTIONS true")
+
+    def _run(self, command: str) -> None:
+        with self._engine.connect() as connection:
+            connection.execute(sql.text(command))
+
+
+def test_an_outage_of_the_database_is_503_and_said_once(
+    postgres: Callable[[], str], caplog: pytest.LogCaptureFixture
+) -> None:
+    url = postgres()
+    away = Away(url)
+    with service(url) as address, caplog.at_level(logging.WARNING):
+        assert predict(address, "free").status_code == 201
+        away.go()
+        for _ in range(10):
+            refused = predict(address, "free")
+            assert (refused.status_code, refused.json()["error"]["code"]) == (503, "database")
+            assert get(address, "/v1/streams").status_code == 503
+            assert get(address, "/metrics").status_code == 503
+        assert get(address, "/healthz").status_code == 200
+        assert get(address, "/readyz").status_code == 503
+        away.come()
+        wait_until(lambda: get(address, "/readyz").status_code == 200)
+        assert predict(address, "free").status_code == 201
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 2, said
+    assert said[0].startswith("the database does not answer")
+    assert said[1] == "the database answers again"
+    assert all(record.exc_info is None for record in caplog.records)
+
+
+def test_a_client_waits_for_the_database_to_come_back(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    away = Away(url)
+    with service(url) as address, keyhole.Client(address.url, retries=100, longest_pause=0.1) as client:
+        client.predict("free", [0.5])
+        away.go()
+        assert get(address, "/readyz").status_code == 503
+        back = threading.Timer(0.5, away.come)
+        back.start()
+        made = client.predict("free", [0.5])
+        back.join(SECONDS)
+        assert made.round == 1
+        assert client.stream("free")["predicted"] == 2
+
+
+def test_a_disk_that_takes_no_write_shows_as_not_ready(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with service(f"sqlite:///{tmp_path / 'keyhole.db'}") as address:
+
+        def full(_database: Database) -> None:
+            raise keyhole.errors.DatabaseError("the database does not answer (disk is full)")
+
+        assert get(address, "/readyz").status_code == 200
+        monkeypatch.setattr(Database, "try_write", full)
+        wait_until(lambda: get(address, "/readyz").status_code == 503)
+        assert get(address, "/healthz").status_code == 200
+
+
+def make_turns(**limits: Any) -> Turns:
+    """Return turns in which every job is done alone, one after the other."""
+    return Turns(lambda jobs: [job.alone() for job in jobs], **limits)
+
+
+def job(stream: str | int, work: Callable[[], Any]) -> Job:
+    return Job(stream, lambda _connection, _here: None, work)
+
+
+def test_only_so_many_may_wait_for_a_stream() -> None:
+    async def play() -> None:
+        turns, gate = make_turns(most=6, patience=SECONDS), threading.Event()
+        held = [asyncio.create_task(turns.run(job("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="6 requests wait"):
+            await turns.run(job("a", lambda: None))
+        assert await turns.run(job("b", lambda: "done")) == "done"
+        gate.set()
+        assert await asyncio.gather(*held) == [True] * 6
+        assert await turns.run(job("a", lambda: "done")) == "done"
+        assert turns._queues == {}
+
+    asyncio.run(play())
+
+
+def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
+    async def play() -> None:
+        turns, gate = make_turns(most=100, patience=0.05), threading.Event()
+        held = asyncio.create_task(turns.run(job("a", lambda: gate.wait(SECONDS))))
+        await asyncio.sleep(0)
+        with pytest.raises(BusyError, match="no turn within"):
+            await turns.run(job("a", lambda: None))
+        gate.set()
+        assert await held
+
+    asyncio.run(play())
+
+
+def test_who_waits_for_one_stream_goes_together() -> None:
+    async def play() -> None:
+        sizes: list[int] = []
+        gate = threading.Event()
+
+        def carry_out(jobs: Sequence[Job]) -> list[Any]:
+            gate.wait(SECONDS)
+            sizes.append(len(jobs))
+            return [job.alone() for job in jobs]
+
+        turns = Turns(carry_out, most=100, patience=SECONDS)
+        turns.learn(7, "a")
+        first = asyncio.create_task(turns.run(job("a", lambda: -1)))
+        await asyncio.sleep(0.01)
+        others = [
+            asyncio.create_task(turns.run(job(7 if n % 2 else "a", partial(int, n)))) for n in range(9)
+        ]
+        await asyncio.sleep(0)
+        others.pop(4).cancel()
+        await asyncio.sleep(0)
+        gate.set()
+        assert await first == -1
+        assert await asyncio.gather(*others) == [0, 1, 2, 3, 5, 6, 7, 8]
+        assert sizes == [1, 8]
+        assert turns._queues == {}
+
+    asyncio.run(play())
+
+
+def test_whoever_leads_and_hangs_up_leaves_the_others_their_turn() -> None:
+    async def play() -> None:
+        gate = threading.Event()
+        turns = make_turns(most=100, patience=SECONDS)
+
+        def wait(number: int) -> int:
+            gate.wait(SECONDS)
+            return number
+
+        tasks = [asyncio.create_task(turns.run(job("a", partial(wait, n)))) for n in range(4)]
+        await asyncio.sleep(0.05)
+        tasks[0].cancel()
+        tasks[1].cancel()
+        gate.set()
+        assert await asyncio.gather(*tasks[2:]) == [2, 3]
+        assert turns._queues == {}
+
+    asyncio.run(play())

@@ -1,0 +1,155 @@
+"""The streams at a glance, and one of them: what an operator must see at once."""
+
+from typing import Any
+
+import pytest
+
+import keyhole
+from keyhole.service.client import Client
+from tests.service.process import Service
+
+
+@pytest.fixture
+def streams(page: Any) -> Any:
+    page.goto("/#/")
+    page.wait_for_selector(".line")
+    return page
+
+
+def names(page: Any) -> list[str]:
+    return list(
+        page.eval_on_selector_all(
+            ".lines:not(.archived *) > li", "all => all.map((one) => one.dataset.key)"
+        )
+    )
+
+
+def test_an_alert_comes_first_and_says_which_test_speaks_and_since_when(streams: Any) -> None:
+    assert names(streams)[0] == "contracts"
+    first = streams.locator(".line").first
+    assert "too many misses" in first.inner_text()
+    assert "change detector, since" in first.inner_text()
+    assert streams.title() == "1 alert · Streams · Keyhole"
+
+
+def test_what_is_archived_is_apart(streams: Any) -> None:
+    assert "past" not in names(streams)
+    streams.get_by_text("Archived: 1").click()
+    streams.get_by_role("link", name="past").wait_for()
+
+
+def test_the_two_miss_rates_are_named(streams: Any) -> None:
+    text = streams.locator(".line", has_text="contracts").inner_text()
+    assert "missed\nlast 400, target 10 %" in text
+    assert "missed\nwhole life, 400" in text
+
+
+def test_a_search_leaves_what_is_like_it(streams: Any) -> None:
+    streams.get_by_role("searchbox", name="Search streams").fill("contra")
+    streams.wait_for_selector("[data-key='demand']", state="detached")
+    assert names(streams) == ["contracts"]
+    streams.get_by_role("searchbox").fill("nothing like it")
+    streams.get_by_text("No stream is like that.").wait_for()
+    streams.get_by_role("searchbox").fill("")
+    streams.get_by_role("button", name="alerts 1").click()
+    assert names(streams) == ["contracts"]
+    streams.get_by_role("button", name="all").click()
+
+
+def test_the_focus_stays_on_a_stream_that_changes(streams: Any, service: Service) -> None:
+    streams.locator("[data-key='mail'] a").focus()
+    with Client(service.url) as client:
+        client.predict("mail", {"letter": 0.9, "offer": 0.1})
+        open_now = client.stream("mail")["open"]
+    streams.wait_for_selector(f"[data-key='mail']:has-text('{open_now}')")
+    streams.wait_for_timeout(100)
+    assert streams.evaluate("document.activeElement.closest('[data-key]').dataset.key") == "mail"
+
+
+def test_sixty_streams_fit_a_phone(streams: Any, service: Service) -> None:
+    with Client(service.url) as client:
+        for number in range(60):
+            client.create_stream(f"shop-{number:02}", alpha=0.1)
+    streams.set_viewport_size({"width": 390, "height": 844})
+    streams.wait_for_selector("[data-key='shop-59']")
+    heights = streams.eval_on_selector_all(".line", "all => all.map((one) => one.offsetHeight)")
+    assert len(heights) >= 60
+    seen = [height for height in heights if height]  # What is archived is folded away.
+    assert min(seen) >= 44  # What a finger finds,
+    assert max(heights) <= 844 / 6  # and six of them on a screen.
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert streams.evaluate(wide) == 0
+    streams.get_by_role("searchbox").fill("shop-42")
+    streams.wait_for_selector("[data-key='shop-41']", state="detached")
+    streams.get_by_role("searchbox").fill("")
+
+
+def opened(page: Any, name: str) -> Any:
+    page.goto(f"/#/streams/{name}")
+    page.wait_for_selector(f"h1:has-text('{name}')")
+    return page
+
+
+def test_a_failure_in_the_last_rounds_is_seen_without_scrolling(page: Any) -> None:
+    page.set_viewport_size({"width": 1280, "height": 800})
+    opened(page, "contracts")
+    page.wait_for_selector(".strip")
+    assert page.locator(".strip .missed").count() > 40
+    assert page.locator(".pill.many").bounding_box()["y"] < 200
+    assert page.title().startswith("too many misses: contracts")
+    page.get_by_role("heading", name="What to do").wait_for()
+    assert "Did the model change?" in page.inner_text(".advice")
+
+
+def test_curves_run_along_rounds_or_time(page: Any) -> None:
+    opened(page, "contracts")
+    page.wait_for_selector(".xtitle:has-text('answered rounds')")
+    page.get_by_role("button", name="time").click()
+    page.wait_for_selector(".xtitle:has-text('when answered')")
+    page.get_by_role("button", name="rounds").click()
+    page.wait_for_selector(".xtitle:has-text('answered rounds')")
+
+
+def test_sizes_lateness_and_what_is_certain_are_told_in_numbers(page: Any) -> None:
+    opened(page, "contracts")
+    page.wait_for_selector(".tile:has-text('set size, median'):has-text('empty')")
+    page.wait_for_selector(".tile:has-text('answers come after'):has-text('1.5 hours')")
+    page.wait_for_selector("section:has-text('What is certain'):has-text('cannot happen')")
+
+
+def test_a_gate_shows_what_it_accepts_and_what_was_wrong_beside_the_target(page: Any) -> None:
+    opened(page, "approvals")
+    page.get_by_role("img", name="Accepted so far").wait_for()
+    page.wait_for_selector("h2:has-text('Wrong, whole life')")
+    page.wait_for_selector(".tile:has-text('wrong, whole life'):has-text('true')")
+    page.wait_for_selector("td .chip:text-is('accepted')")
+
+
+def test_each_group_has_a_line_of_its_own(page: Any) -> None:
+    opened(page, "visits")
+    page.wait_for_selector("section:has-text('each is promised the target') td:text-is('weekend')")
+    found = page.locator("section:has(h2:has-text('Groups')) tbody tr").all_inner_texts()
+    assert [line.split()[0] for line in found] == ["weekend", "new", "known"]
+
+
+def test_a_stream_that_was_asked_nothing_says_how_to_ask(page: Any) -> None:
+    opened(page, "unheard")
+    page.get_by_role("heading", name="Nothing has been asked yet").wait_for()
+    assert "too early to say" in page.inner_text(".head")
+
+
+def test_an_unbounded_interval_is_said_in_words(page: Any, service: Service) -> None:
+    with Client(service.url) as client:
+        client.create_stream("wide", alpha=0.1, scale=1.0, options={"step": 3.0, "first": 3.0})
+        for _ in range(12):  # Misses enough for a threshold of 0.
+            client.learn(client.predict("wide", 3.0), keyhole.MISS)
+    opened(page, "wide")
+    page.wait_for_selector("td:has-text('anything (no bounds yet)')")
+
+
+def test_a_stream_that_is_not_there_is_said_to_be_missing(context: Any) -> None:
+    page = context.new_page()  # Its console says that something was not found.
+    page.goto("/#/streams/nowhere")
+    page.wait_for_selector("h1:has-text('There is no such stream')")
+    assert page.title() == "There is no such stream · Keyhole"
+    page.close()

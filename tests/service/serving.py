@@ -1,0 +1,70 @@
+"""The service behind its real server, in a thread of this process, and raw connections to it."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+
+from fastapi import FastAPI
+
+from keyhole.service.http.server import Bounds, make_server
+
+SECONDS = 30.0  # After which a test gives up; nothing is expected to take a tenth of it.
+
+
+@dataclass(frozen=True)
+class Address:
+    """Where a service listens."""
+
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def connect(self) -> socket.socket:
+        return socket.create_connection(("127.0.0.1", self.port), timeout=SECONDS)
+
+    def say(self, content: bytes) -> bytes:
+        """Send bytes, and return all that comes back until the other side closes."""
+        with closing(self.connect()) as line:
+            return say(line, content)
+
+
+def say(line: socket.socket, content: bytes) -> bytes:
+    heard = b""
+    try:
+        line.sendall(content)
+        while piece := line.recv(65_536):
+            heard += piece
+    except ConnectionError:
+        pass  # Closed while we were speaking: what was heard until then stands.
+    return heard
+
+
+@contextmanager
+def serving(app: FastAPI, bounds: Bounds | None = None) -> Iterator[Address]:
+    """Serve until the block is left."""
+    server = make_server(app, host="127.0.0.1", port=0, bounds=bounds)
+    listening = server.config.bind_socket()
+    listening.listen(1024)
+    thread = threading.Thread(target=server.run, args=([listening],))
+    thread.start()
+    try:
+        wait_until(lambda: server.started)
+        yield Address(listening.getsockname()[1])
+    finally:
+        server.should_exit = True
+        thread.join(SECONDS)
+        assert not thread.is_alive()
+
+
+def wait_until(true: object) -> None:
+    """Return once the condition holds, or fail."""
+    assert callable(true)
+    end = time.monotonic() + SECONDS
+    while not true():
+        assert time.monotonic() < end, "it never came true"
+        time.sleep(0.02)

@@ -1,0 +1,127 @@
+"""Copies of a database in use, and a file that goes away while it is used."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from keyhole.cli import main
+from keyhole.errors import LostDatabaseError
+from keyhole.service.store import answers, proposals, settings, streams, tokens
+from keyhole.service.store.answers import Counted
+from keyhole.service.store.database import Database
+
+NOW = 1_800_000_000.0
+SCORES = {"cat": 0.71, "lynx": 0.22}
+
+
+@pytest.fixture
+def url(tmp_path: Path) -> str:
+    return f"sqlite:///{tmp_path / 'keyhole.db'}"
+
+
+def play(database: Database, rounds: int) -> str:
+    """Play some rounds; return the id of the last one, which is left open."""
+    for n in range(rounds):
+        (opened,) = proposals.predict(database, "pets", asks=[proposals.Ask(SCORES)], now=NOW + n)
+        if n < rounds - 1:
+            (result,) = answers.answer(database, [answers.Reply(opened.id, "miss")], now=NOW + n)
+            assert isinstance(result, Counted)
+    return opened.id
+
+
+@pytest.fixture
+def used(url: str) -> Database:
+    database = Database(url)
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    streams.create(database, "pets", setup=setup, now=NOW)
+    return database
+
+
+def test_a_copy_of_a_database_in_use_is_whole_private_and_verifies(
+    used: Database, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tokens.create(used, "one", scopes=["read"], now=NOW)
+    play(used, 20)
+    copy = tmp_path / "copy.db"
+    assert main(["backup", str(copy), "--database", url]) == 0
+    assert "1 streams, 20 rounds" in capsys.readouterr().out
+    assert oct(copy.stat().st_mode & 0o777) == "0o600"
+    play(used, 5)
+    used.close()
+    assert main(["verify", "--database", f"sqlite:///{copy}"]) == 0
+    assert "20 rounds, 19 answers" in capsys.readouterr().out
+    assert sorted(path.name for path in tmp_path.iterdir() if "copy" in path.name) == ["copy.db"]
+
+
+def test_a_restored_copy_goes_on_where_it_was_made(used: Database, url: str, tmp_path: Path) -> None:
+    waiting = play(used, 20)
+    assert main(["backup", str(tmp_path / "copy.db"), "--database", url]) == 0
+    play(used, 5)
+    used.close()
+    for name in ("keyhole.db", "keyhole.db-wal", "keyhole.db-shm"):
+        (tmp_path / name).unlink(missing_ok=True)
+    (tmp_path / "copy.db").rename(tmp_path / "keyhole.db")
+    restored = Database(url)
+    assert streams.get(restored, "pets").tally.predicted == 20
+    (result,) = answers.answer(restored, [answers.Reply(waiting, "hit")], now=NOW + 100)
+    assert isinstance(result, Counted)
+    play(restored, 5)
+    restored.close()
+    assert main(["verify", "--database", url]) == 0
+
+
+def test_a_backup_that_fails_leaves_the_old_one(url: str, tmp_path: Path) -> None:
+    (tmp_path / "copy.db").write_text("the old one")
+    assert main(["backup", str(tmp_path / "copy.db"), "--database", url]) == 2
+    (tmp_path / "keyhole.db").write_text("no database" * 100)
+    assert main(["backup", str(tmp_path / "copy.db"), "--database", url]) == 2
+    assert (tmp_path / "copy.db").read_text() == "the old one"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "keyhole.db"]
+
+
+def delete(file: Path) -> None:
+    file.unlink()
+
+
+def truncate(file: Path) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+    with file.open("r+b") as opened:
+        opened.truncate(4096)
+
+
+def empty(file: Path) -> None:
+    file.write_bytes(b"")
+
+
+def replace(file: Path) -> None:
+    file.rename(file.with_name("moved.db"))
+    file.touch()
+
+
+@pytest.mark.parametrize("damage", [delete, truncate, empty, replace])
+def test_what_is_written_into_a_lost_file_is_not_acknowledged(
+    used: Database, tmp_path: Path, damage: object
+) -> None:
+    assert callable(damage)
+    play(used, 60)
+    damage(tmp_path / "keyhole.db")
+    with pytest.raises(LostDatabaseError, match="while the service used it"):
+        play(used, 1)
+    with pytest.raises(LostDatabaseError):
+        streams.get(used, "pets")
+    with pytest.raises(LostDatabaseError):
+        used.try_write()
+    used.close()
+
+
+def test_a_vacuum_is_no_loss(used: Database, tmp_path: Path) -> None:
+    play(used, 120)
+    with sqlite3.connect(tmp_path / "keyhole.db") as connection:
+        connection.execute("DELETE FROM feedback")
+        connection.commit()
+        connection.execute("VACUUM")
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    assert streams.get(used, "pets").tally.predicted == 120
+    used.close()

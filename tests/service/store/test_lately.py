@@ -1,0 +1,74 @@
+"""What the newest rounds were like, as /history tells it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from keyhole.service.store.database import Database
+from tests.service.scene import Clock, answered, client_of, made
+
+TWO = {"cat": 0.9, "dog": 0.8}  # Both are above the first threshold of 1/2,
+NONE = {"cat": 0.1, "dog": 0.2}  # and neither of these.
+ONE = {"cat": 0.9, "dog": 0.2}
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def http(tmp_path: Path, clock: Clock) -> TestClient:
+    return client_of(Database(f"sqlite:///{tmp_path / 'keyhole.db'}"), clock)
+
+
+def lately(http: TestClient) -> Any:
+    return http.get("/v1/streams/pets/history").json()["lately"]
+
+
+def propose(http: TestClient, **body: Any) -> Any:
+    return http.post("/v1/streams/pets/predictions", json=body).json()
+
+
+def test_shares_and_the_median_are_of_the_answered_sets(http: TestClient) -> None:
+    made(http, learner="logit-tracker", horizon=None)
+    shown = [propose(http, scores=scores) for scores in (TWO, NONE, ONE, ONE)]
+    assert [one["size"] for one in shown] == [2, 0, 1, 1]
+    propose(http, scores=TWO)  # Open, and so not counted.
+    for one in shown:
+        answered(http, one, hit=True)
+    found = lately(http)
+    assert (found["rounds"], found["median_size"]) == (4, 1.0)
+    assert (found["empty"], found["full"], found["unbounded"]) == (0.25, 0.25, 0.0)
+
+
+def test_lateness_is_from_the_prediction_to_its_answer(http: TestClient, clock: Clock) -> None:
+    made(http, learner="logit-tracker", horizon=None)
+    for seconds in (10.0, 10.0, 10.0, 10.0, 500.0):
+        shown = propose(http, scores=ONE)
+        clock.now += seconds
+        answered(http, shown, hit=True)
+    found = lately(http)
+    assert (found["median_seconds"], found["late_seconds"]) == (10.0, 500.0)
+
+
+def test_an_unbounded_interval_is_counted_and_leaves_the_median_bounded(http: TestClient) -> None:
+    made(http, learner="logit-tracker", horizon=None, scale=1.0, options={"step": 3.0, "first": 3.0})
+    for _ in range(1000):
+        if (shown := propose(http, centre=3.0))["size"] is None:
+            break
+        answered(http, shown, miss=True)
+    answered(http, shown, hit=True)
+    found = lately(http)
+    assert found["unbounded"] == pytest.approx(1 / found["rounds"])
+    assert found["median_size"] is not None
+    assert found["full"] is None
+
+
+def test_a_stream_without_answers_has_no_numbers(http: TestClient) -> None:
+    made(http)
+    found = lately(http)
+    assert found.pop("rounds") == 0
+    assert set(found.values()) == {None}

@@ -1,0 +1,265 @@
+"""A stream that is a gate: the library's decisions, made durable."""
+
+import csv
+import io
+from typing import Any
+
+import numpy as np
+import pytest
+from fastapi.testclient import TestClient
+
+import keyhole
+from keyhole.service.store import answers, proposals, replay
+from keyhole.service.store.database import Database
+from tests.service.scene import NOW, answered, predicted
+
+
+def made(http: TestClient, **settings: Any) -> Any:
+    body = {"name": "mail", "kind": "gate", "alpha": 0.05, "seed": 7, **settings}
+    response = http.post("/v1/streams", json=body)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+def decided(http: TestClient, score: Any, **more: Any) -> Any:
+    body = {"candidates" if isinstance(score, dict) else "score": score, **more}
+    response = http.post("/v1/streams/mail/decisions", json=body)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+@pytest.mark.parametrize(
+    ("regime", "rule", "groups"),
+    [
+        ("accepted", None, []),
+        ("both", None, ["new", "old"]),
+        ("referred", None, []),
+        ("both", "exaul", []),
+        ("accepted", "gate-split", []),
+    ],
+)
+def test_a_gate_decides_as_the_librarys_and_replays(
+    http: TestClient, database: Database, regime: str, rule: str | None, groups: list[str]
+) -> None:
+    made(http, regime=regime, learner=rule, groups=groups)
+    gate = keyhole.Gate(rule or "gate-tracker", alpha=0.05, regime=regime, groups=groups, seed=7)
+    rng = np.random.default_rng(2)
+    waiting: list[Any] = []
+    for number in range(140):
+        score = float(rng.beta(4.0, 1.0))
+        own = groups[: number % 3] if groups else []
+        ours, theirs = gate.decide(score, groups=own), decided(http, score, groups=own)
+        assert (theirs["accepted"], theirs["threshold"]) == (ours.accepted, ours.threshold)
+        if ours.accepted or regime != "accepted":
+            waiting.append((ours, theirs, bool(rng.random() < score)))
+        if len(waiting) > 3:
+            ours, theirs, right = waiting.pop(int(rng.integers(4)))
+            if number % 11 == 0:
+                gate.skip(ours)
+                answered(http, theirs, skip=True).raise_for_status()
+                continue
+            audit = {"chance": 0.5} if ours.accepted and regime == "referred" else {}
+            gate.learn(ours, right, **audit)
+            receipt = answered(http, theirs, right=right, **audit).json()
+            assert receipt["missed"] == (not right)
+    stands = http.get("/v1/streams/mail").json()
+    told = (stands["accepted_share"], stands["wrong_share"], stands["open"])
+    assert told == (gate.accepted_share, gate.wrong_share, gate.open_rounds)
+    assert (stands["kind"], stands["mean_size"]) == ("gate", None)
+    assert replay.replay(database, "mail").difference is None
+
+
+def test_the_best_of_several_candidates_is_decided_on(one: TestClient) -> None:
+    made(one)
+    decision = decided(one, {"letter": 0.04, "invoice": 0.97})
+    assert (decision["candidate"], decision["score"], decision["accepted"]) == ("invoice", 0.97, True)
+    assert answered(one, decision, right=False).json()["missed"] is True
+    (row,) = one.get("/v1/streams/mail/rounds").json()["rounds"]
+    assert (row["decision"], row["labels"], row["answer"]) == (
+        "accepted",
+        ["invoice"],
+        {"right": False},
+    )
+
+
+def test_a_batch_is_decided_as_one_by_one(one: TestClient) -> None:
+    made(one)
+    gate = keyhole.Gate(alpha=0.05, seed=7)
+    scores = np.random.default_rng(4).random(50).tolist()
+    sent = {"decisions": [{"score": score} for score in scores]}
+    batch = one.post("/v1/streams/mail/decisions/batch", json=sent).json()["decisions"]
+    assert [made["accepted"] for made in batch] == [gate.decide(score).accepted for score in scores]
+
+
+def test_the_same_judgement_twice_counts_once_and_another_is_refused(one: TestClient) -> None:
+    made(one)
+    decision = decided(one, 0.99)
+    first, second = answered(one, decision, right=True), answered(one, decision, right=True)
+    assert (first.json()["repeated"], second.json()["repeated"]) == (False, True)
+    assert answered(one, decision, right=False).status_code == 409
+    assert one.get("/v1/streams/mail").json()["wrong_share"] == 0.0
+
+
+def test_a_retry_gives_the_same_decision(one: TestClient) -> None:
+    made(one)
+    key, path = {"Idempotency-Key": "a"}, "/v1/streams/mail/decisions"
+    first = one.post(path, json={"score": 0.9}, headers=key)
+    assert one.post(path, json={"score": 0.9}, headers=key).json() == first.json()
+    assert one.post(path, json={"score": 0.8}, headers=key).status_code == 409
+
+
+@pytest.mark.parametrize(
+    ("body", "field", "message"),
+    [
+        ({"score": 1.5}, "score", "1.5 is not a number in [0, 1]"),
+        ({"candidates": {}}, "score", "no candidates"),
+        ({"candidates": {"a": -0.5}}, "score", "score of 'a' -0.5"),
+        ({}, None, "one of them"),
+        ({"score": 0.5, "candidates": {"a": 0.5}}, None, "one of them"),
+        ({"score": 0.5, "groups": ["new"]}, "group", "there is no group 'new'"),
+        ({"score": 0.5, "features": [1.0]}, "features", ""),
+    ],
+)
+def test_a_case_that_cannot_be_is_named_and_changes_nothing(
+    one: TestClient, body: Any, field: str | None, message: str
+) -> None:
+    made(one)
+    response = one.post("/v1/streams/mail/decisions", json=body)
+    error = response.json()["error"]
+    assert response.status_code == 422
+    assert message in error["message"]
+    assert field is None or error["field"].startswith(field)
+    assert one.get("/v1/streams/mail").json()["predicted"] == 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "score", "answer", "message"),
+    [
+        ({}, 0.01, {"right": True}, "was referred, and this gate learns from accepted answers alone"),
+        ({}, 0.99, {"hit": True}, "is not a judgement; give right"),
+        ({}, 0.99, {"label": "a"}, "is not a judgement; give right"),
+        ({}, 0.99, {"right": True, "wrong": 0.7}, "give a rate below 1/2"),
+        ({"regime": "referred"}, 0.99, {"right": True}, "say with what chance"),
+        ({"regime": "both"}, 0.99, {"right": True, "chance": 0.0}, "not a probability above 0"),
+        ({}, 0.99, {"right": "yes"}, ""),
+    ],
+)
+def test_a_judgement_that_cannot_be_is_named_and_changes_nothing(
+    one: TestClient, settings: Any, score: float, answer: Any, message: str
+) -> None:
+    made(one, **settings)
+    decision = decided(one, score)
+    before = one.get("/v1/streams/mail").json()
+    response = answered(one, decision, **answer)
+    assert response.status_code == 422
+    assert message in response.json()["error"]["message"]
+    assert one.get("/v1/streams/mail").json() == before
+
+
+def test_gates_and_sets_are_asked_at_their_own_doors(one: TestClient) -> None:
+    made(one)
+    one.post("/v1/streams", json={"name": "pets", "alpha": 0.1})
+    wrong = one.post("/v1/streams/mail/predictions", json={"scores": [0.5]})
+    assert "is a gate; ask /v1/streams/mail/decisions" in wrong.json()["error"]["message"]
+    wrong = one.post("/v1/streams/pets/decisions", json={"score": 0.5})
+    assert "is no gate; ask /v1/streams/pets/predictions" in wrong.json()["error"]["message"]
+    response = answered(one, predicted(one), right=True)
+    assert "is not an answer" in response.json()["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"learner": "kt"}, "kt is a rule for keyhole.Predictor"),
+        ({"features": ["hour"]}, "a gate takes no features"),
+        ({"groups": 2}, "a gate's groups are named"),
+        ({"scale": 1.0}, "scale is for streams of kind 'interval'"),
+        ({"regime": "bandit"}, "no regime 'bandit' of a gate"),
+    ],
+)
+def test_settings_that_are_not_a_gates_are_refused(
+    one: TestClient, settings: dict[str, Any], message: str
+) -> None:
+    body = {"name": "mail", "kind": "gate", "alpha": 0.05, **settings}
+    response = one.post("/v1/streams", json=body)
+    assert response.status_code == 422
+    assert message in response.json()["error"]["message"]
+
+
+def test_an_export_tells_what_was_accepted_and_what_was_wrong(one: TestClient) -> None:
+    made(one)
+    answered(one, decided(one, 0.99), right=False)
+    decided(one, 0.01)
+    rows = list(csv.DictReader(io.StringIO(one.get("/v1/streams/mail/export").text)))
+    assert [row["size"] for row in rows] == ["1.0", "0.0"]
+    assert [(row["answer"], row["missed"]) for row in rows] == [("right", "True"), ("", "")]
+
+
+@pytest.mark.parametrize("decisions", [40, 2300])
+def test_the_curves_of_a_gate_are_its_two_shares_so_far(
+    light: Database, one: TestClient, decisions: int
+) -> None:
+    made(one)
+    gate = keyhole.Gate(alpha=0.05, seed=7)
+    rng = np.random.default_rng(3)
+    scores = rng.beta(6.0, 1.0, size=decisions).tolist()
+    shares: dict[int, tuple[float, float]] = {}
+    for start in range(0, decisions, 10):
+        block = scores[start : start + 10]
+        opened = proposals.predict(light, "mail", asks=[proposals.Ask(s) for s in block], now=NOW)
+        ours = [gate.decide(score) for score in block]
+        for there, here in zip(opened, ours, strict=True):
+            if here.accepted:
+                right = bool(rng.random() < here.score)
+                gate.learn(here, right)
+                answers.answer(light, [answers.Reply(there.id, {"right": right})], now=NOW)
+                shares[len(shares) + 1] = (gate.accepted_share, gate.wrong_share)
+    curve = one.get("/v1/streams/mail/history?points=15").json()
+    assert curve["rounds"][-1] == len(shares)
+    told = list(zip(curve["accepted_share"], curve["miss_rate"], strict=True))
+    wanted = [shares[count] for count in curve["rounds"][:-1]]
+    assert told[:-1] == [pytest.approx(pair) for pair in wanted]
+    assert replay.replay(light, "mail").difference is None
+
+
+def test_metrics_tell_a_gates_shares_and_no_size(one: TestClient) -> None:
+    made(one)
+    one.post("/v1/streams", json={"name": "pets", "alpha": 0.1})
+    answered(one, decided(one, 0.99), right=False)
+    decided(one, 0.01)
+    lines = one.get("/metrics").text.splitlines()
+    assert 'keyhole_accepted_share{stream="mail"} 0.5' in lines
+    assert 'keyhole_wrong_share{stream="mail"} 1.0' in lines
+    assert not any(line.startswith('keyhole_mean_size{stream="mail"') for line in lines)
+    assert not any(line.startswith('keyhole_wrong_share{stream="pets"') for line in lines)
+
+
+def test_an_alarm_is_raised_when_too_many_accepted_answers_are_wrong(
+    one: TestClient, light: Database
+) -> None:
+    made(one, learner="gate-fixed", options={"threshold": 0.5})
+    for _ in range(3):
+        sent = {"decisions": [{"score": 0.9}] * 20}
+        batch = one.post("/v1/streams/mail/decisions/batch", json=sent).json()["decisions"]
+        feedback = [{"id": decision["id"], "right": False} for decision in batch]
+        one.post("/v1/feedback", json={"feedback": feedback})
+    stands = one.get("/v1/streams/mail").json()
+    assert stands["promise"]["state"] == "too many misses"
+    assert stands["recent"]["rounds"] == 60
+    assert replay.replay(light, "mail").difference is None
+
+
+def test_a_target_that_is_changed_holds_for_every_group(one: TestClient, light: Database) -> None:
+    made(one, groups=["new"])
+    answered(one, decided(one, 0.99, groups=["new"]), right=True)
+    assert one.patch("/v1/streams/mail", json={"alpha": 0.1}).json()["alpha"] == 0.1
+    answered(one, decided(one, 0.99, groups=["new"]), right=True)
+    assert replay.replay(light, "mail").difference is None
+
+
+def test_history_is_nothing_for_a_gate(one: TestClient) -> None:
+    made(one)
+    body = {"rounds": [{"scores": [0.5], "label": 0}]}
+    response = one.post("/v1/streams/mail/rehearsal", json=body)
+    assert response.status_code == 422
+    assert "is a gate, which learns from its own decisions" in response.json()["error"]["message"]

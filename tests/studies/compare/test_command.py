@@ -1,0 +1,104 @@
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from keyhole.cli import main
+from keyhole.studies.compare import listing
+
+
+def test_command_prints_a_table_and_writes_two_files(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    learners = ["--learners", "kt", "saocp", "--scenarios", "steady", "just-below"]
+    assert main(["compare", *learners, "--rounds", "300", "--runs", "2", "--out", str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert max(len(line) for line in said.splitlines()) <= max(80, len(str(tmp_path)) + 20)
+    assert "not run: saocp" in said
+    assert "microseconds a round" in said
+    assert json.loads((tmp_path / "compare.json").read_text())["runs"] == 2
+    assert "Plotly.react" in (tmp_path / "compare.html").read_text()
+
+
+def test_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    names = list(listing.listing())
+    assert [line.split()[0] for line in lines] == names
+    assert all(len(line.split()) > 2 and len(line) <= 80 for line in lines)
+
+
+def test_without_plotly_there_is_a_table_and_json_and_the_remedy(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    few = ["--learners", "kt", "--scenarios", "steady", "--rounds", "100", "--runs", "1"]
+    assert main(["compare", *few, "--out", str(tmp_path)]) == 0
+    assert "no page: the page needs plotly; pip install" in capsys.readouterr().out
+    assert [path.name for path in tmp_path.iterdir()] == ["compare.json"]
+
+
+def test_colours_are_for_terminals_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    few = ["--learners", "kt", "--scenarios", "steady", "--rounds", "100", "--runs", "1"]
+    main(["compare", *few, "--out", str(tmp_path)])
+    assert "\x1b" not in capsys.readouterr().out
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    main(["compare", *few, "--out", str(tmp_path)])
+    assert "\x1b[1m" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "channel", [["--delay", "50"], ["--batch", "20"], ["--lost", ".5"], ["--delay", "9", "--geometric"]]
+)
+def test_each_option_of_the_channel_reaches_the_runs(tmp_path: Path, channel: list[str]) -> None:
+    few = ["--learners", "tracker", "--scenarios", "fall", "--rounds", "600", "--runs", "1"]
+    rates = []
+    for options in ([], channel):
+        main(["compare", *few, *options, "--out", str(tmp_path)])
+        written = json.loads((tmp_path / "compare.json").read_text())
+        rates.append(written["cells"][0]["over_time"]["sizes"])
+    assert rates[0] != rates[1]
+
+
+def test_own_log_is_compared_by_the_same_command(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("score\n" + "\n".join(f"{n % 97 / 97:.3f}" for n in range(500)) + "\n")
+    arguments = ["--scores", str(log), "--learners", "tracker", "--runs", "1", "--out", str(tmp_path)]
+    assert main(["compare", *arguments]) == 0
+    assert "log.csv: a log (size in 1 - threshold)" in capsys.readouterr().out
+
+
+def test_partial_log_is_played_at_both_ends_of_what_it_leaves_open(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    log = tmp_path / "log.csv"
+    rows = [f"0.5,{str(n % 10 == 0).lower()},{'' if n % 10 == 0 else 0.9}" for n in range(500)]
+    log.write_text("threshold,missed,score\n" + "\n".join(rows) + "\n")
+    arguments = ["--scores", str(log), "--learners", "tracker", "--runs", "1", "--out", str(tmp_path)]
+    assert main(["compare", *arguments]) == 0
+    said = capsys.readouterr().out
+    assert "log.csv (most misses): a log, 450 of 500 scores told; the others as low" in said
+    assert "log.csv (fewest misses): a log, 450 of 500 scores told; the others as high" in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--scenarios", "storm"], "there is no scenario 'storm'"),
+        (["--regime", "half"], "there is no regime 'half'"),
+        (["--learners", "trakcer"], "did you mean 'tracker'"),
+        (["--alpha", "2"], "alpha 2.0 is not a number between"),
+        (["--lost", "2"], "lost 2.0 is not a probability"),
+        (["--scores", "none.csv"], "there is no file none.csv"),
+    ],
+)
+def test_what_is_wrong_is_said_and_nothing_runs(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -1,0 +1,139 @@
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keyhole import Channel, make, simulate
+from keyhole.errors import InvalidError
+from keyhole.feedback import Regime
+from keyhole.studies.compare import listing, record, table
+from keyhole.studies.compare.contest import Cell, Contest, Figure, Frontier, Terms, hold
+from keyhole.studies.compare.standings import standings
+
+NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
+
+
+@pytest.fixture(scope="module")
+def contest() -> Contest:
+    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=1_500, runs=3)
+    scenarios = listing.chosen(["fall", "digits-by-label", "lure-and-strike"], listing.listing())
+    return hold(NAMES, scenarios, terms)
+
+
+def test_figures_are_those_of_the_runs(contest: Contest) -> None:
+    cell = next(c for c in contest.cells if c.learner == "logit-tracker" and c.scenario == "fall")
+    built = [listing.listing()["fall"].build(1_500, seed) for seed in range(3)]  # type: ignore[misc]
+    run = simulate(make("logit-tracker", alpha=0.1), np.stack([b.scenario.scores for b in built]))
+    rates = run.misses.mean(axis=1)
+    assert cell.figures["miss_rate"].mean == pytest.approx(rates.mean())
+    assert cell.figures["miss_rate"].error == pytest.approx(rates.std(ddof=1) / math.sqrt(3))
+    assert cell.figures["size"].mean == pytest.approx((1 - run.thresholds).mean())
+    assert cell.figures["microseconds"].mean > 0.0
+
+
+def test_learners_that_need_more_are_shown_and_not_run(contest: Contest) -> None:
+    for listed in contest.scenarios:
+        (refused,) = contest.refused(listed.name)
+        assert refused.learner == "dtaci"
+        assert "label always" in str(refused.refusal)
+        assert refused.figures == {}
+
+
+def test_everyone_runs_where_the_label_is_always_told() -> None:
+    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=400, runs=1)
+    full = hold(["dtaci"], [listing.listing()["steady"]], terms)
+    assert full.refused("steady") == []
+    assert math.isnan(full.cells[0].figures["miss_rate"].error)
+
+
+def test_too_short_a_scenario_is_a_refusal_with_its_reason() -> None:
+    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=50, runs=1, arms=200)
+    short = hold(["ocp-unlock+"], [listing.listing()["steady"]], terms)
+    assert "too short for 200 arms" in str(short.cells[0].refusal)
+
+
+def test_terminal_table_fits_eighty_columns(contest: Contest) -> None:
+    lines = table.text(contest).splitlines()
+    assert max(len(line) for line in lines) <= 80
+    assert any(line.startswith("logit-tracker") for line in lines)
+    assert any(line.startswith("not run: dtaci") for line in lines)
+
+
+def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> None:
+    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=1_000, runs=2)
+
+    def cell(learner: str, rate: float, size: float) -> Cell:
+        sizes = {"size": Figure(size, 0.0), "size_to_best_per_segment": Figure(size, 0.0)}
+        names = ("miss_rate", "worst_window", "worst_group")
+        rates = {name: Figure(rate, 0.0) for name in names}
+        return Cell(learner, "steady", {**sizes, **rates})
+
+    cells = (cell("greedy", 0.45, 0.2), cell("large", 0.05, 3.0), cell("honest", 0.1, 1.0))
+    frontier = Frontier(np.ones(1), np.ones(1))
+    contest = Contest(terms, (listing.listing()["steady"],), cells, {"steady": frontier})
+    order = ["honest", "large", "greedy"]
+    assert [cell.learner for cell in contest.of_scenario("steady")] == order
+    assert [one.learner for one in standings(contest)] == order
+    assert [one.kept for one in standings(contest)] == [1, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("rate", "error", "kept"),
+    [
+        (0.02, 0.0, True),
+        (0.105, 0.0, True),
+        (0.1051, 0.0, False),
+        (0.108, 0.0015, True),
+        (0.1081, 0.0015, False),
+        (0.12, 0.5, False),
+    ],
+)
+def test_promise_allows_a_twentieth_and_two_errors_and_never_more_than_a_tenth(
+    rate: float,
+    error: float,
+    kept: bool,  # noqa: FBT001
+) -> None:
+    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=100, runs=2)
+    assert terms.is_kept(Figure(rate, error)) is kept
+
+
+def test_single_run_is_granted_the_chance_of_its_rounds() -> None:
+    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=90_000, runs=1)
+    assert terms.is_kept(Figure(0.1069, math.nan))
+    assert not terms.is_kept(Figure(0.1071, math.nan))
+
+
+def test_record_is_strict_json_with_every_cell(contest: Contest) -> None:
+    written = json.loads(record.text(contest))
+    assert len(written["cells"]) == 9
+    ran = [cell for cell in written["cells"] if "figures" in cell]
+    assert {"miss_rate", "worst_window", "size", "full", "empty"} < set(ran[0]["figures"])
+    assert len(ran[0]["over_time"]["rounds"]) == 60
+
+
+def test_delay_reaches_the_runs() -> None:
+    late = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=600, runs=1, channel=Channel(delay=50))
+    steady = [listing.listing()["steady"]]
+    slow = hold(["logit-tracker"], steady, late).cells[0].figures["miss_rate"].mean
+    scores = steady[0].build(600, 0).scenario.scores  # type: ignore[misc]
+    direct = simulate(make("logit-tracker", alpha=0.1), scores, channel=Channel(delay=50))
+    assert slow == direct.misses.mean()
+
+
+def test_unknown_scenarios_and_empty_runs_are_named() -> None:
+    with pytest.raises(InvalidError, match="no scenario 'storm'; there are steady"):
+        listing.chosen(["storm"], listing.listing())
+    with pytest.raises(InvalidError, match="runs 0"):
+        Terms(alpha=0.1, regime=Regime.FULL, rounds=10, runs=0)
+
+
+def test_own_log_is_a_scenario_of_its_own_length(tmp_path: Path) -> None:
+    np.savez(tmp_path / "mine.npz", scores=np.random.default_rng(1).random(300))
+    (listed,) = listing.logged(tmp_path / "mine.npz")
+    terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=10_000, runs=2)
+    mine = hold(["kt"], [listed], terms)
+    assert listed.rounds == 300
+    assert mine.cells[0].curve is not None
+    assert mine.cells[0].curve.rounds[-1] == 300

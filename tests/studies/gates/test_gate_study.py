@@ -1,0 +1,135 @@
+"""Gates compared, a log replayed, and what the default gate was made to show."""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from keyhole.cli import main
+from keyhole.errors import InvalidError, SelectionError
+from keyhole.learners import make
+from keyhole.numeric import Array
+from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.studies.gates.contest import hold
+from keyhole.studies.gates.log import read_log
+from keyhole.studies.gates.scenarios import SCENARIOS, pick_scenarios, read_imagenet
+
+ROUNDS = 30_000
+
+
+@pytest.fixture(scope="module")
+def imagenet(mobilenet: Path) -> tuple[Array, Array]:
+    return read_imagenet(mobilenet)(ROUNDS, seed=0)
+
+
+@pytest.mark.parametrize("power", [1.0, 3.0])
+@pytest.mark.parametrize("alpha", [0.05, 0.1])
+def test_on_imagenet_it_is_nearly_the_best_threshold_in_hindsight(
+    imagenet: tuple[Array, Array], alpha: float, power: float
+) -> None:
+    scores, wrong = imagenet[0] ** power, imagenet[1]
+    run = simulate_gate(make("gate-tracker", alpha=alpha), scores, wrong)
+    assert abs(run.wrong_share - alpha) <= 0.005
+    assert run.accepted_share >= 0.98 * best_fixed(scores, wrong, alpha=alpha)[1]
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1])
+def test_on_imagenet_accuracy_may_halve_midway(imagenet: tuple[Array, Array], alpha: float) -> None:
+    scores, wrong = imagenet
+    turned = (np.arange(ROUNDS) >= ROUNDS // 2) & (np.random.default_rng(1).random(ROUNDS) < 0.5)
+    run = simulate_gate(make("gate-tracker", alpha=alpha), scores, np.where(turned, 1.0, wrong))
+    assert abs(run.wrong_share - alpha) <= 0.012
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1])
+def test_on_imagenet_an_audit_of_one_in_five_is_enough(
+    imagenet: tuple[Array, Array], alpha: float
+) -> None:
+    runs = [
+        simulate_gate(make("gate-tracker", alpha=alpha), *imagenet, audit=0.2, seed=seed)
+        for seed in range(8)
+    ]
+    errors = np.array([run.wrong_share - alpha for run in runs])
+    judged = 0.2 * ROUNDS * np.mean([run.accepted_share for run in runs])
+    deviation = math.sqrt(0.8 * alpha * (1.0 - alpha) / judged)  # what so few judgements leave open
+    assert abs(errors.mean()) <= 3.0 * deviation / math.sqrt(8.0)
+    assert np.abs(errors).max() <= 3.0 * deviation
+
+
+def test_every_rule_has_a_row_on_every_scenario() -> None:
+    rows = hold(["gate-tracker", "gate-fixed"], pick_scenarios(["calibrated", "always wrong"]),
+                alpha=0.1, rounds=2_000, runs=2, audits=(1.0, 0.3))  # fmt: skip
+    assert len(rows) == 8
+    assert {row.relative for row in rows if row.scenario == "always wrong"} == {None}
+
+
+def test_every_scenario_is_scores_and_outcomes() -> None:
+    for name, draw in SCENARIOS.items():
+        if name != "digits":
+            cases = draw(500, seed=1)
+            assert ((cases.scores >= 0.0) & (cases.scores <= 1.0)).all()
+            assert set(np.unique(cases.wrong)) <= {0.0, 1.0}
+
+
+def test_unknown_scenarios_are_refused_with_the_known_ones() -> None:
+    with pytest.raises(SelectionError, match="calibrated"):
+        pick_scenarios(["fog"])
+
+
+def write_log(path: Path, header: str, rows: list[str]) -> Path:
+    path.write_text("\n".join([header, *rows]) + "\n", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("header", "rows"),
+    [
+        ("id,score,right", ["1,0.9,1", "2,0.2,0", "3,0.5,"]),
+        ("Confidence,WRONG", ["0.9,false", "0.2,true"]),
+        ("probability,correct", ["0.9,yes", "0.2,No"]),
+    ],
+)
+def test_logs_are_read_by_the_names_people_use(tmp_path: Path, header: str, rows: list[str]) -> None:
+    cases = read_log(write_log(tmp_path / "log.csv", header, rows))
+    assert (cases.scores.tolist(), cases.wrong.tolist()) == ([0.9, 0.2], [0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("header", "row", "fault"),
+    [
+        ("score,label", "0.9,cat", "it needs score"),
+        ("score,right", "1.9,1", "line 2: score '1.9'"),
+        ("score,right", "x,1", "line 2: score 'x'"),
+        ("score,right", "0.9,maybe", "line 2: outcome 'maybe'"),
+        ("score,right", "0.9,", "no row with an outcome"),
+    ],
+)
+def test_a_bad_log_is_refused_with_its_line(tmp_path: Path, header: str, row: str, fault: str) -> None:
+    with pytest.raises(InvalidError, match=fault):
+        read_log(write_log(tmp_path / "log.csv", header, [row]))
+
+
+def test_the_command_tells_what_a_log_would_have_needed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    scores, wrong = SCENARIOS["calibrated"](2_000, seed=3)
+    rows = [f"{score},{int(1 - bad)}" for score, bad in zip(scores, wrong, strict=True)]
+    log = write_log(tmp_path / "log.csv", "score,right", rows)
+    picture = tmp_path / "gate.png"
+    assert main(["gate", "--scores", str(log), "--alpha", "0.1", "--out", str(picture)]) == 0
+    told = capsys.readouterr().out
+    threshold, share = best_fixed(scores, wrong, alpha=0.1)
+    assert f"from score {threshold:.4f} on, {share:.1%} of the cases" in told
+    assert picture.stat().st_size > 10_000
+
+
+def test_the_command_compares_gates(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    names = ["compare", "--gates", "--learners", "gate-tracker", "gate-fixed"]
+    terms = ["--rounds", "1000", "--runs", "1", "--out", str(tmp_path)]
+    assert main([*names, *terms]) == 0
+    assert "gate-tracker" in capsys.readouterr().out
+    rows = json.loads((tmp_path / "gates.json").read_text())["rows"]
+    assert {row["scenario"] for row in rows} == set(SCENARIOS)
+    assert (tmp_path / "gates.png").stat().st_size > 10_000

@@ -1,0 +1,115 @@
+import re
+
+import pytest
+
+from keyhole import LEARNERS, bounds, make
+from keyhole.cli import main
+
+PAPER = ["--learner", "ocp-unlock+", "--alpha", ".1"]
+
+
+def test_help_lists_the_commands_within_80_columns(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit) as stop:
+        main(["--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert all(command in text for command in ("demo", "learners", "bounds"))
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_learners_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learners"]) == 0
+    text = capsys.readouterr().out
+    for rule in LEARNERS.values():
+        assert any(line.startswith(rule.name) and rule.needs in line for line in text.splitlines())
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_bounds_are_frank_when_they_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["bounds", "--learner", "ocp-unlock+", "--alpha", ".1", "--horizon", "50000"]
+    assert main([*command, "--arms", "200"]) == 0
+    text = capsys.readouterr().out
+    assert "VACUOUS" in text
+    assert "The theorem applies" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", [*LEARNERS, "sps+valve"])
+def test_bounds_speak_for_every_learner(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--learner", name, "--alpha", ".1", "--horizon", "50000"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(f"{name}: alpha 0.1, 50,000 rounds")
+    lines = text.splitlines()
+    assert any(line.startswith("certain ") for line in lines)
+    assert any(line.startswith("theorem ") for line in lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_bounds_of_the_default_are_those_of_the_calculator(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--alpha", ".1", "--horizon", "50000"]) == 0
+    certain = bounds.excess(make("logit-tracker", alpha=0.1), rounds=50_000)
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"between {certain.least:.1f} and {certain.most:.1f}, on every sequence" in text
+    low, high = 0.1 + certain.least / 50_000, 0.1 + certain.most / 50_000
+    assert f"miss rate between {low:.4f} and {high:.4f} (target 0.1)" in text
+
+
+def test_bounds_that_say_nothing_yet_are_called_vacuous(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--alpha", ".1", "--horizon", "100"]) == 0
+    assert "VACUOUS" in capsys.readouterr().out
+
+
+COMMANDS = [
+    "demo", "learners", "bounds", "compare", "paper", "imagenet-file", "gate", "serve", "token create",
+    "token list", "token revoke", "verify", "backup", "export", "rehearse",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help_has_a_sentence_an_example_and_every_default(
+    command: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main([*command.split(), "--help"])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.splitlines())) <= 80
+    text = " ".join(printed.split())
+    assert f"example: keyhole {command}" in text or f"examples: keyhole {command}" in text
+    assert re.search(r"\. options:", text.replace("positional arguments:", "options:")), "no sentence"
+    for option in re.findall(r" (--[a-z]+ [A-Z]+ [^-]*)", text.split("options:")[1]):
+        needless = (
+            "target miss rate", "number of rounds", "instead", "as well", "already", "two scen",
+            "a .csv with",
+        )  # fmt: skip
+        assert "default" in option or any(words in option for words in needless), option
+
+
+def test_bounds_say_where_the_theorem_does_not_apply(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", *PAPER, "--horizon", "3000", "--arms", "200"]) == 0
+    text = capsys.readouterr().out
+    assert "THE THEOREM DOES NOT APPLY" in text
+    assert "<=" not in text.split("APPLY")[1]
+
+
+def test_few_arms_get_a_note_and_no_promise(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", *PAPER, "--horizon", "3000", "--arms", "4"]) == 0
+    captured = capsys.readouterr()
+    assert captured.err == "keyhole: 4 arms work, but the theorem begins at 5\n"
+    assert "THE THEOREM DOES NOT APPLY" in captured.out
+
+
+def test_bound_beyond_all_horizons_is_infinite(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--learner", "ocp-unlock+", "--alpha", "1e-300", "--horizon", "50000"]) == 0
+    assert "from inf rounds" in capsys.readouterr().out
+
+
+def test_error_is_one_line_and_exit_code_two(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--alpha", ".7", "--horizon", "100"]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("keyhole: alpha 0.7 is not a number between 0 and 0.5")
+    assert captured.err.count("\n") == 1
+    assert main(["compare", "--learners", "ocp-unlok"]) == 2

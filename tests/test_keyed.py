@@ -1,0 +1,426 @@
+"""The fold over events: whatever their order, however often they come, wherever it is cut."""
+
+import math
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import keyhole
+from keyhole.errors import InvalidError, KeyholeError, NewerSnapshotError, SnapshotError
+from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Output, Skipped, make_fold
+from keyhole.predictor import compact
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.tally import Tally
+
+KEY = "anna"
+LABELS = ["ant", "bee", "cat"]
+LIFETIME = 50
+_score = st.floats(0.0, 1.0)
+_output = st.lists(_score, min_size=3, max_size=3)
+
+
+def by_name(name: str | None, **more: Any) -> Fold:
+    score = keyhole.Probabilities(labels=LABELS)
+    return make_fold(name, alpha=0.1, score=score, regime="full", seed=5, recall=31, **more)
+
+
+def with_groups(**more: Any) -> Fold:
+    return by_name("mvp", groups=["old", "new"], **more)
+
+
+def with_features(**more: Any) -> Fold:
+    return by_name(None, features=["hour", "load"], groups=["old", "new"], **more)
+
+
+MAKERS: dict[str, Callable[..., Fold]] = {
+    "the default, with a few numbers of state": lambda **more: by_name("logit-tracker", **more),
+    "a rule that draws, and remembers its weights": lambda **more: by_name(
+        "ocp-unlock+", arms=8, **more
+    ),
+    "a rule that tells groups apart": with_groups,
+    "a rule with features and groups": with_features,
+}
+makers = pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS.keys())
+
+
+@st.composite
+def histories(draw: st.DrawFn) -> list[Event]:
+    """Draw asks, answers and skips of up to 20 rounds, in any order, some twice, some of no round."""
+    events: list[Event] = []
+    asked: list[str] = []
+    time = 1000
+    for number in range(draw(st.integers(1, 20))):
+        time += draw(st.integers(-5, 30))
+        events.append(
+            Asked(
+                f"r{number}",
+                draw(_output),
+                at=time,
+                features=(0.1 * number, None),
+                groups=draw(st.sampled_from([(), ("new",), (0, 1)])),
+            )
+        )
+        asked.append(f"r{number}")
+        for _ in range(draw(st.integers(0, 2))):
+            name = draw(st.sampled_from([*asked, "nobody"]))
+            at = time + draw(st.integers(-5, 30))
+            label = draw(st.sampled_from([*LABELS, "yak"]))
+            kinds: list[Event] = [
+                Answered(name, label=label, at=at),
+                Answered(name, score=0.3, at=at),
+                Skipped(name, at=at),
+                draw(st.sampled_from(events)),
+            ]
+            events.append(draw(st.sampled_from(kinds)))
+    return events
+
+
+def fit(fold: Fold, events: list[Event]) -> list[Event]:
+    """Leave out of the asks what the learner has no use for."""
+    learner = fold.setup.learner
+    return [
+        one._replace(
+            features=one.features if learner.features else None,
+            groups=one.groups if learner.groups else (),
+        )
+        if isinstance(one, Asked)
+        else one
+        for one in events
+    ]
+
+
+def steps(fold: Fold, events: list[Event]) -> tuple[bytes, list[Output]]:
+    """Fold the events, each from the bytes that the one before left."""
+    state, said = b"", []
+    for event in events:
+        state, more = fold.step(KEY, state, event)
+        said += more
+    return state, said
+
+
+def beside(fold: Fold, events: list[Event], said: list[Output]) -> keyhole.Predictor[Any]:
+    """Play the rounds that the fold counted with a predictor; every set must be the fold's."""
+    setup = fold.setup
+    names: dict[str, Any] = {kind: known or None for kind, known in setup.names._asdict().items()}
+    predictor = keyhole.Predictor(
+        setup.learner, score=setup.score, regime="full", seed=fold.seed_of(KEY), **names
+    )
+    shown = {}
+    of = {one.id: one for one in events if isinstance(one, Asked)}
+    for one in said:
+        if one.kind is Kind.SHOWN:
+            ask = of[one.id]
+            shown[one.id] = predictor.predict(ask.output, features=ask.features, groups=ask.groups)
+            assert shown[one.id] == one.region
+        elif one.kind is Kind.COUNTED:
+            answer = next_answer(events, said, one)
+            predictor.learn(shown[one.id], **answer)
+    return predictor
+
+
+def next_answer(events: list[Event], said: list[Output], counted: Output) -> dict[str, Any]:
+    """Return what the first answer said that counted: later ones to the round were replays."""
+    del said
+    for event in events:
+        if isinstance(event, Answered) and event.id == counted.id:
+            if event.score is not None:
+                return {"score": event.score}
+            return {"label": event.label}
+    raise AssertionError(f"{counted} was never answered")
+
+
+@makers
+@given(events=histories())
+def test_every_set_is_the_one_that_a_predictor_would_show(
+    make: Callable[..., Fold], events: list[Event]
+) -> None:
+    fold = make()
+    events = in_reach(fit(fold, events))
+    state, said = steps(fold, events)
+    assert len(shown(said)) == len({one.id for one in events if isinstance(one, Asked)})
+    predictor = beside(fold, events, said)
+    progress = fold.read(state)
+    assert fold.setup.learner.pack(progress.state) == fold.setup.learner.pack(predictor._progress.state)
+    assert progress.tally.answered == predictor.rounds
+    assert progress.tally.misses == predictor._progress.tally.misses
+    assert progress.tally.size == predictor._progress.tally.size
+
+
+def in_reach(events: list[Event]) -> list[Event]:
+    """Drop the answers that come before their ask: no round is open for them to count."""
+    kept: list[Event] = []
+    asked = set()
+    for event in events:
+        if isinstance(event, Asked):
+            asked.add(event.id)
+        if isinstance(event, Elapsed) or event.id in asked or event.id == "nobody":
+            kept.append(event)
+    return kept
+
+
+@makers
+@given(events=histories(), data=st.data())
+def test_a_replay_changes_no_byte(
+    make: Callable[..., Fold], events: list[Event], data: st.DataObject
+) -> None:
+    fold = make(lifetime=LIFETIME)
+    state, said = steps(fold, fit(fold, events))
+    closed = {one.id for one in said if one.kind in (Kind.COUNTED, Kind.SKIPPED, Kind.EXPIRED)}
+    known = [
+        one
+        for one in fit(fold, events)
+        if isinstance(one, Asked) or (not isinstance(one, Elapsed) and one.id in closed)
+    ]
+    again, outputs = fold.step(KEY, state, data.draw(st.sampled_from(known)))
+    assert again == state
+    assert {one.kind for one in outputs} <= {Kind.REPEATED, Kind.REFUSED}
+
+
+@makers
+@given(events=histories(), cut=st.integers(0, 60))
+def test_it_does_not_matter_where_the_events_are_cut_into_batches(
+    make: Callable[..., Fold], events: list[Event], cut: int
+) -> None:
+    fold = make(lifetime=LIFETIME)
+    events = fit(fold, events)
+    middle, first = fold.run(KEY, b"", events[:cut])
+    last, second = fold.run(KEY, middle, events[cut:])
+    assert (last, first + second) == steps(fold, events)
+
+
+@given(events=histories(), places=st.sets(st.integers(0, 40)))
+def test_timers_only_say_sooner_what_the_next_event_would(
+    events: list[Event], places: set[int]
+) -> None:
+    fold = by_name("logit-tracker", lifetime=LIFETIME)
+    timed: list[Event] = []
+    for place, event in enumerate(events):
+        if place in places:
+            timed.append(Elapsed(event.at))
+        timed.append(event)
+    state, said = steps(fold, events)
+    state_timed, said_timed = steps(fold, timed)
+    assert shown(said) == shown(said_timed)
+    assert fold.read(state).tally == fold.read(state_timed).tally
+
+
+def shown(said: list[Output]) -> list[Any]:
+    return [one.region for one in said if one.kind is Kind.SHOWN]
+
+
+@given(events=histories(), limit=st.integers(1, 4))
+def test_open_rounds_never_exceed_their_limit(events: list[Event], limit: int) -> None:
+    fold = by_name("logit-tracker", open_limit=limit)
+    state = b""
+    for event in events:
+        state, _ = fold.step(KEY, state, event)
+        assert compact.unpack(state, fold.setup.learner).open <= limit
+
+
+@given(events=histories(), late=st.integers(0, 200))
+def test_no_round_outlives_its_lifetime(events: list[Event], late: int) -> None:
+    fold = by_name("logit-tracker", lifetime=LIFETIME)
+    state, _ = steps(fold, events)
+    state, _ = fold.step(KEY, state, Elapsed(1000 + late))
+    clock, due = compact.unpack(state, fold.setup.learner).clock, fold.next_due(state)
+    assert due is None or clock < due <= clock + LIFETIME
+
+
+@given(events=histories())
+def test_every_round_is_closed_once_or_open(events: list[Event]) -> None:
+    fold = by_name("logit-tracker", lifetime=LIFETIME, open_limit=3)
+    state, said = steps(fold, events)
+    closed = [o.id for o in said if o.kind in (Kind.COUNTED, Kind.SKIPPED, Kind.EXPIRED)]
+    tally = fold.read(state).tally
+    assert len(closed) == len(set(closed)) == tally.answered + tally.expired
+    assert tally.predicted == len(shown(said))
+
+
+def test_the_default_takes_at_most_64_bytes_with_nothing_open() -> None:
+    fold = make_fold(alpha=0.1, lifetime=10**7)
+    most = 2**31
+    tally = Tally(most, most - 9, most - 9.0, 0.1 * most // 1, most - 1.0, expired=9, unreachable=most)
+    here = compact.Standing(Progress(fold.setup.learner.start(), tally), compact.LATEST, b"abcdefgh")
+    for part in here.progress.state:
+        part[0] = most
+    assert len(compact.pack(here, fold.setup.learner)) <= 64
+
+
+def test_intervals_of_the_default_take_at_most_64_bytes_too() -> None:
+    fold = make_fold(alpha=0.1, lifetime=10**7, score=keyhole.BoundedResiduals(bound=1.0))
+    state, now = b"", 1_800_000_000_000
+    for number in range(40):
+        events: list[Event] = [Asked(f"id {number}", 0.1, now + number)]
+        if number % 3:
+            events.append(Answered(f"id {number}", label=0.123 * number, at=now + number))
+        state, _ = fold.run("a key", state, events)
+    state, _ = fold.step("a key", state, Elapsed(now + 10**8))
+    here = compact.unpack(state, fold.setup.learner)
+    assert here.open == 0
+    assert here.progress.tally.unreachable > 0
+    assert here.progress.tally.expired > 0
+    assert len(state) <= 64
+
+
+@given(
+    answered=st.integers(0, 2**40),
+    expired=st.integers(0, 2**40),
+    misses=st.one_of(st.integers(0, 2**40).map(float), st.floats(0, 1e300)),
+    size=st.one_of(st.integers(0, 2**40).map(float), st.floats(0, math.inf)),
+    clock=st.integers(-(2**47), 2**47 - 1),
+)
+def test_a_standing_of_any_size_comes_back_from_its_bytes(
+    answered: int, expired: int, misses: float, size: float, clock: int
+) -> None:
+    learner = keyhole.make("logit-tracker", alpha=0.1)
+    tally = Tally(answered + expired, answered, float(answered), misses, size, expired=expired)
+    tally.unreachable, tally.weight = expired // 2, float(answered + answered % 3)
+    here = compact.Standing(Progress(learner.start(), tally), clock, marks=b"abcdefgh")
+    here.progress.state.rounds[0] = answered
+    back = compact.unpack(compact.pack(here, learner), learner)
+    assert (back.progress, back.clock, back.marks) == (here.progress, clock, here.marks)
+
+
+def test_a_late_ask_is_refused_rather_than_opened_again() -> None:
+    fold = make_fold(alpha=0.1, lifetime=10, recall=0)
+    state, _ = fold.run(KEY, b"", [Asked("a", [0.5], 0), Elapsed(10)])
+    again, said = fold.step(KEY, state, Asked("a", [0.5], 0))
+    assert (again, said[0].kind) == (state, Kind.REFUSED)
+
+
+def test_what_is_no_longer_remembered_is_a_new_round() -> None:
+    fold = make_fold(alpha=0.1, recall=1)
+    events: list[Event] = [
+        Asked("a", [0.5]),
+        Answered("a", label=0),
+        Asked("b", [0.5]),
+        Answered("b", label=0),
+    ]
+    state, _ = fold.run(KEY, b"", events)
+    _, said = fold.step(KEY, state, Asked("b", [0.5]))
+    assert said[0].kind is Kind.REPEATED
+    _, said = fold.step(KEY, state, Asked("a", [0.5]))
+    assert said[0].kind is Kind.SHOWN
+
+
+def test_draws_are_a_function_of_seed_key_and_number() -> None:
+    fold = by_name("ocp-unlock+", arms=8)
+    asks: list[Event] = [Asked(str(number), [0.5, 0.3, 0.2]) for number in range(30)]
+
+    def thresholds(fold: Fold, key: str) -> list[float]:
+        return [o.region.threshold for o in fold.run(key, b"", asks)[1] if o.region is not None]
+
+    other = make_fold(fold.setup.learner, score=fold.setup.score, regime="full", seed=6)
+    assert thresholds(fold, "anna") == thresholds(fold, "anna")
+    assert thresholds(fold, "anna") != thresholds(fold, "bert")
+    assert thresholds(fold, "anna") != thresholds(other, "anna")
+
+
+def test_an_answer_of_a_known_chance_counts_as_for_a_predictor() -> None:
+    fold = make_fold(alpha=0.1, seed=3)
+    predictor = keyhole.Predictor(alpha=0.1, seed=fold.seed_of(KEY))
+    state = b""
+    for number in range(50):
+        prediction = predictor.predict([0.6, 0.4])
+        predictor.learn(prediction, label=number % 2, chance=0.3)
+        state, said = fold.run(
+            KEY,
+            state,
+            [Asked(str(number), [0.6, 0.4]), Answered(str(number), label=number % 2, chance=0.3)],
+        )
+        assert said[0].region == prediction
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        Asked("new", [0.2, 1.7]),
+        Asked("new", "text"),
+        Answered("a", label="yak"),
+        Answered("a", score=7.0),
+        Answered("a", loss=1.5),
+        Answered("a", keyhole.HIT, wrong=0.7),
+        Answered("a"),
+        Answered("a", label=0, chance=0.0),
+        Answered("nobody", label=0),
+        Skipped("nobody"),
+    ],
+)
+def test_an_event_that_cannot_be_used_is_refused_and_changes_nothing(event: Event) -> None:
+    fold = make_fold(alpha=0.1)
+    state, _ = fold.step(KEY, b"", Asked("a", [0.6, 0.4]))
+    again, said = fold.step(KEY, state, event)
+    assert again == state
+    assert said[0].kind is Kind.REFUSED
+    assert said[0].note
+
+
+def test_scores_of_single_precision_are_shown_as_they_are_kept() -> None:
+    import numpy as np
+
+    fold = make_fold(alpha=0.1)
+    rough = np.float32(0.5) - np.float32(2**-25)
+    state, said = fold.step(KEY, b"", Asked("a", {"x": rough, "y": np.float32(0.9)}))
+    _, again = fold.step(KEY, state, Asked("a", {"x": rough, "y": np.float32(0.9)}))
+    assert again[0].region == said[0].region
+
+
+def test_a_key_asks_for_no_timer_when_nothing_is_open() -> None:
+    fold = make_fold(alpha=0.1, lifetime=10)
+    state, _ = fold.step(KEY, b"", Asked("a", [0.6], 5))
+    assert fold.next_due(state) == 15
+    state, _ = fold.step(KEY, state, Answered("a", label=0, at=6))
+    assert fold.next_due(state) is None
+    assert fold.next_due(b"") is None
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [(b"\x00\xf0\x00", NewerSnapshotError), (b"\x00", SnapshotError), (b"\x00\x10abc", SnapshotError)],
+)
+def test_bytes_that_are_no_state_are_refused(content: bytes, error: type[KeyholeError]) -> None:
+    with pytest.raises(error):
+        make_fold(alpha=0.1).step(KEY, content, Elapsed(0))
+
+
+@pytest.mark.parametrize("given", [{"lifetime": 0}, {"lifetime": 1.5}, {"recall": 32}, {"recall": -1}])
+def test_a_fold_that_cannot_be_is_refused(given: dict[str, Any]) -> None:
+    with pytest.raises(InvalidError):
+        make_fold(alpha=0.1, **given)
+
+
+@makers
+@given(events=histories())
+def test_a_fold_that_never_saw_a_key_goes_on_as_the_one_that_did(
+    make: Callable[..., Fold], events: list[Event]
+) -> None:
+    """What a fold keeps of a key between two events, to save reading it, is what the bytes say."""
+    same, state, other = make(lifetime=LIFETIME), b"", b""
+    for event in events:
+        state, said = same.step(KEY, state, event)
+        other, told = make(lifetime=LIFETIME).step(KEY, other, event)
+        assert (state, said) == (other, told)
+
+
+def test_an_old_state_can_be_played_again() -> None:
+    fold = make_fold(alpha=0.1)
+    asked, _ = fold.step(KEY, b"", Asked("a", [0.7, 0.3]))
+    answers = [fold.step(KEY, asked, Answered("a", label=label)) for label in (0, 1, 0)]
+    assert answers[0] == answers[2] != answers[1]
+
+
+def test_a_fold_travels_to_another_process() -> None:
+    fold = make_fold(alpha=0.1, lifetime=7, recall=3)
+    state, _ = fold.step(KEY, b"", Asked("a", [0.7, 0.3]))
+    there = pickle.loads(pickle.dumps(fold))  # noqa: S301
+    answer = Answered("a", label=0)
+    assert there.step(KEY, state, answer) == fold.step(KEY, state, answer)
+
+
+def test_a_time_that_does_not_fit_is_refused() -> None:
+    with pytest.raises(InvalidError, match="milliseconds"):
+        make_fold(alpha=0.1).step(KEY, b"", Elapsed(2**47))

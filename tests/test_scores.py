@@ -1,0 +1,158 @@
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from keyhole import (
+    BoundedResiduals,
+    CustomIntervals,
+    CustomScores,
+    Interval,
+    Probabilities,
+    ScaledResiduals,
+)
+from keyhole.errors import BoundError, LabelError, ScoreError
+from keyhole.scores import rebuild
+
+unit = st.floats(0.0, 1.0)
+PROBABILITIES = st.lists(unit, min_size=1, max_size=30)
+
+
+def test_power_of_the_paper_is_a_cube_root() -> None:
+    case = Probabilities(power=1 / 3).read({"cat": 0.125, "dog": 0.001})
+    assert case.score("cat") == pytest.approx(0.5)
+    assert case.region(0, threshold=0.11).labels == ("cat",)
+
+
+def test_arrays_give_places_and_names_if_there_are_any() -> None:
+    scores = np.array([0.1, 0.9, 0.5])
+    assert Probabilities().read(scores).region(0, threshold=0.4).labels == (1, 2)
+    named = Probabilities(labels=["a", "b", "c"]).read(scores)
+    assert named.region(0, threshold=0.4).labels == ("b", "c")
+
+
+@given(PROBABILITIES, st.floats(-0.5, 1.5))
+def test_label_is_in_the_set_exactly_if_its_score_reaches_the_threshold(
+    values: list[float], threshold: float
+) -> None:
+    case = Probabilities(power=0.5).read(values)
+    region = case.region(3, threshold=threshold)
+    assert set(region) == {k for k in range(len(values)) if case.score(k) >= threshold}
+    assert (region.id, region.threshold, region.size) == (3, threshold, len(region))
+
+
+@given(PROBABILITIES)
+def test_labels_come_most_plausible_first(values: list[float]) -> None:
+    case = Probabilities().read(values)
+    shown = [case.score(label) for label in case.region(0, threshold=0.0)]
+    assert shown == sorted(values, reverse=True)
+
+
+@given(PROBABILITIES)
+def test_threshold_zero_is_every_label_and_above_one_none(values: list[float]) -> None:
+    case = Probabilities().read(values)
+    assert len(case.region(0, threshold=0.0)) == len(values)
+    assert len(case.region(0, threshold=1.0 + 1e-9)) == 0
+
+
+def test_caller_may_change_the_array_afterwards() -> None:
+    scores = np.array([0.9, 0.1])
+    case = Probabilities().read(scores)
+    scores[:] = 0.0
+    assert case.score(0) == 0.9
+
+
+UNHASHABLE: Any = [["a"]]
+RESIDUALS = [BoundedResiduals(bound=18.5), ScaledResiduals(scale=3.0)]
+
+
+@pytest.mark.parametrize("kind", RESIDUALS)
+@given(centre=st.floats(-1e4, 1e4), residual=st.floats(0.0, 18.0), threshold=st.floats(0.001, 1.0))
+def test_interval_is_the_inverse_of_the_score(
+    kind: Any, centre: float, residual: float, threshold: float
+) -> None:
+    case = kind.read(centre)
+    if abs(case.score(centre + residual) - threshold) < 1e-6:
+        return  # Rounding decides on the edge itself.
+    inside = centre + residual in case.region(0, threshold=threshold)
+    assert inside == (case.score(centre + residual) >= threshold)
+
+
+def test_paper_score_is_one_minus_residual_over_bound() -> None:
+    case = BoundedResiduals(bound=18.5).read(120.0)
+    assert case.score(120.0 + 4.625) == pytest.approx(0.75)
+    assert case.region(0, threshold=0.75) == Interval(0, 0.75, 120.0 - 4.625, 120.0 + 4.625)
+
+
+def test_residual_beyond_the_bound_scores_below_every_threshold() -> None:
+    case = BoundedResiduals(bound=18.5).read(120.0)
+    assert case.score(139.0) < 0.0
+    assert 139.0 not in case.region(0, threshold=0.0)
+
+
+def test_scale_is_the_residual_that_scores_one_half() -> None:
+    case = ScaledResiduals(scale=3.0).read(10.0)
+    assert case.score(13.0) == 0.5
+    assert case.region(0, threshold=0.0).width == math.inf
+
+
+@pytest.mark.parametrize("kind", RESIDUALS)
+def test_interval_above_threshold_one_is_empty_and_below_zero_the_largest(kind: Any) -> None:
+    case = kind.read(10.0)
+    assert case.region(0, threshold=1.01).width == 0.0
+    assert 10.0 not in case.region(0, threshold=1.01)
+    assert case.region(0, threshold=-0.3).width == case.region(0, threshold=0.0).width
+
+
+def test_own_function_over_labels() -> None:
+    kind = CustomScores(lambda n, name: 1 / (1 + abs(n - len(name))), ["ox", "horse", "cow"])
+    assert kind.read(2).region(0, threshold=0.5).labels == ("ox", "cow")
+
+
+def test_own_function_must_score_within_the_unit_interval() -> None:
+    with pytest.raises(ScoreError, match=r"score 2.0 at place 1"):
+        CustomScores(lambda _, k: float(k), [0, 2]).read(None)
+
+
+def test_own_interval_beside_its_score() -> None:
+    kind = CustomIntervals(
+        lambda floor, y: min(1.0, max(0.0, 1 - (y - floor) / 10)),
+        lambda floor, threshold: (floor, floor + 10 * (1 - threshold)),
+    )
+    case = kind.read(3.0)
+    assert case.region(0, threshold=0.5).upper == 8.0
+    assert case.score(8.0) == 0.5
+    assert case.region(0, threshold=2.0).width == 0.0
+    assert kind.restore(case.dump()).score(8.0) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "match"),
+    [
+        (lambda: Probabilities(power=0.0), ScoreError, "power 0.0"),
+        (lambda: Probabilities(labels=["a", "b", "a"]), LabelError, "label 'a' is there twice"),
+        (lambda: Probabilities(labels=[]), LabelError, "no labels"),
+        (lambda: CustomScores(lambda _, __: 1.0, [1, 1]), LabelError, "label 1 is there twice"),
+        (lambda: Probabilities(labels=UNHASHABLE), LabelError, r"label \['a'\] cannot be looked up"),
+        (lambda: BoundedResiduals(bound=1.0).read(10**400), ScoreError, "predicted centre 1000"),
+        (lambda: Probabilities(labels=["a"]).read([0.1, 0.2]), ScoreError, "2 scores came for 1"),
+        (lambda: BoundedResiduals(bound=0.0), BoundError, "residual bound 0.0"),
+        (lambda: BoundedResiduals(bound=math.inf), BoundError, "residual bound inf"),
+        (lambda: ScaledResiduals(scale=-1.0), BoundError, "residual scale -1.0"),
+        (lambda: BoundedResiduals(bound=1.0).read(math.nan), ScoreError, "predicted centre nan"),
+        (lambda: BoundedResiduals(bound=1.0).read(1.0).score("x"), ScoreError, "true value 'x'"),
+        (lambda: Probabilities().read([0.5]).score(1), LabelError, "label 1 is not a place"),
+    ],
+)
+def test_bad_input_is_named(make: Any, error: type[Exception], match: str) -> None:
+    with pytest.raises(error, match=match):
+        make()
+
+
+@pytest.mark.parametrize("kind", [*RESIDUALS, Probabilities(power=0.5, labels=["a", ("b", 1)])])
+def test_score_kind_is_rebuilt_from_what_it_dumps(kind: Any) -> None:
+    dumped = rebuild(kind.dump()).dump()
+    assert dumped == kind.dump()
