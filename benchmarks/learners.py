@@ -6,9 +6,10 @@ from typing import Protocol
 import numpy as np
 
 from keyhole import LEARNERS, Learner, make
-from keyhole.draws import draws
-from keyhole.grid import Array
-from keyhole.simulate import play
+from keyhole.learners import takes
+from keyhole.numeric import Array
+from keyhole.predictor.draws import make_draws
+from keyhole.simulation.simulate import play_clear
 from numpy_paper_rules import NumpyMvp, NumpyOcp, NumpySps
 from numpy_rule import NumpyUnlockPlus
 from rounds import FEW, ROUNDS, best, compiled
@@ -34,14 +35,14 @@ PLAIN: dict[str, Callable[[Learner], NumpyRule]] = {
 
 def plain(learner: Learner, scores: Array) -> float:
     """Microseconds a round of the NumPy rule, after it has shown that it plays the same."""
-    some, uniforms = scores[:FEW].tolist(), draws(0, 0, FEW).tolist()
+    some, uniforms = scores[:FEW].tolist(), make_draws(0, 0, FEW).tolist()
 
     def rounds() -> list[float]:
         rule = PLAIN[learner.name](learner)
         return [rule.round(score, draw) for score, draw in zip(some, uniforms, strict=True)]
 
     same = np.empty(FEW)
-    play(learner, scores[:FEW], 0, same, np.empty(FEW, dtype=np.bool_))
+    play_clear(learner, scores[:FEW], 0, same, np.empty(FEW, dtype=np.bool_))
     differing = int((np.abs(np.array(rounds()) - same) > 1e-9).sum())
     assert differing <= FEW // 1000, f"the NumPy rule of {learner.name} plays other thresholds"
     return best(rounds, FEW)
@@ -50,18 +51,16 @@ def plain(learner: Learner, scores: Array) -> float:
 def main() -> None:
     scores = np.random.default_rng(0).beta(6, 2, ROUNDS)
     print(f"{'learner':<16}{'arms':>6}{'rounds a second':>18}{'plain NumPy':>14}{'ratio':>8}")
-    for name in LEARNERS:
-        for arms in ARMS:
-            learner = make(name, alpha=0.1, horizon=ROUNDS, arms=arms)
-            on_grid = learner.thresholds is not None
+    for name, rule in LEARNERS.items():
+        for arms in ARMS if "arms" in takes(rule) else (None,):
+            horizon = ROUNDS if "horizon" in takes(rule) else None
+            learner = make(name, alpha=0.1, horizon=horizon, arms=arms)
             fast = compiled(learner, scores)
-            line = f"{name:<16}{arms if on_grid else '-':>6}{1e6 / fast:>18,.0f}"
+            line = f"{name:<16}{arms or '-':>6}{1e6 / fast:>18,.0f}"
             if name in PLAIN:
                 slow = plain(learner, scores)
                 line += f"{1e6 / slow:>14,.0f}{slow / fast:>7,.0f}x"
             print(line)
-            if not on_grid:
-                break
 
 
 if __name__ == "__main__":

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from keyhole.grid import Array
 from keyhole.learners import Learner
+from keyhole.numeric import Array
 from numpy_rule import NumpyUnlockPlus
 
 

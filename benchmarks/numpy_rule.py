@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from keyhole.grid import Array
 from keyhole.learners import Learner
+from keyhole.numeric import Array
 
 
 class NumpyUnlockPlus:

@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from keyhole import make, simulate
-from keyhole.grid import Array
+from keyhole.numeric import Array
 from rounds import ROUNDS, compiled, one_at_a_time
 
 ROOT = Path(__file__).parents[1]
@@ -66,7 +66,10 @@ def main() -> None:
     print(f"{'peer':<38}{'peer':>9}{'predictor':>11}{'compiled':>10}   thresholds")
     for name, (micros, played) in peers(short.tolist()).items():
         title, ours = PEERS[name]
-        learner = make(ours, alpha=0.1, horizon=ROUNDS, arms=20)
+        on_grid = ours == "exp3-ix"
+        learner = make(
+            ours, alpha=0.1, horizon=ROUNDS if on_grid else None, arms=20 if on_grid else None
+        )
         step = one_at_a_time(learner, scores, regime="full")
         fast = compiled(learner, scores)
         verdict = judged(simulate(learner, short, regime="full").thresholds[0], np.array(played))

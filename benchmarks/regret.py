@@ -12,15 +12,14 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from keyhole import grid
-from keyhole.draws import draws
-from keyhole.grid import Array
-from keyhole.kernel import kernel
 from keyhole.learners import strategy
 from keyhole.learners.exp3_ix import charge
 from keyhole.learners.exp3_ix import tuned as tuned_ix
 from keyhole.learners.strategy import choose_arm, reward
 from keyhole.learners.unlock_hedge import unlock_hedge
-from keyhole.simulate import play
+from keyhole.numeric import Array, compiled, kernel
+from keyhole.predictor.draws import make_draws
+from keyhole.simulation.simulate import play_clear
 
 ALPHA = 0.1
 ROUNDS = 20_000
@@ -50,10 +49,10 @@ def _by_bandit(
 def bandit(arms: Array, scores: Array, seed: int, *, is_ix: bool) -> Array:
     tuned = tuned_ix if is_ix else strategy.tuned
     played = np.empty(scores.size)
-    _by_bandit(
-        np.array([tuned(arms.size, scores.size)]), strategy.start(arms.size),
-        np.zeros(strategy.memory(arms.size)), np.array([scores.size]), arms, scores,
-        draws(seed, 0, scores.size), is_ix, played,
+    compiled(_by_bandit)(
+        np.array([tuned(arms.size, scores.size)]), strategy.start_arms(arms.size),
+        np.zeros(strategy.memory_of(arms.size)), np.array([scores.size]), arms, scores,
+        make_draws(seed, 0, scores.size), is_ix, played,
     )  # fmt: skip
     return played
 
@@ -61,7 +60,7 @@ def bandit(arms: Array, scores: Array, seed: int, *, is_ix: bool) -> Array:
 def hedge(arms: Array, scores: Array, seed: int, *, rate: float | None) -> Array:
     learner = unlock_hedge(alpha=ALPHA, arms=arms.size, window=None, rate=rate)
     played = np.empty(scores.size)
-    play(learner, scores, seed, played, np.empty(scores.size, dtype=np.bool_))
+    play_clear(learner, scores, seed, played, np.empty(scores.size, dtype=np.bool_))
     return played
 
 

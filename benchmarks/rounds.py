@@ -1,21 +1,31 @@
-"""The cost of a round: compiled loop, predictor, and plain NumPy, in one run. ``make bench``."""
+"""The cost of a round: compiled loop, predictor, plain NumPy, plain C, in one run. ``make bench``."""
 
+import ctypes
+import math
+import os
+import resource
+import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 
 from keyhole import Learner, Predictor, make
-from keyhole.draws import draws
-from keyhole.grid import Array
-from keyhole.simulate import play
+from keyhole.numeric import Array
+from keyhole.predictor.draws import make_draws
+from keyhole.simulation.simulate import play_clear
 from numpy_rule import NumpyUnlockPlus
 
 ROUNDS = 50_000
 FEW = 4_000
 REPEATS = 5
+BURSTS = 30
+Played: TypeAlias = Callable[[], Array]
 
 
 def best(call: Callable[[], object], rounds: int) -> float:
@@ -30,8 +40,8 @@ def best(call: Callable[[], object], rounds: int) -> float:
 
 def compiled(learner: Learner, scores: Array) -> float:
     thresholds, misses = np.empty(scores.size), np.empty(scores.size, dtype=np.bool_)
-    play(learner, scores[:1], 0, thresholds[:1], misses[:1])
-    return best(lambda: play(learner, scores, 0, thresholds, misses), scores.size)
+    play_clear(learner, scores[:1], 0, thresholds[:1], misses[:1])
+    return best(lambda: play_clear(learner, scores, 0, thresholds, misses), scores.size)
 
 
 def one_at_a_time(learner: Learner, scores: Array, *, regime: str = "semi-bandit") -> float:
@@ -45,14 +55,14 @@ def one_at_a_time(learner: Learner, scores: Array, *, regime: str = "semi-bandit
 
 
 def plain(learner: Learner, scores: Array) -> float:
-    uniforms = draws(0, 0, FEW).tolist()
+    uniforms = make_draws(0, 0, FEW).tolist()
 
     def rounds() -> list[float]:
         rule = NumpyUnlockPlus(learner)
         return [rule.round(s, u) for s, u in zip(scores[:FEW].tolist(), uniforms, strict=True)]
 
     same = np.empty(FEW)
-    play(learner, scores[:FEW], 0, same, np.empty(FEW, dtype=np.bool_))
+    play_clear(learner, scores[:FEW], 0, same, np.empty(FEW, dtype=np.bool_))
     differing = int((np.array(rounds()) != same).sum())
     assert differing <= FEW // 1000, "the NumPy rule plays other thresholds"
     return best(rounds, FEW)
@@ -72,12 +82,12 @@ def flatness() -> None:
     """The cost of a round early and late in a long run, in microseconds."""
     learner = make("ocp-unlock+", alpha=0.1, horizon=2_000_000, arms=200)
     scores = np.random.default_rng(0).beta(6, 2, 100_000)
-    state = learner.start()
+    state = learner.start_arrays()
     thresholds, misses = np.empty(scores.size), np.empty(scores.size, dtype=np.bool_)
     parts = []
     for part in range(20):
         began = time.perf_counter()
-        play(learner, scores, part, thresholds, misses, state=state)
+        play_clear(learner, scores, part, thresholds, misses, state=state)
         parts.append((time.perf_counter() - began) / scores.size * 1e6)
     early, late = np.median(parts[1:7]), np.median(parts[-6:])
     size = sum(values.nbytes for values in state)
@@ -87,30 +97,119 @@ def flatness() -> None:
     )
 
 
-def first_prediction() -> None:
+def beside_c() -> None:
+    """The compiled lane beside plain C loops, in turns; the same thresholds but for rounding."""
+    compiler = shutil.which("cc")
+    if compiler is None:
+        print("\nno C compiler: nothing to lay the compiled lane beside")
+        return
+    scores, draws = np.random.default_rng(0).beta(6, 2, ROUNDS), make_draws(0, 0, ROUNDS)
+    with tempfile.TemporaryDirectory() as folder:
+        library = Path(folder) / "probe.so"
+        source = Path(__file__).with_name("probe.c")
+        options = ["-Ofast", "-march=native", "-shared", "-fPIC"]
+        subprocess.run([compiler, *options, str(source), "-o", str(library), "-lm"], check=True)
+        probe = ctypes.CDLL(str(library))
+        print(f"\n{'beside plain C (cc -Ofast)':<28}{'compiled':>12}{'C':>12}{'ratio':>9}   reach")
+        for arms, reach in ((20, "1.4 x"), (200, "0.97 x"), (1000, "0.82 x")):
+            learner = make("ocp-unlock+", alpha=0.1, horizon=ROUNDS, arms=arms)
+            in_c = probe_unlock(probe, learner, scores, draws)
+            report_beside(f"ocp-unlock+, K = {arms}", learner, scores, in_c, reach)
+        learner = make("logit-tracker", alpha=0.1)
+        report_beside("logit-tracker", learner, scores, probe_tracker(probe, learner, scores), "1.3 x")
+
+
+def probe_unlock(probe: ctypes.CDLL, learner: Learner, scores: Array, draws: Array) -> Played:
+    settings = learner.settings
+    arms = settings.thresholds.size
+    gains, running, thresholds = np.zeros(arms), np.zeros(arms), np.empty(scores.size)
+    tables = (settings.thresholds, settings.rates[0], settings.hit_gains[0], settings.miss_gains[0])
+    parts = (*tables, scores, draws, gains, running, thresholds)
+    pointers = [_point(part) for part in parts]
+
+    def play() -> Array:
+        parts[-3][:] = 0.0  # the gains; all parts must live as long as their pointers
+        probe.play_unlock_plus(ctypes.c_size_t(arms), ctypes.c_size_t(scores.size), *pointers)
+        return thresholds
+
+    return play
+
+
+def probe_tracker(probe: ctypes.CDLL, learner: Learner, scores: Array) -> Played:
+    thresholds, settings = np.empty(scores.size), learner.settings
+    names = ("alpha", "step", "first", "edge", "reach", "most", "least")
+    numbers = [getattr(settings, name) for name in names]
+    arguments = [*map(ctypes.c_double, numbers), _point(scores), _point(thresholds)]
+
+    def play() -> Array:
+        probe.play_logit_tracker(ctypes.c_size_t(scores.size), *arguments)
+        return thresholds
+
+    return play
+
+
+def _point(values: Array) -> ctypes.c_void_p:
+    return ctypes.c_void_p(values.ctypes.data)
+
+
+def report_beside(name: str, learner: Learner, scores: Array, in_c: Played, reach: str) -> None:
+    thresholds, misses = np.empty(scores.size), np.empty(scores.size, dtype=np.bool_)
+    play_clear(learner, scores, 0, thresholds, misses)
+    differing = np.abs(in_c() - thresholds) > 1e-9
+    assert differing.mean() < 0.01, "the C rule plays other thresholds"
+    ours, theirs = math.inf, math.inf
+    for _ in range(BURSTS):  # in turns, so that both find quiet moments
+        ours = min(ours, _time(lambda: play_clear(learner, scores, 0, thresholds, misses)))
+        theirs = min(theirs, _time(in_c))
+    mine, plain_c = ours / scores.size * 1e6, theirs / scores.size * 1e6
+    print(f"{name:<28}{mine:>9.3f} us{plain_c:>9.3f} us{mine / plain_c:>7.2f} x   {reach}")
+
+
+def _time(call: Callable[[], object]) -> float:
+    began = time.perf_counter()
+    call()
+    return time.perf_counter() - began
+
+
+def first_round() -> None:
+    """The seconds of processor time that a fresh process takes to a first round, beside NumPy's own."""
     code = (
-        "import time; began = time.perf_counter(); import keyhole;"
-        "ready = time.perf_counter() - began;"
-        "keyhole.Predictor('ocp-unlock+', alpha=.1, horizon=1000).predict([.5]);"
-        "print(ready, time.perf_counter() - began)"
+        "import keyhole; p = keyhole.Predictor({!r}, alpha=.1);"
+        "p.learn(p.predict({{'a': .7, 'b': .3}}), score=.7)"
     )
-    numba = "import time; began = time.perf_counter(); import numba; print(time.perf_counter() - began)"
-    runs = [[float(x) for x in _output(code).split()] for _ in range(3)]
-    imported, first = (min(column) for column in zip(*runs, strict=True))
-    alone = min(float(_output(numba)) for _ in range(3))
-    print(
-        f"\nfresh process: import numba {alone:.2f} s, import keyhole {imported:.2f} s, "
-        f"first prediction after {first:.2f} s (compiled anew; nothing is cached on disk)"
-    )
+    with tempfile.TemporaryDirectory() as cache:
+        alone = _quickest("import numpy", cache)
+        imported, light = (
+            _quickest("import keyhole", cache),
+            _quickest(code.format("logit-tracker"), cache),
+        )
+        anew = _quickest(code.format("ocp-unlock+"), cache, times=1)
+        loaded = _quickest(code.format("ocp-unlock+"), cache)
+    print(f"\n{'a fresh process':<44}{'seconds':>9}{'of import numpy':>18}   reach")
+    for name, seconds, reach in (
+        ("import numpy", alone, ""),
+        ("import keyhole", imported, ""),
+        ("and a first round of logit-tracker", light, "2 x"),
+        ("and a first round of ocp-unlock+, compiled", anew, ""),
+        ("and a first round of ocp-unlock+, loaded", loaded, ""),
+    ):
+        print(f"{name:<44}{seconds:>9.2f}{seconds / alone:>16.2f} x   {reach}")
 
 
-def _output(code: str) -> str:
-    return subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, check=True
-    ).stdout
+def _quickest(code: str, cache: str, *, times: int = 5) -> float:
+    """Return the least processor time that a process of its own took for this code."""
+    command, where = [sys.executable, "-c", code], {**os.environ, "KEYHOLE_CACHE": cache}
+    seconds = []
+    for _ in range(times):
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run(command, check=True, env=where)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        seconds.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
+    return min(seconds)
 
 
 if __name__ == "__main__":
     costs()
     flatness()
-    first_prediction()
+    beside_c()
+    first_round()

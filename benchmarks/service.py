@@ -2,9 +2,10 @@
 
     python benchmarks/service.py [--database sqlite|postgres|both] [--rounds N] [--grow N]
 
-One worker process serves; this process asks, over one connection that is kept open, then over four.
-The bare service gets the same bodies, through the same FastAPI and database settings. ``--grow`` fills
-a log with copies of a round, and measures rounds and a start on it beside a log that is empty.
+One worker process serves; this process asks, over one connection that is kept open, then over eight:
+of one stream, and of 64. The bare service gets the same bodies, through the same FastAPI and database
+settings. ``--grow`` fills a log with copies of a round, and measures rounds and a start on it beside a
+log that is empty.
 """
 
 import argparse
@@ -28,14 +29,16 @@ import sqlalchemy as sql
 import uvicorn
 from fastapi import FastAPI
 
-from keyhole.service import app as service
-from keyhole.service import models
-from keyhole.service.gate import Limits
-from keyhole.store import answers, blueprint, proposals, schema, streams, warm
-from keyhole.store.database import Database, append
+from keyhole.service.http import app as service
+from keyhole.service.http import models
+from keyhole.service.http.limits import Limits
+from keyhole.service.store import answers, proposals, schema, settings, streams, warm
+from keyhole.service.store import stream as stream_row
+from keyhole.service.store.database import Database, append
 
 SEED = 7
 BATCH = 100
+STREAMS = 64
 
 
 class Cost(NamedTuple):
@@ -74,8 +77,8 @@ def bare_app(url: str) -> FastAPI:
             connection.execute(left.insert(), rows)
             connection.execute(right.insert(), rows)
 
-    @app.post("/v1/streams/load/predictions")
-    def predict(output: models.Output) -> dict[str, Any]:
+    @app.post("/v1/streams/{name}/predictions")
+    def predict(name: str, output: models.Output) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes()])
         return {"id": "0", "labels": []}
 
@@ -84,8 +87,8 @@ def bare_app(url: str) -> FastAPI:
         commit([json.dumps(feedback.answer).encode()])
         return {"id": "0"}
 
-    @app.post("/v1/streams/load/predictions/batch")
-    def predict_batch(outputs: models.Outputs) -> dict[str, Any]:
+    @app.post("/v1/streams/{name}/predictions/batch")
+    def predict_batch(name: str, outputs: models.Outputs) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes() for output in outputs.predictions])
         return {"predictions": [{"id": "0", "labels": []} for _ in outputs.predictions]}
 
@@ -98,14 +101,14 @@ def bare_app(url: str) -> FastAPI:
 
 
 def our_app(url: str) -> FastAPI:
-    return service.create_app(Database(url), service.Ways(limits=Limits(requests_per_second=1e9)))
+    return service.create_app(Database(url), service.Settings(limits=Limits(requests_per_second=1e9)))
 
 
 def serve(make: Callable[[str], FastAPI], url: str, port: Any) -> None:
     app = make(url)
     config = uvicorn.Config(app, port=0, log_level="error", access_log=False)
     if make is our_app:
-        warm.up(app.state.database)
+        warm.compile_streams(streams.every(app.state.database))
     listening = config.bind_socket()
     listening.listen(config.backlog)
     port.put(listening.getsockname()[1])
@@ -128,9 +131,10 @@ def serving(make: Callable[[str], FastAPI], url: str) -> Iterator[int]:
 class Asker:
     """One connection, and how long each request on it took."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, port: int, first: int = 0) -> None:
         self._connection = http.client.HTTPConnection("127.0.0.1", port)
         self.each: list[float] = []
+        self.first = first
 
     def post(self, path: str, body: bytes) -> Any:
         began = time.perf_counter()
@@ -142,11 +146,16 @@ class Asker:
         return answer
 
 
-def single(asker: Asker, bodies: list[dict[str, Any]]) -> None:
-    for body in bodies:
-        made = asker.post("/v1/streams/load/predictions", json.dumps(body).encode())
+def single(asker: Asker, bodies: list[dict[str, Any]], streams: int = 1) -> None:
+    for place, body in enumerate(bodies):
+        name = "load" if streams == 1 else f"load{(place + asker.first) % streams}"
+        made = asker.post(f"/v1/streams/{name}/predictions", json.dumps(body).encode())
         answer = {"label": 0} if 0 in made["labels"] else {"miss": True}
         asker.post(f"/v1/predictions/{made['id']}/feedback", json.dumps(answer).encode())
+
+
+def spread(asker: Asker, bodies: list[dict[str, Any]]) -> None:
+    single(asker, bodies, STREAMS)
 
 
 def batched(asker: Asker, bodies: list[dict[str, Any]]) -> None:
@@ -161,7 +170,7 @@ def batched(asker: Asker, bodies: list[dict[str, Any]]) -> None:
 
 
 def timed(port: int, ask: Callable[..., None], bodies: list[dict[str, Any]], askers: int) -> Cost:
-    lanes = [Asker(port) for _ in range(askers)]
+    lanes = [Asker(port, first=k * STREAMS // askers) for k in range(askers)]
     threads = [
         threading.Thread(target=ask, args=(lane, bodies[k::askers])) for k, lane in enumerate(lanes)
     ]
@@ -175,8 +184,9 @@ def timed(port: int, ask: Callable[..., None], bodies: list[dict[str, Any]], ask
 
 def stream(url: str, arms: int) -> None:
     database = Database(url)
-    plan, _ = blueprint.draft("ocp-unlock+", alpha=0.1, horizon=10**7, arms=arms, seed=SEED)
-    streams.create(database, "load", blueprint=plan, now=time.time())
+    setup, _ = settings.make_setup("ocp-unlock+", alpha=0.1, horizon=10**7, arms=arms, seed=SEED)
+    for name in ("load", *(f"load{n}" for n in range(STREAMS))):
+        streams.create(database, name, setup=setup, now=time.time())
     database.close()
 
 
@@ -189,7 +199,8 @@ def compare(make_url: Callable[[], str], labels: int, rounds: int) -> None:
     with serving(our_app, ours_url) as ours, serving(bare_app, bare_url) as bare:
         for name, ask, askers in (
             ("one by one", single, 1),
-            ("one by one, 4 clients", single, 4),
+            ("one by one, 8 clients of one stream", single, 8),
+            (f"one by one, 8 clients of {STREAMS} streams", spread, 8),
             (f"batches of {BATCH}", batched, 1),
         ):
             ask(Asker(ours), bodies[:BATCH])
@@ -230,9 +241,9 @@ def filled(url: str, rounds: int) -> None:
                 [{**told, "number": n, "version": 2 * n + 2} for n in numbers],
             )
             last = numbers[-1] + 1
-            connection.execute(
-                schema.streams.update().values(version=2 * last, predicted=last, answered=last)
-            )
+            here = stream_row.find(connection, "load")
+            here.version, here.tally.predicted, here.tally.answered = 2 * last, last, last
+            stream_row.write(connection, here)
     database.close()
 
 
@@ -294,7 +305,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--database", default="both", choices=["sqlite", "postgres", "both"])
     parser.add_argument("--rounds", type=int, default=400)
-    parser.add_argument("--labels", type=int, nargs="+", default=[200, 1000])
+    parser.add_argument("--labels", type=int, nargs="+", default=[10, 200, 1000])
     parser.add_argument("--grow", type=int, default=0)
     options = parser.parse_args()
     print(f"{os.cpu_count()} cores, {options.rounds} rounds a measurement, 200 arms")

@@ -1,0 +1,165 @@
+"""What the tests would not notice: one small change of the source at a time, and the tests that run it.
+
+Cosmic-ray makes the changes. A first run of every quick test says which lines it executes and how long
+it takes; a mutant then meets only the tests that execute its line, quickest first, in a fork of a
+process that has imported everything but keyhole. All of it happens in a copy, in out/mutants, where the
+results are kept: a second run goes on, and meets the survivors again where their tests have changed.
+``python benchmarks/mutants.py --share 0.1 learners bounds`` takes a tenth of two rooms; with
+``--survivors`` it lists those that are known. benchmarks/mutants.md has what was found.
+"""
+
+import argparse
+import json
+import math
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from mutate import Mutant, digest_of, list_mutants, mutate, show
+from watch_tests import Quick, choose_tests, learn_tests, run_forked, run_pytest
+
+ROOT = Path(__file__).parents[1]
+OUT = ROOT / "out" / "mutants"
+TREE = OUT / "tree"
+PARTS = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md")
+BOUNDS = ("src/keyhole/learners/bounds.py", "src/keyhole/learners/theorems.py")
+ROOMS = {
+    "bounds": BOUNDS,
+    "learners": ("src/keyhole/learners/*.py",),
+    "predictor": ("src/keyhole/predictor/*.py",),
+    "store": ("src/keyhole/service/store/*.py",),
+}
+TESTS = {
+    "bounds": ("tests/learners/test_*.py",),
+    "learners": ("tests/learners/test_*.py",),
+    "predictor": ("tests/predictor/test_*.py", "tests/test_keyed.py"),
+    "store": ("tests/service/test_*.py", "tests/service/store/test_*.py"),
+}
+TOO_LONG = 20  # seconds above what its tests take, after which a mutant is stopped
+
+
+def copy_tree() -> None:
+    """Bring the copy up to date; files that are the same keep their age, and so their bytecode."""
+    for part in PARTS:
+        source = ROOT / part
+        files = source.rglob("*") if source.is_dir() else (source,)
+        wanted = {path.relative_to(ROOT) for path in files if path.is_file()}
+        there = {path.relative_to(TREE) for path in (TREE / part).rglob("*") if path.is_file()}
+        for path in there - wanted:
+            if "__pycache__" not in path.parts:
+                (TREE / path).unlink()
+        for path in wanted:
+            target = TREE / path
+            if not target.exists() or target.read_bytes() != (ROOT / path).read_bytes():
+                target.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(ROOT / path, target)
+
+
+def find(folder: Path, patterns: Iterable[str]) -> list[str]:
+    found = {str(path.relative_to(folder)) for pattern in patterns for path in folder.glob(pattern)}
+    return sorted(found)
+
+
+def of_room(folder: Path, room: str) -> list[Mutant]:
+    paths = [path for path in find(folder, ROOMS[room]) if room == "bounds" or path not in BOUNDS]
+    return [mutant for path in paths for mutant in list_mutants(folder, path)]
+
+
+def meet(mutant: Mutant, nodes: list[str], *, seconds: float) -> str:
+    """Return how the tests received the mutant: killed, survived or timeout."""
+    if not nodes:
+        return "survived"
+    file = TREE / mutant.path
+    source, age = file.read_text(encoding="utf-8"), file.stat()
+    work = partial(run_pytest, TREE, nodes, plugin=Quick())
+    try:
+        file.write_text(mutate(source, mutant), encoding="utf-8")
+        code = run_forked(work, cpu=seconds + TOO_LONG, wall=3 * seconds + 6 * TOO_LONG)
+    finally:
+        file.write_text(source, encoding="utf-8")
+        os.utime(file, ns=(age.st_atime_ns, age.st_mtime_ns))  # so that its bytecode counts again
+    return {None: "timeout", 0: "survived"}.get(code, "killed")
+
+
+def load_results() -> dict[str, Any]:
+    file = OUT / "results.jsonl"
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return {row["key"]: row for row in map(json.loads, lines)}
+
+
+def run_room(room: str, *, share: float, budget: float, slow: float, only: str) -> None:
+    """Meet every mutant of the share whose outcome is not known, in a fixed random order.
+
+    Those that survived before are met again where their tests have changed, in the share or not.
+    """
+    print(f"{room}: which test executes which lines", flush=True)
+    tests = learn_tests(TREE, find(TREE, TESTS[room]), kept=OUT / "watched", slow=slow)
+    results = load_results()
+    alive = {key for key, row in results.items() if row["outcome"] == "survived"}
+    mutants = [
+        mutant
+        for mutant in of_room(TREE, room)
+        if (mutant.place < share or mutant.key in alive) and only in mutant.path
+    ]
+    began = time.monotonic()
+    with (OUT / "results.jsonl").open("a", encoding="utf-8") as log:
+        for done, mutant in enumerate(sorted(mutants, key=lambda mutant: mutant.place)):
+            nodes = choose_tests(mutant, tests, budget=budget)
+            asked = digest_of(*nodes, *(tests[node]["digest"] for node in nodes))
+            known = results.get(mutant.key)
+            if known and (known["outcome"] != "survived" or known["asked"] == asked):
+                continue
+            outcome = meet(mutant, nodes, seconds=sum(tests[node]["seconds"] for node in nodes))
+            row = {"key": mutant.key, "outcome": outcome, "asked": asked, "tests": len(nodes)}
+            print(json.dumps(row), file=log, flush=True)
+            if done % 50 == 0:
+                print(f"  {done} of {len(mutants)}, {time.monotonic() - began:.0f} s", flush=True)
+
+
+def report(room: str, *, survivors: bool) -> None:
+    """Print the score of a room: of all its mutants, or of those met, with its standard error."""
+    results, mutants = load_results(), of_room(ROOT, room)
+    met = [mutant for mutant in mutants if mutant.key in results]
+    outcomes = [results[mutant.key]["outcome"] for mutant in met]
+    lived, late = outcomes.count("survived"), outcomes.count("timeout")
+    score = 1.0 - lived / max(1, len(met))
+    left = 1.0 - len(met) / max(1, len(mutants))  # nothing is left to chance where all were met
+    error = math.sqrt(score * (1.0 - score) / max(1, len(met)) * left)
+    print(
+        f"{room:<10}{score:7.1%} killed (standard error {error:.1%}): {len(met) - lived - late} by a"
+        f" test, {late} by time; {lived} survived; {len(met)} of {len(mutants)} met"
+    )
+    if survivors:
+        alive = [mutant for mutant in met if results[mutant.key]["outcome"] == "survived"]
+        alive.sort(key=lambda mutant: (mutant.path, mutant.line))
+        print(*(show(ROOT, mutant) for mutant in alive), sep="\n")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all where none is named")
+    parser.add_argument("--share", type=float, default=1.0, help="how many of the mutants, from 0 to 1")
+    parser.add_argument("--budget", type=float, default=5.0, help="seconds of tests for one mutant")
+    parser.add_argument("--slow", type=float, default=1.0, help="seconds that leave a test out")
+    parser.add_argument("--only", default="", help="part of a file's name")
+    parser.add_argument("--survivors", action="store_true", help="run nothing, list what is known")
+    given = parser.parse_args()
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it leaves nothing running
+    os.environ |= {"NUMBA_DISABLE_JIT": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(TREE / "src")}
+    rooms = given.rooms or list(ROOMS)
+    if not given.survivors:
+        copy_tree()
+        for room in rooms:
+            run_room(room, share=given.share, budget=given.budget, slow=given.slow, only=given.only)
+    for room in rooms:
+        report(room, survivors=given.survivors)
+
+
+if __name__ == "__main__":
+    main()

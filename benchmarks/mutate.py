@@ -1,0 +1,112 @@
+"""Small changes of a source file, made by cosmic-ray: of every operator its nearest replacements."""
+
+import ast
+import hashlib
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+from cosmic_ray.plugins import get_operator, operator_names
+
+# Of cosmic-ray's replacements of an operator those nearest to it: the others die more easily.
+NEAR = {
+    *("Add_Sub", "Sub_Add", "Mul_Div", "Div_Mul", "FloorDiv_Div", "Mod_FloorDiv", "Pow_Mul"),
+    *("BitAnd_BitOr", "BitOr_BitAnd", "BitXor_BitOr", "RShift_LShift", "LShift_RShift"),
+    *("Lt_LtE", "LtE_Lt", "Gt_GtE", "GtE_Gt", "Lt_GtE", "LtE_Gt", "Gt_LtE", "GtE_Lt"),
+    *("Eq_NotEq", "NotEq_Eq", "Is_IsNot", "IsNot_Is", "Delete_Not", "Delete_USub"),
+}
+SIMPLE = {
+    *("AddNot", "ExceptionReplacer", "NumberReplacer", "RemoveDecorator", "ReplaceAndWithOr"),
+    *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ReplaceFalseWithTrue"),
+    *("ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ZeroIterationForLoop"),
+}
+MARKS = {"kernel", "overload"}  # decorators that only mark: the interpreted lane does not run them
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change of one file: this occurrence of what the operator replaces."""
+
+    path: str
+    operator: str
+    occurrence: int
+    line: int
+    last: int
+    is_inside: bool  # a function, so that more than the import executes it
+    digest: str  # of the source
+
+    @property
+    def key(self) -> str:
+        return f"{self.path} {self.operator} {self.occurrence} {self.digest}"
+
+    @property
+    def place(self) -> float:
+        """Where it stands in a fixed random order, in [0, 1)."""
+        return zlib.crc32(f"{self.path} {self.operator} {self.occurrence}".encode()) / 2**32
+
+
+def digest_of(*texts: str) -> str:
+    return hashlib.sha256("\0".join(texts).encode()).hexdigest()[:16]
+
+
+def list_mutants(folder: Path, path: str) -> list[Mutant]:
+    """Return every mutant of a file, but for annotations, marks and what is the same.
+
+    The first number of an array is mostly its only one, so that its last is no other; and a lone star
+    among parameters is no product.
+    """
+    source = (folder / path).read_text(encoding="utf-8")
+    spared, digest = find_annotations(source), digest_of(source)
+    inside = find_bodies(source)
+    nodes, lines, found = list(ast_nodes(get_ast(source))), source.splitlines(), []
+    for name in operator_names():
+        short = name.removeprefix("core/")
+        if short not in SIMPLE and short.partition("_")[2] not in NEAR:
+            continue
+        operator = get_operator(name)()
+        places = [place for node in nodes for place in operator.mutation_positions(node)]
+        for occurrence, (start, stop) in enumerate(places):
+            around = lines[start[0] - 1][max(0, start[1] - 1) : start[1] + 2]
+            last = around == "[0]" and occurrence % 2 == 1  # cosmic-ray adds 1, then takes 1 away
+            if tuple(start) not in spared and not last and around != " *,":
+                found.append(
+                    Mutant(path, name, occurrence, start[0], stop[0], start[0] in inside, digest)
+                )
+    return found
+
+
+def find_bodies(source: str) -> set[int]:
+    """Return the lines of the bodies of functions."""
+    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
+    bodies = [node.body for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
+    return {line for body in bodies for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1)}
+
+
+def find_annotations(source: str) -> set[tuple[int, int]]:
+    """Return the lines and columns of annotations and of decorators that only mark."""
+    places = set()
+    for node in ast.walk(ast.parse(source)):
+        notes = [getattr(node, "annotation", None), getattr(node, "returns", None)]
+        notes += [x for x in getattr(node, "decorator_list", ()) if ast.unparse(x) in MARKS]
+        for part in (inner for note in notes if note is not None for inner in ast.walk(note)):
+            if isinstance(part, ast.expr):
+                for line in range(part.lineno, (part.end_lineno or part.lineno) + 1):
+                    first = part.col_offset if line == part.lineno else 0
+                    last = (part.end_col_offset or 0) if line == part.end_lineno else 200
+                    places |= {(line, column) for column in range(first - 1, last)}
+    return places
+
+
+def mutate(source: str, mutant: Mutant) -> str:
+    """Return the source with the change."""
+    return str(mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence))
+
+
+def show(folder: Path, mutant: Mutant) -> str:
+    """Return the place of the mutant and its line as it became."""
+    source = (folder / mutant.path).read_text(encoding="utf-8")
+    pairs = zip(source.splitlines(), mutate(source, mutant).splitlines(), strict=False)
+    line = next((after.strip() for before, after in pairs if after != before), "")
+    return f"{mutant.path}:{mutant.line}: {mutant.operator.partition('/')[2]}: {line}"
