@@ -1,0 +1,276 @@
+"""Make the site: the pages of this folder, and pages made from the code; then look at every link.
+
+    python docs/site.py          builds site/ and fails at a broken link or a name without a page
+
+Names, command line and HTTP come from the code itself at every build, so that they cannot go stale.
+"""
+
+import argparse
+import importlib
+import inspect
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGES = ROOT / "out" / "docs"
+SITE = ROOT / "site"
+INTEGRATIONS = ("sklearn", "river", "frames")
+GENERATED = (
+    "changelog.md",
+    *(
+        f"reference/{name}.md"
+        for name in ("names", "learners", "integrations", "errors", "cli", "http")
+    ),
+)
+
+
+def main() -> int:
+    """Build the site; return how many faults were found and said."""
+    write_pages(PAGES)
+    build = [str(Path(sys.executable).parent / "zensical"), "build", "--clean", "--strict"]
+    finished = subprocess.run(build, cwd=ROOT, check=False)
+    faults = [*undocumented_names(), *broken_links(SITE)]
+    for fault in faults:
+        print(f"docs: {fault}", file=sys.stderr)
+    print(f"{SITE / 'index.html'}: {len(list(SITE.rglob('*.html')))} pages, {len(faults)} faults")
+    return int(bool(faults)) or finished.returncode
+
+
+def write_pages(folder: Path) -> None:
+    """Put every page of the site into the folder: those that are written and those that are made."""
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    made = {
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text(),
+        "reference/names.md": names_page(),
+        "reference/learners.md": learners_page(),
+        "reference/integrations.md": integrations_page(),
+        "reference/errors.md": errors_page(),
+        "reference/cli.md": cli_page(),
+        "reference/http.md": http_page(),
+    }
+    for name, text in made.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+
+
+def names_page() -> str:
+    """Return the page of everything that ``import keyhole`` offers."""
+    keyhole = importlib.import_module("keyhole")
+    lines = [
+        "# Names",
+        "",
+        "What `import keyhole` offers; importing it imports numpy and nothing heavier.",
+    ]
+    for name in keyhole.__all__:
+        thing = getattr(keyhole, name)
+        if name == "errors":
+            lines += ["", f"## keyhole.{name}", "", "[Every error and warning](errors.md)."]
+        elif inspect.ismodule(thing):
+            lines += ["", *_directive(thing.__name__, title=f"keyhole.{name}")]
+        elif inspect.isclass(thing) or inspect.isfunction(thing):
+            lines += [
+                "",
+                *_directive(f"{thing.__module__}.{thing.__qualname__}", title=f"keyhole.{name}"),
+            ]
+        else:
+            lines += ["", f"## keyhole.{name}", "", _describe_value(name, thing)]
+    return "\n".join(lines) + "\n"
+
+
+def _directive(path: str, *, title: str) -> list[str]:
+    return [f"::: {path}", "    options:", f"      heading: {title}", f"      toc_label: {title}"]
+
+
+def _describe_value(name: str, value: Any) -> str:
+    if name == "LEARNERS":
+        return "The rules by name; [each with what it needs and promises](learners.md)."
+    return (inspect.getdoc(type(value)) or "").splitlines()[0]
+
+
+def learners_page() -> str:
+    """Return the page of every learner: what it needs, takes and promises."""
+    from keyhole.learners import LEARNERS
+
+    lines = ["# Learners", "", "As `keyhole learners` prints them; [which to take](../choosing.md)."]
+    for name, rule in LEARNERS.items():
+        lines += ["", f"## {name}", "", rule.summary, "", f"- needs: {rule.needs.value}"]
+        lines += [f"- promises: {rule.guarantee}", f"- source: {rule.source}"]
+    return "\n".join(lines) + "\n"
+
+
+def integrations_page() -> str:
+    """Return the page of the adapters."""
+    lines = [
+        "# Integrations",
+        "",
+        "Each needs the extra of its name: `pip install 'keyhole-conformal[sklearn]'`.",
+    ]
+    for name in INTEGRATIONS:
+        module = importlib.import_module(f"keyhole.integrations.{name}")
+        for public in module.__all__:
+            lines += ["", *_directive(f"{module.__name__}.{public}", title=f"{public} ({name})")]
+    return "\n".join(lines) + "\n"
+
+
+def errors_page() -> str:
+    """Return the page of errors, each with its one sentence and what it is a kind of."""
+    errors = importlib.import_module("keyhole.errors")
+    lines = ["# Errors", "", "A message says the fault, the value and the remedy.", ""]
+    lines += ["| name | when | a kind of |", "|---|---|---|"]
+    for name, kind in vars(errors).items():
+        if inspect.isclass(kind) and issubclass(kind, Exception) and kind.__module__ == errors.__name__:
+            parents = ", ".join(f"`{parent.__name__}`" for parent in kind.__bases__)
+            lines.append(f"| `{name}` | {inspect.getdoc(kind)} | {parents} |")
+    return "\n".join(lines) + "\n"
+
+
+def cli_page() -> str:
+    """Return the page of the command line: every command's own help."""
+    from keyhole import cli
+
+    os.environ["COLUMNS"] = "92"
+    lines = ["# Command line"]
+    for command, parser in _commands(cli._parser()):  # the only place that knows every command
+        lines += ["", f"## {command}", "", "```text", parser.format_help().rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def _commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
+    yield parser.prog, parser
+    for action in parser._actions:
+        if isinstance(action, argparse._SubParsersAction):
+            for below in action.choices.values():
+                yield from _commands(below)
+
+
+def http_page() -> str:
+    """Return the page of the service's routes, from its own OpenAPI description."""
+    schema = _openapi()
+    lines = [
+        "# HTTP",
+        "",
+        "The routes of `keyhole serve`, from its OpenAPI description; a running service shows",
+    ]
+    lines += ['them at `/docs`. Errors are `{"error": {"code", "message", "field"}}`.']
+    for path, methods in schema["paths"].items():
+        for method, route in methods.items():
+            lines += ["", f"## {method.upper()} {path}", "", route.get("description", route["summary"])]
+            lines += _parameters(route)
+            body = (
+                route.get("requestBody", {})
+                .get("content", {})
+                .get("application/json", {})
+                .get("schema")
+            )
+            if body:
+                lines += ["", "The body:", "", *_fields(schema, body)]
+    return "\n".join(lines) + "\n"
+
+
+def _openapi() -> dict[str, Any]:
+    """Return what a running service says of itself."""
+    from keyhole.service.http.app import create_app
+    from keyhole.service.store.database import Database
+
+    with tempfile.TemporaryDirectory() as folder:
+        return create_app(Database(f"sqlite:///{folder}/keyhole.db")).openapi()
+
+
+def _parameters(route: dict[str, Any]) -> list[str]:
+    asked = [f"`{one['name']}` ({one['in']})" for one in route.get("parameters", [])]
+    return ["", "Takes " + ", ".join(asked) + "."] if asked else []
+
+
+def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[str]:
+    """Return a table of the body's fields."""
+    shape = body
+    if "$ref" in body:
+        shape = schema["components"]["schemas"][body["$ref"].rpartition("/")[2]]
+    rows = ["| field | what it is | default |", "|---|---|---|"]
+    for name, one in shape.get("properties", {}).items():
+        needed = name in shape.get("required", [])
+        default = "required" if needed else f"`{json.dumps(one.get('default'))}`"
+        rows.append(f"| `{name}` | *{_kind(one)}* {one.get('description', '')} | {default} |")
+    return rows if len(rows) > 2 else ["```json", json.dumps(shape, indent=1), "```"]
+
+
+def _kind(field: dict[str, Any]) -> str:
+    """Return the type of a field in a word or two."""
+    if "$ref" in field:
+        return field["$ref"].rpartition("/")[2]
+    if "anyOf" in field:
+        return " or ".join(_kind(one) for one in field["anyOf"])
+    if field.get("type") == "array":
+        return f"list of {_kind(field.get('items', {}))}"
+    return str(field.get("type", "any"))
+
+
+def undocumented_names() -> Iterator[str]:
+    """Yield every public name, method and parameter list without a sentence."""
+    keyhole = importlib.import_module("keyhole")
+    things = {f"keyhole.{name}": getattr(keyhole, name) for name in keyhole.__all__}
+    for name in INTEGRATIONS:
+        module = importlib.import_module(f"keyhole.integrations.{name}")
+        things |= {f"{module.__name__}.{public}": getattr(module, public) for public in module.__all__}
+    for path, thing in things.items():
+        if not inspect.getdoc(thing):
+            yield f"{path} has no docstring"
+        if inspect.isclass(thing):
+            for name, member in vars(thing).items():
+                called = inspect.isfunction(member) or isinstance(member, (property, classmethod))
+                if called and not name.startswith("_") and not inspect.getdoc(member):
+                    yield f"{path}.{name} has no docstring"
+
+
+class _Page(HTMLParser):
+    """The anchors and the links of an HTML page."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.links: list[str] = []
+        self.feed(path.read_text())
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """Note what can be linked to, and what is."""
+        given = dict(attrs)
+        self.anchors |= {value for name in ("id", "name") if (value := given.get(name))}
+        if tag in ("a", "img", "link", "script"):
+            self.links += [value for name in ("href", "src") if (value := given.get(name))]
+
+
+def broken_links(site: Path) -> Iterator[str]:
+    """Yield every link of the built site that leads to no file or no anchor."""
+    pages = {path: _Page(path) for path in sorted(site.rglob("*.html"))}
+    for path, page in pages.items():
+        if path.name == "404.html":
+            continue  # it is served at any address, so that its links are absolute
+        for link in page.links:
+            parts = urlsplit(link)
+            if parts.scheme or parts.netloc or not (parts.path or parts.fragment):
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            if target.is_dir():
+                target /= "index.html"
+            if not target.exists():
+                yield f"{path.relative_to(site)} links to {link}"
+            elif (
+                parts.fragment
+                and target in pages
+                and unquote(parts.fragment) not in pages[target].anchors
+            ):
+                yield f"{path.relative_to(site)} links to {link}, which is no heading"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

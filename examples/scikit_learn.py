@@ -1,0 +1,33 @@
+# ---
+# jupyter:
+#   jupytext:
+#     formats: py:percent,ipynb
+#   kernelspec:
+#     display_name: Python 3
+#     name: python3
+# ---
+
+# %% [markdown]
+# # Sets around a scikit-learn classifier
+# Runs with `pip install 'keyhole-conformal[sklearn]'`.
+
+# %%
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+
+from keyhole.integrations.sklearn import SetClassifier
+
+X, y = load_digits(return_X_y=True)
+model = SetClassifier(LogisticRegression(C=0.01, max_iter=500), alpha=0.05, seed=7)
+model.fit(X[:150], y[:150])
+
+# %% [markdown]
+# Ten pictures at a time: show the sets, then hear the labels.
+
+# %%
+for start in range(150, 1790, 10):
+    sets = model.predict_set(X[start : start + 10])
+    model.learn(sets, y[start : start + 10])
+
+print(f"missed {model.predictor_.miss_rate:.1%}, showed {model.predictor_.mean_size:.2f} labels")
+print(f"the estimator's own accuracy: {model.score(X[150:], y[150:]):.1%}")
