@@ -113,3 +113,16 @@ def test_error_is_one_line_and_exit_code_two(capsys: pytest.CaptureFixture[str])
     assert captured.err.startswith("keyhole: alpha 0.7 is not a number between 0 and 0.5")
     assert captured.err.count("\n") == 1
     assert main(["compare", "--learners", "ocp-unlok"]) == 2
+
+
+def test_bounds_of_late_answers_are_wider_and_say_when(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--open", "100"]) == 0
+    certain = bounds.excess(make("logit-tracker", alpha=0.1), rounds=50_000, open=100)
+    text = " ".join(capsys.readouterr().out.split())
+    assert f"between {certain.least:,.1f} and {certain.most:,.1f}" in text
+    assert "if at most 100 rounds are open at once and threshold 0 cannot miss" in text
+
+
+def test_bounds_say_that_none_holds_for_late_answers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--learner", "kt", "--open", "100"]) == 0
+    assert "certain    nothing: no theorem bounds the misses of kt when 100" in capsys.readouterr().out

@@ -96,8 +96,16 @@ def _add_bounds(commands: Any) -> None:
         epilog="example: keyhole bounds --alpha .1 --horizon 50000 --learner ocp-unlock+ --arms 20",
     )
     parser.add_argument("--learner", default="logit-tracker", help="default: %(default)s")
-    parser.add_argument("--alpha", type=float, required=True, help="target miss rate")
-    parser.add_argument("--horizon", type=int, required=True, help="number of rounds (T)")
+    parser.add_argument(
+        "--alpha", type=float, default=0.1, help="target miss rate; default: %(default)s"
+    )
+    parser.add_argument(
+        "--horizon", type=int, default=50_000, help="number of rounds (T); default: %(default)s"
+    )
+    parser.add_argument(
+        "--open", type=int, default=1,
+        help="most rounds that wait for an answer at once; default: %(default)s, prompt answers",
+    )  # fmt: skip
     parser.add_argument("--arms", type=int, help="number of thresholds (K); default: the learner's")
     parser.add_argument(
         "--delta", type=float, help="how likely the theorem may fail; default: the learner's"
@@ -113,7 +121,7 @@ def _bounds(options: argparse.Namespace) -> None:
         arms=options.arms,
         options=None if options.delta is None else {"delta": options.delta},
     )
-    print(describe_promises(learner, rounds=options.horizon))
+    print(describe_promises(learner, rounds=options.horizon, waiting=options.open))
 
 
 def _parameters(learner: str) -> set[str]:

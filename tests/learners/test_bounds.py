@@ -353,3 +353,20 @@ def test_runs_stay_below_the_bounds(name: str) -> None:
     for missed, true_regret in zip(metrics.miss_rate(run.misses), regret, strict=True):
         known = bounds._miss_rate(loss, true_regret / 20_000)
         assert missed <= known < 1.0
+
+
+def test_without_a_number_of_rounds_the_excess_is_that_of_any_number() -> None:
+    learner = make("logit-tracker", alpha=0.1)
+    assert bounds.excess(learner) == bounds.excess(learner, rounds=10**9)
+    in_order = bounds.excess(learner, rounds=10**12, open=100, age=99)
+    assert bounds.excess(learner, open=100) == in_order
+    assert bounds.excess(learner, open=100, age=500) == bounds.excess(
+        learner, rounds=10**12, open=100, age=500
+    )
+
+
+def test_a_bound_that_grows_with_the_rounds_asks_for_their_number() -> None:
+    with pytest.raises(
+        InvalidError, match=r"the bound of kt grows with the rounds; say after how many"
+    ):
+        bounds.excess(make("kt", alpha=0.1))

@@ -124,7 +124,13 @@ def _check_applies(learner: Learner, rounds: int | None) -> None:
         raise TheoremError(f"the theorem's conditions do not hold: {asked}; more rounds, or 5 arms")
 
 
-def excess(learner: Learner, *, rounds: int, open: int = 1, age: int | None = None) -> Excess:  # noqa: A002
+def excess(
+    learner: Learner,
+    *,
+    rounds: int | None = None,
+    open: int = 1,  # noqa: A002
+    age: int | None = None,
+) -> Excess:
     """Return between what the excess of misses over alpha a round lies, on any stream.
 
     That is sum(miss - alpha) over so many answered rounds, whenever and in whatever order they were
@@ -135,7 +141,8 @@ def excess(learner: Learner, *, rounds: int, open: int = 1, age: int | None = No
     learner
         One whose misses a theorem bounds for certain; else ``TheoremError`` is raised.
     rounds
-        After how many answers.
+        After how many answers. Without it, after however many, if they come in the order of the
+        predictions or ``age`` says how late they are; refused where the bound grows with them.
     open
         The most rounds that are open at once, of those that are answered some day; the one being
         answered is one of them, so that 1, the default, means answers that come at once.
@@ -148,10 +155,22 @@ def excess(learner: Learner, *, rounds: int, open: int = 1, age: int | None = No
     >>> from keyhole import make
     >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), rounds=50_000)]
     [-179, 148]
+    >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), open=100)]
+    [-387, 436]
     """
+    if rounds is None:
+        return _excess_for_ever(learner, Lateness(open, open - 1 if age is None else age))
     proven = _proven(learner, rounds, Lateness(open, age))
     fewest, most = -learner.alpha * rounds, (1.0 - learner.alpha) * rounds
     return Excess(least=max(proven.least, fewest), most=min(proven.most, most))
+
+
+def _excess_for_ever(learner: Learner, lateness: Lateness) -> Excess:
+    """Return the bound that holds after any number of rounds, or raise if it grows without end."""
+    far, farther = (_proven(learner, rounds, lateness) for rounds in (_FARTHEST // 10, _FARTHEST))
+    if far != farther:
+        raise InvalidError(f"the bound of {learner.name} grows with the rounds; say after how many")
+    return farther
 
 
 def _proven(learner: Learner, rounds: int, lateness: Lateness) -> Excess:

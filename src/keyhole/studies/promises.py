@@ -7,15 +7,18 @@ from keyhole.learners import Learner, bounds, strategy
 
 _WIDTH = 80
 _INDENT = 11  # as wide as the words that lines begin with
-_AT_ONCE = "if every answer comes before the next prediction and threshold 0 cannot miss"
+_AT_ONCE = "every answer comes before the next prediction"
 
 
-def describe_promises(learner: Learner, *, rounds: int) -> str:
-    """Return what is promised after so many rounds, for any learner, 80 columns wide."""
+def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str:
+    """Return what is promised after so many rounds, for any learner, 80 columns wide.
+
+    ``waiting`` is how many rounds may be open at once; 1 means answers that come at once.
+    """
     lines = [
         f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; needs {learner.needs.value}",
         "",
-        *_certain(learner, rounds),
+        *_certain(learner, rounds, waiting),
         *_theorem(learner, rounds),
     ]
     return "\n".join(
@@ -23,20 +26,23 @@ def describe_promises(learner: Learner, *, rounds: int) -> str:
     )
 
 
-def _certain(learner: Learner, rounds: int) -> list[str]:
+def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
     """Return the bounds that hold on every sequence, whatever the draws."""
     try:
-        excess = bounds.excess(learner, rounds=rounds)
-    except TheoremError:
+        excess = bounds.excess(learner, rounds=rounds, open=waiting)
+    except TheoremError as error:
+        if learner.rule.excess is not None:
+            return [f"certain    nothing: {error}."]
         return [
             "certain    nothing: no theorem bounds its misses on every sequence. Behind a valve, "
             f"{learner.name}+valve, they are bounded."
         ]
+    when = _AT_ONCE if waiting == 1 else f"at most {waiting:,} rounds are open at once"
     low = max(0.0, learner.alpha + excess.least / rounds)
     high = min(1.0, learner.alpha + excess.most / rounds)
     lines = [
         f"certain    misses - alpha T between {excess.least:,.1f} and {excess.most:,.1f}, on every "
-        f"sequence, {_AT_ONCE}",
+        f"sequence, if {when} and threshold 0 cannot miss",
         f"miss rate  between {low:.4f} and {high:.4f} (target {learner.alpha:g})",
     ]
     if high >= 1.0:
@@ -77,7 +83,7 @@ def _regret(learner: Learner, rounds: int, span: float) -> list[str]:
     regret, misses = bounds.regret(learner), bounds.miss_rate(learner)
     on_target = bounds.miss_rate_speaks_from(learner, below=learner.alpha)
     return [
-        f"{'':{_INDENT}}The theorem applies, if every answer comes before the next prediction.",
+        f"{'':{_INDENT}}The theorem applies, if {_AT_ONCE}.",
         f"regret     <= {regret:,.0f}, that is {regret / rounds:.3f} a round; "
         f"a round can cost {span:.3f}",
         f"{'':{_INDENT}}{_verdict(regret / rounds, span, bounds.regret_speaks_from(learner))}",
