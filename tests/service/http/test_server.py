@@ -1,16 +1,19 @@
 """What comes over a connection is neither endless, nor slow, nor too much at once."""
 
+import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 
 import httpx
 import pytest
+from fastapi.testclient import TestClient
 
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import Bounds
 from keyhole.service.store.database import Database
-from tests.service.serving import Address, say, serving
+from tests.service.serving import Address, say, serving, wait_until
 
 POST = (
     b"POST /v1/streams HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
@@ -86,6 +89,46 @@ def test_a_request_that_is_half_sent_holds_up_nobody(hasty: Address) -> None:
         for _ in range(10):
             stack.enter_context(closing(hasty.connect())).sendall(POST)
         assert httpx.get(f"{hasty.url}/healthz").status_code == 200
+
+
+def ask_and_not_read(address: Address, request: bytes) -> socket.socket:
+    line = socket.socket()
+    line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+    line.connect(("127.0.0.1", address.port))
+    line.sendall(request)
+    return line
+
+
+@pytest.mark.parametrize("ending", [b"", b"Connection: close\r\n"])
+def test_who_does_not_read_the_answer_is_left(database: Database, ending: bytes) -> None:
+    # Many small answers fill the buffers as one large one does.
+    asked = (GET + b"\r\n") * 2_000 + b"GET /plotly.js HTTP/1.1\r\nHost: localhost\r\n"
+    bounds = Bounds(unread_seconds=0.5, idle_seconds=1, connections=2)
+    with serving(create_app(database), bounds) as narrow, ExitStack() as stack:
+        for _ in range(2):
+            line = ask_and_not_read(narrow, asked + ending + b"\r\n")
+            stack.enter_context(closing(line))
+        wait_until(lambda: narrow.say(GET + b"Connection: close\r\n\r\n") != b"")
+
+
+def test_who_reads_slowly_is_told_everything(database: Database) -> None:
+    bounds = Bounds(unread_seconds=0.5)
+    with serving(create_app(database), bounds) as hasty:
+        request = b"GET /plotly.js HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+        with closing(ask_and_not_read(hasty, request)) as line:
+            heard = 0
+            for piece in iter(lambda: line.recv(65_536), b""):
+                heard += len(piece)
+                time.sleep(0.002)
+    assert heard > 4_000_000
+
+
+@pytest.mark.parametrize("path", ["/", "/page/app.js", "/plotly.js"])
+def test_a_file_is_sent_in_pieces_that_few_can_pile_up(one: TestClient, path: str) -> None:
+    with one.stream("GET", path) as response:
+        pieces = [len(piece) for piece in response.iter_raw()]
+    assert response.headers["content-length"] == str(sum(pieces))
+    assert max(pieces) <= 16_384
 
 
 def test_the_database_file_is_its_owners_alone(tmp_path: Path) -> None:

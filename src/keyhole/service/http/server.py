@@ -5,6 +5,7 @@ to arrive, and its slower one bounds the head alone; ``BoundedProtocol`` adds wh
 """
 
 import asyncio
+import socket
 import sys
 from dataclasses import dataclass
 from functools import partial
@@ -21,16 +22,22 @@ from keyhole.service.store.database import Database
 
 _SECONDS_TO_FINISH = 1
 _MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.
+_MOST_UNREAD = 131_072  # Bytes of an answer that the kernel holds; it doubles that for its own.
+_LEAST_READ = 32_768  # Bytes that a slow reader must take before it is looked at again.
 
 
 @dataclass(frozen=True, kw_only=True)
 class Bounds:
-    """What a connection may take: bytes of a head, and seconds for it, for a body, for nothing."""
+    """What a connection may take: bytes of a head, and seconds for it, for a body, for nothing.
+
+    ``unread_seconds`` is how long a response may wait for somebody who does not read it.
+    """
 
     head_bytes: int = Limits.head_bytes
     head_seconds: float = 10.0
     body_seconds: float = 30.0
     idle_seconds: int = 5
+    unread_seconds: float = 30.0
     connections: int = 1000
 
 
@@ -40,13 +47,16 @@ class BoundedProtocol(HttpToolsProtocol):
     def __init__(self, *arguments: Any, bounds: Bounds, **named: Any) -> None:
         super().__init__(*arguments, **named)
         self._bounds, self._timer = bounds, None
-        self._in_head, self._framing, self._began = True, 0, False
+        self._in_head, self._framing, self._unread = True, 0, None
 
     _timer: asyncio.TimerHandle | None
+    _unread: asyncio.TimerHandle | None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin, unless there are too many already."""
         super().connection_made(transport)
+        # What the kernel holds of an answer that is not read; by itself it would let that grow.
+        transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNREAD)
         if len(self.connections) > self._bounds.connections:
             transport.close()
             return
@@ -55,6 +65,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         self._set_timer(None)
+        self._forget_reader()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -86,6 +97,43 @@ class BoundedProtocol(HttpToolsProtocol):
         """Note that a request is whole."""
         self._set_timer(None)
         super().on_message_complete()
+
+    def pause_writing(self) -> None:
+        """Stop sending until what was sent is read, which must not take for ever."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on sending."""
+        self._forget_reader()
+        super().resume_writing()
+
+    def on_response_complete(self) -> None:
+        """Note that a response is sent, or lies here unread while the connection closes."""
+        super().on_response_complete()
+        if self.transport.is_closing():
+            self._watch_reader()
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection over which nothing more came."""
+        super().timeout_keep_alive_handler()
+        self._watch_reader()  # Closing waits until everything is read.
+
+    def _watch_reader(self) -> None:
+        self._forget_reader()
+        left = self.transport.get_write_buffer_size()
+        self._unread = self.loop.call_later(self._bounds.unread_seconds, self._check_reader, left)
+
+    def _check_reader(self, before: int) -> None:
+        if before - self.transport.get_write_buffer_size() < _LEAST_READ:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+    def _forget_reader(self) -> None:
+        if self._unread is not None:
+            self._unread.cancel()
+            self._unread = None
 
     def _set_timer(self, seconds: float | None) -> None:
         if self._timer is not None:

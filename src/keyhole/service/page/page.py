@@ -1,14 +1,17 @@
 """The page: a few files of our own, and plotly's script from its package."""
 
+from collections.abc import AsyncIterator
+from functools import lru_cache
 from importlib import resources
 from importlib.resources.abc import Traversable
 
 from fastapi import APIRouter
-from starlette.responses import Response
+from starlette.responses import Response, StreamingResponse
 
 from keyhole.errors import MissingExtraError
 
 router = APIRouter(include_in_schema=False)
+_PIECE = 16_384  # Bytes sent at once: a reader that stops holds no more of a file than this.
 _KINDS = {
     "html": "text/html",
     "js": "text/javascript",
@@ -52,6 +55,16 @@ def plotly() -> Response:
 
 
 def _file(file: Traversable, caching: str) -> Response:
-    kind = _KINDS[file.name.rpartition(".")[2]]
-    headers = {"cache-control": caching}
-    return Response(file.read_bytes(), media_type=f"{kind}; charset=utf-8", headers=headers)
+    kind, content = _KINDS[file.name.rpartition(".")[2]], _read(file)
+    headers = {"cache-control": caching, "content-length": str(len(content))}
+    return StreamingResponse(_cut(content), media_type=f"{kind}; charset=utf-8", headers=headers)
+
+
+@lru_cache(maxsize=32)
+def _read(file: Traversable) -> bytes:
+    return file.read_bytes()
+
+
+async def _cut(content: bytes) -> AsyncIterator[bytes]:
+    for start in range(0, len(content), _PIECE):
+        yield content[start : start + _PIECE]
