@@ -212,6 +212,18 @@ def test_metadata_is_kept_found_and_exported(http: TestClient, database: Databas
     assert replay(database, "pets").difference is None
 
 
+@pytest.mark.parametrize("number", [b"NaN", b"1e999", b"-Infinity"])
+def test_metadata_holds_no_number_that_json_has_not(one: TestClient, number: bytes) -> None:
+    made(one)
+    sent = one.post(
+        "/v1/streams/pets/predictions",
+        content=b'{"scores": [0.5], "metadata": {"a": [' + number + b"]}}",
+        headers={"Content-Type": "application/json"},
+    )
+    assert (sent.status_code, sent.json()["error"]["code"]) == (422, "invalid")
+    assert "not finite" in sent.json()["error"]["message"]
+
+
 @pytest.mark.parametrize(
     ("metadata", "status"), [({"a": "x" * 1015}, 201), ({"a": "x" * 1020}, 422), ("text", 422)]
 )

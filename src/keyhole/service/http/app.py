@@ -3,6 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -73,6 +74,7 @@ def _add_routes(app: FastAPI, *, demo: bool) -> None:
         app.include_router(demonstration.router)
     describe = app.openapi
 
+    @cache  # It takes a tenth of a second, and strangers may ask for it.
     def describe_all() -> dict[str, Any]:
         # The bodies are read by our own dependencies, which FastAPI cannot look into.
         description = describe()

@@ -42,7 +42,10 @@ class Ask(NamedTuple):
 
 def pack_metadata(metadata: Mapping[str, Any]) -> str:
     """Return metadata as the one text of its JSON, so that it can be sought, or raise if it is long."""
-    text = json.dumps(metadata, separators=(",", ":"), sort_keys=True)
+    try:
+        text = json.dumps(metadata, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    except ValueError:
+        raise InvalidError("metadata holds a number that is not finite; JSON has none") from None
     if len(text) > MOST_METADATA:
         raise InvalidError(
             f"metadata of {len(text):,} bytes is longer than {MOST_METADATA:,}; keep it elsewhere, and "
