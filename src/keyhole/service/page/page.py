@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator
 from functools import lru_cache
 from importlib import resources
-from importlib.resources.abc import Traversable
 
 from fastapi import APIRouter
 from starlette.responses import Response, StreamingResponse
@@ -11,6 +10,7 @@ from starlette.responses import Response, StreamingResponse
 from keyhole.errors import MissingExtraError
 
 router = APIRouter(include_in_schema=False)
+_OURS = ("keyhole.service.page", "static")
 _PIECE = 16_384  # Bytes sent at once: a reader that stops holds no more of a file than this.
 _KINDS = {
     "html": "text/html",
@@ -24,21 +24,20 @@ _KINDS = {
 @router.get("/")
 def index() -> Response:
     """Return the page."""
-    return _file(resources.files("keyhole.service.page") / "static" / "index.html", "no-cache")
+    return _send(*_OURS, "index.html", caching="no-cache")
 
 
 @router.get("/docs")
 def docs() -> Response:
     """Return the description of the routes."""
-    return _file(resources.files("keyhole.service.page") / "static" / "docs.html", "no-cache")
+    return _send(*_OURS, "docs.html", caching="no-cache")
 
 
 @router.get("/page/{name}")
 def asset(name: str) -> Response:
     """Return a file of the page."""
-    folder = resources.files("keyhole.service.page") / "static"
-    if name in {file.name for file in folder.iterdir()}:
-        return _file(folder / name, "no-cache")
+    if name in {file.name for file in resources.files(_OURS[0]).joinpath(_OURS[1]).iterdir()}:
+        return _send(*_OURS, name, caching="no-cache")
     return Response("there is no such file", 404, media_type="text/plain")
 
 
@@ -46,23 +45,22 @@ def asset(name: str) -> Response:
 def plotly() -> Response:
     """Return plotly's script."""
     try:
-        script = resources.files("plotly") / "package_data" / "plotly.min.js"
+        return _send("plotly", "package_data", "plotly.min.js", caching="max-age=86400")
     except ModuleNotFoundError:
         raise MissingExtraError(
             "charts need plotly; pip install 'keyhole-conformal[service]'"
         ) from None
-    return _file(script, "max-age=86400")
 
 
-def _file(file: Traversable, caching: str) -> Response:
-    kind, content = _KINDS[file.name.rpartition(".")[2]], _read(file)
+def _send(package: str, folder: str, name: str, *, caching: str) -> Response:
+    kind, content = _KINDS[name.rpartition(".")[2]], _read(package, folder, name)
     headers = {"cache-control": caching, "content-length": str(len(content))}
     return StreamingResponse(_cut(content), media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
 @lru_cache(maxsize=32)
-def _read(file: Traversable) -> bytes:
-    return file.read_bytes()
+def _read(package: str, folder: str, name: str) -> bytes:
+    return (resources.files(package) / folder / name).read_bytes()
 
 
 async def _cut(content: bytes) -> AsyncIterator[bytes]:
