@@ -28,8 +28,8 @@ SCORES = {"scores": [0.5, 0.25]}
 
 
 @contextmanager
-def service(url: str) -> Iterator[Address]:
-    database = Database(url, patience=SHORT)
+def service(url: str, patience: Patience = SHORT) -> Iterator[Address]:
+    database = Database(url, patience=patience)
     with serving(create_app(database)) as address:
         with keyhole.Client(address.url) as client:
             for name in ("held", "free"):
@@ -66,6 +66,60 @@ def test_sixty_requests_for_a_held_stream_stop_nothing_else(postgres: Callable[[
         assert predict(address, "held").status_code == 201
         assert get(address, "/v1/streams/held").json()["predicted"] == 1
     engine.dispose()
+
+
+HISTORY = {"rounds": [{"scores": [0.5, 0.25], "label": 0}]}
+
+
+def change_held(address: Address, ids: dict[str, str], kind: str) -> httpx.Response:
+    """Ask for something that waits for the stream that is held."""
+    held, long = f"{address.url}/v1/streams/held", 2 * SECONDS
+    match kind:
+        case "predict":
+            return httpx.post(f"{held}/predictions", json=SCORES, timeout=long)
+        case "amend":
+            return httpx.patch(held, json={"window": 50}, timeout=long)
+        case "rehearse":
+            return httpx.post(f"{held}/rehearsal", json=HISTORY, timeout=long)
+    both = [{"id": ids[name], "miss": True} for name in ("held", "free")]
+    return httpx.post(f"{address.url}/v1/feedback", json={"feedback": both}, timeout=long)
+
+
+@pytest.mark.parametrize("kind", ["predict", "amend", "rehearse", "answer"])
+def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
+    postgres: Callable[[], str], kind: str
+) -> None:
+    url = postgres()
+    engine = sql.create_engine(url)
+    # Whoever waits does so for longer than the others are given, and until the stream is let go.
+    patience = Patience(lock=4 * SECONDS, statement=8 * SECONDS)
+    with service(url, patience) as address, ThreadPoolExecutor(50) as threads:
+        made = {} if kind == "rehearse" else {n: predict(address, n).json() for n in ("held", "free")}
+        other = predict(address, "free").json()["id"]
+        ids = {name: one["id"] for name, one in made.items()}
+        with engine.begin() as holder:
+            holder.execute(sql.text("SELECT id FROM streams WHERE name = 'held' FOR UPDATE"))
+            waiting = [threads.submit(change_held, address, ids, kind) for _ in range(50)]
+            wait_until(lambda: count_waiting(engine) >= 1)
+            assert get(address, "/v1/streams/held").status_code == 200
+            assert predict(address, "free").status_code == 201
+            more = [{"id": other, "miss": True}, {"id": "9999-1-0123456789", "miss": True}]
+            path = f"{address.url}/v1/feedback"
+            sent = httpx.post(path, json={"feedback": more}, timeout=SECONDS).json()["results"]
+            assert sent[0]["missed"] is True
+            assert sent[1]["error"]["code"] == "unknown_prediction"
+            assert get(address, "/metrics").status_code == 200
+        statuses = [future.result(2 * SECONDS).status_code for future in waiting]
+        assert set(statuses) <= {200, 201}
+    engine.dispose()
+
+
+def count_waiting(engine: sql.Engine) -> int:
+    """Return how many statements of the database wait for a lock."""
+    waits = "wait_event_type = 'Lock' AND datname = current_database()"
+    with engine.connect() as connection:
+        query = sql.text(f"SELECT count(*) FROM pg_stat_activity WHERE {waits}")  # noqa: S608
+        return int(connection.execute(query).scalar_one())
 
 
 def test_a_sqlite_file_that_another_holds_is_busy_and_the_process_lives(tmp_path: Path) -> None:

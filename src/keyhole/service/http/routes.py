@@ -1,8 +1,10 @@
 """The routes under /v1."""
 
+import asyncio
 import json
-from collections.abc import Mapping
-from typing import Annotated, Any
+from collections.abc import Callable, Mapping
+from itertools import chain
+from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
 from starlette.concurrency import run_in_threadpool
@@ -34,7 +36,7 @@ from keyhole.service.store.answers import Reply
 from keyhole.service.store.direct import Connection
 from keyhole.service.store.proposals import Ask
 from keyhole.service.store.stream import Stream
-from keyhole.service.store.together import Job
+from keyhole.service.store.together import Job, make_lone_job
 from keyhole.service.store.tokens import Scope
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -47,6 +49,7 @@ READ, _predict = Depends(needs(Scope.READ)), Depends(needs(Scope.PREDICT))
 _feedback, _admin = Depends(needs(Scope.FEEDBACK)), Depends(needs(Scope.ADMIN))
 _APART = ("lifetime", "window", "description", "rehearse_from")
 _SET, _GATE = "set", "gate"
+Result = TypeVar("Result")
 
 
 @router.post(
@@ -55,17 +58,21 @@ _SET, _GATE = "set", "gate"
     dependencies=[_admin],
     openapi_extra=describe_body(models.NewStream),
 )
-def create_stream(
+async def create_stream(
     request: Request, new: Annotated[models.NewStream, Depends(body_of(models.NewStream))]
 ) -> responses.Stream:
     """Make a stream."""
     request.state.fields = {FeedbackError: "regime", LabelError: "labels"}
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     apart = {name: given.pop(name) for name in _APART if name in given}
-    setup, notes = settings.make_setup(**given)
     state = request.app.state
-    here = streams.create(state.database, new.name, setup=setup, now=state.clock(), **apart)
-    return views.show_stream(here, notes=notes)
+
+    def create() -> responses.Stream:
+        setup, notes = settings.make_setup(**given)
+        here = streams.create(state.database, new.name, setup=setup, now=state.clock(), **apart)
+        return views.show_stream(here, notes=notes)
+
+    return await _change(request, new.name, create)
 
 
 @router.get("/streams", dependencies=[READ])
@@ -90,7 +97,7 @@ def get_stream(request: Request, name: Name) -> responses.Stream:
 
 
 @router.patch("/streams/{name}", dependencies=[_admin], openapi_extra=describe_body(models.Amendment))
-def amend_stream(
+async def amend_stream(
     request: Request,
     name: Name,
     wanted: Annotated[models.Amendment, Depends(body_of(models.Amendment))],
@@ -102,14 +109,18 @@ def amend_stream(
     if not given:
         raise InvalidError("nothing is to change; give alpha, lifetime, window, labels or description")
     amendment = amendments.Amendment(**given)
-    here, said = amendments.amend(state.database, name, amendment, now=state.clock())
-    return views.show_stream(here, notes=said)
+
+    def amend() -> responses.Stream:
+        here, said = amendments.amend(state.database, name, amendment, now=state.clock())
+        return views.show_stream(here, notes=said)
+
+    return await _change(request, name, amend)
 
 
 @router.delete("/streams/{name}", status_code=204, dependencies=[_admin])
-def delete_stream(request: Request, name: Name) -> None:
+async def delete_stream(request: Request, name: Name) -> None:
     """Remove an archived stream and its log for good."""
-    streams.delete(request.app.state.database, name)
+    await _change(request, name, lambda: streams.delete(request.app.state.database, name))
     request.app.state.gauges.forget(name)
 
 
@@ -118,23 +129,33 @@ def delete_stream(request: Request, name: Name) -> None:
     dependencies=[_admin],
     openapi_extra=describe_body(models.Rehearsal),
 )
-def rehearse(
+async def rehearse(
     request: Request,
     name: Name,
     history: Annotated[models.Rehearsal, Depends(body_of(models.Rehearsal))],
 ) -> responses.Stream:
     """Teach a stream labelled history before its first round."""
     state = request.app.state
-    past = [rehearsals.Past(one.value, one.label, one.features, one.groups) for one in history.rounds]
-    here = rehearsals.rehearse(state.database, name, past, now=state.clock(), after=history.after)
-    return views.show_stream(here)
+
+    def teach() -> responses.Stream:
+        past = [
+            rehearsals.Past(one.value, one.label, one.features, one.groups) for one in history.rounds
+        ]
+        here = rehearsals.rehearse(state.database, name, past, now=state.clock(), after=history.after)
+        return views.show_stream(here)
+
+    return await _change(request, name, teach)
 
 
 @router.post("/streams/{name}/archive", dependencies=[_admin])
-def archive_stream(request: Request, name: Name) -> responses.Stream:
+async def archive_stream(request: Request, name: Name) -> responses.Stream:
     """Close a stream for good: it can be read, and takes no more rounds."""
     state = request.app.state
-    return views.show_stream(streams.archive(state.database, name, now=state.clock()))
+    return await _change(
+        request,
+        name,
+        lambda: views.show_stream(streams.archive(state.database, name, now=state.clock())),
+    )
 
 
 @router.post(
@@ -358,10 +379,40 @@ async def _open(
     return made
 
 
+async def _change(request: Request, name: str, change: Callable[[], Result]) -> Result:
+    """Return what a change of a stream returns that is neither a round nor an answer."""
+    result: Result = await request.app.state.turns.run(make_lone_job(name, change))
+    return result
+
+
 async def _settle(request: Request, replies: list[Reply]) -> list[answers.Counted | KeyholeError]:
     state = request.app.state
+    places: dict[int, list[int]] = {}
+    for place, reply in enumerate(replies):
+        # What is no id belongs to no stream, as minus one does.
+        places.setdefault(answers.find_stream(reply.id) or -1, []).append(place)
+    # Each stream has its own turn: one that is held keeps back no answers but its own.
+    told = await asyncio.gather(
+        *(
+            _settle_stream(state, wanted, [replies[place] for place in own])
+            for wanted, own in places.items()
+        )
+    )
+    settled = dict(zip(chain(*places.values()), chain(*told), strict=True))
+    results = [settled[place] for place in range(len(replies))]
+    for reply, result in zip(replies, results, strict=True):
+        if isinstance(result, DatabaseError):
+            raise result  # What was counted stays counted, and will be found so by a retry.
+        if isinstance(result, answers.Counted) and not result.repeated:
+            kind = reply.answer if isinstance(reply.answer, str) else next(iter(reply.answer))
+            state.gauges.answered(result.stream, kind)
+    return results
+
+
+async def _settle_stream(
+    state: Any, wanted: int, replies: list[Reply]
+) -> list[answers.Counted | KeyholeError]:
     now = state.clock()
-    found = {answers.find_stream(reply.id) for reply in replies}
 
     def join(connection: Connection, here: Stream) -> list[answers.Counted | KeyholeError]:
         return answers.join(connection, here, replies, now=now)
@@ -369,15 +420,12 @@ async def _settle(request: Request, replies: list[Reply]) -> list[answers.Counte
     def alone() -> list[answers.Counted | KeyholeError]:
         return answers.answer(state.database, replies, now=now)
 
-    # Replies to several streams have no transaction in common; minus one is no stream.
-    wanted = (found.pop() if len(found) == 1 else None) or -1
-    results: list[answers.Counted | KeyholeError] = await state.turns.run(Job(wanted, join, alone))
-    for reply, result in zip(replies, results, strict=True):
-        if isinstance(result, DatabaseError):
-            raise result  # What was counted stays counted, and will be found so by a retry.
-        if isinstance(result, answers.Counted) and not result.repeated:
-            kind = reply.answer if isinstance(reply.answer, str) else next(iter(reply.answer))
-            state.gauges.answered(result.stream, kind)
+    if wanted < 0:
+        return alone()
+    try:
+        results: list[answers.Counted | KeyholeError] = await state.turns.run(Job(wanted, join, alone))
+    except KeyholeError as error:
+        return [error] * len(replies)
     return results
 
 

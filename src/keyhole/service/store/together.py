@@ -27,6 +27,15 @@ class _ApartError(Exception):
     """These jobs cannot share a transaction."""
 
 
+def make_lone_job(wanted: str | int, change: Callable[[], Any]) -> Job:
+    """Return a change of a stream that takes its turn with the others, and a transaction of its own."""
+
+    def refuse(_connection: Connection, _here: Stream) -> None:
+        raise _ApartError
+
+    return Job(wanted, refuse, change)
+
+
 def carry_out(database: Database, jobs: Sequence[Job]) -> list[Any]:
     """Return what each job returns, or the error that it raises, once all of it is durable."""
     if len(jobs) == 1:
