@@ -84,6 +84,15 @@ def delete(file: Path) -> None:
     file.unlink()
 
 
+def delete_log(file: Path) -> None:
+    file.with_name(f"{file.name}-wal").unlink()
+
+
+def replace_log(file: Path) -> None:
+    delete_log(file)
+    file.with_name(f"{file.name}-wal").touch()
+
+
 def truncate(file: Path) -> None:
     with sqlite3.connect(file) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
@@ -100,7 +109,7 @@ def replace(file: Path) -> None:
     file.touch()
 
 
-@pytest.mark.parametrize("damage", [delete, truncate, empty, replace])
+@pytest.mark.parametrize("damage", [delete, delete_log, replace_log, truncate, empty, replace])
 def test_what_is_written_into_a_lost_file_is_not_acknowledged(
     used: Database, tmp_path: Path, damage: object
 ) -> None:
@@ -125,3 +134,16 @@ def test_a_vacuum_is_no_loss(used: Database, tmp_path: Path) -> None:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     assert streams.get(used, "pets").tally.predicted == 120
     used.close()
+
+
+def test_what_was_acknowledged_before_the_log_was_deleted_is_there_after_closing(
+    used: Database, url: str, tmp_path: Path
+) -> None:
+    play(used, 60)
+    delete_log(tmp_path / "keyhole.db")
+    with pytest.raises(LostDatabaseError, match="keyhole verify"):
+        used.check_file()
+    used.close()
+    opened = Database(url)
+    assert streams.get(opened, "pets").tally.predicted == 60
+    opened.close()

@@ -7,33 +7,41 @@ from pathlib import Path
 from keyhole.errors import LostDatabaseError
 
 _HEADER_SIZE = 100
+_RESTORE = "restore it (see keyhole backup)"
 _LOOKS, _SECONDS_BETWEEN_LOOKS = 10, 0.1
 
 
 class DatabaseFile:
     """A file as it was when it was opened.
 
-    SQLite goes on working in a file that has no name any more: what it writes there is lost.
+    SQLite goes on working in a file that has no name any more: what it writes there is lost. The same
+    is true of the write-ahead log beside it, which is there for as long as a connection is open.
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        found = path.stat()
-        self._identity, self._seen = (found.st_dev, found.st_ino), (0, 0)
+        self._path, self._log = path, Path(f"{path}-wal")
+        self._identity, self._seen = _identify(path.stat()), (0, 0)
+        self._logged = _identify(self._log.stat()) if self._log.is_file() else None
 
     def check(self) -> None:
-        """Raise if the file is not the one that was opened, or was cut short."""
-        try:
-            found = os.stat(self._path)  # noqa: PTH116 - half the price of Path.stat
-        except FileNotFoundError:
-            raise self._lost("was deleted") from None
-        if (found.st_dev, found.st_ino) != self._identity:
-            raise self._lost("was replaced by another")
+        """Raise if the file or its log is not the one that was opened, or the file was cut short."""
+        found = self._find(self._path, self._identity)
+        if self._logged is not None:
+            self._find(self._log, self._logged)
         # Changes go into the write-ahead log; the file itself changes only now and then.
         seen = (found.st_size, found.st_mtime_ns)
         if seen != self._seen:
             self._check_length()
             self._seen = seen
+
+    def _find(self, path: Path, identity: tuple[int, int]) -> os.stat_result:
+        try:
+            found = os.stat(path)  # noqa: PTH116 - half the price of Path.stat
+        except FileNotFoundError:
+            raise self._lost("was deleted", path) from None
+        if _identify(found) != identity:
+            raise self._lost("was replaced by another", path)
+        return found
 
     def _check_length(self) -> None:
         """Raise if the file is shorter than its own header says, and stays so."""
@@ -52,8 +60,14 @@ class DatabaseFile:
         # The largest size does not fit into its two bytes, and is written as 1.
         return len(header) == _HEADER_SIZE and pages * (65_536 if size == 1 else size) <= length
 
-    def _lost(self, what: str) -> LostDatabaseError:
+    def _lost(self, what: str, path: Path | None = None) -> LostDatabaseError:
+        # The log is read once more when the last connection to it closes.
+        remedy = "see with keyhole verify what is there" if path == self._log else _RESTORE
         return LostDatabaseError(
-            f"the database file {self._path} {what} while the service used it; nothing is written any "
-            "more: restore it (see keyhole backup) and start again"
+            f"the database file {path or self._path} {what} while the service used it; nothing is "
+            f"written any more: {remedy}, and start again"
         )
+
+
+def _identify(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino
