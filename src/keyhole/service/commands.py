@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from keyhole.errors import KeyholeError, MissingExtraError
+from keyhole.errors import KeyholeError, MissingExtraError, UnknownStreamError
 
 DATABASE = "sqlite:///keyhole.db"
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
@@ -150,22 +150,35 @@ def _verify(options: argparse.Namespace) -> None:
     from keyhole.service.store import replay, streams
 
     names = options.streams or streams.list_names(database)
-    if not names:
+    strays = [] if options.streams else replay.find_strays(database)
+    if not names and not strays:
         raise DifferenceError(f"there is nothing to verify: {options.database} holds no streams")
-    differing = 0
-    for name in names:
+    differing = sum([not _verify_one(database, name) for name in names])
+    for stray in strays:
+        print(stray)
+    if differing or strays:
+        gone = f", and rows of {len(strays)} streams that are gone" if strays else ""
+        raise DifferenceError(f"{differing} of {len(names)} streams are not what their log says{gone}")
+
+
+def _verify_one(database: Any, name: str) -> bool:
+    """Print what the replay of a stream says, and return whether it is the same."""
+    from keyhole.service.store import replay
+
+    try:
         found = replay.replay(database, name)
-        verdict = "the replay is the same, bit for bit" if found.difference is None else "DIFFERENT"
-        print(f"{name}: {found.rounds:,} rounds, {found.answers:,} answers: {verdict}")
-        if found.unplayed:
-            print(f"  {found.unplayed:,} rounds of an older Keyhole are linked, and not replayed")
-        if found.difference is not None:
-            differing += 1
-            print(f"  first difference: {found.difference}")
-        else:
-            print(f"  last link {found.link.hex()}")
-    if differing:
-        raise DifferenceError(f"{differing} of {len(names)} streams are not what their log says")
+    except UnknownStreamError as error:
+        print(f"{name}: {error}")
+        return False
+    verdict = "the replay is the same, bit for bit" if found.difference is None else "DIFFERENT"
+    print(f"{name}: {found.rounds:,} rounds, {found.answers:,} answers: {verdict}")
+    if found.unplayed:
+        print(f"  {found.unplayed:,} rounds of an older Keyhole are linked, and not replayed")
+    if found.difference is None:
+        print(f"  last link {found.link.hex()}")
+    else:
+        print(f"  first difference: {found.difference}")
+    return found.difference is None
 
 
 def _add_backup(commands: Any) -> None:

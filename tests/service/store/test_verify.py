@@ -245,3 +245,30 @@ def test_a_damaged_page_is_named_without_a_traceback(
     assert verify(file) == 2
     told = capsys.readouterr()
     assert "malformed" in told.out + told.err
+
+
+def edit(file: Path, command: str) -> None:
+    with sqlite3.connect(file) as connection:
+        connection.execute(command)
+
+
+def test_a_stream_whose_row_is_gone_is_missed_by_its_log(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(file, "DELETE FROM streams WHERE name = 'pets'")
+    assert verify(file) == 2
+    said = capsys.readouterr().out
+    assert (
+        "stream 1: its row is gone, and rows of rounds, feedback, changes, marks, open are left" in said
+    )
+    assert "other: 0 rounds, 0 answers: the replay is the same" in said
+
+
+def test_a_stream_with_a_name_that_none_can_have_does_not_hide_the_others(
+    file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    edit(file, "UPDATE streams SET name = 'pets ' WHERE name = 'pets'")
+    assert verify(file) == 2
+    said = capsys.readouterr().out
+    assert "pets : there is no stream 'pets '" in said
+    assert "other: 0 rounds, 0 answers: the replay is the same" in said

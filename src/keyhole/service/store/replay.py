@@ -17,6 +17,7 @@ from keyhole.service.store import alarms, stream
 from keyhole.service.store.chain import FIRST, make_link
 from keyhole.service.store.database import Database
 from keyhole.service.store.player import Difference, Player, expect
+from keyhole.service.store.schema import alarms as raised
 from keyhole.service.store.schema import changes, feedback, marks, open_rounds, rounds, streams
 
 _PAGE = 1000
@@ -53,6 +54,21 @@ def replay(database: Database, name: str) -> Replay:
             where = f"the database cannot be read after version {player.version}"
             return _report(name, player, f"{where}: {error.orig}")
     return _report(name, player, None)
+
+
+def find_strays(database: Database) -> list[str]:
+    """Return, for every stream whose row is gone while its log is there, what is left of it."""
+    left: dict[int, list[str]] = {}
+    with database.read() as connection:
+        known = sql.select(streams.c.id)
+        for table in (rounds, feedback, changes, marks, open_rounds, raised):
+            strays = sql.select(table.c.stream).where(table.c.stream.not_in(known)).distinct()
+            for wanted in connection.execute(strays).scalars():
+                left.setdefault(wanted, []).append(table.name)
+    return [
+        f"stream {wanted}: its row is gone, and rows of {', '.join(names)} are left"
+        for wanted, names in sorted(left.items())
+    ]
 
 
 def _report(name: str, player: Player, difference: str | None) -> Replay:
@@ -146,8 +162,8 @@ def _compare_end(connection: sql.Connection, stored: Any, player: Player) -> Non
     for column in streams.c:
         expect(where, column.name, getattr(stored, column.name), columns.get(column.name))
     _compare_open(connection, stored.id, player)
-    raised = alarms.list_alarms(connection, stored.id, most=len(player.alarmed) + 1)
-    expect("the stream", "list of alarms", raised, player.alarmed)
+    listed = alarms.list_alarms(connection, stored.id, most=len(player.alarmed) + 1)
+    expect("the stream", "list of alarms", listed, player.alarmed)
 
 
 def _compare_open(connection: sql.Connection, wanted: int, player: Player) -> None:
