@@ -212,6 +212,18 @@ def test_metadata_is_kept_found_and_exported(http: TestClient, database: Databas
     assert replay(database, "pets").difference is None
 
 
+@pytest.mark.parametrize(
+    ("labels", "code"), [([f"l{k}" for k in range(9_999)], "label"), (["x" * 201], "invalid")]
+)
+def test_labels_that_no_array_of_scores_could_name_are_not_added(
+    one: TestClient, labels: list[str], code: str
+) -> None:
+    default(one)
+    refused = one.patch("/v1/streams/pets", json={"labels": labels})
+    assert (refused.status_code, refused.json()["error"]["code"]) == (422, code)
+    assert one.get("/v1/streams/pets").json()["labels"] == ["cat", "dog"]
+
+
 @pytest.mark.parametrize("number", [b"NaN", b"1e999", b"-Infinity"])
 def test_metadata_holds_no_number_that_json_has_not(one: TestClient, number: bytes) -> None:
     made(one)

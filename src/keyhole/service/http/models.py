@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from keyhole.service.http.limits import Limits
 from keyhole.service.store.proposals import Ask, pack_metadata
-from keyhole.service.store.settings import DAY
+from keyhole.service.store.settings import DAY, LABELS
 
-LABELS = 10_000
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float
 Option = Whole | float | Annotated[list[Whole | float], Field(max_length=5000, fail_fast=True)] | None
@@ -17,6 +17,9 @@ Key = Annotated[str, Field(min_length=1, max_length=200, pattern="^[ -~]+$")]
 Names = Annotated[
     Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(fail_fast=True)],
     Field(max_length=200),
+]
+LabelNames = Annotated[
+    list[Annotated[str, Field(max_length=Limits.label_length)]], Field(fail_fast=True)
 ]
 Count = Annotated[int, Field(ge=0, le=200)]
 Number = float | None
@@ -77,7 +80,7 @@ class NewStream(_Strict):
         ),
     ] = None
     labels: Annotated[
-        Annotated[list[str], Field(fail_fast=True)] | None,
+        LabelNames | None,
         Field(max_length=LABELS, description="Names for the places of an array of scores."),
     ] = None
     power: Annotated[
@@ -147,7 +150,7 @@ class Amendment(_Strict):
         int | None, Field(ge=20, le=10**5, description="Answered rounds in the recent miss rate.")
     ] = None
     labels: Annotated[
-        Annotated[list[str], Field(fail_fast=True)] | None,
+        LabelNames | None,
         Field(max_length=LABELS, description="Labels to add, behind those that there are."),
     ] = None
     description: Annotated[

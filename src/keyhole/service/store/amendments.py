@@ -16,7 +16,7 @@ from keyhole.service.store import alarms, changes, stream
 from keyhole.service.store.database import Database
 from keyhole.service.store.replies import is_miss
 from keyhole.service.store.schema import feedback, streams
-from keyhole.service.store.settings import check_limits, fixed_labels
+from keyhole.service.store.settings import LABELS, check_limits, fixed_labels
 from keyhole.service.store.stream import Stream
 
 LONGEST = 2000  # characters of a description
@@ -59,7 +59,7 @@ def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
         "alpha": here.setup.learner.alpha,
         "lifetime": here.lifetime,
         "window": here.window,
-        "description": here.description,
+        "description": here.description or "",
     }
     for name, value in now.items():
         wanted = getattr(amendment, name)
@@ -72,6 +72,11 @@ def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
                 "the stream takes whatever labels a prediction names; there is nothing to add"
             )
         added = [label for label in amendment.labels if label not in known]
+        if len(known) + len(added) > LABELS:
+            raise LabelError(
+                f"{len(known):,} labels and {len(added):,} more are more than the {LABELS:,} that an "
+                "array of scores may have; add fewer"
+            )
         content.update({"labels": added} if added else {})
     if len(content.get("description") or "") > LONGEST:
         raise InvalidError(f"the description is longer than {LONGEST} characters; shorten it")

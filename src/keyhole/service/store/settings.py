@@ -36,6 +36,7 @@ from keyhole.scores import (
 
 DAY = 86_400.0
 LIFETIME = 7 * DAY
+LABELS = 10_000  # of an array of scores, at the most
 WINDOW = 1000
 GATE = "gate-tracker"  # the rule of a gate that names none
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
