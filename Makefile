@@ -71,7 +71,7 @@ coverage: $(VENV)/ready
 # where it was stopped. SHARE=0.1 takes a tenth, ROOMS="learners bounds" two rooms of four.
 mutants: $(VENV)/ready
 	$(RUN)/pip install --quiet --disable-pip-version-check 'cosmic-ray>=8.7'
-	$(RUN)/python benchmarks/mutants.py --share $(or $(SHARE),1) $(ROOMS)
+	$(RUN)/python benchmarks/mutants.py --share $(or $(SHARE),1) --seed $(or $(SEED),0) $(ROOMS)
 
 bench: $(VENV)/ready
 	$(RUN)/python benchmarks/rounds.py

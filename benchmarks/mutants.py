@@ -4,8 +4,9 @@ Cosmic-ray makes the changes. A first run of every quick test says which lines i
 it takes; a mutant then meets only the tests that execute its line, quickest first, in a fork of a
 process that has imported everything but keyhole. All of it happens in a copy, in out/mutants, where the
 results are kept: a second run goes on, and meets the survivors again where their tests have changed.
-``python benchmarks/mutants.py --share 0.1 learners bounds`` takes a tenth of two rooms; with
-``--survivors`` it lists those that are known. benchmarks/mutants.md has what was found.
+``python benchmarks/mutants.py --share 0.1 --seed 2 learners bounds`` takes a tenth of two rooms, with
+another seed another tenth; with ``--survivors`` it lists those that are known.
+benchmarks/mutants.md has what was found.
 """
 
 import argparse
@@ -37,8 +38,8 @@ ROOMS = {
 TESTS = {
     "bounds": ("tests/learners/test_*.py",),
     "learners": ("tests/learners/test_*.py",),
-    "predictor": ("tests/predictor/test_*.py", "tests/test_keyed.py"),
-    "store": ("tests/service/test_*.py", "tests/service/store/test_*.py"),
+    "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
+    "store": tuple(f"tests/service/{folder}test_*.py" for folder in ("", "store/", "http/")),
 }
 TOO_LONG = 20  # seconds above what its tests take, after which a mutant is stopped
 
@@ -70,6 +71,12 @@ def of_room(folder: Path, room: str) -> list[Mutant]:
     return [mutant for path in paths for mutant in list_mutants(folder, path)]
 
 
+def draw(mutants: list[Mutant], *, share: float, seed: int) -> list[Mutant]:
+    """Return a random share of the mutants in random order, the same for the same seed."""
+    order = sorted((mutant.place(seed), at) for at, mutant in enumerate(mutants))
+    return [mutants[at] for place, at in order if place < share]
+
+
 def meet(mutant: Mutant, nodes: list[str], *, seconds: float) -> str:
     """Return how the tests received the mutant: killed, survived or timeout."""
     if not nodes:
@@ -92,23 +99,19 @@ def load_results() -> dict[str, Any]:
     return {row["key"]: row for row in map(json.loads, lines)}
 
 
-def run_room(room: str, *, share: float, budget: float, slow: float, only: str) -> None:
-    """Meet every mutant of the share whose outcome is not known, in a fixed random order.
+def run_room(room: str, *, share: float, seed: int, budget: float, slow: float, only: str) -> None:
+    """Meet every mutant of the share whose outcome is not known, in the random order of the seed.
 
-    Those that survived before are met again where their tests have changed, in the share or not.
+    Those of the share that survived before are met again where their tests have changed.
     """
     print(f"{room}: which test executes which lines", flush=True)
     tests = learn_tests(TREE, find(TREE, TESTS[room]), kept=OUT / "watched", slow=slow)
     results = load_results()
-    alive = {key for key, row in results.items() if row["outcome"] == "survived"}
-    mutants = [
-        mutant
-        for mutant in of_room(TREE, room)
-        if (mutant.place < share or mutant.key in alive) and only in mutant.path
-    ]
+    drawn = draw(of_room(TREE, room), share=share, seed=seed)
+    mutants = [mutant for mutant in drawn if only in mutant.path]
     began = time.monotonic()
     with (OUT / "results.jsonl").open("a", encoding="utf-8") as log:
-        for done, mutant in enumerate(sorted(mutants, key=lambda mutant: mutant.place)):
+        for done, mutant in enumerate(mutants):
             nodes = choose_tests(mutant, tests, budget=budget)
             asked = digest_of(*nodes, *(tests[node]["digest"] for node in nodes))
             known = results.get(mutant.key)
@@ -121,10 +124,10 @@ def run_room(room: str, *, share: float, budget: float, slow: float, only: str) 
                 print(f"  {done} of {len(mutants)}, {time.monotonic() - began:.0f} s", flush=True)
 
 
-def report(room: str, *, survivors: bool) -> None:
-    """Print the score of a room: of all its mutants, or of those met, with its standard error."""
+def report(room: str, *, share: float, seed: int, survivors: bool) -> None:
+    """Print the score of the share of a room, of its mutants that were met, with its standard error."""
     results, mutants = load_results(), of_room(ROOT, room)
-    met = [mutant for mutant in mutants if mutant.key in results]
+    met = [mutant for mutant in draw(mutants, share=share, seed=seed) if mutant.key in results]
     outcomes = [results[mutant.key]["outcome"] for mutant in met]
     lived, late = outcomes.count("survived"), outcomes.count("timeout")
     score = 1.0 - lived / max(1, len(met))
@@ -144,6 +147,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all where none is named")
     parser.add_argument("--share", type=float, default=1.0, help="how many of the mutants, from 0 to 1")
+    parser.add_argument("--seed", type=int, default=0, help="which of them")
     parser.add_argument("--budget", type=float, default=5.0, help="seconds of tests for one mutant")
     parser.add_argument("--slow", type=float, default=1.0, help="seconds that leave a test out")
     parser.add_argument("--only", default="", help="part of a file's name")
@@ -152,13 +156,14 @@ def main() -> None:
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it leaves nothing running
     os.environ |= {"NUMBA_DISABLE_JIT": "1", "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
     os.environ |= {"OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(TREE / "src")}
-    rooms = given.rooms or list(ROOMS)
+    rooms, share, seed = given.rooms or list(ROOMS), given.share, given.seed
     if not given.survivors:
         copy_tree()
         for room in rooms:
-            run_room(room, share=given.share, budget=given.budget, slow=given.slow, only=given.only)
+            limits = {"budget": given.budget, "slow": given.slow}
+            run_room(room, share=share, seed=seed, only=given.only, **limits)
     for room in rooms:
-        report(room, survivors=given.survivors)
+        report(room, share=share, seed=seed, survivors=given.survivors)
 
 
 if __name__ == "__main__":

@@ -2,7 +2,6 @@
 
 import ast
 import hashlib
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -33,18 +32,16 @@ class Mutant:
     operator: str
     occurrence: int
     line: int
-    last: int
-    is_inside: bool  # a function, so that more than the import executes it
+    lines: range  # those that a test executes which may notice it; none if only the import does
     digest: str  # of the source
 
     @property
     def key(self) -> str:
         return f"{self.path} {self.operator} {self.occurrence} {self.digest}"
 
-    @property
-    def place(self) -> float:
-        """Where it stands in a fixed random order, in [0, 1)."""
-        return zlib.crc32(f"{self.path} {self.operator} {self.occurrence}".encode()) / 2**32
+    def place(self, seed: int) -> float:
+        """Return where it stands in the random order of the seed, in [0, 1)."""
+        return int(digest_of(str(seed), self.path, self.operator, str(self.occurrence)), 16) / 2**64
 
 
 def digest_of(*texts: str) -> str:
@@ -59,7 +56,7 @@ def list_mutants(folder: Path, path: str) -> list[Mutant]:
     """
     source = (folder / path).read_text(encoding="utf-8")
     spared, digest = find_annotations(source), digest_of(source)
-    inside = find_bodies(source)
+    heads, inside = find_bodies(source)
     nodes, lines, found = list(ast_nodes(get_ast(source))), source.splitlines(), []
     for name in operator_names():
         short = name.removeprefix("core/")
@@ -71,17 +68,23 @@ def list_mutants(folder: Path, path: str) -> list[Mutant]:
             around = lines[start[0] - 1][max(0, start[1] - 1) : start[1] + 2]
             last = around == "[0]" and occurrence % 2 == 1  # cosmic-ray adds 1, then takes 1 away
             if tuple(start) not in spared and not last and around != " *,":
-                found.append(
-                    Mutant(path, name, occurrence, start[0], stop[0], start[0] in inside, digest)
-                )
+                own = range(start[0], stop[0] + 1)
+                seen = own if start[0] in inside else heads.get(start[0], range(0))
+                found.append(Mutant(path, name, occurrence, start[0], seen, digest))
     return found
 
 
-def find_bodies(source: str) -> set[int]:
-    """Return the lines of the bodies of functions."""
-    kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
-    bodies = [node.body for node in ast.walk(ast.parse(source)) if isinstance(node, kinds)]
-    return {line for body in bodies for line in range(body[0].lineno, (body[-1].end_lineno or 0) + 1)}
+def find_bodies(source: str) -> tuple[dict[int, range], set[int]]:
+    """Return the body of the function that each line of a head belongs to, and the lines of bodies."""
+    heads: dict[int, range] = {}
+    inside: set[int] = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            first, last = node.body[0].lineno, node.body[-1].end_lineno or 0
+            begin = min([node.lineno, *(mark.lineno for mark in node.decorator_list)])
+            heads |= dict.fromkeys(range(begin, first), range(first, last + 1))
+            inside |= set(range(first, last + 1))
+    return heads, inside
 
 
 def find_annotations(source: str) -> set[tuple[int, int]]:

@@ -189,18 +189,17 @@ def _forget_lines(test: dict[str, Any], changed: set[str]) -> dict[str, Any]:
 
 
 def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> list[str]:
-    """Return the tests that execute the mutant's line, within the budget.
+    """Return the tests that execute the mutant's line, or the function in whose head it is.
 
-    Those in the file's own test file come first, then the quickest. A line that only the import
-    executes has the tests of its file, those first that see most of it; so has every line of a file
-    that has changed since its tests were watched.
+    As many as fit the budget: those in the file's own test file come first, then the quickest. A line
+    that only the import executes has the tests of its file, those first that see most of it; so has
+    every line of a file that has changed since its tests were watched.
     """
-    lines = range(mutant.line, mutant.last + 1)
-    path = mutant.path
+    lines, path = mutant.lines, mutant.path
     seen = {node: test["lines"][path] for node, test in tests.items() if path in test["lines"]}
     seen = seen or dict.fromkeys(tests)  # a new file: any test may execute it
     reached = {node: 1.0 for node, of in seen.items() if not of or any(n in of for n in lines)}
-    if not (reached and mutant.is_inside):
+    if not (reached and lines):
         reached = {node: float(len(of or "1")) for node, of in seen.items()}
     chosen: list[str] = []
     spent = 0.0
