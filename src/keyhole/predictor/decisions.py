@@ -43,8 +43,8 @@ def decide(
     progress: Progress,
     case: BestCase,
     *,
-    draw: float = 0.5,
-    places: tuple[int, ...] = (_ALL,),
+    draw: float,
+    places: tuple[int, ...],
 ) -> Round[Any]:
     """Return the next round, decided; the progress has taken note of it."""
     learner, tally = setup.learner, progress.tally
@@ -73,8 +73,8 @@ def judge(
     waiting: Round[Any],
     *,
     right: Any,
-    chance: float | None = None,
-    wrong: float = 0.0,
+    chance: float | None,
+    wrong: float,
 ) -> Judged:
     """Teach the progress whether the answer of a round was right, or raise, unchanged."""
     decision: Any = waiting.prediction

@@ -265,8 +265,6 @@ def bound_misses(rounds: int, *, alpha: float, error: float = 0.01) -> tuple[flo
     >>> round(low, 4), round(high, 4)
     (0.0872, 0.1133)
     """
-    if rounds == 0:
-        return 0.0, 1.0
     most = -math.log(error)
 
     def exceed(observed: float) -> float:
