@@ -93,3 +93,41 @@ def test_names_stand_for_columns() -> None:
     batch = predictor.predict_batch(TABLE[:3])
     predictor.learn_batch(batch, [batch[k].labels[0] if len(batch[k]) else "a" for k in range(3)])
     assert predictor.rounds == 3
+
+
+@pytest.mark.parametrize("label", [-1, 10])
+def test_a_place_that_is_none_is_refused_in_a_batch(label: int) -> None:
+    """Kills: -1 taken for the last column."""
+    predictor = Predictor(alpha=0.1)
+    batch = predictor.predict_batch(TABLE[:2])
+    with pytest.raises(LabelError, match="not places from 0 to 9"):
+        predictor.learn_batch(batch, [0, label])
+    assert predictor.rounds == 0
+    predictor.learn_batch(batch, [0, 9])
+
+
+def test_a_table_must_have_a_column_for_each_name() -> None:
+    predictor = Predictor(alpha=0.1, score=Probabilities(labels=["a", "b", "c"]))
+    with pytest.raises(ScoreError, match="2 scores came for 3 labels"):
+        predictor.predict_batch(np.array([[0.5, 0.25]]))
+    assert predictor.open_rounds == 0
+
+
+def test_a_label_that_names_no_column_is_refused_in_a_batch() -> None:
+    predictor = Predictor(alpha=0.1, score=Probabilities(labels=["a", "b"]))
+    batch = predictor.predict_batch(np.array([[0.75, 0.25], [0.25, 0.75]]))
+    with pytest.raises(LabelError, match="'c' is not one of the 2 labels"):
+        predictor.learn_batch(batch, ["a", "c"])
+    predictor.learn_batch(batch, ["a", "a"])
+    assert (predictor.rounds, predictor.miss_rate) == (2, 0.5)
+
+
+def test_a_batch_that_is_answered_late_is_as_stale_as_its_rounds_would_be() -> None:
+    one, other = Predictor(alpha=0.1, seed=7), Predictor(alpha=0.1, seed=7)
+    early, late = one.predict_batch(TABLE[:20]), one.predict_batch(TABLE[20:40])
+    alone = [other.predict(row) for row in TABLE[:40]]
+    for batch, shown, labels in ((late, alone[20:], LABELS[20:40]), (early, alone[:20], LABELS[:20])):
+        one.learn_batch(batch, labels.tolist())
+        for prediction, label in zip(shown, labels.tolist(), strict=True):
+            other.learn(prediction, label=label)
+    assert one.dump() == other.dump()

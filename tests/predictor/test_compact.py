@@ -1,35 +1,234 @@
 """Where a key stands as bytes, by hand: those that are kept must be read for ever."""
 
 import struct
+from typing import Any
 
 import pytest
 
-from keyhole import make
-from keyhole.predictor.compact import Standing, pack
+from keyhole import ScaledResiduals, make
+from keyhole.errors import InvalidError, NewerSnapshotError, SnapshotError
+from keyhole.keyed import Answered, Asked, Elapsed, Event, Kind, Skipped, make_fold
+from keyhole.learners import Learner
+from keyhole.predictor.compact import Standing, pack, unpack
 from keyhole.predictor.progress import Progress
 
+KEY = "anna"
 TIME = (1_000).to_bytes(6, "little")
+STATE = struct.pack("<ddII", 0.0, 0.0, 0, 0)  # of a logit tracker that has heard nothing
+
+
+@pytest.fixture
+def learner() -> Learner:
+    return make("logit-tracker", alpha=0.1)
+
+
+def stand(learner: Learner, answered: int, misses: float, size: float, **rare: float) -> Standing:
+    progress = Progress.start(learner)
+    tally = progress.tally
+    tally.answered, tally.misses, tally.size, tally.weight = answered, misses, size, float(answered)
+    for name, count in rare.items():
+        setattr(tally, name, count)
+    tally.predicted = tally.answered + tally.expired
+    return Standing(progress, 1_000)
 
 
 @pytest.mark.parametrize(
-    ("counts", "rounds", "layout", "form"),
+    ("counts", "layout", "form"),
     [
-        ((3, 1, 4), 3, 0x1000, "HHH"),
-        ((3, 0.5, 4), 3, 0x1020, "HdH"),  # misses in part
-        ((3, 1, 4.5), 3, 0x1010, "HHd"),  # sizes that are no counts
-        ((2**16, 1, 4), 3, 0x1400, "III"),  # counts of four bytes
-        ((3, 1, 4), 2**32, 0x1008, "HHH"),  # a state whose counts take eight
+        ((3, 1, 4), 0x1000, "HHH"),
+        ((3, 0, 0), 0x1000, "HHH"),
+        ((3, 0.5, 4), 0x1020, "HdH"),  # misses in part
+        ((3, -0.25, 4), 0x1020, "HdH"),  # misses corrected for answers that may be wrong
+        ((3, -1, 4), 0x1020, "HdH"),
+        ((3, 1, 4.5), 0x1010, "HHd"),  # sizes that are no counts
+        ((3, 1, -2), 0x1010, "HHd"),
+        ((2**16 - 1, 1, 4), 0x1000, "HHH"),  # the most that two bytes hold
+        ((3, 2**16 - 1, 2**16 - 1), 0x1000, "HHH"),
+        ((3, 2**16, 4), 0x1020, "HdH"),
+        ((3, 1, 2**16), 0x1010, "HHd"),
+        ((2**16, 1, 4), 0x1400, "III"),  # counts of four bytes
+        ((2**32 - 1, 1, 2**32 - 1), 0x1400, "III"),
+        ((2**32, 1, 2**40), 0x1800, "QQQ"),  # of eight
+        ((2**32, 2**53, 2.0**63), 0x1810, "QQd"),
     ],
 )
-def test_the_bytes_are_a_layout_the_time_the_tally_and_the_state(
-    counts: tuple[float, ...], rounds: int, layout: int, form: str
+def test_counts_are_as_wide_as_they_must_be(
+    learner: Learner, counts: tuple[float, ...], layout: int, form: str
 ) -> None:
-    learner = make("logit-tracker", alpha=0.1)
-    progress = Progress.start(learner)
-    tally = progress.tally
-    tally.answered, tally.misses, tally.size = int(counts[0]), float(counts[1]), float(counts[2])
-    tally.weight = float(tally.answered)
-    progress.state.rounds[0] = rounds
-    state = struct.pack("<ddqq" if rounds == 2**32 else "<ddII", 0.0, 0.0, rounds, 0)
-    expected = struct.pack(f"<HB6s{form}", layout, 0, TIME, *counts) + state
-    assert pack(Standing(progress, 1_000), learner) == expected
+    here = stand(learner, int(counts[0]), float(counts[1]), float(counts[2]))
+    content = pack(here, learner)
+    assert content == struct.pack(f"<HB6s{form}", layout, 0, TIME, *map(fit, form, counts)) + STATE
+    assert unpack(content, learner).progress.tally == here.progress.tally
+
+
+def fit(form: str, count: float) -> float:
+    return float(count) if form == "d" else int(count)
+
+
+def test_a_state_whose_counts_take_eight_bytes_says_so(learner: Learner) -> None:
+    here = stand(learner, 3, 1.0, 4.0)
+    here.progress.state.rounds[0] = 2**32
+    state = struct.pack("<ddqq", 0.0, 0.0, 2**32, 0)
+    assert pack(here, learner) == struct.pack("<HB6sHHH", 0x1008, 0, TIME, 3, 1, 4) + state
+    assert unpack(pack(here, learner), learner).progress.state.rounds[0] == 2**32
+
+
+@pytest.mark.parametrize(
+    ("rare", "layout", "form", "numbers"),
+    [
+        ({"expired": 5}, 0x1200, "H", [5]),
+        ({"unreachable": 6}, 0x1100, "H", [6]),
+        ({"unbounded": 7}, 0x1080, "H", [7]),
+        ({"weight": 2.5}, 0x1040, "d", [2.5]),
+        ({"weight": 2.5, "unreachable": 6, "expired": 5}, 0x1340, "HHd", [5, 6, 2.5]),
+        ({"expired": 2**16 - 3}, 0x1600, "I", [2**16 - 3]),  # with 3 answers no more in two bytes
+    ],
+)
+def test_what_is_seldom_there_has_a_bit_each_and_comes_back(
+    learner: Learner, rare: dict[str, float], layout: int, form: str, numbers: list[float]
+) -> None:
+    here = stand(learner, 3, 1.0, 4.0, **rare)
+    counts = "III" if layout & 0x400 else "HHH"
+    head = struct.pack(f"<HB6s{counts}{form}", layout, 0, TIME, 3, 1, 4, *numbers)
+    assert pack(here, learner) == head + STATE
+    assert unpack(head + STATE, learner).progress.tally == here.progress.tally
+
+
+@pytest.mark.parametrize("known", [2, 24, 25, 40])
+def test_the_scale_comes_before_the_state_and_is_one_number_once_it_is_fixed(
+    learner: Learner, known: int
+) -> None:
+    """It is fixed by the twenty-fifth residual: 255 stands for those that are left out."""
+    progress = Progress.start(learner, ScaledResiduals())
+    assert progress.scale is not None
+    for residual in range(1, known + 1):
+        progress.scale.add(-float(residual))
+    value = {2: 0.0, 24: 12.5}.get(known, 13.0)
+    residuals = [float(one) for one in range(1, known + 1)] if known < 25 else []
+    scale = struct.pack(f"<dB{len(residuals)}d", value, known if known < 25 else 255, *residuals)
+    content = pack(Standing(progress, 1_000), learner)
+    assert content == struct.pack("<HB6sHHH", 0x1004, 0, TIME, 0, 0, 0) + scale + STATE
+    back = unpack(content, learner)
+    assert back.progress.scale is not None
+    assert back.progress.scale.value == value
+    assert pack(back, learner) == content
+
+
+def ask_by_hand(*rounds: tuple[str, int, int]) -> bytes:
+    """Return open rounds of these ids, numbers and times, each with the same two scores."""
+    case = struct.pack("<2d", 0.75, 0.25)
+    return b"".join(
+        struct.pack("<IHIqQQdd", 50 + len(name) + 16, len(name), 16, due, number, 0, 0.5, 1.0)
+        + name.encode()
+        + case
+        for name, number, due in rounds
+    )
+
+
+def test_open_rounds_follow_with_their_number_and_the_earliest_time() -> None:
+    fold = make_fold(alpha=0.1, lifetime=50)
+    asks: list[Event] = [Asked("r1", [0.75, 0.25], 1_000), Asked("r22", [0.75, 0.25], 970)]
+    state, _ = fold.run(KEY, b"", asks)
+    head = struct.pack("<HB6sHHH", 0x1000, 0, TIME, 0, 0, 0)
+    rounds = ask_by_hand(("r1", 0, 1_050), ("r22", 1, 1_020))
+    assert state == head + STATE + struct.pack("<Iq", 2, 1_020) + rounds
+    assert make_fold(alpha=0.1, lifetime=50).next_due(state) == 1_020
+
+
+def test_a_round_that_may_wait_for_ever_is_due_at_the_end_of_time() -> None:
+    fold = make_fold(alpha=0.1)
+    state, _ = fold.step(KEY, b"", Asked("r1", [0.75, 0.25], 1_000))
+    assert state.endswith(struct.pack("<Iq", 1, 2**63 - 1) + ask_by_hand(("r1", 0, 2**63 - 1)))
+    assert fold.next_due(state) is None
+
+
+def test_closed_rounds_are_remembered_by_four_bytes_each_behind_the_state() -> None:
+    import zlib
+
+    fold = make_fold(alpha=0.1, recall=2)
+    events: list[Event] = [Asked(name, [0.5]) for name in "abc"]
+    events += [Skipped(name) for name in "abc"]
+    state, _ = fold.run(KEY, b"", events)
+    marks = [zlib.crc32(name.encode()).to_bytes(4, "little") for name in "bc"]
+    assert state[2] == 2
+    assert state.endswith(STATE + b"".join(marks))
+
+
+def read_open(state: bytes) -> list[str]:
+    """Return which of a, b and c a fold that never saw the key still takes answers for."""
+    fold = make_fold(alpha=0.1, lifetime=50)
+    said = [fold.step(KEY, state, Answered(name, label=0))[1][-1] for name in "abc"]
+    return [one.id for one in said if one.kind is Kind.COUNTED]
+
+
+@pytest.mark.parametrize(
+    ("now", "still", "due"),
+    [(49, "abc", 50), (50, "bc", 60), (59, "bc", 60), (60, "c", 70), (69, "c", 70), (70, "", None)],
+)
+def test_a_round_expires_when_its_lifetime_is_over_and_the_others_stay(
+    now: int, still: str, due: int | None
+) -> None:
+    fold = make_fold(alpha=0.1, lifetime=50)
+    asks: list[Event] = [Asked(name, [0.75, 0.25], 10 * n) for n, name in enumerate("abc")]
+    state, said = fold.run(KEY, b"", [*asks, Elapsed(now)])
+    assert [one.id for one in said if one.kind is Kind.EXPIRED] == list("abc"[: 3 - len(still)])
+    assert "".join(read_open(state)) == still
+    assert make_fold(alpha=0.1, lifetime=50).next_due(state) == due
+    tally = fold.read(state).tally
+    assert (tally.expired, tally.predicted) == (3 - len(still), 3)
+
+
+@pytest.mark.parametrize(("answered", "due"), [("a", 60), ("b", 50), ("c", 50)])
+def test_an_answer_closes_its_own_round_and_no_other(answered: str, due: int) -> None:
+    asks: list[Event] = [Asked(name, [0.75, 0.25], 10 * n) for n, name in enumerate("abc")]
+    state, _ = make_fold(alpha=0.1, lifetime=50).run(KEY, b"", asks)
+    other = make_fold(alpha=0.1, lifetime=50)  # one that has to read the bytes
+    state, said = other.step(KEY, state, Answered(answered, label=1))
+    assert (said[0].kind, said[0].number, said[0].miss) == (Kind.COUNTED, "abc".index(answered), 1.0)
+    assert read_open(state) == [name for name in "abc" if name != answered]
+    assert make_fold(alpha=0.1, lifetime=50).next_due(state) == due
+
+
+def test_a_round_is_found_whose_id_is_part_of_anothers() -> None:
+    asks: list[Event] = [Asked(name, [0.75, 0.25]) for name in ("11", "1", "2")]
+    state, _ = make_fold(alpha=0.1).run(KEY, b"", asks)
+    fold = make_fold(alpha=0.1)
+    assert fold.step(KEY, state, Asked("1", [0.5]))[1][0].number == 1
+    assert fold.step(KEY, state, Answered("12", label=0))[1][0].kind is Kind.REFUSED
+
+
+@pytest.mark.parametrize(
+    "output", [{"cat": 0.75, "dog": 0.25}, {("a", 1): 0.75, 7: 0.25}, [0.75, 0.25], [0.75] * 100]
+)
+@pytest.mark.parametrize("name", ["logit-tracker", "ocp-unlock+"])  # the second remembers its weights
+def test_an_open_round_is_shown_again_as_it_was_from_its_bytes(name: str, output: Any) -> None:
+    fold, other = (make_fold(name, alpha=0.1, seed=3) for _ in range(2))
+    first: list[Event] = [Asked("a", output), Asked("b", output)]
+    state, said = fold.run(KEY, b"", first)
+    again = [other.step(KEY, state, one)[1][0] for one in first]
+    assert [one.region for one in again] == [one.region for one in said]
+    assert [one.kind for one in again] == [Kind.REPEATED] * 2
+    label = next(iter(output)) if isinstance(output, dict) else 0
+    answers: list[Event] = [Answered("b", label=label), Answered("a", label=label)]
+    assert other.run(KEY, state, answers) == fold.run(KEY, state, answers)
+
+
+@pytest.mark.parametrize("time", [2**47 - 1, -(2**47 - 1)])
+def test_the_first_and_the_last_time_are_kept(time: int) -> None:
+    fold = make_fold(alpha=0.1, lifetime=2**47 - 1)
+    state, _ = fold.step(KEY, b"", Elapsed(time))
+    assert state[3:9] == time.to_bytes(6, "little", signed=True)
+    assert unpack(state, fold.setup.learner).clock == time
+    with pytest.raises(InvalidError, match="milliseconds"):
+        fold.step(KEY, b"", Elapsed(time + (1 if time > 0 else -1)))
+
+
+def test_bytes_of_another_version_or_cut_short_are_refused(learner: Learner) -> None:
+    content = pack(stand(learner, 3, 1.0, 4.0), learner)
+    with pytest.raises(NewerSnapshotError, match="version 2, this Keyhole reads up to 1; upgrade"):
+        unpack(content[:1] + b"\x20" + content[2:], learner)
+    with pytest.raises(SnapshotError, match="no format version 0"):
+        unpack(content[:1] + b"\x00" + content[2:], learner)
+    for end in (0, 2, 8, len(content) - 1, len(content) - len(STATE)):
+        with pytest.raises(SnapshotError, match=f"^{end} bytes are no key's state"):
+            unpack(content[:end], learner)

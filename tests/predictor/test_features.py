@@ -9,6 +9,7 @@ import pytest
 
 from keyhole import HIT, MISS, Channel, Predictor, ScaledResiduals, make, simulate
 from keyhole.errors import ContextError, FeedbackError, LearnerError
+from keyhole.predictor.context import Known, read_context, show_context
 from keyhole.predictor.setup import Setup
 
 
@@ -226,3 +227,32 @@ def test_simulated_groups_with_late_answers_play(recwarn: pytest.WarningsRecorde
     run = simulate(learner, np.full(500, 0.7), groups=members, channel=Channel(delay=20))
     assert run.thresholds.shape == (1, 500)
     assert not recwarn
+
+
+@pytest.mark.parametrize(
+    ("made", "given", "shown"),
+    [
+        ({"groups": ["old"]}, {"groups": ["old"]}, Known(None, ("old",))),
+        ({"groups": ["old"]}, {}, Known(None, ())),
+        ({"groups": 3}, {"groups": [2, 0]}, Known(None, (0, 2))),
+        ({"features": ["hour"]}, {"features": {"hour": 7}}, Known({"hour": 7.0}, ())),
+        ({"features": ["hour"]}, {}, Known({"hour": None}, ())),
+        ({"features": 2}, {"features": [None, 1.5]}, Known([None, 1.5], ())),
+        (
+            {"features": ["hour", "load"], "groups": ["old", "new"]},
+            {"features": {"load": 0.5}, "groups": ["new"]},
+            Known({"hour": None, "load": 0.5}, ("new",)),
+        ),
+    ],
+)
+def test_what_was_known_of_a_case_is_shown_as_it_was_told(
+    made: dict[str, Any], given: dict[str, Any], shown: Known
+) -> None:
+    setup = Predictor(alpha=0.1, **made).setup
+    context = read_context(setup.learner, names=setup.names, **given)
+    assert show_context(setup.learner, context, setup.names) == shown
+
+
+def test_of_a_case_of_a_learner_without_context_nothing_is_known() -> None:
+    setup = Predictor(alpha=0.1).setup
+    assert show_context(setup.learner, read_context(setup.learner), setup.names) == Known()

@@ -5,7 +5,7 @@ import pytest
 
 import keyhole
 from keyhole import Fleet, LabelSet, Predictor
-from keyhole.errors import AnsweredError, FeedbackError, LearnerError
+from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError
 from keyhole.numeric import bind
 from keyhole.predictor.fleet import _ROWS
 
@@ -61,3 +61,33 @@ def test_bad_answers_are_named_and_change_nothing() -> None:
 def test_rules_that_draw_do_not_sail() -> None:
     with pytest.raises(LearnerError, match="give each its own Predictor"):
         Fleet(keyhole.make("ocp-unlock+", alpha=0.1), 2)
+
+
+def test_one_predictor_is_a_fleet_and_none_is_not() -> None:
+    learner = keyhole.make("kt", alpha=0.1)
+    fleet = Fleet(learner, 1)
+    fleet.predict([[0.9, 0.2]])
+    fleet.learn(labels=[1])
+    assert (len(fleet), fleet.rounds.tolist(), fleet.misses.tolist()) == (1, [1], [1])
+    assert repr(fleet) == "<Fleet of 1, kt: 1 rounds>"
+    with pytest.raises(InvalidError, match="0 predictors are no fleet"):
+        Fleet(learner, 0)
+
+
+@pytest.mark.parametrize("labels", [[0, -1], [0, 2], [0, 0, 0], [0.0, 1.0]])
+def test_labels_of_a_fleet_are_places_one_for_each(labels: list[float]) -> None:
+    fleet = Fleet(keyhole.make("kt", alpha=0.1), 2)
+    fleet.predict([[0.9, 0.1], [0.2, 0.8]])
+    with pytest.raises(FeedbackError):
+        fleet.learn(labels=labels)
+    fleet.learn(labels=[0, 1])
+    assert fleet.rounds.tolist() == [1, 1]
+
+
+def test_a_predictor_of_a_fleet_is_asked_once_at_a_time() -> None:
+    fleet = Fleet(keyhole.make("kt", alpha=0.1), 2)
+    with pytest.raises(FeedbackError, match="each predictor once"):
+        fleet.predict([[0.9], [0.2]], rows=[1, 1])
+    fleet.predict([[0.9], [0.2]])
+    with pytest.raises(FeedbackError, match="one of the two"):
+        fleet.learn(labels=[0, 0], missed=[False, False])

@@ -258,3 +258,28 @@ def test_its_repr_shows_both_shares() -> None:
     assert (
         repr(gate) == "<Gate gate-tracker, alpha 0.05: 1 rounds, 1.0000 accepted, 0.0000 of them wrong>"
     )
+
+
+def test_where_every_case_is_in_a_group_the_group_decides_as_the_gate_alone_does() -> None:
+    """Kills: the first group sharing the state of all rounds, which then hears everything twice."""
+    plain, grouped = Gate(alpha=0.1), Gate(alpha=0.1, groups=["new", "old"])
+    rng = np.random.default_rng(6)
+    for score in rng.beta(3, 1, 300).tolist():
+        right = bool(rng.random() < score)
+        decisions = plain.decide(score), grouped.decide(score, groups=["new"])
+        assert decisions[0] == decisions[1]
+        if decisions[0].accepted:
+            plain.learn(decisions[0], right=right)
+            grouped.learn(decisions[1], right=right)
+
+
+def test_a_group_that_errs_is_referred_and_the_other_is_not() -> None:
+    gate = Gate(alpha=0.1, groups=["new", "old"])
+    for _ in range(300):
+        for group, right in (("new", False), ("old", True)):
+            decision = gate.decide(0.9, groups=[group])
+            if decision.accepted:
+                gate.learn(decision, right=right)
+    assert not gate.decide(0.9, groups=["new"]).accepted
+    assert gate.decide(0.9, groups=["old"]).accepted
+    assert not gate.decide(0.9, groups=["old", "new"]).accepted  # the stricter of the two

@@ -8,7 +8,7 @@ import pytest
 
 import keyhole
 from keyhole.errors import InvalidError
-from keyhole.predictor.plot import plot_decisions
+from keyhole.predictor.plot import plot_decisions, plot_rounds
 from keyhole.scenarios.digit_guesses import digit_guesses
 
 
@@ -143,3 +143,47 @@ def test_a_gate_keeps_its_decisions_and_draws_them() -> None:
     assert again.history()["score"].tolist() == kept["score"].tolist()
     with pytest.raises(InvalidError, match="make the gate with history=10_000"):
         keyhole.Gate.restore(gate.dump()).history()
+
+
+def test_referred_answers_that_were_judged_are_not_wrong_among_the_accepted() -> None:
+    top, _ = plot_decisions([True, False, True], [0.0, 1.0, 1.0], alpha=0.05, axes=None)
+    wrong = top.get_lines()[0]
+    assert (wrong.get_xdata().tolist(), wrong.get_ydata().tolist()) == ([1, 3], [0.0, 0.5])
+    assert 0.05 < top.get_ylim()[1] <= 1.0
+
+
+@pytest.mark.parametrize(("missed", "highest"), [([0.0] * 20, 0.2), ([1.0] * 20, 1.0)])
+def test_the_picture_is_high_enough_for_the_target_and_the_rate(
+    missed: list[float], highest: float
+) -> None:
+    top, _ = plot_rounds(missed, [1.0] * 20, alpha=0.1, sized="size", axes=None)
+    assert highest < top.get_ylim()[1] <= 1.5 * max(highest, 0.2)
+
+
+def test_a_window_of_unbounded_sizes_has_no_mean() -> None:
+    sizes = [np.inf, np.inf, np.inf, 2.0, 4.0, 6.0]
+    _, bottom = plot_rounds([0.0] * 6, sizes, alpha=0.1, sized="width", window=2, axes=None)
+    dots, mean = bottom.get_lines()
+    assert dots.get_xdata().tolist() == [4, 5, 6]
+    assert mean.get_xdata().tolist() == [2, 3, 4, 5, 6]
+    assert np.isnan(mean.get_ydata()[:2]).all()
+    assert mean.get_ydata()[2:].tolist() == [2.0, 3.0, 5.0]
+
+
+@pytest.mark.parametrize(("window", "length"), [(None, 10), (5, 5), (0, 1), (1_000, 100)])
+def test_the_window_is_a_tenth_of_the_rounds_unless_told_and_never_longer(
+    window: int | None, length: int
+) -> None:
+    top, bottom = plot_rounds(
+        np.zeros(100), np.ones(100), alpha=0.1, sized="", window=window, axes=None
+    )
+    assert top.get_lines()[1].get_xdata()[0] == length
+    assert top.get_lines()[1].get_label() == f"of the last {length}"
+    assert bottom.get_lines()[1].get_xdata()[0] == length
+
+
+def test_pictures_are_drawn_into_the_axes_given() -> None:
+    from matplotlib import pyplot as plt
+
+    _, given = plt.subplots(2)
+    assert plot_rounds([0.0], [1.0], alpha=0.1, sized="size", axes=given) == tuple(given)

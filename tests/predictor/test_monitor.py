@@ -270,3 +270,27 @@ def test_the_sequence_is_at_most_twice_as_wide_as_an_interval_for_one_round() ->
         low, high = bound_rate(0.1 * rounds, rounds, error=0.01)
         single = 2.0 * 2.576 * math.sqrt(0.09 / rounds)
         assert single < high - low < 2.0 * single
+
+
+def test_a_new_watch_has_seen_nothing_and_stands_before_the_first_round() -> None:
+    watch = Watch()
+    assert (watch.rounds, watch.alarm, watch.since, watch.raised, watch.cleared) == (0, 0, 0, 0, 0)
+    assert watch.starts == [1, 1]
+    assert Watch.begin(40) == Watch(rounds=40, starts=[41, 41])
+
+
+def test_a_monitor_shows_its_parameters() -> None:
+    assert repr(Monitor(alpha=0.1)) == "Monitor(alpha=0.1, run_length=1000000.0, clearing=10000.0)"
+
+
+def test_the_sequence_and_the_band_err_once_in_a_hundred_unless_told() -> None:
+    assert bound_rate(100, 1_000) == bound_rate(100, 1_000, error=0.01)
+    assert bound_misses(1_000, alpha=0.1) == bound_misses(1_000, alpha=0.1, error=0.01)
+    assert bound_rate(100, 1_000) != bound_rate(100, 1_000, error=0.02)
+
+
+@pytest.mark.parametrize(("misses", "within"), [(-0.5, 0.0), (-3.0, 0.0), (50.5, 50.0)])
+def test_corrected_misses_below_none_and_above_all_are_none_and_all(
+    misses: float, within: float
+) -> None:
+    assert bound_rate(misses, 50) == bound_rate(within, 50)

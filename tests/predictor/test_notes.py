@@ -1,12 +1,14 @@
 """When a user is told how things stand."""
 
 import dataclasses
+from collections.abc import Callable
 
 import pytest
 
-from keyhole import LEARNERS, make
+from keyhole import HIT, LEARNERS, BoundedResiduals, Exp3P, Predictor, Probabilities, make
+from keyhole.errors import KeyholeWarning
 from keyhole.predictor.monitor import Alarm, Watch
-from keyhole.predictor.notes import describe_alarm, describe_lateness
+from keyhole.predictor.notes import describe_alarm, describe_lateness, describe_reach
 from keyhole.predictor.tally import Tally
 
 
@@ -34,3 +36,54 @@ def test_an_alarm_is_told_with_its_side_and_its_rounds() -> None:
         assert describe_alarm(watch, alpha=0.1) == [
             f"Rounds miss {often} than 0.1, since about answer 1,200; it was found at answer 1,350."
         ]
+
+
+@pytest.mark.parametrize(
+    ("answered", "unreachable", "said"), [(100, 11, 1), (100, 10, 0), (99, 99, 0), (10_000, 900, 0)]
+)
+def test_truths_that_no_set_could_hold_are_told_from_a_hundred_answers_and_alpha_on(
+    answered: int, unreachable: int, said: int
+) -> None:
+    tally = Tally(answered=answered, unreachable=unreachable)
+    assert len(describe_reach(make("kt", alpha=0.1), Probabilities(), tally)) == said
+
+
+@pytest.mark.parametrize(
+    ("cap", "remedy"), [(None, "give more candidates"), (3, "raise at_most above 3, or bear more")]
+)
+def test_truths_out_of_reach_are_counted_and_a_remedy_named(cap: int | None, remedy: str) -> None:
+    tally = Tally(answered=1_000, unreachable=250)
+    told = describe_reach(make("kt", alpha=0.1), Probabilities(at_most=cap), tally)
+    assert len(told) == (1 if cap is None else 2)
+    assert "The target 0.1 is out of reach: of 1,000 truths 250 (25.0%) could be in no set" in told[-1]
+    assert remedy in told[-1]
+    assert cap is None or "No set holds more than 3 labels" in told[0]
+
+
+def go_past_the_horizon() -> None:
+    predictor = Predictor("ocp-bandit", alpha=0.1, arms=5, horizon=117, seed=1)
+    for _ in range(118):
+        predictor.learn(predictor.predict([0.5]), HIT)
+
+
+def go_past_the_bandits_horizon() -> None:
+    bandit = Exp3P(arms=5, horizon=117, seed=1)
+    for _ in range(118):
+        bandit.choose()
+        bandit.report(0.5)
+
+
+def go_beyond_the_bound() -> None:
+    predictor = Predictor(alpha=0.1, score=BoundedResiduals(bound=1.0))
+    predictor.learn(predictor.predict(0.0), label=7.0)
+
+
+@pytest.mark.parametrize("go", [go_past_the_horizon, go_past_the_bandits_horizon, go_beyond_the_bound])
+def test_warnings_name_the_line_of_the_caller(go: Callable[[], None]) -> None:
+    """Not one within keyhole: whoever reads it looks for the call."""
+    with pytest.warns(KeyholeWarning) as caught:
+        go()
+    code = go.__code__
+    (warned,) = caught
+    assert warned.filename == __file__
+    assert warned.lineno in {line for _, _, line in code.co_lines()}

@@ -1,4 +1,5 @@
 import json
+import math
 import os
 import signal
 import subprocess
@@ -15,7 +16,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyhole
-from keyhole import HIT, MISS, BoundedResiduals, CustomScores, Predictor, ScaledResiduals
+from keyhole import (
+    HIT,
+    MISS,
+    Answer,
+    BoundedResiduals,
+    CustomScores,
+    Predictor,
+    ScaledResiduals,
+    bounds,
+    make,
+)
 from keyhole.errors import (
     AlphaError,
     AnsweredError,
@@ -35,6 +46,7 @@ from keyhole.errors import (
     UnknownRoundError,
 )
 from keyhole.predictor import file as snapshot
+from keyhole.predictor.draws import make_draws
 from keyhole.scores import LabelSet
 
 ANIMALS = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
@@ -581,3 +593,27 @@ def test_default_learner_needs_alpha_alone_and_only_hit_or_miss() -> None:
     predictor = Predictor(alpha=0.1, regime="bandit", seed=1)
     assert predictor.learner == keyhole.make("logit-tracker", alpha=0.1)
     assert predictor.learner.horizon is None
+
+
+def test_the_bound_is_that_of_the_rounds_up_to_now_unless_told() -> None:
+    predictor = Predictor("kt", alpha=0.1)  # whose bound grows with the rounds
+    assert predictor.bound() == bounds.excess(predictor.learner, rounds=1)
+    for _ in range(7):
+        predictor.learn(predictor.predict([0.9]), MISS)
+    assert predictor.bound() == bounds.excess(predictor.learner, rounds=7)
+    assert predictor.bound(rounds=50) == bounds.excess(predictor.learner, rounds=50)
+    assert predictor.bound(rounds=50).most > predictor.bound().most
+
+
+def test_history_is_rehearsed_with_draws_of_its_own_that_the_seed_fixes() -> None:
+    """Kills: another kind of draws, with which a stream's log would replay to another state."""
+    learner = make("ocp-unlock+", alpha=0.1, horizon=500, arms=8)
+    scores = np.random.default_rng(3).beta(4, 2, 40).tolist()
+    predictor = Predictor(learner, seed=7)
+    predictor.rehearse([[score] for score in scores], [0] * 40)
+    state = learner.start()
+    for score, draw in zip(scores, make_draws(7, 0, 40, kind=3).tolist(), strict=True):
+        threshold, memo = learner.choose(state, draw)
+        missed = score < threshold
+        learner.observe(state, memo, Answer(float(missed), math.nan if missed else score))
+    assert learner.pack(predictor._progress.state) == learner.pack(state)

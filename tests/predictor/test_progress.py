@@ -66,3 +66,23 @@ def test_what_is_cut_short_or_newer_is_refused(learner: Learner) -> None:
         Progress.unpack(packed[:own], learner=learner)
     with pytest.raises(NewerSnapshotError, match="version 3, this Keyhole reads up to 2; upgrade"):
         Progress.unpack(b"\x03" + packed[1:], learner=learner)
+
+
+@pytest.mark.parametrize("more", [1, 16, 32])
+def test_bytes_behind_the_state_of_a_predictor_are_refused(more: int) -> None:
+    learner = make("kt", alpha=0.1)
+    packed = Progress.start(learner).pack(learner)
+    with pytest.raises(SnapshotError, match="not a state of kt"):
+        Progress.unpack(packed + bytes(more), learner=learner)
+
+
+@pytest.mark.parametrize("groups", [0, 1, 3])
+def test_a_gate_has_a_state_for_each_group_behind_its_own(groups: int) -> None:
+    learner = make("gate-tracker", alpha=0.1)
+    progress = Progress.start(learner, states=groups)
+    for place, state in enumerate((progress.state, *progress.states)):
+        state[0][0] = place
+    back = Progress.unpack(progress.pack(learner), learner=learner)
+    assert [state[0][0] for state in (back.state, *back.states)] == list(range(groups + 1))
+    with pytest.raises(SnapshotError, match="not a state of gate-tracker"):
+        Progress.unpack(progress.pack(learner)[:-1], learner=learner)

@@ -1,12 +1,14 @@
 """Forecasts that work without guessing a scale."""
 
 import math
+import struct
 
 import numpy as np
 import pytest
 
-from keyhole import MISS, Interval, Predictor, QuantileBands, ScaledResiduals
-from keyhole.errors import ScoreError
+from keyhole import MISS, Interval, Predictor, Probabilities, QuantileBands, ScaledResiduals
+from keyhole.errors import ScoreError, SnapshotError
+from keyhole.predictor.scale import Scale
 
 ROUNDS = 4000
 
@@ -101,3 +103,44 @@ def test_open_rounds_of_every_kind_are_saved_and_continue(score: ScaledResiduals
         one.learn(shown.id, label=1.9)
         one.learn(one.predict(output), MISS)
     assert loaded.dump() == predictor.dump()
+
+
+def test_the_scale_follows_the_median_of_the_first_25_residuals_and_then_stays() -> None:
+    scale = Scale.start(ScaledResiduals(scale=7.0))
+    assert scale is not None
+    values = []
+    for residual in range(1, 41):
+        scale.add(float(residual) if residual % 2 else -float(residual))
+        values.append(scale.value)
+    assert values[:4] == [7.0, 7.0, 2.0, 2.5]  # the guess, until three are known
+    assert values[23:] == [12.5] + [13.0] * 16
+
+
+def test_residuals_that_are_mostly_nothing_take_the_largest_and_nothing_keeps_the_guess() -> None:
+    for residuals, value in (([0.0, 0.0, 5.0], 5.0), ([0.0] * 3, 7.0)):
+        scale = Scale(7.0)
+        for residual in residuals:
+            scale.add(residual)
+        assert scale.value == value
+
+
+def test_only_scaled_residuals_have_a_scale_to_find() -> None:
+    assert Scale.start(Probabilities()) is None
+    assert Scale.start(ScaledResiduals()) == Scale(0.0)
+
+
+@pytest.mark.parametrize("known", [0, 24, 25])
+def test_a_scale_is_read_from_the_bytes_it_takes_and_no_fewer(known: int) -> None:
+    scale = Scale()
+    for residual in range(known):
+        scale.add(float(residual))
+    content = scale.pack()
+    assert len(content) == 9 + 8 * known
+    assert Scale.unpack(content + b"more") == (scale, len(content))
+    with pytest.raises(SnapshotError, match="cut short"):
+        Scale.unpack(content[:-1])
+
+
+def test_a_scale_of_more_residuals_than_there_are_is_refused() -> None:
+    with pytest.raises(SnapshotError, match="cut short"):
+        Scale.unpack(struct.pack("<dB26d", 1.0, 26, *[1.0] * 26))
