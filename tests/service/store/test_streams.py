@@ -1,0 +1,130 @@
+"""Streams made, listed page by page, archived and removed."""
+
+import math
+
+import pytest
+import sqlalchemy as sql
+
+from keyhole.errors import ArchivedError, InvalidError, StreamExistsError, UnknownStreamError
+from keyhole.service.store import answers, proposals, schema, settings, streams
+from keyhole.service.store.answers import Reply
+from keyhole.service.store.database import Database
+from keyhole.service.store.proposals import Ask
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def three(light: Database) -> Database:
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    for name in ("c", "a", "b"):
+        streams.create(light, name, setup=setup, now=NOW)
+    return light
+
+
+def test_a_new_stream_stands_where_nothing_has_happened(three: Database) -> None:
+    here = streams.get(three, "a")
+    assert (here.version, here.tally.predicted, here.open, here.recent_rounds) == (0, 0, 0, 0)
+    assert (here.created, here.archived, here.description) == (NOW, None, None)
+    assert here.sweep == math.inf
+    assert here.recent_misses == 0
+
+
+def test_streams_are_listed_in_pages_the_oldest_first(three: Database) -> None:
+    def page(after: str | None, limit: int | None) -> tuple[list[str], str | None]:
+        found = streams.survey(three, after=after, limit=limit)
+        return [here.name for here in found.usable], found.next
+
+    assert page(None, None) == (["c", "a", "b"], None)
+    assert page(None, 2) == (["c", "a"], "a")
+    assert page("a", 2) == (["b"], None)
+    assert page("c", 2) == (["a", "b"], "b")
+    assert page("b", 2) == ([], None)
+    assert streams.list_names(three) == ["c", "a", "b"]
+
+
+def test_a_name_is_taken_once_and_unknown_ones_are_named(three: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    with pytest.raises(StreamExistsError, match="stream 'a' already"):
+        streams.create(three, "a", setup=setup, now=NOW)
+    for name in ("d", "no name at all"):
+        with pytest.raises(UnknownStreamError):
+            streams.get(three, name)
+
+
+def test_an_archived_stream_takes_no_rounds_and_stays_archived_since_the_first_time(
+    three: Database,
+) -> None:
+    assert streams.archive(three, "a", now=NOW + 1.0).archived == NOW + 1.0
+    assert streams.archive(three, "a", now=NOW + 2.0).archived == NOW + 1.0
+    assert streams.get(three, "a").version == 1
+    with pytest.raises(ArchivedError):
+        proposals.predict(three, "a", asks=[Ask([0.5])], now=NOW + 3.0)
+
+
+def test_only_an_archived_stream_is_removed_and_nothing_of_it_or_of_others_stays_or_goes(
+    three: Database,
+) -> None:
+    for name in ("a", "b"):
+        opened = proposals.predict(three, name, asks=[Ask([0.5])] * 101, now=NOW)
+        answers.answer(three, [Reply(one.id, "miss") for one in opened[:100]], now=NOW)
+    with pytest.raises(InvalidError, match="archive it before you delete it"):
+        streams.delete(three, "a")
+    streams.archive(three, "a", now=NOW)
+    streams.delete(three, "a")
+    assert streams.list_names(three) == ["c", "b"]
+    tables = (schema.rounds, schema.feedback, schema.open_rounds, schema.marks, schema.alarms)
+    with three.read() as connection:
+        owners = {
+            owner
+            for table in (*tables, schema.changes)
+            for owner in connection.execute(sql.select(table.c.stream)).scalars()
+        }
+        for table in tables:
+            assert connection.execute(sql.select(table.c.stream)).first() == (3,)
+    assert owners == {1, 3}
+
+
+def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired(
+    three: Database,
+) -> None:
+    opened = proposals.predict(three, "a", asks=[Ask([0.9])] * 5, now=NOW)
+    answers.answer(three, [Reply(opened[0].id, "hit"), Reply(opened[1].id, "skip")], now=NOW)
+    assert streams.get(three, "a").open == 3
+    week = 7 * 86_400.0
+    proposals.predict(three, "a", asks=[Ask([0.9])], now=NOW + week - 1.0)
+    assert streams.get(three, "a").open == 4
+    proposals.predict(three, "a", asks=[Ask([0.9])], now=NOW + week)  # their time is over just now
+    here = streams.get(three, "a")
+    assert (here.open, here.tally.expired, here.tally.skipped) == (2, 3, 1)
+    assert here.sweep == NOW + 2 * week - 1.0
+
+
+def test_a_round_can_be_answered_until_just_before_its_time_is_over(three: Database) -> None:
+    first, second = proposals.predict(three, "a", asks=[Ask([0.9])] * 2, now=NOW)
+    assert first.expires == NOW + 7 * 86_400.0
+    (counted,) = answers.answer(three, [Reply(first.id, "hit")], now=first.expires - 1e-3)
+    (late,) = answers.answer(three, [Reply(second.id, "hit")], now=second.expires)
+    assert isinstance(counted, answers.Counted)
+    assert "has expired: its 604800 seconds are over" in str(late)
+
+
+def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1, open_limit=3)
+    streams.create(light, "few", setup=setup, now=NOW)
+    first = proposals.predict(light, "few", asks=[Ask([0.9])] * 2, now=NOW)
+    proposals.predict(light, "few", asks=[Ask([0.9])] * 3, now=NOW)
+    assert (streams.get(light, "few").open, streams.get(light, "few").tally.expired) == (3, 2)
+    told = answers.answer(light, [Reply(one.id, "hit") for one in first], now=NOW)
+    assert all("more than 3 were open" in str(one) for one in told)
+    with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
+        proposals.predict(light, "few", asks=[Ask([0.9])] * 4, now=NOW)
+
+
+def test_every_hundredth_answer_leaves_a_snapshot(three: Database) -> None:
+    opened = proposals.predict(three, "a", asks=[Ask([0.9])] * 250, now=NOW)
+    answers.answer(three, [Reply(one.id, "hit") for one in opened], now=NOW)
+    with three.read() as connection:
+        rows = connection.execute(sql.select(schema.marks).order_by(schema.marks.c.answered)).all()
+    assert [(row.answered, row.version) for row in rows] == [(100, 350), (200, 450)]
+    assert [row.predicted for row in rows] == [250, 250]
