@@ -2,7 +2,7 @@ import re
 
 import pytest
 
-from keyhole import LEARNERS, bounds, make
+from keyhole import GATES, LEARNERS, bounds, make
 from keyhole.cli import main
 
 PAPER = ["--learner", "ocp-unlock+", "--alpha", ".1"]
@@ -37,7 +37,7 @@ def test_bounds_are_frank_when_they_say_nothing(capsys: pytest.CaptureFixture[st
     assert max(map(len, text.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("name", [*LEARNERS, "sps+valve"])
+@pytest.mark.parametrize("name", [*LEARNERS, *GATES, "sps+valve"])
 def test_bounds_speak_for_every_learner(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", "--learner", name, "--alpha", ".1", "--horizon", "50000"]) == 0
     text = capsys.readouterr().out
@@ -55,6 +55,23 @@ def test_bounds_of_the_default_are_those_of_the_calculator(capsys: pytest.Captur
     assert f"between {certain.least:.1f} and {certain.most:.1f}, on every sequence" in text
     low, high = 0.1 + certain.least / 50_000, 0.1 + certain.most / 50_000
     assert f"miss rate between {low:.4f} and {high:.4f} (target 0.1)" in text
+
+
+def test_bounds_of_a_gate_speak_of_wrong_answers_and_of_no_valve(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in GATES:
+        assert main(["bounds", "--learner", name, "--alpha", ".1", "--horizon", "40000"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "wrong - alpha accepted at most 80.0, on every sequence" in text  # 20 + 0.3 sqrt(40,000)
+    assert "at most 0.1020 of the accepted if all cases are, 0.1200 if a tenth is" in text
+    assert not any(word in text for word in ("valve", "miss", "threshold 0"))
+
+
+@pytest.mark.parametrize("horizon", ["0", "-3"])
+def test_bounds_over_no_rounds_are_refused(horizon: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bounds", "--alpha", ".1", "--horizon", horizon]) == 2
+    assert f"horizon {horizon} is not a number of rounds" in capsys.readouterr().err
 
 
 def test_bounds_that_say_nothing_yet_are_called_vacuous(capsys: pytest.CaptureFixture[str]) -> None:

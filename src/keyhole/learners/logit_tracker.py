@@ -165,7 +165,7 @@ logit_tracker = Rule(
     "sets stay within 1.1 times those of prompt answers on average and 3 times at worst, and the miss "
     "rate, off by 0.02 after 30,000 rounds, still tends to alpha",
     summary="the tracker on the logit of the threshold: one step size for every scale of scores",
-    guarantee="miss rate <= alpha + 149 / T and >= alpha - 179 / T (at alpha 0.1) on any sequence, if "
+    guarantee="miss rate <= alpha + 148 / T and >= alpha - 179 / T (at alpha 0.1) on any sequence, if "
     "answers come at once (late ones: bounds.excess(open=...)) and threshold 0 cannot miss",
     source="this project; keyhole.bounds.excess has the numbers",
 )

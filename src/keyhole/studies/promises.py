@@ -2,7 +2,8 @@
 
 import textwrap
 
-from keyhole.errors import TheoremError
+from keyhole.checks import is_whole
+from keyhole.errors import HorizonError, TheoremError
 from keyhole.learners import Learner, bounds, strategy
 
 _WIDTH = 80
@@ -15,10 +16,14 @@ def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str
 
     ``waiting`` is how many rounds may be open at once; 1 means answers that come at once.
     """
+    if not is_whole(rounds, least=1):
+        raise HorizonError(f"horizon {rounds} is not a number of rounds, 1 or more; try 10000")
+    is_gate = learner.rule.kind == "gate"
+    needs = "for gates" if is_gate else f"needs {learner.needs.value}"
     lines = [
-        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; needs {learner.needs.value}",
+        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {needs}",
         "",
-        *_certain(learner, rounds, waiting),
+        *(_certain_of_gate(learner, rounds) if is_gate else _certain(learner, rounds, waiting)),
         *_theorem(learner, rounds),
     ]
     return "\n".join(
@@ -48,6 +53,25 @@ def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
     if high >= 1.0:
         lines.append(f"{'':{_INDENT}}VACUOUS: after so few rounds that says nothing.")
     return lines
+
+
+def _certain_of_gate(learner: Learner, rounds: int) -> list[str]:
+    """Return the bound on wrong answers; the share of them depends on how much is accepted."""
+    try:
+        most = bounds.excess(learner, rounds=rounds).most
+    except TheoremError:
+        return ["certain    nothing: no theorem bounds its wrong answers on every sequence."]
+    tenth = max(1, rounds // 10)
+    return [
+        f"certain    wrong - alpha accepted at most {most:,.1f}, on every sequence, if every accepted "
+        "answer is judged before the next decision",
+        f"wrong      at most {_cap(learner.alpha + most / rounds)} of the accepted if all cases are, "
+        f"{_cap(learner.alpha + most / tenth)} if a tenth is (target {learner.alpha:g})",
+    ]
+
+
+def _cap(share: float) -> str:
+    return f"{min(1.0, share):.4f}"
 
 
 def _theorem(learner: Learner, rounds: int) -> list[str]:
