@@ -1,4 +1,5 @@
 import re
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,24 @@ def test_help_lists_the_commands_within_80_columns(
     text = capsys.readouterr().out
     assert all(command in text for command in ("demo", "learners", "bounds"))
     assert max(map(len, text.splitlines())) <= 80
+
+
+def test_without_a_command_there_is_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([]) == 0
+    assert "commands:" in capsys.readouterr().out
+
+
+def test_a_file_that_cannot_be_written_is_named_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "log.csv").write_text("score,right\n.9,1\n.4,0\n")
+    (tmp_path / "taken").write_text("a file, not a folder")
+    scores, picture = str(tmp_path / "log.csv"), str(tmp_path / "taken" / "gate.png")
+    assert main(["gate", "--scores", scores, "--out", picture]) == 2
+    captured = capsys.readouterr()
+    assert captured.err.startswith("keyhole: ")
+    assert captured.err.count("\n") == 1
+    assert "taken" in captured.err
 
 
 def test_learners_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[str]) -> None:

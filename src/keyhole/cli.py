@@ -22,7 +22,11 @@ _WIDTH = 80
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; return 0, 2 after saying what was wrong, or 130 if interrupted."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if not hasattr(options, "run"):
+        parser.print_help()
+        return 0
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", KeyholeWarning)
@@ -36,6 +40,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 130
     except BrokenPipeError:  # Whoever read our output, such as head, has seen enough.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except OSError as error:  # A file that was asked for cannot be read or written.
+        if error.filename is None:
+            raise
+        print(f"keyhole: {error.strerror}: {error.filename}", file=sys.stderr)
+        return 2
     return 0
 
 
@@ -50,7 +59,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog="'keyhole COMMAND --help' tells more of each command, with an example.",
     )
     parser.add_argument("--version", action="version", version=f"keyhole {keyhole.__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND")
     studying.add_demo(commands)
     _add_learners(commands)
     _add_bounds(commands)
@@ -93,7 +102,7 @@ def _add_bounds(commands: Any) -> None:
         help="what is promised of a learner, in numbers",
         description="Say what is certain of a learner's misses on every sequence, and what its theorem "
         "promises; or that nothing is.",
-        epilog="example: keyhole bounds --alpha .1 --horizon 50000 --learner ocp-unlock+ --arms 20",
+        epilog="example: keyhole bounds --alpha .1 --horizon 50000 --learner tracker",
     )
     parser.add_argument("--learner", default="logit-tracker", help="default: %(default)s")
     parser.add_argument(

@@ -3,11 +3,12 @@
 import argparse
 import sys
 import time
+import warnings
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from keyhole.errors import MissingExtraError
+from keyhole.errors import MissingExtraError, SpeedWarning
 from keyhole.feedback import check_regime
 from keyhole.learners import LEARNERS
 from keyhole.simulation.channel import Channel
@@ -52,10 +53,12 @@ def _demo(options: argparse.Namespace) -> None:
         f"Real data, {options.rounds:,} rounds each; asked for: {demo.ALPHA:.0%} misses. "
         "The true label\nis confirmed only if it was in the set."
     )
-    results = [
-        demo.play(scenario, told=lambda name: print(f"  playing {name}", file=sys.stderr))
-        for scenario in demo.scenarios(options.rounds)
-    ]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", SpeedWarning)  # It is over in seconds, compiled or not.
+        results = [
+            demo.play(scenario, told=lambda name: print(f"  playing {name}", file=sys.stderr))
+            for scenario in demo.scenarios(options.rounds)
+        ]
     print(demo.tabulate(results))
     try:
         demo.draw(results, options.out)
@@ -102,6 +105,9 @@ def _add_compare(commands: Any) -> None:
 
 
 def _compare(options: argparse.Namespace) -> None:
+    if options.gates and options.list:
+        gates.show_scenarios()
+        return
     if options.gates:
         gates.compare(
             options.learners, options.scenarios, file=options.imagenet, alpha=options.alpha,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.checks import is_whole
-from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.errors import InvalidError
 from keyhole.feedback import MISS
 from keyhole.learners import DEFAULT, strategy
 from keyhole.numeric import Array
@@ -17,6 +17,7 @@ from keyhole.scenarios import airfoil
 from keyhole.scenarios.digit_guesses import digit_guesses
 from keyhole.scores import Probabilities, Region, Score
 from keyhole.simulation.metrics import window_mean
+from keyhole.studies.pictures import check_picture, open_figure
 
 ALPHA = 0.1
 ROUNDS = 10_000
@@ -25,7 +26,6 @@ WINDOW = 1000
 _ARMS = 20
 _PICKED_ON = WINDOW  # the answers that the fixed threshold was picked on
 _FEWEST = max(strategy.shortest_horizon(_ARMS), 2 * WINDOW)
-_PICTURES = (".png", ".svg", ".pdf")
 NEXT = """
 What to try next:
   the loop in the README, with your own scores in place of the digits
@@ -78,8 +78,7 @@ def check(rounds: int, picture: Path) -> None:
     """Raise before the work if it could not be done."""
     if not is_whole(rounds, least=_FEWEST):
         raise InvalidError(f"{rounds} rounds are too few to show; use at least {_FEWEST}")
-    if picture.suffix not in _PICTURES:
-        raise InvalidError(f"{picture} is not a picture's name; end it in {' or '.join(_PICTURES)}")
+    check_picture(picture)
 
 
 def scenarios(rounds: int) -> Iterator[Scenario]:
@@ -180,13 +179,7 @@ def tabulate(results: list[Result]) -> str:
 
 def draw(results: list[Result], path: Path) -> None:
     """Write the picture: misses in a window above, sizes below, one column per scenario."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "the picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
-        ) from None
-    figure = Figure(figsize=(5.6 * len(results), 5.6), layout="constrained")
+    figure = open_figure(5.6 * len(results), 5.6)
     axes = figure.subplots(2, len(results), sharex="col", squeeze=False)
     for column, result in enumerate(results):
         _draw_result(axes[0, column], axes[1, column], result)

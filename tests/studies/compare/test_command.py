@@ -6,6 +6,7 @@ import pytest
 
 from keyhole.cli import main
 from keyhole.studies.compare import listing
+from keyhole.studies.gates.scenarios import SCENARIOS
 
 
 def test_command_prints_a_table_and_writes_two_files(
@@ -27,6 +28,13 @@ def test_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str
     names = list(listing.listing())
     assert [line.split()[0] for line in lines] == names
     assert all(len(line.split()) > 2 and len(line) <= 80 for line in lines)
+
+
+def test_scenarios_of_gates_are_listed_too(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--gates", "--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:17].rstrip() for line in lines] == list(SCENARIOS)
+    assert all(line[17:] and len(line) <= 80 for line in lines)
 
 
 def test_without_plotly_there_is_a_table_and_json_and_the_remedy(

@@ -33,7 +33,7 @@ class Standing:
 
 
 def standings(contest: Contest) -> list[Standing]:
-    """Return the learners that ran: who keeps the promise everywhere first, then by size."""
+    """Return the learners that ran: who keeps the promise most often first, then by size."""
     ran: dict[str, list[Cell]] = {}
     for cell in contest.cells:
         if cell.refusal is None:
@@ -66,5 +66,5 @@ def _standing(name: str, cells: list[Cell], contest: Contest) -> Standing | None
     )
 
 
-def _order(standing: Standing) -> tuple[bool, float, str]:
-    return standing.kept < standing.scenarios, standing.ratio, standing.learner
+def _order(standing: Standing) -> tuple[float, float, str]:
+    return -standing.kept / standing.scenarios, standing.ratio, standing.learner

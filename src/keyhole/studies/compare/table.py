@@ -14,7 +14,7 @@ from keyhole.studies.compare.standings import Standing, standings
 _WIDTH = 80
 KEY = (
     "Who keeps the promise comes first (a miss rate above the target by no more than a twentieth of it "
-    "and two standard errors, a tenth at most), then by size. miss rate ± standard error; worst: in "
+    "and two standard errors, a tenth at most; over all scenarios: on the most of them), then by size. miss rate ± standard error; worst: in "
     "any 1,000 rounds in a row; size: mean of the sets; /fix, /seg: its ratio to that of the best "
     "fixed threshold in hindsight, for the whole scenario or each segment; regret: pinball loss beyond "
     "the best fixed threshold's; full, none: share of sets that hold every label, or none; us: "
@@ -45,6 +45,7 @@ def write_lines(contest: Contest) -> Iterator[Line]:
     for listed in contest.scenarios:
         yield from _block(contest, listed.name)
         yield Line("")
+    yield from _refusals(contest)
     if len(contest.frontiers) > 1:
         yield from _summary(contest)
         yield Line("")
@@ -76,7 +77,7 @@ def write_late_lines(lateness: Lateness) -> Iterator[Line]:
                 f"{_fit(name):<18}" + "".join(f"{show(one) if one else '-':>7}" for one in cells)
             )
     yield Line("")
-    yield from _refusals([cell for cell in contests[0].cells if cell.refusal is not None])
+    yield from _refusals(contests[0])
     yield from (Line(line, "faint") for line in textwrap.wrap(LATE_KEY, _WIDTH))
 
 
@@ -120,7 +121,6 @@ def _block(contest: Contest, scenario: str) -> Iterator[Line]:
             broken = True
             yield Line(f"{'-- more misses than promised ':-<{_WIDTH}}", "faint")
         yield Line(_line(cell, grouped=grouped), "broken" if broken else "kept")
-    yield from _refusals(contest.refused(scenario))
 
 
 def _head(judged: str) -> str:
@@ -161,13 +161,17 @@ def _short(value: float) -> str:
     return f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
-def _refusals(cells: list[Cell]) -> Iterator[Line]:
-    """Yield why the others were not run, once for each reason."""
-    reasons: dict[str, list[str]] = defaultdict(list)
-    for cell in cells:
-        names = reasons[(cell.refusal or "").replace(cell.learner, "it", 1)]
-        if cell.learner not in names:
-            names.append(cell.learner)
-    for reason, names in reasons.items():
-        line = f"not run: {', '.join(names)}: {reason}"
+def _refusals(contest: Contest) -> Iterator[Line]:
+    """Yield why learners were not run, once for each reason; on which scenarios, if not on all."""
+    reasons: dict[str, list[Cell]] = defaultdict(list)
+    for cell in contest.cells:
+        if cell.refusal is not None:
+            reasons[cell.refusal.replace(cell.learner, "it", 1)].append(cell)
+    for reason, cells in reasons.items():
+        names = dict.fromkeys(cell.learner for cell in cells)
+        places = dict.fromkeys(cell.scenario for cell in cells)
+        where = "" if len(places) == len(contest.scenarios) else f" on {', '.join(places)}"
+        line = f"not run{where}: {', '.join(names)}: {reason}"
         yield from (Line(part, "faint") for part in textwrap.wrap(line, _WIDTH, subsequent_indent="  "))
+    if reasons:
+        yield Line("")

@@ -1,6 +1,7 @@
 """The commands about gates: ``keyhole gate``, and ``keyhole compare --gates``."""
 
 import argparse
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,8 @@ from keyhole.errors import MissingExtraError
 from keyhole.learners import GATES
 from keyhole.studies.gates import contest, pictures
 from keyhole.studies.gates.log import Replay, read_log, replay_log
-from keyhole.studies.gates.scenarios import pick_scenarios
+from keyhole.studies.gates.scenarios import SCENARIOS, pick_scenarios
+from keyhole.studies.pictures import check_picture
 
 
 def add(commands: Any) -> None:
@@ -34,6 +36,7 @@ def add(commands: Any) -> None:
 
 
 def _gate(options: argparse.Namespace) -> None:
+    check_picture(options.out)
     replay = replay_log(read_log(options.scores), alpha=options.alpha)
     print(describe(replay, alpha=options.alpha))
     try:
@@ -47,8 +50,8 @@ def describe(replay: Replay, *, alpha: float) -> str:
     """Return what a log shows, in plain words."""
     cases, run = replay.cases, replay.run
     lines = [
-        f"{cases.scores.size:,} cases, {cases.wrong.mean():.1%} of them wrong. "
-        f"You can bear {alpha:.1%} wrong among what is used without asking."
+        f"{cases.scores.size:,} cases, {cases.wrong.mean():.1%} of them wrong.",
+        f"You can bear {alpha:.1%} wrong among what is used without asking.",
     ]
     if replay.best > 0.0:
         lines.append(
@@ -56,14 +59,12 @@ def describe(replay: Replay, *, alpha: float) -> str:
         )
     else:
         lines.append("In hindsight: no threshold would have kept that.")
-    lines.append(
-        f"The gate, which knew nothing beforehand, would have accepted {run.accepted_share:.1%}, "
-        f"{run.wrong_share:.2%} of them wrong."
-    )
-    lines.append(
-        f"It promises at most {_promised(replay):.0f} wrong answers beyond {alpha:.1%} of the accepted "
-        f"on any log of this length; here it was {run.excess[-1]:.1f}."
-    )
+    lines += [
+        "The gate, which knew nothing beforehand, would have accepted",
+        f"{run.accepted_share:.1%}, {run.wrong_share:.2%} of them wrong.",
+        f"It promises at most {_promised(replay):.0f} wrong answers beyond {alpha:.1%} of the accepted",
+        f"on any log of this length; here it was {run.excess[-1]:.1f}.",
+    ]
     return "\n".join(lines)
 
 
@@ -71,6 +72,13 @@ def _promised(replay: Replay) -> float:
     from keyhole.learners import bounds
 
     return bounds.excess(replay.run.learner, rounds=replay.cases.scores.size).most
+
+
+def show_scenarios() -> None:
+    """Print the scenarios of gates, and what each is."""
+    for name, draw in SCENARIOS.items():
+        about = (inspect.getdoc(draw) or "").splitlines()[0].removeprefix("Return ").rstrip(".")
+        print(f"{name:<17}{about}")
 
 
 def compare(

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import MissingExtraError
 from keyhole.numeric import Array
 from keyhole.studies.gates.contest import Row
 from keyhole.studies.gates.log import Replay
+from keyhole.studies.pictures import open_figure
 
 _COLOURS = {
     "gate-tracker": "#0b6e4f",
@@ -23,7 +23,7 @@ _WIDEST = 6.0  # times alpha: what is wrong more often stands at the edge
 
 def draw_field(rows: Sequence[Row], path: Path, *, alpha: float) -> None:
     """Write the picture of share accepted against share wrong, a dot a scenario, the target a line."""
-    figure = _open_figure(8.0, 5.2)
+    figure = open_figure(8.0, 5.2)
     axes = figure.subplots()
     axes.axvspan(0.0, alpha, color="#0b6e4f", alpha=0.06, lw=0)
     axes.axvline(alpha, color="#222222", lw=1.2, ls="--")
@@ -52,7 +52,7 @@ def draw_field(rows: Sequence[Row], path: Path, *, alpha: float) -> None:
 
 def draw_replay(replay: Replay, path: Path, *, alpha: float) -> None:
     """Write the picture of a log: what the gate accepts and gets wrong over time, and its threshold."""
-    figure = _open_figure(8.0, 6.0)
+    figure = open_figure(8.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     run, rounds = replay.run, np.arange(1, replay.cases.scores.size + 1)
     accepted = np.cumsum(run.accepted)
@@ -76,16 +76,6 @@ def draw_replay(replay: Replay, path: Path, *, alpha: float) -> None:
 def _mask_shut(thresholds: Array) -> Array:
     """Return the thresholds, with gaps where the gate was shut."""
     return np.where(thresholds > 1.0, np.nan, thresholds)
-
-
-def _open_figure(width: float, height: float) -> Any:
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "the picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
-        ) from None
-    return Figure(figsize=(width, height), layout="constrained")
 
 
 def _finish(figure: Any, *parts: Any) -> None:

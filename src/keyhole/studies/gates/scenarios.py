@@ -39,13 +39,13 @@ def make_halving(rounds: int, *, seed: int) -> Cases:
 
 
 def make_outages(rounds: int, *, seed: int) -> Cases:
-    """Return a calibrated model that is always wrong in every other stretch of 5,000 rounds."""
+    """Return a calibrated model, always wrong every other 5,000 rounds."""
     scores, wrong = make_calibrated(rounds, seed=seed)
     return Cases(scores, np.where(np.arange(rounds) // _SPELL % 2 == 1, 1.0, wrong))
 
 
 def make_drifting(rounds: int, *, seed: int) -> Cases:
-    """Return a model that is better than its scores at first, and worse from midway on."""
+    """Return a model better than its scores at first, then worse."""
     rng = np.random.default_rng(seed)
     half = rounds // 2
     early = _draw(rng, half, slope=1.0, shift=1.5, mean=1.0)
@@ -60,7 +60,7 @@ def make_always_wrong(rounds: int, *, seed: int) -> Cases:
 
 
 def make_turning(rounds: int, *, seed: int) -> Cases:
-    """Return answers that are right as long as a gate must gain trust, then wrong, over and over.
+    """Return answers that gain trust, then are wrong, over and over.
 
     It is the simplest adversary: 400 right answers with high scores, then 100 wrong ones.
     """
@@ -70,7 +70,7 @@ def make_turning(rounds: int, *, seed: int) -> Cases:
 
 
 def make_digits(rounds: int, *, seed: int) -> Cases:
-    """Return handwritten digits, read by a classifier trained on 150 of them."""
+    """Return handwritten digits, read by a classifier that saw 150 of them."""
     stream = digits.digits(rounds, seed=seed)
     best = stream.probabilities.argmax(axis=1)
     return Cases(stream.probabilities.max(axis=1), (best != stream.digits).astype(np.float64))
