@@ -51,7 +51,7 @@ class TrackerByHand:
         if self.z <= self.high or not self.is_open():
             return False
         told = self.heard * self.alpha >= 1.0  # people have spoken of enough referred cases
-        return self.best * self.alpha >= 1.0 if told else self.quiet >= 500
+        return self.best * self.alpha >= 1.0 if told else self.quiet >= 750
 
     def choose(self) -> tuple[float, Any]:
         own = threshold_of(self.high if self.is_trial_due() else self.z)
@@ -130,12 +130,12 @@ WORLDS = {
 
 
 def draw_world(rounds: int, *, seed: int) -> tuple[Array, Array]:
-    """A model that is good, then wrong for 700 rounds, then good again, in turn."""
+    """A model that is good, then wrong for 1,200 rounds, then good again, in turn."""
     rng = np.random.default_rng(seed)
     scores = 1.0 / (1.0 + np.exp(-rng.normal(1.0, 2.5, rounds)))
     scores[rng.random(rounds) < 0.02] = 1.0
     scores[rng.random(rounds) < 0.02] = 0.0
-    bad = np.arange(rounds) % 1_400 >= 500
+    bad = np.arange(rounds) % 1_700 >= 500
     return scores, np.where(bad & (rng.random(rounds) < 0.97), 1.0, rng.random(rounds) >= scores)
 
 
@@ -146,7 +146,7 @@ def test_the_gate_tracker_plays_the_thresholds_worked_out_by_hand(world: str) ->
     learner = make("gate-tracker", alpha=alpha, options={"memory": memory})
     by_hand, state = TrackerByHand(alpha, memory=memory), learner.start()
     rng, waiting = np.random.default_rng(7), []
-    for number, (score, wrong) in enumerate(zip(*draw_world(2_400, seed=5), strict=True)):
+    for number, (score, wrong) in enumerate(zip(*draw_world(3_600, seed=5), strict=True)):
         threshold, memo = learner.choose(state)
         expected, remembered = by_hand.choose()
         assert threshold == pytest.approx(expected, abs=1e-9), number

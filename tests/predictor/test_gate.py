@@ -28,7 +28,7 @@ from keyhole.simulation.gates import simulate_gate
 
 
 def play(gate: Gate, rounds: int, *, seed: int = 1) -> None:
-    """Cases whose score is the chance to be right; judged where the regime allows it."""
+    """GateCases whose score is the chance to be right; judged where the regime allows it."""
     rng = np.random.default_rng(seed)
     for score in rng.beta(4, 1, rounds).tolist():
         decision = gate.decide(score)

@@ -14,16 +14,16 @@ from keyhole.studies.compare.standings import Standing, standings
 _WIDTH = 80
 KEY = (
     "Who keeps the promise comes first (a miss rate above the target by no more than a twentieth of it "
-    "and two standard errors, a tenth at most; over all scenarios: on the most of them), then by size. miss rate ± standard error; worst: in "
-    "any 1,000 rounds in a row; size: mean of the sets; /fix, /seg: its ratio to that of the best "
-    "fixed threshold in hindsight, for the whole scenario or each segment; regret: pinball loss beyond "
-    "the best fixed threshold's; full, none: share of sets that hold every label, or none; us: "
-    "microseconds a round, compiled, on this machine. Where a scenario has features or groups, who "
-    "takes some is told them, and in place of the regret stands group: the miss rate's largest "
-    f"distance from the target in any group, or third of a feature, of {FEWEST} rounds or more. "
-    "Over all scenarios: means, /seg geometric; kept: on how many the promise is kept; farthest: the "
-    "miss rate's largest distance from the target on any; attacked: the worst miss rate against an "
-    "adversary."
+    "and two standard errors, a tenth at most; over all scenarios: on the most of them), then by size. "
+    "miss rate ± standard error; worst: in any 1,000 rounds in a row; size: mean of the sets; /fix, "
+    "/seg: its ratio to that of the best fixed threshold in hindsight, for the whole scenario or each "
+    "segment; regret: pinball loss beyond the best fixed threshold's; full, none: share of sets that "
+    "hold every label, or none; us: microseconds a round, compiled, on this machine. Where a scenario "
+    "has features or groups, who takes some is told them, and in place of the regret stands group: the "
+    "miss rate's largest distance from the target in any group, or third of a feature, of "
+    f"{FEWEST} rounds or more. Over all scenarios: means, /seg geometric; kept: on how many the "
+    "promise is kept; farthest: the miss rate's largest distance from the target on any; attacked: the "
+    "worst miss rate against an adversary."
 )
 LATE_KEY = (
     "Sizes are relative to the best threshold for each segment in hindsight, which needs no answers: 1 "

@@ -7,7 +7,7 @@ from statistics import fmean
 
 from keyhole.learners import make
 from keyhole.simulation.gates import best_fixed, simulate_gate
-from keyhole.studies.gates.scenarios import Cases
+from keyhole.studies.gates.scenarios import GateCases
 
 AUDITS = (1.0, 0.3, 0.1)
 _FEW = 0.01  # a best threshold that accepts less than this is none to be compared with
@@ -37,7 +37,7 @@ class Row:
 
 def hold(
     rules: Sequence[str],
-    scenarios: Mapping[str, Callable[..., Cases]],
+    scenarios: Mapping[str, Callable[..., GateCases]],
     *,
     alpha: float,
     rounds: int,

@@ -9,7 +9,7 @@ import numpy as np
 from keyhole.errors import InvalidError
 from keyhole.learners import make
 from keyhole.simulation.gates import GateRun, best_fixed, check_cases, simulate_gate
-from keyhole.studies.gates.scenarios import Cases
+from keyhole.studies.gates.scenarios import GateCases
 
 _SCORE = ("score", "confidence", "probability")
 _OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0}  # a column, and what a 1 in it means
@@ -20,19 +20,19 @@ _YES, _NO = {"1", "1.0", "true", "yes", "y"}, {"0", "0.0", "false", "no", "n"}
 class Replay:
     """What a log shows: the threshold one would have needed, and the gate's run."""
 
-    cases: Cases
+    cases: GateCases
     threshold: float
     best: float
     run: GateRun
 
 
-def replay_log(cases: Cases, *, alpha: float) -> Replay:
+def replay_log(cases: GateCases, *, alpha: float) -> Replay:
     """Return the best fixed threshold of a log in hindsight, and what the gate would have done."""
     threshold, best = best_fixed(*cases, alpha=alpha)
     return Replay(cases, threshold, best, simulate_gate(make("gate-tracker", alpha=alpha), *cases))
 
 
-def read_log(path: Path) -> Cases:
+def read_log(path: Path) -> GateCases:
     """Return the cases in a CSV file, in their order.
 
     It has a column ``score`` (or ``confidence``, ``probability``), and a column ``right`` (or
@@ -60,7 +60,7 @@ def read_log(path: Path) -> Cases:
         raise InvalidError(f"{path} has no row with an outcome")
     scores, told = np.array(read).T
     wrong = told if _OUTCOMES[outcome] == 1.0 else 1.0 - told
-    return Cases(*check_cases(scores, wrong))
+    return GateCases(*check_cases(scores, wrong))
 
 
 def _read_score(text: str | None, line: int, path: Path) -> float:

@@ -13,70 +13,70 @@ from keyhole.scenarios import digits, imagenet
 _SPELL = 5_000  # rounds of an outage, and between two
 
 
-class Cases(NamedTuple):
+class GateCases(NamedTuple):
     """Scores in [0, 1], and 1 where the answer was wrong."""
 
     scores: Array
     wrong: Array
 
 
-def make_calibrated(rounds: int, *, seed: int) -> Cases:
+def make_calibrated(rounds: int, *, seed: int) -> GateCases:
     """Return a model whose score is the chance that it is right."""
     return _draw(np.random.default_rng(seed), rounds, slope=1.0, shift=0.0, mean=1.0)
 
 
-def make_overconfident(rounds: int, *, seed: int) -> Cases:
+def make_overconfident(rounds: int, *, seed: int) -> GateCases:
     """Return a model that is surer of itself than it should be."""
     return _draw(np.random.default_rng(seed), rounds, slope=0.5, shift=-1.0, mean=4.0)
 
 
-def make_halving(rounds: int, *, seed: int) -> Cases:
-    """Return a calibrated model of whose right answers half turn wrong midway."""
+def make_halving(rounds: int, *, seed: int) -> GateCases:
+    """Return a calibrated model, half of its right answers wrong from midway."""
     rng = np.random.default_rng(seed)
     scores, wrong = _draw(rng, rounds, slope=1.0, shift=0.0, mean=1.0)
     late = np.arange(rounds) >= rounds // 2
-    return Cases(scores, np.where(late & (rng.random(rounds) < 0.5), 1.0, wrong))
+    return GateCases(scores, np.where(late & (rng.random(rounds) < 0.5), 1.0, wrong))
 
 
-def make_outages(rounds: int, *, seed: int) -> Cases:
+def make_outages(rounds: int, *, seed: int) -> GateCases:
     """Return a calibrated model, always wrong every other 5,000 rounds."""
     scores, wrong = make_calibrated(rounds, seed=seed)
-    return Cases(scores, np.where(np.arange(rounds) // _SPELL % 2 == 1, 1.0, wrong))
+    return GateCases(scores, np.where(np.arange(rounds) // _SPELL % 2 == 1, 1.0, wrong))
 
 
-def make_drifting(rounds: int, *, seed: int) -> Cases:
+def make_drifting(rounds: int, *, seed: int) -> GateCases:
     """Return a model better than its scores at first, then worse."""
     rng = np.random.default_rng(seed)
     half = rounds // 2
     early = _draw(rng, half, slope=1.0, shift=1.5, mean=1.0)
     late = _draw(rng, rounds - half, slope=1.0, shift=-0.5, mean=1.0)
-    return Cases(*(np.concatenate(parts) for parts in zip(early, late, strict=True)))
+    return GateCases(*(np.concatenate(parts) for parts in zip(early, late, strict=True)))
 
 
-def make_always_wrong(rounds: int, *, seed: int) -> Cases:
+def make_always_wrong(rounds: int, *, seed: int) -> GateCases:
     """Return answers that are always wrong, whatever their score."""
     scores, _ = make_calibrated(rounds, seed=seed)
-    return Cases(scores, np.ones(rounds))
+    return GateCases(scores, np.ones(rounds))
 
 
-def make_turning(rounds: int, *, seed: int) -> Cases:
+def make_turning(rounds: int, *, seed: int) -> GateCases:
     """Return answers that gain trust, then are wrong, over and over.
 
     It is the simplest adversary: 400 right answers with high scores, then 100 wrong ones.
     """
     rng = np.random.default_rng(seed)
     wrong = (np.arange(rounds) % 500 >= 400).astype(np.float64)
-    return Cases(rng.uniform(0.9, 1.0, rounds), wrong)
+    return GateCases(rng.uniform(0.9, 1.0, rounds), wrong)
 
 
-def make_digits(rounds: int, *, seed: int) -> Cases:
+def make_digits(rounds: int, *, seed: int) -> GateCases:
     """Return handwritten digits, read by a classifier that saw 150 of them."""
     stream = digits.digits(rounds, seed=seed)
     best = stream.probabilities.argmax(axis=1)
-    return Cases(stream.probabilities.max(axis=1), (best != stream.digits).astype(np.float64))
+    return GateCases(stream.probabilities.max(axis=1), (best != stream.digits).astype(np.float64))
 
 
-SCENARIOS: dict[str, Callable[..., Cases]] = {
+SCENARIOS: dict[str, Callable[..., GateCases]] = {
     "digits": make_digits,
     "calibrated": make_calibrated,
     "overconfident": make_overconfident,
@@ -88,7 +88,7 @@ SCENARIOS: dict[str, Callable[..., Cases]] = {
 }
 
 
-def read_imagenet(path: Path) -> Callable[..., Cases]:
+def read_imagenet(path: Path) -> Callable[..., GateCases]:
     """Return the scenario of a file of classifier outputs: top-1 probabilities, drawn at random."""
     outputs = imagenet.load(path)
     best, top = outputs.values.argmax(axis=1), outputs.values.max(axis=1).astype(np.float64)
@@ -96,16 +96,16 @@ def read_imagenet(path: Path) -> Callable[..., Cases]:
         top = np.exp(top - outputs.normalisers)
     wrong = (best != outputs.labels).astype(np.float64)
 
-    def draw(rounds: int, *, seed: int) -> Cases:
+    def draw(rounds: int, *, seed: int) -> GateCases:
         rows = np.random.default_rng(seed).integers(top.size, size=rounds)
-        return Cases(np.clip(top[rows], 0.0, 1.0), wrong[rows])
+        return GateCases(np.clip(top[rows], 0.0, 1.0), wrong[rows])
 
     return draw
 
 
 def pick_scenarios(
     names: Sequence[str] | None, *, file: Path | None = None
-) -> dict[str, Callable[..., Cases]]:
+) -> dict[str, Callable[..., GateCases]]:
     """Return the scenarios of these names, all unless told; a file adds one."""
     known = dict(SCENARIOS)
     if file is not None:
@@ -118,8 +118,10 @@ def pick_scenarios(
     return {name: known[name] for name in (names or known)}
 
 
-def _draw(rng: np.random.Generator, rounds: int, *, slope: float, shift: float, mean: float) -> Cases:
+def _draw(
+    rng: np.random.Generator, rounds: int, *, slope: float, shift: float, mean: float
+) -> GateCases:
     """Return scores with normal logits, right with a chance whose logit is slope logit + shift."""
     logits = rng.normal(mean, 2.0, rounds)
     right = rng.random(rounds) < 1.0 / (1.0 + np.exp(-(slope * logits + shift)))
-    return Cases(1.0 / (1.0 + np.exp(-logits)), (~right).astype(np.float64))
+    return GateCases(1.0 / (1.0 + np.exp(-logits)), (~right).astype(np.float64))
