@@ -2,12 +2,15 @@
 
 import asyncio
 import logging
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
+from keyhole.service.client import Client
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import make_server, stop_if_lost
 from keyhole.service.store import schema
@@ -105,3 +108,17 @@ def test_a_server_is_told_to_stop_only_once_the_file_is_gone(light: Database, tm
     asyncio.run(look())
     assert server.should_exit
     assert len(lost) == 1
+
+
+def test_another_program_that_closes_the_file_leaves_the_service_its_log(tmp_path: Path) -> None:
+    file = tmp_path / "keyhole.db"
+    with Service(f"sqlite:///{file}") as service, Client(service.url) as client:
+        client.create_stream("pets", alpha=0.1)
+        for _ in range(3):
+            client.predict("pets", [0.5, 0.25])
+            with closing(sqlite3.connect(file)) as other:
+                assert other.execute("SELECT count(*) FROM rounds").fetchone()[0] >= 1
+        assert (tmp_path / "keyhole.db-wal").exists()
+        service.kill()
+        service.start()
+        assert client.stream("pets")["predicted"] == 3

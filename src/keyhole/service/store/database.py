@@ -196,6 +196,9 @@ class Database:
             self._direct = None
         for engine in (self._reader, self._writer, self._changer, self._prober):
             engine.dispose()
+        if self._file is not None:
+            self._file.close()
+            self._file = None
 
 
 @contextmanager

@@ -21,6 +21,9 @@ class DatabaseFile:
     def __init__(self, path: Path) -> None:
         self._path, self._log = path, Path(f"{path}-wal")
         self._identity, self._seen = _identify(path.stat()), (0, 0)
+        # Opened once: when a process closes any handle to a file, the system takes away all its locks
+        # there, SQLite's too, and the next to close the database would remove the log in use.
+        self._handle = os.open(path, os.O_RDONLY)
         self._logged = _identify(self._log.stat()) if self._log.is_file() else None
 
     def check(self) -> None:
@@ -33,6 +36,10 @@ class DatabaseFile:
         if seen != self._seen:
             self._check_length()
             self._seen = seen
+
+    def close(self) -> None:
+        """Close the file, which no connection may use any more."""
+        os.close(self._handle)
 
     def _find(self, path: Path, identity: tuple[int, int]) -> os.stat_result:
         try:
@@ -52,9 +59,8 @@ class DatabaseFile:
         raise self._lost("was cut short")
 
     def _is_whole(self) -> bool:
-        with self._path.open("rb") as file:
-            header = file.read(_HEADER_SIZE)
-            length = os.fstat(file.fileno()).st_size
+        header = os.pread(self._handle, _HEADER_SIZE, 0)
+        length = os.fstat(self._handle).st_size
         size = int.from_bytes(header[16:18], "big")
         pages = int.from_bytes(header[28:32], "big")
         # The largest size does not fit into its two bytes, and is written as 1.
