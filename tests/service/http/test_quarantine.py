@@ -57,6 +57,14 @@ def test_a_stream_that_is_mended_is_let_out(one: TestClient, light: Database) ->
     assert one.get("/healthz").json()["quarantined"] == []
 
 
+def test_a_damaged_stream_can_be_deleted(one: TestClient, light: Database) -> None:
+    made(one)
+    damage(light, schema.streams, progress=b"nothing")
+    assert one.post("/v1/streams/pets/archive").json()["error"]["code"] == "quarantined"
+    assert one.delete("/v1/streams/pets").status_code == 204
+    assert one.get("/v1/streams").json()["quarantined"] == {}
+
+
 def test_a_damaged_round_is_named_and_is_not_the_callers_fault(
     one: TestClient, light: Database
 ) -> None:

@@ -119,7 +119,7 @@ async def amend_stream(
 
 @router.delete("/streams/{name}", status_code=204, dependencies=[_admin])
 async def delete_stream(request: Request, name: Name) -> None:
-    """Remove an archived stream and its log for good."""
+    """Remove a stream that is archived, or quarantined, and its log for good."""
     await _change(request, name, lambda: streams.delete(request.app.state.database, name))
     request.app.state.gauges.forget(name)
 

@@ -1,6 +1,6 @@
 """Streams: made, listed, archived, deleted."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
@@ -113,10 +113,10 @@ def archive(database: Database, name: str, *, now: float) -> Stream:
 
 
 def delete(database: Database, name: str) -> None:
-    """Remove an archived stream and its log for good."""
+    """Remove a stream that is archived, or cannot be used, and its log for good."""
     with database.write() as connection:
         row = stream.find_row(connection, name)
-        if row.archived is None and row.fault is None:
+        if row.archived is None and _is_usable(row):
             raise InvalidError(f"stream {name!r} takes rounds still; archive it before you delete it")
         for table in (
             schema.open_rounds,
@@ -128,3 +128,11 @@ def delete(database: Database, name: str) -> None:
         ):
             connection.execute(table.delete().where(table.c.stream == row.id))
         connection.execute(streams.delete().where(streams.c.id == row.id))
+
+
+def _is_usable(row: Any) -> bool:
+    try:
+        stream.read_row(row)
+    except QuarantinedError:
+        return False
+    return True
