@@ -38,6 +38,11 @@ class Service:
     def url(self) -> str:
         return f"http://127.0.0.1:{self._port}"
 
+    @property
+    def file(self) -> str:
+        """Where its database is, if that is a file."""
+        return self._url.removeprefix("sqlite:///")
+
     def start(self) -> None:
         """Start, and wait until it says where it listens."""
         # Interpreted kernels start faster, and make the same choices.

@@ -1,5 +1,7 @@
 """The streams at a glance, and one of them: what an operator must see at once."""
 
+import sqlite3
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -145,6 +147,56 @@ def test_an_unbounded_interval_is_said_in_words(page: Any, service: Service) -> 
             client.learn(client.predict("wide", 3.0), keyhole.MISS)
     opened(page, "wide")
     page.wait_for_selector("td:has-text('anything (no bounds yet)')")
+
+
+def test_what_the_theorem_rules_out_is_not_said_beside_what_happened(
+    page: Any, service: Service
+) -> None:
+    with Client(service.url) as client:
+        client.create_stream("untrue", alpha=0.1, scale=1.0, options={"step": 3.0, "first": 3.0})
+        for _ in range(20):  # A miss of an interval without bounds cannot be.
+            client.learn(client.predict("untrue", 3.0), keyhole.MISS)
+    opened(page, "untrue")
+    certain = page.locator("section:has(h2:has-text('What is certain'))")
+    certain.get_by_text("could not have been").wait_for()
+    assert "cannot happen" not in certain.inner_text()
+
+
+def test_an_alarm_is_said_once(page: Any) -> None:
+    opened(page, "contracts")
+    assert page.inner_text("main").lower().count("since about answer") == 1
+
+
+def test_the_rate_of_late_says_from_when_on_it_is_drawn(page: Any, service: Service) -> None:
+    with Client(service.url) as client:
+        client.create_stream("young", alpha=0.1)
+        client.learn(client.predict("young", [0.5, 0.25]), keyhole.HIT)
+    opened(page, "young")
+    page.wait_for_selector("section:has(h2:has-text('Miss rate of late')) :text('from 50 answers on')")
+
+
+def test_a_gate_with_groups_names_them(page: Any, service: Service) -> None:
+    with Client(service.url) as client:
+        client.create_stream("desks", alpha=0.1, kind="gate", groups=["new", "known"])
+        client.decide("desks", 0.9, groups=["new"])
+    opened(page, "desks")
+    page.wait_for_selector("section:has(h2:has-text('Groups')):has-text('new, known: each keeps')")
+
+
+def test_a_stream_that_cannot_be_used_says_why(context: Any, service: Service) -> None:
+    with Client(service.url) as client:
+        client.create_stream("hurt", alpha=0.1)
+    with closing(sqlite3.connect(service.file)) as database:
+        database.execute("UPDATE streams SET progress = x'00' WHERE name = 'hurt'")
+        database.commit()
+    page = context.new_page()  # Its console says that there was a conflict.
+    page.goto("/#/")
+    page.wait_for_selector(".note.broken:has-text('hurt cannot be used')")
+    page.goto("/#/streams/hurt")
+    page.wait_for_selector("h1:has-text('This stream is quarantined')")
+    page.close()
+    with Client(service.url) as client:
+        client.delete("hurt")
 
 
 def test_a_stream_that_is_not_there_is_said_to_be_missing(context: Any) -> None:

@@ -1,5 +1,5 @@
 // Requests carry the token, if there is one, in a header; no cookie is ever used.
-import { moment } from "/page/dom.js";
+import { moment, sentence } from "/page/dom.js";
 
 const KEY = "keyhole token";
 const token = () => sessionStorage.getItem(KEY);
@@ -10,7 +10,7 @@ let asking = null;
 function askForToken(fault) {
   asking ??= new Promise((resolve, reject) => {
     const dialog = document.getElementById("ask"), field = document.getElementById("token");
-    document.getElementById("ask-fault").textContent = fault ?? "";
+    document.getElementById("ask-fault").textContent = sentence(fault ?? "");
     dialog.returnValue = "";
     dialog.addEventListener("close", () => {
       asking = null;

@@ -1,5 +1,5 @@
 import { forgetToken, hasToken } from "/page/api.js";
-import { entitle, h, show } from "/page/dom.js";
+import { entitle, h, sentence, show } from "/page/dom.js";
 import { demo } from "/page/demo.js";
 import { glance } from "/page/glance.js";
 import { stream } from "/page/stream.js";
@@ -17,10 +17,10 @@ function navigation(path) {
 function failed(error, signal) {
   const again = h("button", { class: "main-action", onclick: route }, "Try again");
   const other = h("button", { class: "plain", onclick: () => { forgetToken(); route(); } }, "Use another token");
-  const titles = { 403: "This token may not see that", 404: "There is no such stream" };
-  const title = error.lost ? "Waiting for the service" : titles[error.status] ?? "That did not work";
+  const titles = { scope: "This token may not see that", unknown_stream: "There is no such stream", quarantined: "This stream is quarantined" };
+  const title = error.lost ? "Waiting for the service" : titles[error.code] ?? "That did not work";
   entitle(title);
-  show(h("div", { class: "card state" }, h("h1", {}, title), h("p", {}, error.message),
+  show(h("div", { class: "card state" }, h("h1", {}, title), h("p", {}, sentence(error.message)),
     h("div", { class: "actions" }, again, hasToken() ? other : null, h("a", { href: "#/" }, "All streams"))));
   if (error.lost) {
     const timer = setTimeout(route, 1000 * SECONDS_TO_RETRY);

@@ -113,11 +113,12 @@ export function rolling(element, history, by = "rounds") {
   const x = rolled.map((one) => one.x), rates = rolled.map((one) => one.rate);
   const spread = rolled.map(({ weight }) => 2.576 * Math.sqrt((history.alpha * (1 - history.alpha)) / weight));
   const pairs = spread.map((half) => [Math.max(0, history.alpha - half), Math.min(1, history.alpha + half)]);
+  const young = history.rounds.length && !rolled.length ? [{ text: `from ${WINDOW / 2} answers on`, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false }] : [];
   const bad = rolled.filter((one, place) => one.rate > pairs[place][1]);
   const top = Math.min(1.02, 1.1 * Math.max(3 * history.alpha, ...rates, ...pairs.map((pair) => pair[1])));
   draw(element, [...band(x, pairs), target(x, history), line(x, rates, "of late"),
     { x: bad.map((one) => one.x), y: bad.map((one) => one.rate), mode: "markers", marker: { color: colour("red"), size: 5 }, hoverinfo: "skip" }],
-    { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) },
+    { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: [...notes(history, by), ...young] },
     words(history, "Rolling miss rate", rates.at(-1) ?? 0));
 }
 

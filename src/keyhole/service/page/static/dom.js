@@ -26,7 +26,8 @@ export function say(text) {
 export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
 export const aim = (share) => `${Number((100 * share).toFixed(3))} %`; // A target is a round number.
 export const size = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 1 }));
-export const count = (value) => value.toLocaleString("en");
+export const count = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
+export const sentence = (text) => text && text[0].toUpperCase() + text.slice(1);
 export const plural = (number, one, many = `${one}s`) => `${count(number)} ${number === 1 ? one : many}`;
 // What a round that breaks the promise is called: a set misses, an accepted answer is wrong.
 export const fault = (stream) => (stream.kind === "gate" ? "wrong" : "missed");

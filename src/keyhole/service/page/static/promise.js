@@ -56,6 +56,9 @@ export function lead(stream) {
     : `${from} it ${fails} less often than the ${aim(stream.alpha)} it may. Nothing is broken; ${gate ? "it could accept more" : "its sets could be smaller"}.`;
 }
 
+// The predictor notes an alarm too: beside the sentence above it would be said twice.
+export const repeatsLead = (stream, note) => isAlert(stream) && note.includes(`since about answer ${count(stream.promise.alarm.since.answers)};`);
+
 export function advice(stream) {
   if (!isAlert(stream)) return null;
   const { alarm, run_length } = stream.promise, many = stream.promise.state === "too many misses";

@@ -1,7 +1,7 @@
 import { download, get, keepUp, listen } from "/page/api.js";
 import * as charts from "/page/charts.js";
 import { aim, count, duration, entitle, fault, h, percent, plural, say, show, size } from "/page/dom.js";
-import { advice, isAlert, lead, pill, speaker } from "/page/promise.js";
+import { advice, isAlert, lead, pill, repeatsLead, speaker } from "/page/promise.js";
 import { strip, table } from "/page/rounds.js";
 
 let by = "rounds"; // What the curves run along: kept from stream to stream.
@@ -35,6 +35,7 @@ function sizes(stream, lately) {
 }
 
 function groups(stream) {
+  if (stream.kind === "gate") return h("p", {}, `${stream.groups.map((group) => group.name).join(", ")}: each keeps the promise by itself. What was wrong is counted for all of them together.`);
   return h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, ["group", "answered", "missed", "more than the target", "at most, for certain"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, stream.groups.map((group) => h("tr", {},
@@ -42,12 +43,17 @@ function groups(stream) {
       h("td", {}, size(group.excess)), h("td", {}, group.bound === null ? "–" : size(group.bound)))))));
 }
 
+// What the theorem says of these rounds; where they are beyond it, what it asks for was not so.
+function certainty(stream, most) {
+  if (stream.misses > most) return [". ", h("b", { class: "miss" }, `More than ${count(most)} could not have been`), " if every answer were true and came before the next prediction: some came late, or said what cannot be."];
+  return ["; ", h("b", {}, `more than ${count(most)} cannot happen`), ", whatever the data, if every answer came before the next prediction."];
+}
+
 function guarantee(stream, certain) {
   const target = stream.alpha * stream.rounds;
   const gate = stream.kind === "gate", happened = `Of ${plural(stream.rounds, gate ? "judged answer" : "answered round")} ${size(stream.misses)} ${gate ? "were wrong" : "missed"}.`;
-  const most = certain && certain.most !== null ? count(Math.floor(Math.max(0, Math.min(stream.rounds, target + certain.most)))) : null;
-  const own = !stream.rounds ? ["Nothing is answered yet."] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."]
-    : ["; ", h("b", {}, `more than ${most} cannot happen`), ", whatever the data, if every answer came before the next prediction."])];
+  const most = certain && certain.most !== null ? Math.floor(Math.max(0, Math.min(stream.rounds, target + certain.most))) : null;
+  const own = !stream.rounds ? ["Nothing is answered yet."] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."] : certainty(stream, most))];
   const lost = stream.unreachable ? h("p", {}, `${plural(stream.unreachable, "true value")} could not be covered by any threshold.`) : null;
   return h("div", {}, h("p", {}, ...own), lost, h("p", { class: "quiet small" }, `The rule: ${stream.guarantee}.`));
 }
@@ -105,7 +111,7 @@ export async function stream(name, signal) {
     card("The last 200 rounds", ticks, "", `the newest on the right; tall and red: ${fault(first)}`),
     h("div", { class: "charts" },
       h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => history && curves())),
-      card(gate ? "Wrong of late" : "Miss rate of late", late, "", "last 100; shaded: chance"), todo,
+      card(gate ? "Wrong of late" : "Miss rate of late", late, "tall", "last 100; shaded: chance"), todo,
       card(gate ? "Wrong, whole life" : "Miss rate of its whole life", misses, "", "shaded: what the target allows"),
       card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: of late; thick: whole life"),
       drawn ? card("Thresholds it may play next", play) : null, box,
@@ -120,7 +126,7 @@ export async function stream(name, signal) {
     history = curve;
     entitle(isAlert(now) ? `${now.promise.state}: ${now.name}` : now.name);
     head.replaceChildren(h("h1", {}, now.name), h("p", { class: "verdict" }, pill(now), h("small", {}, speaker(now))), ...(now.description ? [h("p", { class: "quiet" }, now.description)] : []));
-    notes.replaceChildren(...(isAlert(now) ? [h("p", { class: "lead" }, lead(now))] : []), ...now.notes.map((note) => h("p", { class: "card note" }, note)));
+    notes.replaceChildren(...(isAlert(now) ? [h("p", { class: "lead" }, lead(now))] : []), ...now.notes.filter((note) => !repeatsLead(now, note)).map((note) => h("p", { class: "card note" }, note)));
     todo.replaceChildren(...[advice(now)].filter(Boolean));
     numbers.replaceChildren(...tiles(now), ...sizes(now, history.lately));
     fresh.replaceChildren(...(now.predicted ? [] : [empty(now)]));
