@@ -48,7 +48,17 @@ def test_without_tokens_another_address_is_refused_whatever_host_it_names(light:
 
 
 @pytest.mark.parametrize(
-    "header", ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Host", "X-Real-IP"]
+    "header",
+    [
+        "Forwarded",
+        "Via",
+        "X-Forwarded-For",
+        "X-Forwarded-Host",
+        "X-Forwarded-Proto",
+        "X-Real-IP",
+        "True-Client-IP",
+        "CF-Connecting-IP",
+    ],
 )
 def test_without_tokens_a_proxy_is_refused(light: Database, header: str) -> None:
     response = asked(light, HERE).get("/v1/streams", headers={header: "127.0.0.1"})
@@ -67,6 +77,12 @@ def test_the_server_believes_no_header_about_the_peer(light: Database) -> None:
         heard = address.say(request + b"Connection: close\r\n\r\n")
     assert heard.startswith(b"HTTP/1.1 403")
     assert b"passed on by a proxy" in heard
+
+
+def test_without_tokens_a_request_has_one_host(light: Database) -> None:
+    request = b"GET /v1/streams HTTP/1.1\r\nHost: localhost\r\nHost: elsewhere\r\n"
+    with serving(create_app(light)) as address:
+        assert address.say(request + b"Connection: close\r\n\r\n").startswith(b"HTTP/1.1 403")
 
 
 def test_a_revoked_token_loses_its_events(light: Database) -> None:

@@ -1,15 +1,18 @@
 """The request log: one line of JSON each, enough to find who did what to which round."""
 
 import json
+from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from keyhole.service.http.app import create_app
 from keyhole.service.store import tokens
 from keyhole.service.store.database import Database
 from tests.service.scene import Clock, client_of, made, predicted
+from tests.service.serving import serving, wait_until
 
 
 @pytest.fixture
@@ -61,3 +64,21 @@ def test_a_token_that_is_not_good_is_not_named(
     assert line(caplog)["token"] is None
     assert line(caplog)["status"] == 401
     assert "guess" not in caplog.text
+
+
+def test_who_hangs_up_within_a_body_or_asks_for_a_websocket_is_no_fault_of_ours(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    half = (
+        b"POST /v1/streams HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+        b"Content-Length: 100\r\n\r\n{"
+    )
+    asked = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: Upgrade, close\r\n"
+    with caplog.at_level("INFO"), serving(create_app(database)) as address:
+        with closing(address.connect()) as gone:
+            gone.sendall(half)
+        assert address.say(asked + b"Upgrade: websocket\r\n\r\n").startswith(b"HTTP/1.1 200")
+        wait_until(lambda: len(caplog.records) >= 2)
+    lines = [json.loads(message) for message in caplog.messages if message.startswith("{")]
+    assert sorted(found["status"] for found in lines) == [200, 400]
+    assert [record for record in caplog.records if record.levelname not in ("INFO", "DEBUG")] == []

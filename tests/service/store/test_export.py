@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from fastapi.testclient import TestClient
 
+from keyhole.errors import UnknownStreamError
 from keyhole.service.store import export
 from keyhole.service.store.database import Database
 from tests.service.scene import answered, made, predicted
@@ -39,3 +40,18 @@ def test_an_export_that_fails_leaves_the_old_file_and_nothing_else(
     with pytest.raises(OSError, match="no space"):
         export.write(light, "pets", folder / "log.csv")
     assert {file.name: file.read_text() for file in folder.iterdir()} == {"log.csv": "old"}
+
+
+def test_a_stream_that_is_deleted_while_its_log_is_read_is_said_to_be(
+    light: Database, one: TestClient
+) -> None:
+    made(one)
+    for _ in range(2):
+        one.post("/v1/streams/pets/predictions/batch", json={"predictions": [{"scores": [0.5]}] * 300})
+    lines = export.csv_lines(light, "pets")
+    next(lines)
+    next(lines)
+    one.post("/v1/streams/pets/archive")
+    one.delete("/v1/streams/pets")
+    with pytest.raises(UnknownStreamError, match="was deleted while its log was read"):
+        list(lines)

@@ -21,7 +21,11 @@ from keyhole.service.store.tokens import Scope, Token
 
 _SECONDS_TO_TRUST = 1.0
 _MOST_REMEMBERED = 10_000
-_FORWARDING = ("forwarded", "via", "x-forwarded-for", "x-forwarded-host", "x-real-ip")
+_FORWARDING = {
+    b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-host",
+    b"true-client-ip", b"cf-connecting-ip", b"fastly-client-ip", b"fly-client-ip",
+}  # fmt: skip
+_FORWARDED = b"x-forwarded"  # -for, -host, -proto, ...
 
 
 class Access:
@@ -124,13 +128,16 @@ def check_local(headers: Headers, *, peer: str) -> None:
         raise ForeignRequestError(
             f"{peer[:80]!r} is not this machine; without tokens the service answers to localhost only"
         )
-    for name in _FORWARDING:
-        if name in headers:
+    hosts = []
+    for header, value in headers.raw:
+        if header in _FORWARDING or header.startswith(_FORWARDED):
             raise ForeignRequestError(
-                f"the request was passed on by a proxy ({name}), and without tokens the service "
-                "answers to localhost only; first run 'keyhole token create'"
+                f"the request was passed on by a proxy ({header.decode('latin-1')}), and without "
+                "tokens the service answers to localhost only; first run 'keyhole token create'"
             )
-    host = headers.get("host", "")
+        if header == b"host":
+            hosts.append(value.decode("latin-1"))
+    host = hosts[0] if len(hosts) == 1 else ", ".join(hosts)
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if not is_loopback(name.lower()):
         raise ForeignRequestError(

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -115,10 +116,16 @@ class AnswerErrors:
 
         try:
             await self._app(scope, receive, note)
+        except ClientDisconnect:
+            gone = views.show_fault("disconnected", "the connection ended before the body did")
+            await respond(gone, status=400)(scope, receive, send)  # Nobody hears it but the log.
         except Exception as error:
-            if started:
+            if not started:
+                await self._answer(error, scope)(scope, receive, send)
+            elif isinstance(error, KeyholeError):
+                self._outage.notice(error)  # The server cuts the response off, which shows it.
+            else:
                 raise
-            await self._answer(error, scope)(scope, receive, send)
 
     def _answer(self, error: Exception, scope: Scope) -> Response:
         if not isinstance(error, KeyholeError):

@@ -98,6 +98,9 @@ class BoundedProtocol(HttpToolsProtocol):
         self._set_timer(None)
         super().on_message_complete()
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Leave it unsaid: anybody may ask for a WebSocket, as often as they like."""
+
     def pause_writing(self) -> None:
         """Stop sending until what was sent is read, which must not take for ever."""
         super().pause_writing()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import sqlalchemy as sql
 
-from keyhole.errors import KeyholeError, UnknownRoundError
+from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known
 from keyhole.scores import Case, Region
@@ -146,6 +146,8 @@ def log(database: Database, name: str) -> Iterator[Entry]:
                 .order_by(rounds.c.number)
                 .limit(_PAGE)
             ).all()
+        if not rows:
+            raise UnknownStreamError(f"stream {name!r} was deleted while its log was read")
         yield from (_entry(here, row) for row in rows)
         after = rows[-1].number
 
