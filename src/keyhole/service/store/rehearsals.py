@@ -90,7 +90,9 @@ def learn_log(connection: sql.Connection, here: Stream, old: str, *, now: float)
     source = stream.find(connection, old)
     silent = connection.execute(
         sql.select(sql.func.count()).where(
-            feedback.c.stream == source.id, feedback.c.miss > 0.0, feedback.c.answer == '"miss"'
+            feedback.c.stream == source.id,
+            feedback.c.miss > 0.0,
+            sql.not_(feedback.c.answer.contains('"label": ', autoescape=True)),
         )
     ).scalar_one()
     if silent:

@@ -1,0 +1,130 @@
+"""A stream taught by history, or by the log of another, before its first round."""
+
+from typing import Any
+
+import pytest
+
+from keyhole import Predictor
+from keyhole.errors import InvalidError
+from keyhole.service.store import (
+    amendments,
+    answers,
+    proposals,
+    rehearsals,
+    replay,
+    settings,
+    streams,
+)
+from keyhole.service.store.amendments import Amendment
+from keyhole.service.store.answers import Reply
+from keyhole.service.store.database import Database
+from keyhole.service.store.proposals import Ask
+from keyhole.service.store.rehearsals import Past
+
+NOW = 1_800_000_000.0
+HISTORY = [Past([0.9 - 0.02 * n, 0.1 + 0.02 * n], n % 2) for n in range(12)]
+
+KINDS: dict[str, tuple[dict[str, Any], Any, Any]] = {
+    "scores by place": ({}, [0.9, 0.3], 0),
+    "scores by name": ({}, {"cat": 0.9, "dog": 0.3}, "dog"),
+    "scores with a power": ({"power": 0.5}, [0.81, 0.09], 1),
+    "named places": ({"labels": ["cat", "dog"]}, [0.9, 0.3], "dog"),
+    "centres": ({"scale": 2.0}, 5.0, 6.5),
+    "bounded centres": ({"bound": 10.0}, 5.0, 6.5),
+    "bands": ({"kind": "band"}, (4.0, 6.0), 6.5),
+}
+
+
+def make(database: Database, name: str, *, source: str | None = None, **given: Any) -> None:
+    setup, _ = settings.make_setup(alpha=0.1, seed=7, **given)
+    streams.create(database, name, setup=setup, now=NOW, rehearse_from=source)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_stream_made_from_a_log_stands_where_that_history_leads(light: Database, kind: str) -> None:
+    given, output, label = KINDS[kind]
+    make(light, "first", **given)
+    for _ in range(6):
+        (opened,) = proposals.predict(light, "first", asks=[Ask(output)], now=NOW)
+        answers.answer(light, [Reply(opened.id, {"label": label})], now=NOW)
+    make(light, "second", source="first", **given)
+    make(light, "taught", **given)
+    rehearsals.rehearse(light, "taught", [Past(output, label)] * 6, now=NOW)
+    second, taught = streams.get(light, "second"), streams.get(light, "taught")
+    learner = second.setup.learner
+    assert second.tally.rehearsed == 6
+    assert second.tally.rehearsed_excess == pytest.approx(taught.tally.rehearsed_excess)
+    assert learner.pack(second.progress.state) == learner.pack(taught.progress.state)
+    assert second.progress.scale == taught.progress.scale
+    assert all(replay.replay(light, name).difference is None for name in ("second", "taught"))
+
+
+def test_history_may_come_in_parts_and_again_and_is_played_once(light: Database) -> None:
+    make(light, "parts", learner="kt")
+    predictor = Predictor("kt", alpha=0.1)
+    predictor.rehearse([past.output for past in HISTORY], [past.label for past in HISTORY])
+    for first, last in ((0, 5), (0, 5), (5, 12), (0, 12)):
+        rehearsals.rehearse(light, "parts", HISTORY[first:last], now=NOW, after=first)
+    here = streams.get(light, "parts")
+    assert here.tally.rehearsed == 12
+    learner = here.setup.learner
+    assert learner.pack(here.progress.state) == learner.pack(predictor._progress.state)
+    for after in (11, 13):
+        with pytest.raises(InvalidError, match=f"12 rounds of history are there, not {after}"):
+            rehearsals.rehearse(light, "parts", HISTORY, now=NOW, after=after)
+
+
+def test_history_comes_before_the_first_round(light: Database) -> None:
+    make(light, "begun")
+    proposals.predict(light, "begun", asks=[Ask([0.9, 0.1])], now=NOW)
+    with pytest.raises(InvalidError, match="has had 1 rounds"):
+        rehearsals.rehearse(light, "begun", HISTORY, now=NOW)
+    assert streams.get(light, "begun").tally.rehearsed == 0
+
+
+@pytest.mark.parametrize(
+    "reply", ["miss", {"miss": True, "chance": 0.5}, {"score": 0.25}, {"loss": 0.5}], ids=str
+)
+def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any) -> None:
+    """Kills: a miss that came with its chance, or as a loss, taken for no miss at all."""
+    make(light, "first")
+    (opened,) = proposals.predict(light, "first", asks=[Ask([0.9, 0.1])], now=NOW)
+    answers.answer(light, [Reply(opened.id, reply)], now=NOW)
+    with pytest.raises(InvalidError, match="1 misses of stream 'first' were told without"):
+        make(light, "second", source="first")
+    assert streams.list_names(light) == ["first"]
+
+
+def test_a_wider_window_looks_back_into_the_log_and_a_narrower_one_forgets(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    streams.create(light, "pets", setup=setup, now=NOW, window=20)
+    opened = proposals.predict(light, "pets", asks=[Ask([0.9])] * 40, now=NOW)
+    replies = [Reply(one.id, "miss" if n in (3, 25, 39) else "hit") for n, one in enumerate(opened)]
+    answers.answer(light, replies, now=NOW)
+    assert streams.get(light, "pets").recent_misses == 2
+    for window, misses in ((37, 3), (36, 2), (20, 2), (100, 3)):
+        here, said = amendments.amend(light, "pets", Amendment(window=window), now=NOW)
+        assert (here.recent_misses, here.recent_rounds) == (misses, min(40, window))
+        assert len(said) == 1
+    assert replay.replay(light, "pets").difference is None
+
+
+def test_a_change_to_what_is_already_so_is_none(light: Database) -> None:
+    make(light, "pets", learner="kt", labels=["cat", "dog"])
+    same = Amendment(alpha=0.1, lifetime=7 * 86_400.0, window=1_000, labels=["dog"])
+    here, said = amendments.amend(light, "pets", same, now=NOW)
+    assert (here.version, said) == (0, [])
+    here, said = amendments.amend(light, "pets", Amendment(labels=["dog", "emu"]), now=NOW)
+    assert settings.fixed_labels(here.setup) == ("cat", "dog", "emu")
+    assert "now has 3 places" in said[0]
+
+
+def test_a_description_of_two_thousand_letters_is_taken_and_no_longer(light: Database) -> None:
+    make(light, "pets")
+    here, _ = amendments.amend(light, "pets", Amendment(description="x" * 2_000), now=NOW)
+    assert here.description == "x" * 2_000
+    with pytest.raises(InvalidError, match="longer than 2000"):
+        amendments.amend(light, "pets", Amendment(description="x" * 2_001), now=NOW)
+    here, _ = amendments.amend(light, "pets", Amendment(description=""), now=NOW)
+    assert here.description is None
+    assert replay.replay(light, "pets").difference is None
