@@ -1,0 +1,57 @@
+"""A database's file that is looked at while it is in use."""
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from keyhole.errors import LostDatabaseError
+from keyhole.service.store.database import Database
+from keyhole.service.store.file import DatabaseFile
+
+
+def fill(path: Path, *, page: int) -> Path:
+    with sqlite3.connect(path) as connection:
+        connection.execute(f"PRAGMA page_size = {page}")
+        connection.execute("CREATE TABLE t (x BLOB)")
+        connection.execute("INSERT INTO t VALUES (zeroblob(200000))")
+    connection.close()
+    return path
+
+
+@pytest.mark.parametrize("page", [512, 4096, 65_536])
+def test_a_whole_file_is_whole_whatever_the_size_of_its_pages(tmp_path: Path, page: int) -> None:
+    """The largest size does not fit into its two bytes of the header, and is written as 1."""
+    file = DatabaseFile(fill(tmp_path / "keyhole.db", page=page))
+    file.check()
+    file.check()
+
+
+@pytest.mark.parametrize("page", [4096, 65_536])
+@pytest.mark.parametrize("left", [1.0, 0.5, 0.0])
+def test_a_file_that_lacks_a_byte_is_cut_short(tmp_path: Path, page: int, left: float) -> None:
+    path = fill(tmp_path / "keyhole.db", page=page)
+    file, content = DatabaseFile(path), path.read_bytes()
+    path.write_bytes(content[: int(left * len(content)) - (left == 1.0)])
+    assert not file._is_whole()
+    path.write_bytes(content)
+    file.check()
+
+
+def test_a_new_database_is_readable_by_its_owner_alone(tmp_path: Path) -> None:
+    Database(f"sqlite:///{tmp_path / 'keyhole.db'}").close()
+    assert (tmp_path / "keyhole.db").stat().st_mode & 0o777 == 0o600
+
+
+def test_what_is_deleted_or_replaced_is_lost(tmp_path: Path) -> None:
+    path = fill(tmp_path / "keyhole.db", page=4096)
+    file = DatabaseFile(path)
+    other = fill(tmp_path / "other.db", page=4096)
+    path.rename(tmp_path / "elsewhere.db")
+    with pytest.raises(LostDatabaseError, match="was deleted"):
+        file.check()
+    other.rename(path)
+    with pytest.raises(LostDatabaseError, match="was replaced by another"):
+        file.check()
+    (tmp_path / "elsewhere.db").replace(path)
+    file.check()

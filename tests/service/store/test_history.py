@@ -1,0 +1,117 @@
+"""The log read again: newest first, page by page, by what was noted with it, and as a curve."""
+
+import pytest
+import sqlalchemy as sql
+
+from keyhole.errors import InvalidError, UnknownRoundError
+from keyhole.service.store import answers, export, history, proposals, settings, streams
+from keyhole.service.store.answers import Reply
+from keyhole.service.store.database import Database
+from keyhole.service.store.proposals import Ask, pack_metadata
+from keyhole.service.store.schema import feedback
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def played(light: Database) -> Database:
+    """Ten rounds a second apart, the even ones answered a minute later; and another stream."""
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    for name in ("other", "pets"):
+        streams.create(light, name, setup=setup, now=NOW)
+    for n in range(10):
+        noted = pack_metadata({"shop": n % 3, "text": '"shop":1'})
+        ask = Ask([0.9, 0.1 * (n % 2)], f"key {n}", metadata=noted)
+        (opened,) = proposals.predict(light, "pets", asks=[ask], now=NOW + n)
+        if n % 2 == 0:
+            reply = Reply(opened.id, {"label": 0} if n % 4 else "miss")
+            answers.answer(light, [reply], now=NOW + n + 60.0)
+    proposals.predict(light, "other", asks=[Ask([0.5], "key 3")], now=NOW)
+    return light
+
+
+def test_the_newest_rounds_come_first_and_say_before_which_there_are_more(played: Database) -> None:
+    def page(count: int, before: int | None = None) -> tuple[list[int], int | None]:
+        entries, more = history.last(played, "pets", count=count, before=before)
+        return [one.number for one in entries], more
+
+    assert page(4) == ([9, 8, 7, 6], 6)
+    assert page(4, 6) == ([5, 4, 3, 2], 2)
+    assert page(4, 2) == ([1, 0], None)
+    assert page(10) == (list(range(9, -1, -1)), None)
+    assert page(4, 99) == ([9, 8, 7, 6], 6)
+
+
+def test_rounds_are_found_by_what_was_noted_with_them_and_not_by_what_looks_like_it(
+    played: Database,
+) -> None:
+    entries, more = history.last(played, "pets", count=10, metadata={"shop": 1})
+    assert ([one.number for one in entries], more) == ([7, 4, 1], None)
+    entries, _ = history.last(played, "pets", count=10, metadata={"shop": 2, "text": '"shop":1'})
+    assert [one.number for one in entries] == [8, 5, 2]
+    assert history.last(played, "pets", count=10, metadata={"shop": 7}) == ([], None)
+    assert history.last(played, "pets", count=10, metadata={"town": 1}) == ([], None)
+
+
+def test_metadata_of_a_kilobyte_is_taken_and_no_more() -> None:
+    assert len(pack_metadata({"a": "x" * (1024 - 8)})) == 1024
+    with pytest.raises(InvalidError, match="metadata of 1,025 bytes is longer than 1,024"):
+        pack_metadata({"a": "x" * (1024 - 7)})
+
+
+def test_an_entry_holds_the_round_and_its_answer(played: Database) -> None:
+    (entry, unanswered), _ = history.last(played, "pets", count=2, before=3)
+    assert (entry.number, entry.key, entry.at, entry.answered_at) == (2, "key 2", NOW + 2, NOW + 62)
+    assert (entry.answer, entry.miss, entry.weight, entry.score) == ({"label": 0}, 0.0, 1.0, 0.9)
+    assert (unanswered.answer, unanswered.miss, unanswered.answered_at) == (None, None, None)
+    assert entry.metadata == {"shop": 2, "text": '"shop":1'}
+    assert history.find_round(played, "pets", "key 2") == entry.id
+
+
+def test_a_key_finds_the_round_of_its_own_stream(played: Database) -> None:
+    assert history.find_round(played, "other", "key 3").split("-")[:2] == ["1", "0"]
+    assert history.find_round(played, "pets", "key 3").split("-")[:2] == ["2", "3"]
+    with pytest.raises(UnknownRoundError, match="has the key 'key 4'"):
+        history.find_round(played, "other", "key 4")
+
+
+def test_the_log_is_every_round_in_order(played: Database) -> None:
+    assert [one.number for one in history.log(played, "pets")] == list(range(10))
+    assert [one.number for one in history.log(played, "other")] == [0]
+
+
+def test_the_curve_adds_up_answers_as_they_came(played: Database) -> None:
+    here, curve = history.curve(played, "pets", points=100)
+    assert here.tally.answered == 5
+    assert curve.answered == [1, 2, 3, 4, 5]
+    assert curve.misses == [1.0, 1.0, 2.0, 2.0, 3.0]
+    assert curve.weights == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert curve.at == [NOW + n + 60.0 for n in range(0, 10, 2)]
+    assert curve.sizes[-1] == here.tally.size
+    assert curve.bounded == [1, 2, 3, 4, 5]
+
+
+@pytest.mark.parametrize(("points", "kept"), [(2, [1, 5]), (3, [1, 3, 5]), (5, [1, 2, 3, 4, 5])])
+def test_a_curve_of_few_points_keeps_the_first_and_the_last(
+    played: Database, points: int, kept: list[int]
+) -> None:
+    assert history.curve(played, "pets", points=points)[1].answered == kept
+
+
+def test_an_export_says_in_how_many_rounds_of_its_own_stream_the_score_is_known(
+    played: Database,
+) -> None:
+    told = export.told(played, "pets")
+    assert told == "10 rounds; the true label's score is known in 2 of them (20.0%)"
+    assert "known in 0 of them (0.0%)" in export.told(played, "other")
+    with played.read() as connection:
+        assert connection.execute(sql.select(sql.func.count(feedback.c.score))).scalar_one() == 2
+
+
+def test_a_stream_without_rounds_is_told_too(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    streams.create(light, "new", setup=setup, now=NOW)
+    assert export.told(light, "new").startswith("0 rounds")
+    assert history.last(light, "new", count=5) == ([], None)
+    assert list(history.log(light, "new")) == []
+    assert history.curve(light, "new", points=5)[1].answered == []
