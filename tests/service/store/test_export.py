@@ -1,15 +1,20 @@
 """A file is whole or as it was."""
 
+import csv
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from keyhole.errors import UnknownStreamError
-from keyhole.service.store import export
+from keyhole.service.store import answers, export, proposals, settings, streams
+from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from tests.service.scene import answered, made, predicted
+from keyhole.service.store.proposals import Ask
+from keyhole.service.times import show_time
+from tests.service.scene import NOW, answered, made, predicted
 
 
 @pytest.mark.parametrize("name", ["log.csv", "log.parquet"])
@@ -55,3 +60,56 @@ def test_a_stream_that_is_deleted_while_its_log_is_read_is_said_to_be(
     one.delete("/v1/streams/pets")
     with pytest.raises(UnknownStreamError, match="was deleted while its log was read"):
         list(lines)
+
+
+def list_rows(database: Database) -> list[dict[str, str]]:
+    return list(csv.DictReader(export.csv_lines(database, "mine")))
+
+
+def make(database: Database, **given: Any) -> None:
+    setup, _ = settings.make_setup(alpha=0.1, seed=7, **given)
+    streams.create(database, "mine", setup=setup, now=NOW)
+
+
+def ask(database: Database, output: Any, reply: Any = None, **more: Any) -> str:
+    (opened,) = proposals.predict(database, "mine", asks=[Ask(output, **more)], now=NOW)
+    if reply is not None:
+        answers.answer(database, [Reply(opened.id, reply)], now=NOW + 1.5)
+    return opened.id
+
+
+def test_a_row_tells_a_set_and_its_answer(light: Database) -> None:
+    make(light, learner="logit-tracker")
+    id_ = ask(light, {"cat": 0.75, "dog": 0.25}, {"label": "cat"}, key="k", metadata='{"shop":1}')
+    ask(light, [0.75, 0.25], {"miss": True, "chance": 1.0})
+    ask(light, [0.75, 0.25], "skip")
+    first, second, skipped = list_rows(light)
+    assert (first["round"], first["id"]) == ("0", id_)
+    assert (first["predicted_at"], first["answered_at"]) == (show_time(NOW), show_time(NOW + 1.5))
+    assert (first["labels"], first["size"]) == ('["cat"]', "1.0")
+    assert (first["candidates"], first["scores"]) == ('["cat", "dog"]', "[0.75, 0.25]")
+    assert (first["answer"], first["true_label"], first["score"]) == ("label", '"cat"', "0.75")
+    assert (first["missed"], first["miss"], first["weight"]) == ("False", "0.0", "1.0")
+    assert (first["key"], first["metadata"]) == ('"k"', '{"shop": 1}')
+    assert (second["answer"], second["missed"], second["candidates"]) == ("miss", "True", "")
+    assert (skipped["answer"], skipped["missed"], skipped["weight"]) == ("skip", "", "0.0")
+    assert [first[name] for name in ("lower", "upper", "features", "groups")] == [""] * 4
+
+
+def test_a_row_tells_an_interval_by_its_ends_and_a_gates_answer(
+    light: Database, tmp_path: Path
+) -> None:
+    make(light, learner="kt", bound=10.0)
+    ask(light, 5.0, {"label": 6.0})
+    (row,) = list_rows(light)
+    assert (float(row["lower"]) + float(row["upper"])) / 2.0 == 5.0
+    assert (row["labels"], row["candidates"], row["true_label"]) == ("", "", "6.0")
+    gates = Database(f"sqlite:///{tmp_path / 'gates.db'}")
+    make(gates, kind="gate", groups=["new", "old"])
+    ask(gates, {"invoice": 0.99, "letter": 0.25}, {"right": False}, groups=["old"])
+    ask(gates, 0.99)
+    first, second = list_rows(gates)
+    gates.close()
+    assert (first["labels"], first["groups"], first["answer"]) == ('["invoice"]', '["old"]', "right")
+    assert (first["missed"], first["score"], second["answer"]) == ("True", "0.99", "")
+    assert (second["labels"], second["groups"]) == ("", "")

@@ -1,0 +1,153 @@
+"""Answers and keys at the store's own door: which round they mean, and what the second time means."""
+
+from typing import Any
+
+import pytest
+
+from keyhole.errors import AnsweredError, FeedbackError, InvalidError, KeyReusedError, UnknownRoundError
+from keyhole.service.store import answers, history, proposals, replay, settings, streams
+from keyhole.service.store.answers import Counted, Reply, find_stream
+from keyhole.service.store.database import Database
+from keyhole.service.store.proposals import Ask
+from keyhole.service.store.replies import Settled, is_miss
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def two(light: Database) -> Database:
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    for name in ("pets", "other"):
+        streams.create(light, name, setup=setup, now=NOW)
+    return light
+
+
+def ask(database: Database, name: str = "pets", count: int = 1) -> list[str]:
+    asks = [Ask([0.9, 0.1])] * count
+    return [one.id for one in proposals.predict(database, name, asks=asks, now=NOW)]
+
+
+def reply(database: Database, *replies: tuple[str, Any]) -> list[Any]:
+    return answers.answer(database, [Reply(*one) for one in replies], now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("id_", "stream"),
+    [
+        ("1-0-0123456789", 1),
+        ("120-77-abcdefabcd", 120),
+        ("1" * 18 + "-0-0123456789", int("1" * 18)),
+        ("1" * 19 + "-0-0123456789", None),
+        ("1-0-012345678", None),
+        ("1-0-01234567890", None),
+        ("1-0-012345678G", None),
+        ("-1-0-0123456789", None),
+        ("1-0", None),
+        ("", None),
+        ("١-0-0123456789", None),  # digits of another script
+    ],
+)
+def test_an_id_names_its_stream_or_is_none(id_: str, stream: int | None) -> None:
+    assert find_stream(id_) == stream
+
+
+def test_answers_to_several_streams_come_back_in_the_order_they_were_sent(two: Database) -> None:
+    first, second = ask(two, "pets", 2)
+    (third,) = ask(two, "other")
+    told = reply(two, (second, "hit"), (third, "miss"), ("nonsense", "hit"), (first, "skip"))
+    assert told[0] == Counted(second, "pets", missed=False)
+    assert told[1] == Counted(third, "other", missed=True)
+    assert isinstance(told[2], UnknownRoundError)
+    assert told[3] == Counted(first, "pets", missed=None)
+
+
+def test_a_wrong_tag_a_foreign_number_and_a_foreign_stream_are_unknown(two: Database) -> None:
+    (id_,) = ask(two)
+    stream, number, tag = id_.split("-")
+    wrong = [f"{stream}-{number}-0000000000", f"{stream}-1-{tag}", f"9-{number}-{tag}"]
+    for told in reply(two, *((one, "hit") for one in wrong)):
+        assert isinstance(told, UnknownRoundError)
+    assert streams.get(two, "pets").open == 1
+
+
+def test_the_same_answer_again_is_repeated_and_another_is_refused(two: Database) -> None:
+    (id_,) = ask(two)
+    for again in (False, True, True):
+        (told,) = reply(two, (id_, {"label": 1}))
+        assert told == Counted(id_, "pets", missed=True, repeated=again)
+    (told,) = reply(two, (id_, {"label": 0}))
+    assert isinstance(told, AnsweredError)
+    assert streams.get(two, "pets").tally.answered == 1
+
+
+def test_an_answer_that_is_there_twice_in_one_batch_counts_once(two: Database) -> None:
+    (id_,) = ask(two)
+    told = reply(two, (id_, "hit"), (id_, "hit"), (id_, "miss"))
+    assert [getattr(one, "repeated", None) for one in told] == [False, True, None]
+    assert streams.get(two, "pets").tally.answered == 1
+    assert replay.replay(two, "pets").difference is None
+
+
+@pytest.mark.parametrize(
+    "told", ["right", {}, {"hit": True, "miss": True}, {"label": 0, "more": 1}, {"chance": 0.5}, 7]
+)
+def test_what_is_no_answer_is_refused_and_leaves_the_round_open(two: Database, told: Any) -> None:
+    (id_,) = ask(two)
+    (result,) = reply(two, (id_, told))
+    assert isinstance(result, FeedbackError)
+    assert streams.get(two, "pets").open == 1
+
+
+@pytest.mark.parametrize(("miss", "missed"), [(0.0, False), (0.49, False), (0.5, True), (None, None)])
+def test_a_graded_answer_is_a_miss_from_a_half_on(miss: float | None, *, missed: bool | None) -> None:
+    assert is_miss(miss) is missed
+    assert Settled(miss, 1.0, None, 2.0).missed is missed
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({"score": 0.25}, (1.0, 1.0, 0.25)),
+        ({"score": 0.75}, (0.0, 1.0, 0.75)),
+        ({"loss": 0.25}, (0.25, 1.0, None)),
+        ({"hit": True, "wrong": 0.25}, (-0.5, 1.0, None)),
+        ({"miss": True, "chance": 0.5}, (1.0, 2.0, None)),
+        ("skip", (None, 0.0, None)),
+    ],
+)
+def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, told: Any, kept: Any) -> None:
+    (id_,) = ask(two)
+    reply(two, (id_, told))
+    (entry,), _ = history.last(two, "pets", count=1)
+    assert (entry.miss, entry.weight, entry.score) == kept
+    assert replay.replay(two, "pets").difference is None
+
+
+def test_a_key_gives_its_round_again_and_only_with_the_same_output(two: Database) -> None:
+    def predict(*asks: Ask, now: float = NOW) -> list[Any]:
+        return proposals.predict(two, "pets", asks=asks, now=now)
+
+    (first,) = predict(Ask([0.9, 0.1], "k"))
+    again, fresh, twin = predict(
+        Ask([0.9, 0.1], "k"), Ask([0.8, 0.2], "l"), Ask([0.8, 0.2], "l"), now=NOW + 5.0
+    )
+    assert (again.id, again.repeated, again.expires) == (first.id, True, first.expires)
+    assert again.region == first.region
+    assert (fresh.number, fresh.repeated, twin.number, twin.repeated) == (1, False, 1, True)
+    with pytest.raises(KeyReusedError, match="'k' came with another output"):
+        predict(Ask([0.9, 0.2], "k"))
+    assert streams.get(two, "pets").tally.predicted == 2
+
+
+def test_a_stream_is_asked_at_the_door_of_its_kind(two: Database) -> None:
+    proposals.predict(two, "pets", asks=[Ask([0.9])], now=NOW, kind="set")
+    with pytest.raises(InvalidError, match="is no gate; ask /v1/streams/pets/predictions"):
+        proposals.predict(two, "pets", asks=[Ask([0.9])], now=NOW, kind="gate")
+
+
+def test_a_fault_in_a_batch_says_in_which_prediction_it_is_and_opens_none(two: Database) -> None:
+    with pytest.raises(InvalidError, match=r"^prediction 1: score"):
+        proposals.predict(two, "pets", asks=[Ask([0.9]), Ask([1.9])], now=NOW)
+    with pytest.raises(InvalidError, match=r"^score"):
+        proposals.predict(two, "pets", asks=[Ask([1.9])], now=NOW)
+    assert streams.get(two, "pets").tally.predicted == 0

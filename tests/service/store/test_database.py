@@ -1,0 +1,151 @@
+"""A database that is busy, damaged or only to be read: what is raised, and that nothing is changed."""
+
+import sqlite3
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sql
+
+from keyhole.errors import BusyError, DatabaseError, StreamNameError
+from keyhole.service.store import schema, settings, streams
+from keyhole.service.store.database import Database, Patience, _connect_arguments, append
+from keyhole.service.store.schema import tokens
+
+SHORT = Patience(lock=0.05, probe=0.05)
+ROW = {"id": "a", "name": "a", "scopes": "", "digest": b"", "created": 0.0, "revoked": None}
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Database]:
+    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}", patience=SHORT)
+    yield opened
+    opened.close()
+
+
+def write(database: Database) -> None:
+    with database.write() as connection:
+        connection.execute(tokens.insert().values(**ROW))
+
+
+def change(database: Database) -> None:
+    with database.change() as connection:
+        connection.execute(tokens.insert(), ROW)
+
+
+def count(database: Database) -> int:
+    with database.read() as connection:
+        return len(connection.execute(sql.select(tokens)).all())
+
+
+@contextmanager
+def held(path: Path) -> Iterator[None]:
+    """Hold the lock of a file, as another process may."""
+    with sqlite3.connect(path, isolation_level=None) as other:
+        other.execute("BEGIN IMMEDIATE")
+        yield
+        other.execute("ROLLBACK")
+    other.close()
+
+
+def test_how_long_it_waits_unless_told() -> None:
+    assert Patience() == Patience(lock=5.0, statement=30.0, connect=5.0, probe=1.0)
+
+
+@pytest.mark.parametrize("act", [write, change, Database.try_write])
+def test_while_another_process_writes_it_is_busy_and_can_be_read(
+    hasty: Database, act: Callable[[Database], None], tmp_path: Path
+) -> None:
+    with held(tmp_path / "keyhole.db"):
+        with pytest.raises(BusyError, match="the database is busy"):
+            act(hasty)
+        assert count(hasty) == 0
+    act(hasty)
+
+
+@pytest.mark.parametrize("act", [write, change])
+def test_while_another_thread_writes_it_is_busy(
+    hasty: Database, act: Callable[[Database], None]
+) -> None:
+    with (
+        hasty.write(),
+        ThreadPoolExecutor(1) as pool,
+        pytest.raises(BusyError, match=r"no turn to write within 0\.05 seconds"),
+    ):
+        pool.submit(act, hasty).result(timeout=30.0)
+    act(hasty)
+    assert count(hasty) == 1
+
+
+def test_a_trial_write_leaves_the_version_as_it_was(hasty: Database) -> None:
+    hasty.try_write()
+    with hasty.read() as connection:
+        assert connection.execute(sql.select(schema.meta.c.version)).scalar_one() == schema.VERSION
+
+
+def test_errors_that_are_not_the_databases_pass_as_they_are(hasty: Database) -> None:
+    def fail() -> None:
+        with hasty.change() as connection:
+            connection.execute(tokens.insert(), ROW)
+            raise StreamNameError("of ours")
+
+    with pytest.raises(StreamNameError, match="of ours"):
+        fail()
+    assert count(hasty) == 0
+    write(hasty)
+    with pytest.raises(sqlite3.IntegrityError):
+        change(hasty)
+    with pytest.raises(sql.exc.IntegrityError):
+        write(hasty)
+
+
+def test_what_is_only_read_is_not_changed(hasty: Database, tmp_path: Path) -> None:
+    write(hasty)
+    reader = Database(f"sqlite:///{tmp_path / 'keyhole.db'}", read_only=True)
+    assert count(reader) == 1
+    with pytest.raises(DatabaseError, match="readonly"):
+        write(reader)
+    reader.close()
+
+
+def test_a_damaged_file_is_named_with_its_remedy(hasty: Database, tmp_path: Path) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    streams.create(hasty, "pets", setup=setup, now=0.0)
+    hasty.close()
+    file = tmp_path / "keyhole.db"
+    content = bytearray(file.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    file.write_bytes(content)
+    with pytest.raises(DatabaseError, match=r"damaged|malformed"):
+        Database(f"sqlite:///{file}", read_only=True)
+
+
+def test_rows_are_added_alone_and_together(hasty: Database) -> None:
+    with hasty.change() as connection:
+        append(connection, tokens, [ROW])
+        append(connection, tokens, [{**ROW, "id": name} for name in "bcd"])
+    assert count(hasty) == 4
+
+
+@pytest.mark.parametrize(
+    ("patience", "statement", "options", "connect", "most"),
+    [
+        (Patience(), 30.0, "-c lock_timeout=5000 -c statement_timeout=30000", 5, 35_000),
+        (
+            Patience(connect=0.5, lock=1.5),
+            0.25,
+            "-c lock_timeout=1500 -c statement_timeout=250",
+            2,
+            1_750,
+        ),
+        (Patience(), 0.0, "-c lock_timeout=5000 -c statement_timeout=0", 5, 3_605_000),
+    ],
+)
+def test_postgresql_is_told_the_same_patience_in_its_own_units(
+    patience: Patience, statement: float, options: str, connect: int, most: int
+) -> None:
+    told = _connect_arguments(patience, lock=patience.lock, statement=statement)
+    assert told["options"] == options
+    assert (told["connect_timeout"], told["tcp_user_timeout"]) == (connect, most)
