@@ -4,11 +4,11 @@ import pytest
 import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, UnknownRoundError
-from keyhole.service.store import answers, export, history, proposals, settings, streams
+from keyhole.service.store import answers, export, history, proposals, settings, stream, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.proposals import Ask, pack_metadata
-from keyhole.service.store.schema import feedback
+from keyhole.service.store.schema import feedback, marks
 
 NOW = 1_800_000_000.0
 
@@ -115,3 +115,60 @@ def test_a_stream_without_rounds_is_told_too(light: Database) -> None:
     assert history.last(light, "new", count=5) == ([], None)
     assert list(history.log(light, "new")) == []
     assert history.curve(light, "new", points=5)[1].answered == []
+
+
+def fill_with_marks(database: Database, answered: int) -> None:
+    """Let a stream stand after so many answers, with a snapshot after every hundredth."""
+    here = streams.get(database, "pets")
+    tally = here.tally
+    tally.answered, tally.predicted, tally.misses, tally.weight = answered, answered + 9, 7.0, 8.0
+    tally.size = 3.0 * answered
+    packed = here.progress.pack(here.setup.learner)
+    with database.write() as connection:
+        for count in range(100, answered + 1, 100):
+            sums = {"answered": count, "misses": count / 10, "weight": float(count)}
+            sums |= {"size": 2.0 * count, "bounded": count, "predicted": count + 3}
+            place = {"stream": here.id, "version": 1_000_000 + count, "at": NOW + count}
+            connection.execute(marks.insert().values(**place, **sums, progress=packed))
+        stream.write(connection, here)
+
+
+def test_a_long_curve_is_read_from_snapshots_and_ends_where_the_stream_stands(
+    played: Database,
+) -> None:
+    fill_with_marks(played, 2_350)
+    _, curve = history.curve(played, "pets", points=100)
+    assert curve.answered == [*range(100, 2_301, 100), 2_350]
+    assert (curve.misses[:2], curve.misses[-1]) == ([10.0, 20.0], 7.0)
+    assert (curve.weights[0], curve.sizes[0], curve.predicted[0]) == (100.0, 200.0, 103)
+    assert curve.at == [*(NOW + count for count in range(100, 2_301, 100)), NOW + 8 + 60.0]
+    _, few = history.curve(played, "pets", points=4)
+    assert few.answered == [100, 1_200, 2_300, 2_350]
+
+
+def test_a_long_curve_that_ends_at_a_snapshot_has_it_once(played: Database) -> None:
+    fill_with_marks(played, 2_300)
+    assert history.curve(played, "pets", points=3)[1].answered == [100, 2_300]
+
+
+def test_up_to_two_thousand_answers_every_one_is_read(played: Database) -> None:
+    fill_with_marks(played, 2_000)
+    assert history.curve(played, "pets", points=50)[1].answered == [1, 2, 3, 4, 5]
+    here = streams.get(played, "pets")
+    here.tally.answered = 2_001
+    with played.write() as connection:
+        stream.write(connection, here)
+    assert history.curve(played, "pets", points=50)[1].answered[0] == 100
+
+
+def test_the_curve_of_a_gate_counts_the_decisions_before_each_judgement(light: Database) -> None:
+    setup, _ = settings.make_setup(alpha=0.1, kind="gate", seed=7)
+    streams.create(light, "gate", setup=setup, now=NOW)
+    opened = []
+    for score in (1.0, 0.0, 1.0, 1.0):
+        opened += proposals.predict(light, "gate", asks=[Ask(score)], now=NOW)
+        if len(opened) in (2, 4):
+            answers.answer(light, [Reply(opened[-2].id, {"right": len(opened) == 4})], now=NOW)
+    _, curve = history.curve(light, "gate", points=10)
+    assert (curve.answered, curve.misses) == ([1, 2], [1.0, 1.0])
+    assert (curve.predicted, curve.sizes) == ([2.0, 4.0], [1.0, 3.0])
