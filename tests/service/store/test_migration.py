@@ -14,9 +14,8 @@ import pytest
 import sqlalchemy as sql
 
 from keyhole.errors import QuarantinedError
-from keyhole.predictor.monitor import Watch
 from keyhole.scores import Interval
-from keyhole.service.store import answers, history, proposals, replay, schema, stream, streams, tokens
+from keyhole.service.store import answers, proposals, replay, schema, stream, streams, tokens
 from keyhole.service.store.answers import Counted
 from keyhole.service.store.database import Database
 
@@ -193,23 +192,3 @@ def test_a_carried_database_has_the_tables_of_a_new_one(old: Path, tmp_path: Pat
             }
         )
     assert described[0] == described[1]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_rounds_of_0_1_show_from_the_new_tables_what_was_shown(old: Path, name: str) -> None:
-    """Kills: an interval whose scale is not the one of its time."""
-    database = Database(f"sqlite:///{old}")
-    for entry in history.log(database, name):
-        assert entry.region.size == entry.size
-        assert entry.weight in (None, 1.0)
-    found = replay.replay(database, name)
-    assert found.unplayed == found.rounds == streams.get(database, name).tally.predicted
-    database.close()
-
-
-def test_streams_of_0_1_are_watched_from_their_next_answer_on(old: Path) -> None:
-    database = Database(f"sqlite:///{old}")
-    for name in NAMES:
-        here = streams.get(database, name)
-        assert here.watch == Watch.begin(here.tally.answered)
-    database.close()

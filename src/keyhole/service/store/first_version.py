@@ -76,6 +76,7 @@ class _Carried:
         self._link = FIRST
         self._marks = blake2b(digest_size=16)
         self._blueprint = json.loads(row["blueprint"])
+        self._limits = {name: self._blueprint.get(name, 0) for name in ("lifetime", "window")}
 
     def carry(self) -> None:
         """Write the stream and all that is its own into the new tables."""
@@ -104,22 +105,19 @@ class _Carried:
         )
 
     def _start_columns(self) -> dict[str, Any]:
-        kept = ("id", "name", "created", "archived", "sweep", "recent")
+        kept = ("id", "name", "created", "archived", "sweep")
         setup = self._row["blueprint"] if self._setup is None else self._setup.to_json()
-        return {
-            **{name: self._row[name] for name in kept},
-            **{name: self._blueprint.get(name, 0) for name in ("lifetime", "window")},
-            "setup": setup,
-            "version": 0,
-            "progress": b"",
-            "link": FIRST,
-        }
+        # Of a stream without answers 0.1 wrote no bits; now there is room for the whole window.
+        recent = self._row["recent"].rjust(self._limits["window"] // 8 + 1, b"\0")
+        known = {name: self._row[name] for name in kept} | self._limits
+        begun = {"version": 0, "progress": b"", "link": FIRST}
+        return {**known, "setup": setup, "recent": recent, **begun}
 
     def _created(self) -> dict[str, Any]:
         """Return what the stream was made with; of its log only the end is replayed."""
         setup = self._blueprint if self._setup is None else self._setup.dump()
-        limits = {name: self._blueprint.get(name, 0) for name in ("lifetime", "window")}
-        return {"name": self._row["name"], "setup": setup, **limits, "until": self._row["version"]}
+        known = {"name": self._row["name"], "setup": setup, **self._limits}
+        return {**known, "until": self._row["version"]}
 
     def _read_setup(self) -> Setup[Region] | None:
         try:
