@@ -1,11 +1,25 @@
 """When an alarm is written down, and how it is found again."""
 
+from collections.abc import Sequence
+
 import pytest
 
 from keyhole.predictor.monitor import Alarm, Watch
-from keyhole.service.store import alarms, schema, settings, streams
+from keyhole.service.store import (
+    alarms,
+    amendments,
+    answers,
+    proposals,
+    replay,
+    schema,
+    settings,
+    streams,
+)
 from keyhole.service.store.alarms import Alarmed
+from keyhole.service.store.amendments import Amendment
+from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
+from keyhole.service.store.proposals import Ask
 
 NOW = 1_800_000_000.0
 RAISED = Alarmed(raised=12, raised_at=5.0, kind=1, since=3, since_at=103.0)
@@ -62,3 +76,41 @@ def test_alarms_are_listed_the_oldest_of_the_newest_first(alarmed: Database) -> 
         assert [one.raised for one in alarms.list_alarms(connection, 1, most=2)] == [20, 30]
         assert [one.raised for one in alarms.list_alarms(connection, 1, most=9)] == [10, 20, 30]
         assert alarms.list_alarms(connection, 3, most=9) == []
+
+
+def answer(database: Database, told: str, *, times: Sequence[float]) -> None:
+    """Open rounds together and answer each at its time."""
+    opened = proposals.predict(database, "first", asks=[Ask([0.9])] * len(times), now=NOW)
+    for one, at in zip(opened, times, strict=True):
+        answers.answer(database, [Reply(one.id, told)], now=at)
+
+
+def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light: Database) -> None:
+    """Twelve misses in a row at alpha 0.1, after three hits: since the fourth answer."""
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    streams.create(light, "first", setup=setup, now=NOW)
+    answer(light, "hit", times=[NOW + 1.0, NOW + 2.0, NOW + 3.0])
+    answer(light, "skip", times=[NOW + 3.5])  # which is not watched
+    answer(light, "miss", times=[NOW + 4.0 + n for n in range(12)])
+    found = streams.get(light, "first").alarmed
+    assert found is not None
+    assert (found.kind, found.since, found.cleared) == (1, 4, None)
+    assert found.since_at == NOW + 4.0
+    assert found.raised_at == NOW + found.raised
+    assert replay.replay(light, "first").difference is None
+    amendments.amend(light, "first", Amendment(alpha=0.2), now=NOW + 60.0)
+    over = streams.get(light, "first").alarmed
+    assert over == found._replace(cleared=15, cleared_at=NOW + 60.0)
+    assert replay.replay(light, "first").difference is None
+
+
+def test_misses_that_come_together_began_when_they_came(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    streams.create(light, "first", setup=setup, now=NOW)
+    answer(light, "miss", times=[NOW + 1.0])
+    opened = proposals.predict(light, "first", asks=[Ask([0.9])] * 14, now=NOW)
+    answers.answer(light, [Reply(one.id, "miss") for one in opened], now=NOW + 9.0)
+    found = streams.get(light, "first").alarmed
+    assert found is not None
+    assert (found.since, found.since_at, found.raised_at) == (1, NOW + 1.0, NOW + 9.0)
+    assert replay.replay(light, "first").difference is None

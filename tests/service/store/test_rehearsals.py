@@ -100,7 +100,8 @@ def test_a_wider_window_looks_back_into_the_log_and_a_narrower_one_forgets(light
     streams.create(light, "pets", setup=setup, now=NOW, window=20)
     opened = proposals.predict(light, "pets", asks=[Ask([0.9])] * 40, now=NOW)
     replies = [Reply(one.id, "miss" if n in (3, 25, 39) else "hit") for n, one in enumerate(opened)]
-    answers.answer(light, replies, now=NOW)
+    (skipped,) = proposals.predict(light, "pets", asks=[Ask([0.9])], now=NOW)
+    answers.answer(light, [*replies, Reply(skipped.id, "skip")], now=NOW)  # which is no answer
     assert streams.get(light, "pets").recent_misses == 2
     for window, misses in ((37, 3), (36, 2), (20, 2), (100, 3)):
         here, said = amendments.amend(light, "pets", Amendment(window=window), now=NOW)

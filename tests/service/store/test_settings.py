@@ -28,11 +28,11 @@ def test_lifetimes_from_a_second_to_ten_years_and_windows_from_20_to_100000_are_
 @pytest.mark.parametrize(
     ("lifetime", "window", "fault"),
     [
-        (0.99, 20, "lifetime"),
+        (0.99, 20, "lifetime 0.99 is not from a second to ten years"),
         (TEN_YEARS + 1.0, 20, "lifetime"),
         (float("nan"), 20, "lifetime"),
-        (1.0, 19, "window"),
-        (1.0, 10**5 + 1, "window"),
+        (1.0, 19, "window 19 is not from 20 to 100000"),
+        (1.0, 10**5 + 1, "window 100001"),
     ],
 )
 def test_other_limits_are_named(lifetime: float, window: int, fault: str) -> None:
