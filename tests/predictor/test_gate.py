@@ -3,8 +3,10 @@
 import copy
 import math
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -250,6 +252,30 @@ def test_it_tells_its_bound_and_says_where_there_is_none() -> None:
     assert gate.bound().most == 20.0 + 0.3 * 10.0
     with pytest.raises(TheoremError):
         Gate("exaul", alpha=0.1).bound()
+
+
+def test_a_notebook_shows_its_shares_and_the_target() -> None:
+    gate = Gate(alpha=0.1)
+    assert "<td>-</td>" in gate._repr_html_()  # nothing was judged yet
+    gate.learn(gate.decide(0.99), right=False)
+    shown = gate._repr_html_()
+    assert "<td>wrong among the accepted</td><td>1.0000</td>" in shown
+    assert "share wrong and target" in shown
+
+
+@pytest.mark.parametrize(
+    ("given", "error", "said"),
+    [
+        ({"features": ["load"]}, ContextError, "a gate takes no features"),
+        ({"budget": 30.0}, LearnerError, "Gate(keyhole.make('gate-tracker', alpha=..., options={"),
+        ({"thresholds": 0.5}, TypeError, "Gate takes no 'thresholds'; see help(keyhole.Gate)"),
+    ],
+)
+def test_what_a_gate_does_not_take_is_refused_with_the_reason(
+    given: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        Gate(alpha=0.1, **given)
 
 
 def test_its_repr_shows_both_shares() -> None:

@@ -10,6 +10,7 @@ import keyhole
 from keyhole.errors import InvalidError
 from keyhole.predictor.plot import plot_decisions, plot_rounds
 from keyhole.scenarios.digit_guesses import digit_guesses
+from keyhole.simulation.gates import simulate_gate
 
 
 @pytest.fixture(autouse=True)
@@ -116,6 +117,22 @@ def test_groups_have_a_column_and_a_line_each() -> None:
     (line,) = [line for line in top.lines if line.get_label() == "even, so far"]
     assert line.get_xdata().tolist() == list(range(1, 41, 2))
     assert line.get_ydata()[-1] == 0.5
+
+
+def test_no_group_has_the_colour_of_another_line() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, groups=["a", "b"], history=50, seed=1)
+    for n in range(50):
+        predictor.learn(predictor.predict({"x": 0.6}, groups=["ab"[n % 2]]), label="x")
+    colours = [line.get_color() for line in predictor.plot()[0].get_lines()]
+    assert len(colours) == len(set(colours)) == 5  # so far, lately, two groups, the target
+
+
+def test_a_simulated_gate_draws_itself_too() -> None:
+    cases = np.tile([0.9, 0.95, 0.2], 20), np.zeros(60)
+    run = simulate_gate(keyhole.make("gate-tracker", alpha=0.1), *cases)
+    top, bottom = run.plot(window=10)
+    assert top.get_lines()[0].get_ydata()[-1] == run.wrong_share
+    assert bottom.get_lines()[0].get_ydata()[-1] == pytest.approx(run.accepted_share)
 
 
 def test_a_batch_answered_whole_is_kept_too() -> None:

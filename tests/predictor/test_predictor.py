@@ -382,6 +382,7 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"learner": "cat", "alpha": 0.1}, LearnerError, "there are logit-tracker"),
         ({"alpha": 0.1, "step": 0.2}, LearnerError, "options={'step': 0.2}"),
         ({"alpha": 0.1, "horzon": 3}, TypeError, "takes no 'horzon'"),
+        ({"alpha": 0.1, "labels": ["a"]}, TypeError, "score=keyhole.Probabilities"),
         ({"learner": keyhole.ocp_unlock(alpha=0.1), "alpha": 0.1}, LearnerError, "its parameters"),
         ({"alpha": 0.1, "seed": -1}, SeedError, "seed -1"),
         ({"alpha": 0.1, "seed": 1.5}, SeedError, "seed 1.5"),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self, cast
+from typing import Any, Never, Self, cast
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import GateRegime
@@ -13,11 +13,11 @@ from keyhole.predictor import file, snapshot
 from keyhole.predictor.decisions import decide, find_places, is_awaited, judge
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.history import DecisionHistory
-from keyhole.predictor.judgements import check_judged, find_rule, make_setup
+from keyhole.predictor.judgements import check_judged, find_rule, make_setup, refuse_features
 from keyhole.predictor.open_rounds import OpenRounds
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.setup import MOST_OPEN, Setup
-from keyhole.predictor.show import describe
+from keyhole.predictor.setup import MOST_OPEN, Setup, refuse_unknown
+from keyhole.predictor.show import describe, show_gate
 from keyhole.predictor.snapshot import Parts
 from keyhole.scores.best import Decision
 
@@ -68,7 +68,11 @@ class Gate:
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
         history: int = 0,
+        **unknown: Never,
     ) -> None:
+        refuse_features(unknown.get("features"))
+        if unknown:
+            refuse_unknown(rule, unknown, holder="Gate")
         learner = find_rule(rule, alpha=alpha, memory=memory)
         setup = make_setup(learner, regime, groups=groups, seed=seed, open_limit=open_limit)
         progress = Progress.start(setup.learner, states=len(setup.names.groups))
@@ -84,9 +88,11 @@ class Gate:
         self._draws = Draws(self._setup.seed) if self.learner.rule.draws else None
 
     def __repr__(self) -> str:
-        return describe(
-            self, f", {self.accepted_share:.4f} accepted, {self.wrong_share:.4f} of them wrong"
-        )
+        wrong = "" if math.isnan(self.wrong_share) else f", {self.wrong_share:.4f} of them wrong"
+        return describe(self, f", {self.accepted_share:.4f} accepted{wrong}")
+
+    def _repr_html_(self) -> str:
+        return show_gate(self)
 
     @property
     def learner(self) -> Learner:

@@ -10,6 +10,7 @@ from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.numeric import Array
 
 _BLUE, _GREY, _RED, _GREEN = "#1f5fa8", "#8a8f98", "#b3261e", "#2a7a4b"
+_OTHERS = ("#d08a1d", _GREEN, "#8e5bb5", "#c2678d", "#4f9fb0", "#7a6a53")  # groups, in turn
 
 
 def plot_rounds(
@@ -33,9 +34,10 @@ def plot_rounds(
     rounds = np.arange(1, missed.size + 1)
     top.plot(rounds, _mean_so_far(missed), color=_GREY, label="missed so far")
     top.plot(rounds[width - 1 :], _slide(missed, width), color=_BLUE, label=f"of the last {width:,}")
-    for name, own in (groups or {}).items():
+    for place, (name, own) in enumerate((groups or {}).items()):
         if own.any():
-            top.plot(rounds[own], _mean_so_far(missed[own]), linewidth=1.0, label=f"{name}, so far")
+            rates, colour = _mean_so_far(missed[own]), _OTHERS[place % len(_OTHERS)]
+            top.plot(rounds[own], rates, color=colour, linewidth=1.2, label=f"{name}, so far")
     top.axhline(alpha, color=_RED, linestyle="--", label=f"target {alpha:g}")
     top.set(ylabel="miss rate", ylim=(0.0, max(2.5 * alpha, 1.1 * float(_slide(missed, width).max()))))
     top.legend(frameon=False, ncols=3, fontsize="small")

@@ -165,15 +165,22 @@ def _find_learner(
     return learners.make(name, alpha=alpha, horizon=horizon, arms=arms, options={**more, **known})
 
 
-def refuse_unknown(learner: str | Learner | None, unknown: Mapping[str, Any]) -> None:
-    """Raise if a predictor was given what it does not take, and say where a rule's own options go."""
+def refuse_unknown(
+    learner: str | Learner | None, unknown: Mapping[str, Any], *, holder: str = "Predictor"
+) -> None:
+    """Raise if a predictor or gate was given what it does not take, and say where that goes."""
     for name, value in unknown.items():
         rule = (
             learner.rule if isinstance(learner, Learner) else learners.find(learner or learners.DEFAULT)
         )
         if name in learners.takes(rule):
             raise LearnerError(
-                f"{name} is an option of {rule.name}, not of the predictor; give the learner: "
-                f"Predictor(keyhole.make({rule.name!r}, alpha=..., options={{{name!r}: {value!r}}}))"
+                f"{name} is an option of {rule.name}, not of the {holder.lower()}; give the learner: "
+                f"{holder}(keyhole.make({rule.name!r}, alpha=..., options={{{name!r}: {value!r}}}))"
             )
-        raise TypeError(f"Predictor takes no {name!r}; see help(keyhole.Predictor)")
+        if name == "labels" and holder == "Predictor":
+            raise TypeError(
+                "Predictor takes no 'labels'; name them where scores are read: "
+                "score=keyhole.Probabilities(labels=[...])"
+            )
+        raise TypeError(f"{holder} takes no {name!r}; see help(keyhole.{holder})")

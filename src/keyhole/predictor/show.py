@@ -1,4 +1,4 @@
-"""A predictor in a notebook: a few numbers, and the miss rate beside its target."""
+"""A predictor or a gate in a notebook: a few numbers, and its rate beside the target."""
 
 import math
 from typing import Any
@@ -16,6 +16,8 @@ def describe(holder: Any, told: str) -> str:
 
 def show_predictor(predictor: Any) -> str:
     """Return HTML with the predictor's numbers and a bar of its miss rate, the target marked."""
+    import html
+
     rows = {
         "learner": predictor.learner.name,
         "target miss rate": f"{predictor.alpha:g}",
@@ -24,21 +26,39 @@ def show_predictor(predictor: Any) -> str:
         "mean size": f"{predictor.mean_size:.4g}",
         "open": f"{predictor.open_rounds:,}",
     }
-    cells = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in rows.items())
-    import html
-
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in predictor.notes)
-    return f"<table>{cells}</table>{_draw_bar(predictor.miss_rate, predictor.alpha)}{notes}"
+    bar = _draw_bar(predictor.miss_rate, predictor.alpha, called="miss rate and target")
+    return f"{_write_table(rows)}{bar}{notes}"
 
 
-def _draw_bar(rate: float, alpha: float) -> str:
+def show_gate(gate: Any) -> str:
+    """Return HTML with the gate's numbers and a bar of its share wrong, the target marked."""
+    rows = {
+        "rule": gate.learner.name,
+        "target share wrong": f"{gate.alpha:g}",
+        "rounds": f"{gate.rounds:,}",
+        "accepted": f"{gate.accepted_share:.4f}",
+        "wrong among the accepted": f"{gate.wrong_share:.4f}",
+        "open": f"{gate.open_rounds:,}",
+    }
+    bar = _draw_bar(gate.wrong_share, gate.alpha, called="share wrong and target")
+    return f"{_write_table(rows)}{bar}"
+
+
+def _write_table(rows: dict[str, str]) -> str:
+    known = {name: "-" if value == "nan" else value for name, value in rows.items()}
+    cells = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in known.items())
+    return f"<table>{cells}</table>"
+
+
+def _draw_bar(rate: float, alpha: float, *, called: str) -> str:
     if math.isnan(rate):
         return ""
     full = max(2.0 * alpha, rate)
     length, mark = _WIDTH * rate / full, _WIDTH * alpha / full
     colour = "#2a7" if rate <= 1.25 * alpha else "#c63"
     return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="miss rate and target">'
+        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{called}">'
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#8883"/>'
         f'<rect width="{length:.1f}" height="{_HEIGHT}" fill="{colour}"/>'
         f'<line x1="{mark:.1f}" x2="{mark:.1f}" y2="{_HEIGHT}" stroke="currentColor" stroke-width="2"/>'

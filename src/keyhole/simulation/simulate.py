@@ -41,12 +41,37 @@ _TELLS_LABEL = {
 
 @dataclass(frozen=True)
 class Simulation:
-    """What was played: one row per run, one column per round."""
+    """What was played: one row per run, one column per round.
+
+    Parameters
+    ----------
+    learner
+        The rule that played, with its parameters.
+    thresholds, misses, scores
+        The thresholds, whether each missed, and the scores of the true labels.
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> played = simulate(make("tracker", alpha=0.1), [0.9, 0.8, 0.1], runs=2)
+    >>> played
+    <Simulation of tracker, alpha 0.1: 2 runs of 3 rounds, miss rate 0.3333>
+    >>> played.misses[0].tolist()
+    [False, False, True]
+    """
 
     learner: Learner
     thresholds: Array
     misses: NDArray[np.bool_]
     scores: Array
+
+    def __repr__(self) -> str:
+        runs, rounds = self.misses.shape
+        played = f"{runs:,} {'run' if runs == 1 else 'runs'} of {rounds:,} rounds"
+        return (
+            f"<Simulation of {self.learner.name}, alpha {self.learner.alpha:g}: {played}, "
+            f"miss rate {self.misses.mean():.4f}>"
+        )
 
     @property
     def arms(self) -> NDArray[np.int64]:
