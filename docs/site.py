@@ -6,7 +6,10 @@ Names, command line and HTTP come from the code itself at every build, so that t
 """
 
 import argparse
+import ast
+import contextlib
 import importlib
+import importlib.util
 import inspect
 import json
 import os
@@ -20,15 +23,26 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+from keyhole.errors import MissingExtraError
+
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "out" / "docs"
 SITE = ROOT / "site"
-INTEGRATIONS = ("sklearn", "river", "frames")
+INTEGRATIONS = ("sklearn", "river", "frames", "spark")
+FIRST = ("Predictor", "Gate", "HIT", "MISS", "LEARNERS", "GATES", "make", "simulate")  # then the others
+VALUES = {
+    "HIT": "The set held the truth: `predictor.learn(shown, keyhole.HIT)`.",
+    "MISS": 'It did not, "none of these": `predictor.learn(shown, keyhole.MISS)`.',
+    "LEARNERS": "The rules for sets by name, [each with what it needs and promises](learners.md): "
+    '`keyhole.LEARNERS["kt"]`. `keyhole.register` adds one.',
+    "GATES": "The rules for gates by name, [each with what it promises](learners.md): "
+    '`keyhole.GATES["gate-tracker"]`.',
+}
 GENERATED = (
     "changelog.md",
     *(
         f"reference/{name}.md"
-        for name in ("names", "learners", "integrations", "errors", "cli", "http")
+        for name in ("names", "learners", "integrations", "keyed", "errors", "cli", "http")
     ),
 )
 
@@ -54,6 +68,7 @@ def write_pages(folder: Path) -> None:
         "reference/names.md": names_page(),
         "reference/learners.md": learners_page(),
         "reference/integrations.md": integrations_page(),
+        "reference/keyed.md": keyed_page(),
         "reference/errors.md": errors_page(),
         "reference/cli.md": cli_page(),
         "reference/http.md": http_page(),
@@ -71,7 +86,7 @@ def names_page() -> str:
         "",
         "What `import keyhole` offers; importing it imports numpy and nothing heavier.",
     ]
-    for name in keyhole.__all__:
+    for name in (*FIRST, *(name for name in keyhole.__all__ if name not in FIRST)):
         thing = getattr(keyhole, name)
         if name == "errors":
             lines += ["", f"## keyhole.{name}", "", "[Every error and warning](errors.md)."]
@@ -92,19 +107,21 @@ def _directive(path: str, *, title: str) -> list[str]:
 
 
 def _describe_value(name: str, value: Any) -> str:
-    if name == "LEARNERS":
-        return "The rules by name; [each with what it needs and promises](learners.md)."
-    return (inspect.getdoc(type(value)) or "").splitlines()[0]
+    """Return a sentence on a name that is neither class nor function: what it is for, or a rule."""
+    return VALUES.get(name) or f"The rule [{value.name}](learners.md): {value.summary}."
 
 
 def learners_page() -> str:
     """Return the page of every learner: what it needs, takes and promises."""
-    from keyhole.learners import LEARNERS
+    from keyhole import cli
+    from keyhole.learners import GATES, LEARNERS
 
     lines = ["# Learners", "", "As `keyhole learners` prints them; [which to take](../choosing.md)."]
-    for name, rule in LEARNERS.items():
-        lines += ["", f"## {name}", "", rule.summary, "", f"- needs: {rule.needs.value}"]
-        lines += [f"- promises: {rule.guarantee}", f"- source: {rule.source}"]
+    for name, rule in [*LEARNERS.items(), *GATES.items()]:
+        needs = "for gates" if rule.kind == "gate" else f"needs: {rule.needs.value}"
+        lines += ["", f"## {name}", "", rule.summary, "", f"- {needs}", f"- {cli._takes(rule)}"]
+        lines += [f"- promises: {rule.guarantee}", f"- late answers: {rule.late or 'not measured'}"]
+        lines += [f"- source: {rule.source}"]
     return "\n".join(lines) + "\n"
 
 
@@ -116,9 +133,29 @@ def integrations_page() -> str:
         "Each needs the extra of its name: `pip install 'keyhole-conformal[sklearn]'`.",
     ]
     for name in INTEGRATIONS:
-        module = importlib.import_module(f"keyhole.integrations.{name}")
-        for public in module.__all__:
-            lines += ["", *_directive(f"{module.__name__}.{public}", title=f"{public} ({name})")]
+        module = f"keyhole.integrations.{name}"
+        for public in _public_names(module):
+            lines += ["", *_directive(f"{module}.{public}", title=f"{public} ({name})")]
+    return "\n".join(lines) + "\n"
+
+
+def _public_names(module: str) -> list[str]:
+    """Return the ``__all__`` of a module, read from its source: what it needs may not be there."""
+    spec = importlib.util.find_spec(module)
+    tree = ast.parse(Path(str(spec and spec.origin)).read_text())
+    named = (node for node in tree.body if isinstance(node, ast.Assign))
+    listed = [node.value for node in named if ast.unparse(node.targets[0]) == "__all__"]
+    return list(ast.literal_eval(listed[0]))
+
+
+def keyed_page() -> str:
+    """Return the page of the fold that keyed engines run."""
+    keyed = importlib.import_module("keyhole.keyed")
+    lines = ["# keyhole.keyed", "", inspect.getdoc(keyed) or ""]
+    for name in keyed.__all__:
+        thing = getattr(keyed, name)
+        if inspect.isclass(thing) or inspect.isfunction(thing):
+            lines += ["", *_directive(f"{thing.__module__}.{thing.__qualname__}", title=name)]
     return "\n".join(lines) + "\n"
 
 
@@ -219,9 +256,11 @@ def undocumented_names() -> Iterator[str]:
     """Yield every public name, method and parameter list without a sentence."""
     keyhole = importlib.import_module("keyhole")
     things = {f"keyhole.{name}": getattr(keyhole, name) for name in keyhole.__all__}
-    for name in INTEGRATIONS:
-        module = importlib.import_module(f"keyhole.integrations.{name}")
-        things |= {f"{module.__name__}.{public}": getattr(module, public) for public in module.__all__}
+    modules = ["keyhole.keyed", *(f"keyhole.integrations.{name}" for name in INTEGRATIONS)]
+    for path in modules:
+        with contextlib.suppress(MissingExtraError):  # Spark has an environment of its own.
+            module = importlib.import_module(path)
+            things |= {f"{path}.{public}": getattr(module, public) for public in module.__all__}
     for path, thing in things.items():
         if not inspect.getdoc(thing):
             yield f"{path} has no docstring"

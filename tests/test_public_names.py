@@ -1,5 +1,6 @@
 import doctest
 import importlib
+import inspect
 import pkgutil
 import subprocess
 import sys
@@ -64,6 +65,16 @@ def test_public_names_are_these_sorted_and_there() -> None:
 def _sort_key(name: str) -> tuple[int, str]:
     kind = 0 if name.isupper() else 1 if name[0].isupper() else 2
     return kind, name
+
+
+NO_EXAMPLE = {"AsyncClient", "Client"}  # they talk to a service: docs/howto/service.md runs one
+
+
+def test_every_public_class_and_function_has_an_example() -> None:
+    things = {name: getattr(keyhole, name) for name in keyhole.__all__ if name not in NO_EXAMPLE}
+    shown = {name: thing for name, thing in things.items() if inspect.isroutine(thing)}
+    shown |= {name: thing for name, thing in things.items() if inspect.isclass(thing)}
+    assert [name for name, thing in shown.items() if ">>>" not in (thing.__doc__ or "")] == []
 
 
 @pytest.mark.parametrize("module", MODULES)

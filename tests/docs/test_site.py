@@ -32,8 +32,14 @@ def test_every_public_name_and_learner_is_in_the_reference(site: ModuleType) -> 
     names, learners = site.names_page(), site.learners_page()
     for name in keyhole.__all__:
         assert f"keyhole.{name}\n" in names
-    for name in keyhole.LEARNERS:
+    for name in (*keyhole.LEARNERS, *keyhole.GATES):
         assert f"\n## {name}\n" in learners
+
+
+def test_adapters_and_the_fold_are_in_the_reference_with_spark_or_without(site: ModuleType) -> None:
+    assert "::: keyhole.integrations.spark.streams\n" in site.integrations_page()
+    assert "::: keyhole.integrations.sklearn.SetClassifier\n" in site.integrations_page()
+    assert "::: keyhole.keyed.fold.Fold\n" in site.keyed_page()
 
 
 def test_every_page_of_the_navigation_is_written_or_made(site: ModuleType, tmp_path: Path) -> None:

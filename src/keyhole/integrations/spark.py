@@ -27,6 +27,8 @@ except ImportError:
         "Spark needs pyspark 4.1 or later; pip install 'keyhole-conformal[spark]'"
     ) from None
 
+__all__ = ["backtest", "streams"]
+
 WEEK = timedelta(days=7)
 SAID = (Kind.SHOWN, Kind.EXPIRED, Kind.REFUSED)
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"

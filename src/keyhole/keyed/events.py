@@ -10,7 +10,13 @@ from keyhole.scores import Region
 
 
 class Asked(NamedTuple):
-    """A model's output that wants a set; ``id`` is the asker's own, new for every round of a key."""
+    """A model's output that wants a set; ``id`` is the asker's own, new for every round of a key.
+
+    Examples
+    --------
+    >>> Asked("order 1", {"keep": 0.7, "return": 0.3}, at=5_000).id
+    'order 1'
+    """
 
     id: str
     output: Any
@@ -20,7 +26,14 @@ class Asked(NamedTuple):
 
 
 class Answered(NamedTuple):
-    """What the world says of a round, as for ``Predictor.learn``: one answer, label, score or loss."""
+    """What the world says of a round, as for ``Predictor.learn``: one answer, label, score or loss.
+
+    Examples
+    --------
+    >>> from keyhole import MISS
+    >>> Answered("order 1", label="keep").label, Answered("order 2", MISS).answer
+    ('keep', <miss>)
+    """
 
     id: str
     answer: Answer | None = None
@@ -33,14 +46,26 @@ class Answered(NamedTuple):
 
 
 class Skipped(NamedTuple):
-    """No answer to a round will come."""
+    """No answer to a round will come.
+
+    Examples
+    --------
+    >>> Skipped("order 1", at=6_000)
+    Skipped(id='order 1', at=6000)
+    """
 
     id: str
     at: int = 0
 
 
 class Elapsed(NamedTuple):
-    """The time is at least this, whatever else happens."""
+    """The time is at least this, whatever else happens; rounds whose lifetime is over expire.
+
+    Examples
+    --------
+    >>> Elapsed(3_600_000)
+    Elapsed(at=3600000)
+    """
 
     at: int
 
@@ -64,6 +89,13 @@ class Output(NamedTuple):
 
     A replay is ``repeated``, with the set if the round is still open. What cannot be used is
     ``refused``, with the reason as ``note``; nothing is raised, so that one event cannot stop a job.
+
+    Examples
+    --------
+    >>> from keyhole.keyed import make_fold
+    >>> _, said = make_fold(alpha=0.1).step("anna", b"", Answered("r1", label=0))
+    >>> said[0].kind.value, said[0].note
+    ('refused', 'no round of this id is open, nor was lately')
     """
 
     kind: Kind

@@ -9,6 +9,19 @@ MC <= (Reg / T + u) / (w + u).
 
 The excess of misses of the trackers and guards is bounded for certain; docs/guarantees.md has the
 proofs, and what late, lost, wrong and graded answers do to them.
+
+Examples
+--------
+>>> from keyhole import bounds, make
+>>> learner = make("ocp-unlock+", alpha=0.1, horizon=50_000, arms=20)
+>>> bounds.conditions_of(learner).hold, bounds.loss_of(learner).alpha
+(True, 0.1)
+>>> round(bounds.regret(learner)), bounds.regret_speaks_from(learner)
+(25900, 6268)
+>>> round(bounds.miss_rate(learner), 3), bounds.miss_rate_speaks_from(learner)
+(0.801, 22070)
+>>> round(bounds.coverage(learner, slack=-0.4), 3)
+0.118
 """
 
 import math
@@ -22,10 +35,16 @@ from keyhole.learners.loss import Loss
 from keyhole.learners.ocp import OcpParameters
 from keyhole.learners.rule import Excess, Learner
 from keyhole.learners.strategy import Rates
-from keyhole.learners.theorems import THEOREMS, Conditions, Theorem, bound_regret, sharing_gap
+from keyhole.learners.theorems import (
+    THEOREMS,
+    Conditions,
+    Theorem,
+    bound_miss_rate,
+    bound_regret,
+    find_first,
+    sharing_gap,
+)
 from keyhole.numeric import Array
-
-_FARTHEST = 10**18
 
 
 def exp3p_regret(*, arms: int, horizon: int, delta: float = 0.05, span: float = 1.0) -> float:
@@ -220,7 +239,7 @@ def miss_rate(learner: Learner) -> float:
     within the residual bound.
     """
     loss = loss_of(learner)
-    return _miss_rate(loss, regret(learner) / loss.horizon)
+    return bound_miss_rate(loss, regret(learner) / loss.horizon)
 
 
 def coverage(learner: Learner, *, slack: float) -> float:
@@ -246,13 +265,13 @@ def conditions_of(learner: Learner) -> Conditions:
 def regret_speaks_from(learner: Learner) -> float:
     """Return the first horizon at which the regret bound is below L a round."""
     bound, (_, parameters, _) = _bound_of(learner, None), _find_theorem(learner)
-    return _first(lambda horizon: bound(horizon) < horizon * parameters.loss(horizon).span)
+    return find_first(lambda horizon: bound(horizon) < horizon * parameters.loss(horizon).span)
 
 
 def miss_rate_speaks_from(learner: Learner, *, below: float = 1.0) -> float:
     """Return the first horizon at which the bound on the miss rate is below this."""
     bound, (_, parameters, _) = _bound_of(learner, None), _find_theorem(learner)
-    return _first(lambda h: _miss_rate(parameters.loss(h), bound(h) / h) < below)
+    return find_first(lambda h: bound_miss_rate(parameters.loss(h), bound(h) / h) < below)
 
 
 def gap_of(learner: Learner) -> float:
@@ -296,23 +315,3 @@ def _bound_of(learner: Learner, complexity: float | None) -> Callable[..., float
         )
 
     return bound
-
-
-def _miss_rate(loss: Loss, regret_per_round: float) -> float:
-    per_miss = (1.0 - loss.alpha) * (1.0 - 2.0 * loss.alpha)
-    per_hit = loss.scale / (1.0 - loss.alpha)
-    return (regret_per_round + per_hit) / (per_miss + per_hit)
-
-
-def _first(holds: Callable[[int], bool]) -> float:
-    """Return the smallest horizon at which a bound that falls with the horizon holds, or infinity."""
-    high = 1
-    while not holds(high):
-        high *= 2
-        if high > _FARTHEST:
-            return math.inf
-    low = high // 2
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if holds(middle) else (middle, high)
-    return high

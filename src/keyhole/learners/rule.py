@@ -8,7 +8,7 @@ threshold for certain.
 import copyreg
 import inspect
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple, ParamSpec
 
@@ -18,7 +18,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import compile_learner
 from keyhole.learners.layout import Layout
-from keyhole.learners.rule_help import describe_rule
+from keyhole.learners.rule_help import describe_rule, list_given, show_learner
 from keyhole.numeric import Array
 
 EVERY = 0.0  # the threshold that every label reaches
@@ -86,6 +86,12 @@ class Rule(Generic[P]):
         What answers that come late do to it, in a plain sentence.
     kind
         What its threshold is for: a "set", or a "gate" (see ``keyhole.learners.gates``).
+
+    Examples
+    --------
+    >>> from keyhole import LEARNERS
+    >>> LEARNERS["tracker"](alpha=0.1, step=0.01).alpha
+    0.1
     """
 
     name: str
@@ -154,14 +160,18 @@ def _share(rule: Rule[...], parameters: Any) -> "Learner":
 class Learner:
     """A rule with its parameters: immutable, so that many predictors and runs share it.
 
-    ``needs`` is the least feedback that it can work with, ``horizon`` the number of rounds it is tuned
-    for, if it is; ``features`` and ``groups`` say how many of them it takes, ``context`` both together.
-    One that weighs size wants to hear ``answer.cost``: the first two numbers of its memo are the
-    thresholds whose sets are compared. ``pick(state, memo, ask)`` returns the threshold to play, and
-    ``observe(state, memo, answer)`` changes the state by what the round of this memo brought.
+    ``needs`` is the least feedback that it can work with, ``horizon`` the rounds it is tuned for, if it
+    is; ``features`` and ``groups`` say how many of them it takes, ``context`` both together. One that
+    weighs size wants to hear ``answer.cost``: its memo begins with the two thresholds whose sets are
+    compared. ``pick(state, memo, ask)`` returns the threshold to play, ``observe(state, memo, answer)``
+    changes the state by what the round of this memo brought. A rule with a few single numbers of state
+    is run interpreted, on lists; the others compiled, on arrays, where numba is there.
 
-    Its state lives in the lane that suits it. A rule with a few single numbers of state is run
-    interpreted, on lists; the others compiled, on arrays, where numba is there.
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> make("tracker", alpha=0.1)
+    <tracker: alpha=0.1, step=0.005, start=0.5>
     """
 
     rule: Rule[...]
@@ -203,20 +213,11 @@ class Learner:
         fill(self, "layout", Layout(rule.name, first, self.memory, is_light=self.is_light))
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in self._shown())
+        told = ", ".join(f"{name}={value!r}" for name, value in list_given(self.parameters))
         return f"<{self.name}: {told}>"
 
-    def _shown(self) -> list[tuple[str, Any]]:
-        known = [
-            (one.name, getattr(self.parameters, one.name))
-            for one in fields(self.parameters)
-            if one.repr
-        ]
-        return [(name, value) for name, value in known if value is not None]
-
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td>{name}</td><td>{value!r}</td></tr>" for name, value in self._shown())
-        return f"<b>{self.name}</b>: {self.rule.summary}<table>{rows}</table>"
+        return show_learner(self)
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _share, (self.rule, self.parameters)

@@ -1,6 +1,7 @@
-"""What ``help`` shows of a rule."""
+"""What ``help`` shows of a rule, and a notebook of a learner."""
 
 import inspect
+from dataclasses import fields
 from typing import Any
 
 _EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), regime="full")
@@ -27,3 +28,16 @@ def describe_rule(rule: Any) -> str:
         f"{rule.guarantee}.\nSource: {rule.source}.{takes}\n\nExamples\n--------\n"
         ">>> import keyhole\n" + (_GATE_EXAMPLE if rule.kind == "gate" else _EXAMPLE).format(rule.name)
     )
+
+
+def list_given(parameters: Any) -> list[tuple[str, Any]]:
+    """Return the parameters that have a value, each by its name."""
+    known = [(one.name, getattr(parameters, one.name)) for one in fields(parameters) if one.repr]
+    return [(name, value) for name, value in known if value is not None]
+
+
+def show_learner(learner: Any) -> str:
+    """Return HTML with a learner's rule and its parameters."""
+    given = list_given(learner.parameters)
+    rows = "".join(f"<tr><td>{name}</td><td>{value!r}</td></tr>" for name, value in given)
+    return f"<b>{learner.name}</b>: {learner.rule.summary}<table>{rows}</table>"

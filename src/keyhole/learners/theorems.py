@@ -13,6 +13,7 @@ played the estimates can give out in a round, because arms that share an outcome
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,8 @@ import numpy as np
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import tuned
 from keyhole.numeric import Array
+
+_FARTHEST = 10**18
 
 
 @dataclass(frozen=True)
@@ -90,3 +93,24 @@ def _exploring(theorem: Theorem, arms: int, horizon: int) -> float:
     return max(
         theorem.exploring, 1.05 + 0.95 * (1.0 + 2.0 * tuned(arms, horizon).bonus) + 1.0 + 1.0 / 0.95
     )
+
+
+def bound_miss_rate(loss: Loss, regret_per_round: float) -> float:
+    """Return the bound on the miss rate that comes from comparing with threshold 0."""
+    per_miss = (1.0 - loss.alpha) * (1.0 - 2.0 * loss.alpha)
+    per_hit = loss.scale / (1.0 - loss.alpha)
+    return (regret_per_round + per_hit) / (per_miss + per_hit)
+
+
+def find_first(holds: Callable[[int], bool]) -> float:
+    """Return the smallest horizon at which a bound that falls with the horizon holds, or infinity."""
+    high = 1
+    while not holds(high):
+        high *= 2
+        if high > _FARTHEST:
+            return math.inf
+    low = high // 2
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if holds(middle) else (middle, high)
+    return high
