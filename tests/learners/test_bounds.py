@@ -13,6 +13,7 @@ from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import Rates, tuned
+from keyhole.learners.theorems import bound_miss_rate
 from keyhole.simulation.simulate import complexity
 
 # K = 200, T = 50,000, delta = .05:  ln K = 5.298317
@@ -247,7 +248,7 @@ def test_miss_rate_bound_is_attained_by_the_worst_losses() -> None:
     hits, misses = 700, 300
     costs = hits * loss.loss(np.ones(1), missed=False) + misses * loss.loss(np.zeros(1), missed=True)
     regret = costs[0] - 1_000 * loss.loss(np.zeros(1), missed=False)[0]
-    assert bounds._miss_rate(loss, regret / 1_000) == pytest.approx(0.3, rel=1e-9)
+    assert bound_miss_rate(loss, regret / 1_000) == pytest.approx(0.3, rel=1e-9)
 
 
 def test_coverage_bound_adds_the_slack_of_the_run() -> None:
@@ -351,7 +352,7 @@ def test_runs_stay_below_the_bounds(name: str) -> None:
     assert (regret <= bounds.regret(learner)).all()
     assert (excess <= regret / 20_000 + slack + 1e-12).all()
     for missed, true_regret in zip(metrics.miss_rate(run.misses), regret, strict=True):
-        known = bounds._miss_rate(loss, true_regret / 20_000)
+        known = bound_miss_rate(loss, true_regret / 20_000)
         assert missed <= known < 1.0
 
 

@@ -36,6 +36,7 @@ from keyhole.learners.ocp import OcpParameters
 from keyhole.learners.rule import Excess, Learner
 from keyhole.learners.strategy import Rates
 from keyhole.learners.theorems import (
+    FARTHEST,
     THEOREMS,
     Conditions,
     Theorem,
@@ -186,7 +187,7 @@ def excess(
 
 def _excess_for_ever(learner: Learner, lateness: Lateness) -> Excess:
     """Return the bound that holds after any number of rounds, or raise if it grows without end."""
-    far, farther = (_proven(learner, rounds, lateness) for rounds in (_FARTHEST // 10, _FARTHEST))
+    far, farther = (_proven(learner, rounds, lateness) for rounds in (FARTHEST // 10, FARTHEST))
     if far != farther:
         raise InvalidError(f"the bound of {learner.name} grows with the rounds; say after how many")
     return farther

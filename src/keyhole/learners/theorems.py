@@ -22,7 +22,7 @@ from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import tuned
 from keyhole.numeric import Array
 
-_FARTHEST = 10**18
+FARTHEST = 10**18
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def find_first(holds: Callable[[int], bool]) -> float:
     high = 1
     while not holds(high):
         high *= 2
-        if high > _FARTHEST:
+        if high > FARTHEST:
             return math.inf
     low = high // 2
     while high - low > 1:
