@@ -50,8 +50,12 @@ class Predictor(Generic[R]):
     learner
         The name of a rule in ``keyhole.LEARNERS``, or a learner; by default the logit tracker, with
         features or groups the contextual tracker.
-    alpha, horizon, arms
-        As for ``keyhole.make``, if the learner is named.
+    alpha
+        The share of sets that may miss the truth, such as 0.1; unless the learner is given whole.
+    horizon
+        As for ``keyhole.make``: how many rounds there will be, for rules that are tuned by it.
+    arms
+        As for ``keyhole.make``: how many thresholds a rule with a grid chooses from.
     features
         What is known of every case: names, or how many numbers.
     groups
