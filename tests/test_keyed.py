@@ -348,6 +348,8 @@ def test_an_answer_of_a_known_chance_counts_as_for_a_predictor() -> None:
         Answered("a", label=0, chance=0.0),
         Answered("nobody", label=0),
         Skipped("nobody"),
+        Asked(12, [0.2, 0.7]),  # type: ignore[arg-type]
+        Answered(None, label=0),  # type: ignore[arg-type]
     ],
 )
 def test_an_event_that_cannot_be_used_is_refused_and_changes_nothing(event: Event) -> None:
@@ -424,3 +426,8 @@ def test_a_fold_travels_to_another_process() -> None:
 def test_a_time_that_does_not_fit_is_refused() -> None:
     with pytest.raises(InvalidError, match="milliseconds"):
         make_fold(alpha=0.1).step(KEY, b"", Elapsed(2**47))
+
+
+def test_what_is_no_event_is_refused_by_name() -> None:
+    with pytest.raises(InvalidError, match="'ask' is no event"):
+        make_fold(alpha=0.1).step(KEY, b"", "ask")  # type: ignore[arg-type]

@@ -10,7 +10,7 @@ from typing import Any
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
 from keyhole.feedback import Regime
-from keyhole.keyed.events import Event, Outputs
+from keyhole.keyed.events import Event, Kind, Output, Outputs
 from keyhole.keyed.steps import STEPS
 from keyhole.learners import Learner
 from keyhole.predictor import compact
@@ -75,11 +75,17 @@ class Fold:
         here = self._stand(state) if state else None
         said: Outputs = []
         for event in events:
+            step = STEPS.get(type(event))
+            if step is None:
+                raise InvalidError(f"{event!r} is no event; give Asked, Answered, Skipped or Elapsed")
+            if not isinstance(getattr(event, "id", ""), str):
+                said.append(Output(Kind.REFUSED, repr(event.id), note="its id is not text"))  # type: ignore[union-attr]
+                continue
             if not -LATEST <= event.at <= LATEST:
                 raise InvalidError(f"time {event.at} does not fit in six bytes; count milliseconds")
             if here is None:
                 here = Standing(Progress.start(self.setup.learner, self.setup.score), event.at)
-            STEPS[type(event)](self, key, here, event, said)
+            step(self, key, here, event, said)
         return (state if here is None else self._leave(here)), said
 
     def _stand(self, state: bytes) -> Standing:
