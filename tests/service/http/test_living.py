@@ -212,6 +212,16 @@ def test_metadata_is_kept_found_and_exported(http: TestClient, database: Databas
     assert replay(database, "pets").difference is None
 
 
+def test_an_answer_to_a_deleted_stream_is_not_counted_by_its_successor(http: TestClient) -> None:
+    made(http)
+    late = predicted(http)
+    http.post("/v1/streams/pets/archive")
+    assert http.delete("/v1/streams/pets").status_code == 204
+    made(http)  # of the same seed
+    predicted(http)
+    assert answered(http, late, miss=True).json()["error"]["code"] == "unknown_prediction"
+
+
 @pytest.mark.parametrize(
     ("labels", "code"), [([f"l{k}" for k in range(9_999)], "label"), (["x" * 201], "invalid")]
 )

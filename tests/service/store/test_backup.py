@@ -80,6 +80,13 @@ def test_a_backup_that_fails_leaves_the_old_one(url: str, tmp_path: Path) -> Non
     assert sorted(path.name for path in tmp_path.iterdir()) == ["copy.db", "keyhole.db"]
 
 
+def test_a_database_is_not_replaced_by_its_own_copy(used: Database, url: str, tmp_path: Path) -> None:
+    play(used, 3)
+    assert main(["backup", str(tmp_path / "keyhole.db"), "--database", url]) == 2
+    play(used, 1)
+    assert streams.get(used, "pets").tally.predicted == 4
+
+
 def delete(file: Path) -> None:
     file.unlink()
 

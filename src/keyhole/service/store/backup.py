@@ -23,6 +23,7 @@ def copy(database: Database, path: Path) -> tuple[int, int]:
             "keyhole backup copies SQLite files; of PostgreSQL make copies with "
             "pg_dump --format=custom --file=FILE, and restore them with pg_restore"
         )
+    _check_other(database, path)
     aside = path.with_name(f".{path.name}.{os.getpid()}")
     try:
         os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
@@ -41,6 +42,14 @@ def copy(database: Database, path: Path) -> tuple[int, int]:
     finally:
         aside.unlink(missing_ok=True)
     return counts[0], counts[1]
+
+
+def _check_other(database: Database, path: Path) -> None:
+    """Raise if the copy would take the place of the database that it is made of."""
+    with database.read() as connection:
+        source = connection.exec_driver_sql("PRAGMA database_list").one().file
+    if path.exists() and path.samefile(source):
+        raise DatabaseError(f"{path} is the database itself; give the copy a file of its own")
 
 
 def _sync(path: Path) -> None:

@@ -34,6 +34,7 @@ streams = sql.Table(
     Column("recent", LargeBinary, nullable=False),
     Column("link", LargeBinary, nullable=False),
     Column("fault", Text),
+    sqlite_autoincrement=True,  # A new stream must not answer to the ids of one that was deleted.
 )
 
 rounds = sql.Table(
