@@ -14,6 +14,7 @@ from keyhole import Predictor, Probabilities
 from keyhole.cli import main
 from keyhole.scenarios.log import read_log
 from keyhole.service import calls
+from keyhole.service.store import rehearsals
 from keyhole.service.store.database import Database
 from keyhole.service.store.replay import replay
 from tests.service.scene import answered, made, predicted
@@ -210,6 +211,24 @@ def test_metadata_is_kept_found_and_exported(http: TestClient, database: Databas
     lines = list(csv.DictReader(io.StringIO(http.get("/v1/streams/pets/export").text)))
     assert json.loads(lines[2]["metadata"]) == {"model": "v0", "user": 2}
     assert replay(database, "pets").difference is None
+
+
+def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
+    one: TestClient, light: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    default(one)
+    play(one, 5)
+    teach, written = rehearsals.play, []
+
+    def write_and_teach(*arguments: Any, **named: Any) -> None:
+        with light.write():
+            written.append(True)
+        teach(*arguments, **named)
+
+    monkeypatch.setattr(rehearsals, "play", write_and_teach)
+    made(one, name="next", learner="aci", horizon=None, labels=LABELS, rehearse_from="pets")
+    assert written == [True]
+    assert replay(light, "next").difference is None
 
 
 def test_an_answer_to_a_deleted_stream_is_not_counted_by_its_successor(http: TestClient) -> None:

@@ -51,15 +51,31 @@ def rehearse(
             raise InvalidError(
                 f"{there:,} rounds of history are there, not {after:,}; go on after those"
             )
-        learn(connection, here, history, now=now)
+        learn(here, history).note(connection, here, now=now)
         stream.write(connection, here)
         return here
 
 
-def learn(
-    connection: sql.Connection, here: Stream, history: Sequence[Past], *, now: float, of: str = ""
-) -> None:
-    """Teach a stream that is locked its history, and note it in the log; the row is left as it is."""
+class Lesson(NamedTuple):
+    """A rehearsal as the log keeps it: of how much, and what the learner had become by it."""
+
+    content: dict[str, Any]
+    progress: bytes
+
+    def note(self, connection: sql.Connection, here: Stream, *, now: float) -> None:
+        """Append it to the log; the stream's row is the caller's to write."""
+        changes.note(
+            connection,
+            here,
+            kind=changes.REHEARSED,
+            content=self.content,
+            now=now,
+            progress=self.progress,
+        )
+
+
+def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
+    """Teach a stream its history, and return what is to be noted of that."""
     if is_gate(here.setup):
         raise InvalidError(
             f"stream {here.name!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
@@ -81,11 +97,10 @@ def learn(
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
     content["excess"] = here.tally.rehearsed_excess - before
-    packed = here.progress.pack(learner)
-    changes.note(connection, here, kind=changes.REHEARSED, content=content, now=now, progress=packed)
+    return Lesson(content, here.progress.pack(learner))
 
 
-def learn_log(connection: sql.Connection, here: Stream, old: str, *, now: float) -> None:
+def learn_log(connection: sql.Connection, here: Stream, old: str) -> list[Lesson]:
     """Teach a new stream what another one's log tells, or raise if that would mislead it."""
     source = stream.find(connection, old)
     silent = connection.execute(
@@ -101,8 +116,8 @@ def learn_log(connection: sql.Connection, here: Stream, old: str, *, now: float)
             "them would make sets too small; rehearse with labelled history instead"
         )
     kept = here.setup.names == source.setup.names
-    for some in _gather(_read_log(connection, source, kept=kept), AT_ONCE):
-        learn(connection, here, some, now=now, of=old)
+    told = _gather(_read_log(connection, source, kept=kept), AT_ONCE)
+    return [learn(here, some, of=old) for some in told]
 
 
 def _read_log(connection: sql.Connection, source: Stream, *, kept: bool) -> Iterator[Past]:

@@ -9,6 +9,7 @@ from keyhole.predictor.setup import Setup
 from keyhole.scores import Region
 from keyhole.service.store import alarms, changes, rehearsals, schema, stream
 from keyhole.service.store.database import Database
+from keyhole.service.store.rehearsals import Lesson
 from keyhole.service.store.schema import streams
 from keyhole.service.store.settings import LIFETIME, WINDOW, check_limits, check_name
 from keyhole.service.store.stream import Stream
@@ -31,6 +32,7 @@ def create(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
     here.description = description
+    lessons = [] if rehearse_from is None else _rehearse(database, here, rehearse_from)
     columns = {key: value for key, value in stream.list_columns(here).items() if key != "id"}
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
@@ -39,12 +41,24 @@ def create(
             made = connection.execute(streams.insert().values(**columns).returning(streams.c.id))
             here.id = made.scalar_one()
             changes.note(connection, here, kind=changes.CREATED, content=content, now=now)
-            if rehearse_from is not None:
-                rehearsals.learn_log(connection, here, rehearse_from, now=now)
+            for lesson in lessons:
+                lesson.note(connection, here, now=now)
             stream.write(connection, here)
             return here
     except sql.exc.IntegrityError:
-        raise StreamExistsError(f"there is a stream {name!r} already; choose another name") from None
+        raise _taken(name) from None
+
+
+def _rehearse(database: Database, here: Stream, old: str) -> list[Lesson]:
+    """Teach a stream that is to be made another one's log, which may take minutes."""
+    with database.read() as connection:  # So that whoever writes goes on meanwhile.
+        if connection.execute(sql.select(streams.c.id).where(streams.c.name == here.name)).first():
+            raise _taken(here.name)
+        return rehearsals.learn_log(connection, here, old)
+
+
+def _taken(name: str) -> StreamExistsError:
+    return StreamExistsError(f"there is a stream {name!r} already; choose another name")
 
 
 def get(database: Database, name: str) -> Stream:
