@@ -1,4 +1,4 @@
-"""How much memory the service takes: over many rounds, and under attack by headers and bodies.
+"""How much memory the service takes: over many rounds, and under attack by headers, bodies and readers.
 
     python benchmarks/service_memory.py [--rounds N]
 
@@ -14,6 +14,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -92,6 +93,27 @@ def attack_by_bodies(port: int) -> None:
                 line.sendall(f"{HEAD}Content-Length: 8000000\r\n\r\n".encode() + b" " * 4_000_000)
 
 
+def attack_by_readers(port: int) -> None:
+    """Ask 900 times for the largest file there is, and for events, and read none of it."""
+    with contextlib.ExitStack() as held:
+        for n in range(900):
+            path = "/plotly.js" if n % 3 else "/v1/streams/load/events"
+            with contextlib.suppress(OSError):
+                line = held.enter_context(socket.socket())
+                line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+                line.settimeout(5)
+                line.connect(("127.0.0.1", port))
+                line.sendall(f"GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+        time.sleep(5)
+
+
+ATTACKS = {
+    "headers": attack_by_headers,
+    "readers": attack_by_readers,
+    "bodies": attack_by_bodies,
+}
+
+
 def main() -> int:
     parser = argparse.ArgumentParser()
     parser.add_argument("--rounds", type=int, default=50_000)
@@ -107,7 +129,7 @@ def main() -> int:
             now = read_memory(pid, "VmRSS")
             print(f"{now:6.0f} MB after {done * options.rounds // 5:,} more")
         grown.append(now - first)
-        for name, attack in (("headers", attack_by_headers), ("bodies", attack_by_bodies)):
+        for name, attack in ATTACKS.items():
             before = read_memory(pid, "VmRSS")
             attack(port)
             most = read_memory(pid, "VmHWM")

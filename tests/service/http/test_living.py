@@ -12,9 +12,9 @@ from fastapi.testclient import TestClient
 
 from keyhole import Predictor, Probabilities
 from keyhole.cli import main
+from keyhole.predictor import rehearsal
 from keyhole.scenarios.log import read_log
 from keyhole.service import calls
-from keyhole.service.store import rehearsals
 from keyhole.service.store.database import Database
 from keyhole.service.store.replay import replay
 from tests.service.scene import answered, made, predicted
@@ -218,14 +218,14 @@ def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
 ) -> None:
     default(one)
     play(one, 5)
-    teach, written = rehearsals.play, []
+    teach, written = rehearsal.rehearse, []
 
     def write_and_teach(*arguments: Any, **named: Any) -> None:
         with light.write():
             written.append(True)
         teach(*arguments, **named)
 
-    monkeypatch.setattr(rehearsals, "play", write_and_teach)
+    monkeypatch.setattr("keyhole.service.store.rehearsals.play", write_and_teach)
     made(one, name="next", learner="aci", horizon=None, labels=LABELS, rehearse_from="pets")
     assert written == [True]
     assert replay(light, "next").difference is None

@@ -23,6 +23,7 @@ from keyhole.service.store.database import Database
 _SECONDS_TO_FINISH = 1
 _MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.
 _MOST_UNREAD = 131_072  # Bytes of an answer that the kernel holds; it doubles that for its own.
+_MOST_UNSENT = 16_384  # Bytes beyond those, of a response that is still being made.
 _LEAST_READ = 32_768  # Bytes that a slow reader must take before it is looked at again.
 
 
@@ -57,6 +58,7 @@ class BoundedProtocol(HttpToolsProtocol):
         super().connection_made(transport)
         # What the kernel holds of an answer that is not read; by itself it would let that grow.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNREAD)
+        transport.set_write_buffer_limits(high=_MOST_UNSENT)
         if len(self.connections) > self._bounds.connections:
             transport.close()
             return
