@@ -309,3 +309,12 @@ def test_a_group_that_errs_is_referred_and_the_other_is_not() -> None:
     assert not gate.decide(0.9, groups=["new"]).accepted
     assert gate.decide(0.9, groups=["old"]).accepted
     assert not gate.decide(0.9, groups=["old", "new"]).accepted  # the stricter of the two
+
+
+def test_a_rule_with_its_parameters_is_taken_as_it_is_and_given_no_others() -> None:
+    rule = make("gate-tracker", alpha=0.1, options={"memory": 500})
+    assert Gate(rule).learner is rule
+    for more in ({"alpha": 0.2}, {"memory": 100.0}):
+        with pytest.raises(LearnerError, match="comes with its parameters"):
+            Gate(rule, **more)  # type: ignore[arg-type]
+    assert Gate(alpha=0.1, memory=500).learner.parameters == rule.parameters

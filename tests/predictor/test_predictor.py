@@ -618,3 +618,20 @@ def test_history_is_rehearsed_with_draws_of_its_own_that_the_seed_fixes() -> Non
         missed = score < threshold
         learner.observe(state, memo, Answer(float(missed), math.nan if missed else score))
     assert learner.pack(predictor._progress.state) == learner.pack(state)
+
+
+def test_without_a_horizon_the_regret_bound_is_that_of_the_rounds_up_to_now() -> None:
+    predictor = Predictor("ocp-unlock", alpha=0.1, arms=8)
+    assert predictor.regret_bound() == bounds.regret(predictor.learner, rounds=1)
+    for _ in range(5):
+        predictor.learn(predictor.predict([0.9]), label=0)
+    assert predictor.regret_bound() == bounds.regret(predictor.learner, rounds=5)
+
+
+def test_an_interval_is_read_at_the_scale_that_was_found() -> None:
+    predictor = Predictor(alpha=0.1, score=ScaledResiduals(scale=1e6))
+    first = predictor.predict(0.0).width
+    for label in (1.0, 2.0, 3.0):
+        predictor.learn(predictor.predict(0.0), label=label)
+    assert first > 1e5
+    assert predictor.predict(0.0).width < 100.0
