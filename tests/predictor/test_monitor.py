@@ -224,10 +224,13 @@ def test_an_alpha_that_is_none_is_refused(alpha: float) -> None:
         Monitor(alpha=alpha)
 
 
-@pytest.mark.parametrize("length", [0.0, math.inf, math.nan])
+@pytest.mark.parametrize("length", [0.0, 0.99, math.inf, math.nan])
 def test_a_run_length_that_is_none_is_refused(length: float) -> None:
     with pytest.raises(InvalidError, match="run_length"):
         Monitor(alpha=0.1, run_length=length)
+    with pytest.raises(InvalidError, match="clearing"):
+        Monitor(alpha=0.1, clearing=length)
+    assert Monitor(alpha=0.1, run_length=1.0, clearing=1.0).run_length == 1.0
 
 
 @pytest.mark.parametrize("rate", [0.02, 0.1, 0.5])

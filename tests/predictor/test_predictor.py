@@ -635,3 +635,11 @@ def test_an_interval_is_read_at_the_scale_that_was_found() -> None:
         predictor.learn(predictor.predict(0.0), label=label)
     assert first > 1e5
     assert predictor.predict(0.0).width < 100.0
+
+
+@pytest.mark.parametrize("limit", [0, 10**9 + 1, 2.5])
+def test_a_limit_on_open_rounds_is_from_one_to_a_thousand_million(limit: Any) -> None:
+    with pytest.raises(InvalidError, match=f"open_limit {limit} is not"):
+        Predictor(alpha=0.1, open_limit=limit)
+    for taken in (1, 10**9):
+        assert Predictor(alpha=0.1, open_limit=taken).setup.open_limit == taken
