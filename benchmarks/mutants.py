@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "mutants"
 TREE = OUT / "tree"
 PARTS = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md")
-BOUNDS = ("src/keyhole/learners/bounds.py", "src/keyhole/learners/theorems.py")
+BOUNDS = tuple(f"src/keyhole/learners/{name}.py" for name in ("bounds", "proofs", "theorems"))
 ROOMS = {
     "bounds": BOUNDS,
     "learners": ("src/keyhole/learners/*.py",),

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from keyhole.service.client import AsyncClient, Client
     from keyhole.simulation import metrics
     from keyhole.simulation.channel import Channel
-    from keyhole.simulation.simulate import Simulation, simulate, simulate_against
+    from keyhole.simulation.simulate import simulate, simulate_against
+    from keyhole.simulation.simulation import Simulation
 
 __version__ = "0.2.0"
 
@@ -43,7 +44,7 @@ _LATER = {
     "Exp3P": "predictor.bandit",
     "Fleet": "predictor.fleet",
     "Gate": "predictor.gate",
-    "Simulation": "simulation.simulate",
+    "Simulation": "simulation.simulation",
     "bounds": "learners.bounds",
     "feedback": "feedback",
     "grid": "grid",

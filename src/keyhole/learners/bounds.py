@@ -33,10 +33,10 @@ from keyhole.learners import strategy
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.loss import Loss
 from keyhole.learners.ocp import OcpParameters
+from keyhole.learners.proofs import find_excess, find_lasting_excess
 from keyhole.learners.rule import Excess, Learner
 from keyhole.learners.strategy import Rates
 from keyhole.learners.theorems import (
-    FARTHEST,
     THEOREMS,
     Conditions,
     Theorem,
@@ -179,37 +179,10 @@ def excess(
     [-387, 436]
     """
     if rounds is None:
-        return _excess_for_ever(learner, Lateness(open, open - 1 if age is None else age))
-    proven = _proven(learner, rounds, Lateness(open, age))
+        return find_lasting_excess(learner, Lateness(open, open - 1 if age is None else age))
+    proven = find_excess(learner, rounds, Lateness(open, age))
     fewest, most = -learner.alpha * rounds, (1.0 - learner.alpha) * rounds
     return Excess(least=max(proven.least, fewest), most=min(proven.most, most))
-
-
-def _excess_for_ever(learner: Learner, lateness: Lateness) -> Excess:
-    """Return the bound that holds after any number of rounds, or raise if it grows without end."""
-    far, farther = (_proven(learner, rounds, lateness) for rounds in (FARTHEST // 10, FARTHEST))
-    if far != farther:
-        raise InvalidError(f"the bound of {learner.name} grows with the rounds; say after how many")
-    return farther
-
-
-def _proven(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
-    """Return what the rule's own theorem says, of prompt answers or of late ones."""
-    rule, parameters = learner.rule, learner.parameters
-    if rule.excess is None:
-        raise TheoremError(
-            f"no theorem bounds the misses of {learner.name} on every stream; "
-            f"put it behind a valve: keyhole.safety_valve"
-        )
-    if lateness.is_prompt:
-        return rule.excess(parameters, rounds)
-    late: Callable[..., Excess] | None = getattr(rule, "late_excess", None)
-    if late is None:
-        raise TheoremError(
-            f"no theorem bounds the misses of {learner.name} when {lateness.open} rounds may be open "
-            f"at once, only when every answer comes before the next prediction (open=1)"
-        )
-    return late(parameters, rounds, lateness)
 
 
 def unlock_hedge_regret(*, arms: int, horizon: int) -> float:

@@ -22,7 +22,7 @@ from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import tuned
 from keyhole.numeric import Array
 
-FARTHEST = 10**18
+FARTHEST = 10**18  # rounds; nobody plays more
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,6 @@ import os
 import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 from keyhole.checks import is_whole
 from keyhole.errors import (
     ContextError,
-    GridError,
     HorizonWarning,
     InvalidError,
     LearnerError,
@@ -30,6 +28,7 @@ from keyhole.scores import check_scores
 from keyhole.simulation import adversaries, loops
 from keyhole.simulation.adversaries import RECITE
 from keyhole.simulation.channel import Channel
+from keyhole.simulation.simulation import Simulation
 
 CLEAR = Channel()
 _TELLS_LABEL = {
@@ -37,61 +36,6 @@ _TELLS_LABEL = {
     Needs.LABEL_IF_HIT: (True, False),
     Needs.LABEL_ALWAYS: (True, True),
 }
-
-
-@dataclass(frozen=True)
-class Simulation:
-    """What was played: one row per run, one column per round.
-
-    Parameters
-    ----------
-    learner
-        The rule that played, with its parameters.
-    thresholds, misses, scores
-        The thresholds, whether each missed, and the scores of the true labels.
-
-    Examples
-    --------
-    >>> from keyhole import make
-    >>> played = simulate(make("tracker", alpha=0.1), [0.9, 0.8, 0.1], runs=2)
-    >>> played
-    <Simulation of tracker, alpha 0.1: 2 runs of 3 rounds, miss rate 0.3333>
-    >>> played.misses[0].tolist()
-    [False, False, True]
-    """
-
-    learner: Learner
-    thresholds: Array
-    misses: NDArray[np.bool_]
-    scores: Array
-
-    def __repr__(self) -> str:
-        runs, rounds = self.misses.shape
-        played = f"{runs:,} {'run' if runs == 1 else 'runs'} of {rounds:,} rounds"
-        return (
-            f"<Simulation of {self.learner.name}, alpha {self.learner.alpha:g}: {played}, "
-            f"miss rate {self.misses.mean():.4f}>"
-        )
-
-    @property
-    def arms(self) -> NDArray[np.int64]:
-        """Which arm each threshold was; only for learners that choose from a grid."""
-        if self.learner.thresholds is None:
-            raise GridError(f"{self.learner.name} has no grid; use .thresholds")
-        return np.searchsorted(self.learner.thresholds, self.thresholds).astype(np.int64)
-
-    def plot(self, *, run: int = 0, window: int | None = None, axes: Any = None) -> Any:
-        """Draw one run: its miss rate with the target, and its thresholds; return the two axes."""
-        from keyhole.predictor.plot import plot_rounds
-
-        return plot_rounds(
-            self.misses[run],
-            self.thresholds[run],
-            alpha=self.learner.alpha,
-            sized="threshold",
-            window=window,
-            axes=axes,
-        )
 
 
 def simulate(

@@ -16,7 +16,8 @@ from keyhole.learners import DEFAULT, Learner, find, make, make_suited
 from keyhole.numeric import Array
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
-from keyhole.simulation.simulate import Simulation, simulate, simulate_against
+from keyhole.simulation.simulate import simulate, simulate_against
+from keyhole.simulation.simulation import Simulation
 from keyhole.studies.compare import hindsight
 from keyhole.studies.compare.context import judge_groups, read_context, worst_group
 from keyhole.studies.compare.listing import Listed, Staged

@@ -1,0 +1,33 @@
+"""What a rule's own theorem says of its excess of misses, with answers at once or late."""
+
+from keyhole.errors import InvalidError, TheoremError
+from keyhole.learners.lateness import Lateness
+from keyhole.learners.rule import Excess, Learner
+from keyhole.learners.theorems import FARTHEST
+
+
+def find_lasting_excess(learner: Learner, lateness: Lateness) -> Excess:
+    """Return the bound that holds after any number of rounds, or raise if it grows without end."""
+    far, farther = (find_excess(learner, rounds, lateness) for rounds in (FARTHEST // 10, FARTHEST))
+    if far != farther:
+        raise InvalidError(f"the bound of {learner.name} grows with the rounds; say after how many")
+    return farther
+
+
+def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
+    """Return what the rule's own theorem says, of prompt answers or of late ones."""
+    rule, parameters = learner.rule, learner.parameters
+    if rule.excess is None:
+        raise TheoremError(
+            f"no theorem bounds the misses of {learner.name} on every stream; "
+            f"put it behind a valve: keyhole.safety_valve"
+        )
+    if lateness.is_prompt:
+        return rule.excess(parameters, rounds)
+    late = rule.late_excess
+    if late is None:
+        raise TheoremError(
+            f"no theorem bounds the misses of {learner.name} when {lateness.open} rounds may be open "
+            f"at once, only when every answer comes before the next prediction (open=1)"
+        )
+    return late(parameters, rounds, lateness)
