@@ -14,7 +14,7 @@ from pyspark.sql import Row  # noqa: E402
 
 from keyhole import HIT, MISS  # noqa: E402
 from keyhole.integrations.rows import name_key  # noqa: E402
-from keyhole.integrations.spark import Streams  # noqa: E402
+from keyhole.integrations.spark import StreamsProcessor  # noqa: E402
 from keyhole.keyed import Answered, Asked, Event, Fold, Kind, make_fold  # noqa: E402
 
 START = datetime(2030, 1, 1, tzinfo=UTC)
@@ -32,7 +32,7 @@ def answer(id: str, second: float, label: Any = None, hit: bool | None = None) -
 
 
 def start(fold: Fold = FOLD, **more: Any) -> Any:
-    processor = Streams(fold, keys=["shop"], answers=["label", "hit"], places=True, **more)
+    processor = StreamsProcessor(fold, keys=["shop"], answers=["label", "hit"], places=True, **more)
     return tester.TwsTester(
         processor,
         timeMode="EventTime",
@@ -111,7 +111,7 @@ def test_a_key_of_several_columns_is_told_from_every_other() -> None:
 def test_features_and_groups_of_a_row_reach_the_rule() -> None:
     fold = make_fold(alpha=0.1, features=["load"], groups=["night"], seed=3, lifetime=60_000)
     columns = Row("shop", "id", "at", "output", "features", "groups", "label", "hit")
-    processor = Streams(
+    processor = StreamsProcessor(
         fold, keys=["shop"], known=["features", "groups"], answers=["label", "hit"], places=True
     )
     spark = tester.TwsTester(

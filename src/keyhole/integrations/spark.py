@@ -44,7 +44,7 @@ _SAID = (
 _COLUMNS = tuple(column.split()[0] for column in _SAID.split(", "))
 
 
-class Streams(StatefulProcessor):
+class StreamsProcessor(StatefulProcessor):
     """The fold as a processor of Spark's: a key's state is one value, its next expiry one timer."""
 
     def __init__(
@@ -196,7 +196,7 @@ def streams(
     if conf.get(_PROVIDER, "") != _ROCKS_DB:
         conf.set(_PROVIDER, _ROCKS_DB)  # the only provider that transformWithState works with
     return rows.groupBy(*keys).transformWithState(
-        statefulProcessor=Streams(
+        statefulProcessor=StreamsProcessor(
             fold,
             keys=keys,
             known=find_known(asks),

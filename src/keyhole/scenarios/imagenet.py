@@ -27,7 +27,7 @@ Labels = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
-class Outputs:
+class ClassifierOutputs:
     """What a classifier said of every image of a pool, and what each image was.
 
     Parameters
@@ -46,9 +46,9 @@ class Outputs:
     normalisers: Array | None
 
     @staticmethod
-    def of_logits(values: NDArray[Any], labels: Labels) -> "Outputs":
+    def of_logits(values: NDArray[Any], labels: Labels) -> "ClassifierOutputs":
         """Return outputs given as logits."""
-        return Outputs(values, labels, _by_blocks(values, _log_sum_exp))
+        return ClassifierOutputs(values, labels, _by_blocks(values, _log_sum_exp))
 
     @property
     def images(self) -> int:
@@ -97,7 +97,7 @@ class Outputs:
 class ImagenetScenario:
     """Rows drawn from a pool, each with the exponent of its round."""
 
-    outputs: Outputs
+    outputs: ClassifierOutputs
     rows: NDArray[np.int64]
     powers: Array
 
@@ -112,7 +112,12 @@ class ImagenetScenario:
 
 
 def imagenet(
-    outputs: Outputs, rounds: int, *, seed: int, shift: bool = False, segment: int | None = None
+    outputs: ClassifierOutputs,
+    rounds: int,
+    *,
+    seed: int,
+    shift: bool = False,
+    segment: int | None = None,
 ) -> ImagenetScenario:
     """Return images drawn with replacement.
 
@@ -140,7 +145,7 @@ def imagenet(
     return ImagenetScenario(outputs, rows, np.array(SCHEDULE)[place])
 
 
-def load(path: Path) -> Outputs:
+def load(path: Path) -> ClassifierOutputs:
     """Return the outputs in a file, checked; they are mapped from it, not copied, where they can be.
 
     Parameters
@@ -162,7 +167,11 @@ def load(path: Path) -> Outputs:
     truth = _checked_labels(path, labels, values.shape[1])
     numbers = values.astype(np.float32) if values.dtype == np.float16 else values
     _check_values(path, numbers, are_logits=are_logits)
-    return Outputs.of_logits(numbers, truth) if are_logits else Outputs(numbers, truth, None)
+    return (
+        ClassifierOutputs.of_logits(numbers, truth)
+        if are_logits
+        else ClassifierOutputs(numbers, truth, None)
+    )
 
 
 def digest(path: Path) -> str:

@@ -9,7 +9,7 @@ from functools import cache
 
 import numpy as np
 
-from keyhole.scenarios.imagenet import Outputs
+from keyhole.scenarios.imagenet import ClassifierOutputs
 
 IMAGES = 5_000
 _SEED = 0
@@ -17,7 +17,7 @@ _CLASSES, _RELATIVES, _RIVALS = 1_000, 44, 10
 
 
 @cache
-def imagenet_like() -> Outputs:
+def imagenet_like() -> ClassifierOutputs:
     """Return the pool of 5,000 images, always the same."""
     rng = np.random.default_rng(_SEED)
     logits = rng.normal(0.0, 3.37, size=(IMAGES, _CLASSES))
@@ -26,4 +26,4 @@ def imagenet_like() -> Outputs:
     logits[:, 0] += rng.normal(6.90, 6.85, size=IMAGES)
     # The largest logit plus Gumbel noise is a draw from the softmax.
     labels = np.argmax(logits + rng.gumbel(size=logits.shape), axis=1)
-    return Outputs.of_logits(logits.astype(np.float32), labels)
+    return ClassifierOutputs.of_logits(logits.astype(np.float32), labels)

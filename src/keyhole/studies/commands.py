@@ -15,7 +15,7 @@ from keyhole.simulation.channel import Channel
 from keyhole.studies import demo, imagenet_file
 from keyhole.studies.compare import listing, publish, table
 from keyhole.studies.compare.contest import Contest, Terms, hold
-from keyhole.studies.compare.late import CHANNELS, Lateness, hold_late
+from keyhole.studies.compare.late import CHANNELS, LateContests, hold_late
 from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.gates import commands as gates
 from keyhole.studies.paper import reproduce
@@ -156,7 +156,7 @@ def _compare_late(names: list[str], entered: list[listing.Listed], terms: Terms,
     _publish(next(iter(lateness.contests.values())), out, lateness=lateness)
 
 
-def _publish(contest: Contest, folder: Path, *, lateness: Lateness | None = None) -> None:
+def _publish(contest: Contest, folder: Path, *, lateness: LateContests | None = None) -> None:
     print(f"\n{publish.write_record(contest, folder, lateness=lateness)}")
     try:
         print(publish.write_page(contest, folder, lateness=lateness))

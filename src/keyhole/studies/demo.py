@@ -35,7 +35,7 @@ What to try next:
 
 
 @dataclass(frozen=True)
-class Scenario:
+class DemoScenario:
     """Real rounds: what the model said and what was true, and how to read it."""
 
     name: str
@@ -70,7 +70,7 @@ class Run:
 class Result:
     """Every way's run in one scenario."""
 
-    scenario: Scenario
+    scenario: DemoScenario
     runs: list[Run]
 
 
@@ -81,10 +81,10 @@ def check(rounds: int, picture: Path) -> None:
     check_picture(picture)
 
 
-def scenarios(rounds: int) -> Iterator[Scenario]:
+def scenarios(rounds: int) -> Iterator[DemoScenario]:
     """Yield the digits, writer after writer, and the airfoils, other conditions after a third."""
     guesses = digit_guesses(rounds, seed=SEED)
-    yield Scenario(
+    yield DemoScenario(
         "handwritten digits",
         "new writers keep coming",
         "labels",
@@ -93,7 +93,7 @@ def scenarios(rounds: int) -> Iterator[Scenario]:
         guesses.digits.tolist(),
     )
     air = airfoil.airfoil(rounds, seed=SEED, shift=True)
-    yield Scenario(
+    yield DemoScenario(
         "airfoil noise",
         "other conditions after a third",
         "dB",
@@ -104,7 +104,7 @@ def scenarios(rounds: int) -> Iterator[Scenario]:
     )
 
 
-def play(scenario: Scenario, *, told: Callable[[str], None]) -> Result:
+def play(scenario: DemoScenario, *, told: Callable[[str], None]) -> Result:
     """Play a scenario in every way; ``told`` hears the name of each before it begins."""
     runs = []
     for way, choose in _ways(scenario).items():
@@ -113,7 +113,7 @@ def play(scenario: Scenario, *, told: Callable[[str], None]) -> Result:
     return Result(scenario, runs)
 
 
-def _ways(scenario: Scenario) -> dict[str, Callable[[str], Run]]:
+def _ways(scenario: DemoScenario) -> dict[str, Callable[[str], Run]]:
     rounds = len(scenario.truths)
     paper: dict[str, Any] = {"horizon": rounds, "arms": _ARMS}
     ways: dict[str, Callable[[str], Run]] = {
@@ -129,11 +129,11 @@ def _ways(scenario: Scenario) -> dict[str, Callable[[str], Run]]:
     return ways
 
 
-def _predictor(scenario: Scenario, learner: str, **options: Any) -> Predictor[Region]:
+def _predictor(scenario: DemoScenario, learner: str, **options: Any) -> Predictor[Region]:
     return Predictor(learner, alpha=ALPHA, score=scenario.score, seed=SEED, **options)
 
 
-def _play(run: Run, scenario: Scenario, predictor: Predictor[Region]) -> Run:
+def _play(run: Run, scenario: DemoScenario, predictor: Predictor[Region]) -> Run:
     """Let a predictor hear the label only if it was in the set."""
     told = scenario.features if predictor.learner.features else None
     for number, (output, truth) in enumerate(zip(scenario.outputs, scenario.truths, strict=True)):
@@ -148,7 +148,7 @@ def _play(run: Run, scenario: Scenario, predictor: Predictor[Region]) -> Run:
     return run
 
 
-def _play_fixed(run: Run, scenario: Scenario) -> Run:
+def _play_fixed(run: Run, scenario: DemoScenario) -> Run:
     """Pick the threshold that misses alpha of the first answers, with every label seen; keep it."""
     cases = [scenario.score.read(output) for output in scenario.outputs]
     seen = zip(cases[:_PICKED_ON], scenario.truths, strict=False)

@@ -9,7 +9,7 @@ from keyhole import Channel, make, simulate
 from keyhole.errors import InvalidError
 from keyhole.feedback import Regime
 from keyhole.studies.compare import listing, record, table
-from keyhole.studies.compare.contest import Cell, Contest, Figure, Frontier, Terms, hold
+from keyhole.studies.compare.contest import Cell, Contest, Estimate, Frontier, Terms, hold
 from keyhole.studies.compare.standings import standings
 
 NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
@@ -65,9 +65,9 @@ def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> Non
     terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=1_000, runs=2)
 
     def cell(learner: str, rate: float, size: float) -> Cell:
-        sizes = {"size": Figure(size, 0.0), "size_to_best_per_segment": Figure(size, 0.0)}
+        sizes = {"size": Estimate(size, 0.0), "size_to_best_per_segment": Estimate(size, 0.0)}
         names = ("miss_rate", "worst_window", "worst_group")
-        rates = {name: Figure(rate, 0.0) for name in names}
+        rates = {name: Estimate(rate, 0.0) for name in names}
         return Cell(learner, "steady", {**sizes, **rates})
 
     cells = (cell("greedy", 0.45, 0.2), cell("large", 0.05, 3.0), cell("honest", 0.1, 1.0))
@@ -84,9 +84,9 @@ def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() ->
     names = ("miss_rate", "worst_window", "worst_group")
 
     def cells(learner: str, rates: tuple[float, float], size: float) -> list[Cell]:
-        sizes = {"size": Figure(size, 0.0), "size_to_best_per_segment": Figure(size, 0.0)}
+        sizes = {"size": Estimate(size, 0.0), "size_to_best_per_segment": Estimate(size, 0.0)}
         return [
-            Cell(learner, scenario, {**sizes, **{name: Figure(rate, 0.0) for name in names}})
+            Cell(learner, scenario, {**sizes, **{name: Estimate(rate, 0.0) for name in names}})
             for scenario, rate in zip(("steady", "fall"), rates, strict=True)
         ]
 
@@ -114,13 +114,13 @@ def test_promise_allows_a_twentieth_and_two_errors_and_never_more_than_a_tenth(
     kept: bool,  # noqa: FBT001
 ) -> None:
     terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=100, runs=2)
-    assert terms.is_kept(Figure(rate, error)) is kept
+    assert terms.is_kept(Estimate(rate, error)) is kept
 
 
 def test_single_run_is_granted_the_chance_of_its_rounds() -> None:
     terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=90_000, runs=1)
-    assert terms.is_kept(Figure(0.1069, math.nan))
-    assert not terms.is_kept(Figure(0.1071, math.nan))
+    assert terms.is_kept(Estimate(0.1069, math.nan))
+    assert not terms.is_kept(Estimate(0.1071, math.nan))
 
 
 def test_record_is_strict_json_with_every_cell(contest: Contest) -> None:

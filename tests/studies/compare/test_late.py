@@ -9,19 +9,19 @@ from keyhole.errors import InvalidError
 from keyhole.feedback import Regime
 from keyhole.studies.compare import listing, page, record, table
 from keyhole.studies.compare.contest import Terms, hold
-from keyhole.studies.compare.late import CHANNELS, Lateness, hold_late
+from keyhole.studies.compare.late import CHANNELS, LateContests, hold_late
 
 NAMES = ["logit-tracker", "kt"]
 TERMS = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=1_200, runs=2)
 
 
 @pytest.fixture(scope="module")
-def lateness() -> Lateness:
+def lateness() -> LateContests:
     scenarios = listing.chosen(["steady", "fall", "just-below"], listing.listing())
     return hold_late(NAMES, scenarios, TERMS)
 
 
-def test_every_way_is_the_contest_over_its_channel(lateness: Lateness) -> None:
+def test_every_way_is_the_contest_over_its_channel(lateness: LateContests) -> None:
     steady = listing.chosen(["steady"], listing.listing())
     terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=1_200, runs=2, channel=Channel(batch=100))
     alone = hold(["kt"], steady, terms).cells[0]
@@ -41,14 +41,14 @@ def test_ways_are_those_of_the_field() -> None:
     assert [c.delay for c in channels if c.geometric] == [300]
 
 
-def test_adversaries_stay_out(lateness: Lateness) -> None:
+def test_adversaries_stay_out(lateness: LateContests) -> None:
     for contest in lateness.contests.values():
         assert [listed.name for listed in contest.scenarios] == ["steady", "fall"]
     with pytest.raises(InvalidError, match="which no adversary has"):
         hold_late(NAMES, listing.chosen(["just-below"], listing.listing()), TERMS)
 
 
-def test_table_has_a_column_for_every_way_and_fits_eighty_columns(lateness: Lateness) -> None:
+def test_table_has_a_column_for_every_way_and_fits_eighty_columns(lateness: LateContests) -> None:
     lines = [line.text for line in table.write_late_lines(lateness)]
     assert max(map(len, lines)) <= 80
     heads = [line.split()[1:] for line in lines if line.startswith("learner ")]
@@ -58,7 +58,7 @@ def test_table_has_a_column_for_every_way_and_fits_eighty_columns(lateness: Late
     assert shown == [f"{found[channel].ratio:.2f}" for channel in CHANNELS]
 
 
-def test_record_and_page_hold_every_way(lateness: Lateness) -> None:
+def test_record_and_page_hold_every_way(lateness: LateContests) -> None:
     prompt = lateness.contests["prompt"]
     written = json.loads(record.text(prompt, lateness))
     assert list(written["late"]) == list(CHANNELS)

@@ -12,7 +12,7 @@ from plotly import graph_objects
 from keyhole.feedback import Regime
 from keyhole.studies.compare import listing, page, publish
 from keyhole.studies.compare.contest import Contest, Terms, hold
-from keyhole.studies.compare.late import Lateness
+from keyhole.studies.compare.late import LateContests
 
 NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 
@@ -26,7 +26,7 @@ def contest() -> Contest:
 
 @pytest.fixture(scope="module")
 def text(contest: Contest) -> str:
-    return page.text(contest, Lateness({"prompt": contest}))
+    return page.text(contest, LateContests({"prompt": contest}))
 
 
 @pytest.fixture(scope="module")

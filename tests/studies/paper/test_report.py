@@ -14,9 +14,9 @@ from keyhole.studies.paper.document import (
     Block,
     Bullets,
     Code,
-    Entry,
     Figure,
     Grid,
+    GridEntry,
     Heading,
     Text,
     markdown,
@@ -253,7 +253,10 @@ def test_blocks_are_written_both_ways(tmp_path: Path) -> None:
         Bullets(["first"]),
         Code("run <this>"),
         Grid(
-            [("", 1), ("ours", 2)], ["name", "a", "b"], [[Entry("x"), Entry("1"), Entry("2", "far")]], 1
+            [("", 1), ("ours", 2)],
+            ["name", "a", "b"],
+            [[GridEntry("x"), GridEntry("1"), GridEntry("2", "far")]],
+            1,
         ),
         Figure("one", "What it shows"),
     ]

@@ -18,7 +18,7 @@ from keyhole.studies.paper import reproduce
 from keyhole.studies.paper.finished import FinishedRuns
 from keyhole.studies.paper.panels import panels
 from keyhole.studies.paper.plan import plan
-from keyhole.studies.paper.play import POINTS, Outcome, Unit, play_run, rounds_kept
+from keyhole.studies.paper.play import POINTS, RunOutcome, Unit, play_run, rounds_kept
 from keyhole.studies.paper.reproduce import Request
 from keyhole.studies.paper.run import run
 from keyhole.studies.paper.settings import Setting
@@ -91,7 +91,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 
 def test_saved_runs_come_back_bit_for_bit(tmp_path: Path) -> None:
-    outcome = Outcome(0.1, 1 / 3, -0.2, np.full(3, 1 / 7, np.float32), np.zeros(3, np.float32))
+    outcome = RunOutcome(0.1, 1 / 3, -0.2, np.full(3, 1 / 7, np.float32), np.zeros(3, np.float32))
     kept = FinishedRuns(tmp_path, 4)
     kept.save(PAIRS[0], {5: outcome, 2: outcome})
     loaded = kept.load(PAIRS[0])

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from keyhole.studies.compare.contest import Cell, Contest
-from keyhole.studies.compare.late import CHANNELS, Lateness
-from keyhole.studies.compare.standings import RATIO, Standing, standings
+from keyhole.studies.compare.late import CHANNELS, LateContests
+from keyhole.studies.compare.standings import RATIO, LearnerStanding, standings
 
 Chart = dict[str, Any]
 _LARGEST = 100.0
@@ -48,7 +48,7 @@ def draw_near(contest: Contest) -> Chart:
     return {"data": [*_frontier(contest), *_means(near)], "layout": plane}
 
 
-def _names(shown: list[Standing], *, at: float, low: float, high: float) -> list[dict[str, Any]]:
+def _names(shown: list[LearnerStanding], *, at: float, low: float, high: float) -> list[dict[str, Any]]:
     """Return the names in a column, in the order of size, each with a line to its ring."""
     gap = min(1.0 / max(1, len(shown)), 0.068) * (high - low)
     ranked = sorted(shown, key=lambda one: (one.ratio, one.learner))
@@ -104,7 +104,7 @@ def draw_over_time(contest: Contest, scenario: str) -> Chart:
     }
 
 
-def draw_late(lateness: Lateness) -> Chart:
+def draw_late(lateness: LateContests) -> Chart:
     """Return what each channel costs each learner in size."""
     found = lateness.standings()
     channels = list(lateness.contests)
@@ -139,7 +139,7 @@ def draw_late(lateness: Lateness) -> Chart:
     }
 
 
-def _is_near(one: Standing, alpha: float) -> bool:
+def _is_near(one: LearnerStanding, alpha: float) -> bool:
     return 0.88 * alpha <= one.miss_rate <= 1.16 * alpha and 0.93 <= one.ratio <= 1.5
 
 
@@ -222,7 +222,7 @@ def _dots(contest: Contest, learner: str, most: float) -> Chart:
     }
 
 
-def _means(shown: list[Standing]) -> list[Chart]:
+def _means(shown: list[LearnerStanding]) -> list[Chart]:
     """Return a ring for each learner's mean."""
     return [
         {

@@ -46,7 +46,7 @@ class Terms:
             if getattr(self, name) < 1:
                 raise InvalidError(f"{name} {getattr(self, name)} is not a number of at least 1")
 
-    def is_kept(self, rate: "Figure") -> bool:
+    def is_kept(self, rate: "Estimate") -> bool:
         """Return whether a miss rate keeps the promise: not above alpha by more than chance allows.
 
         A twentieth of alpha is granted, and two standard errors (of a single run, those of as many
@@ -59,14 +59,14 @@ class Terms:
         return rate.mean <= self.alpha + leeway
 
 
-class Figure(NamedTuple):
+class Estimate(NamedTuple):
     """A mean over runs and its standard error, NaN for a single run."""
 
     mean: float
     error: float
 
 
-class Curve(NamedTuple):
+class WindowCurve(NamedTuple):
     """Miss rate and size in equal stretches of the scenario, averaged over runs."""
 
     rounds: Array
@@ -90,8 +90,8 @@ class Cell:
 
     learner: str
     scenario: str
-    figures: dict[str, Figure]
-    curve: Curve | None = None
+    figures: dict[str, Estimate]
+    curve: WindowCurve | None = None
     refusal: str | None = None
 
 
@@ -201,7 +201,7 @@ def _cell(
     figures = {key: _figure([m[key] for m, _ in measured]) for key in measured[0][0]}
     worst = [worst_group(run.misses[n], own, terms.alpha) for n, own in enumerate(judged)]
     figures["worst_group"] = _figure(worst or [math.nan])
-    figures["microseconds"] = Figure(microseconds, math.nan)
+    figures["microseconds"] = Estimate(microseconds, math.nan)
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
@@ -263,18 +263,18 @@ def _ratio(sizes: Array, best: Array) -> float:
     return float(sizes.mean() / best.mean()) if best.mean() > 0.0 else math.nan
 
 
-def _figure(values: list[float]) -> Figure:
+def _figure(values: list[float]) -> Estimate:
     mean = float(np.mean(values))
     if len(values) < 2:
-        return Figure(mean, math.nan)
-    return Figure(mean, float(np.std(values, ddof=1) / math.sqrt(len(values))))
+        return Estimate(mean, math.nan)
+    return Estimate(mean, float(np.std(values, ddof=1) / math.sqrt(len(values))))
 
 
-def _curve(misses: NDArray[np.bool_], sizes: Array) -> Curve:
+def _curve(misses: NDArray[np.bool_], sizes: Array) -> WindowCurve:
     rounds = misses.shape[1]
     ends = np.unique(np.linspace(0, rounds, min(_POINTS, rounds) + 1).astype(int))
     parts = [slice(int(start), int(end)) for start, end in itertools.pairwise(ends)]
-    return Curve(
+    return WindowCurve(
         rounds=ends[1:].astype(np.float64),
         miss_rates=np.array([misses[:, part].mean() for part in parts]),
         sizes=np.array([sizes[:, part].mean() for part in parts]),

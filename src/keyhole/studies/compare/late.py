@@ -8,7 +8,7 @@ from keyhole.errors import InvalidError
 from keyhole.simulation.channel import Channel
 from keyhole.studies.compare.contest import Contest, Terms, hold, stage
 from keyhole.studies.compare.listing import Listed
-from keyhole.studies.compare.standings import Standing, standings
+from keyhole.studies.compare.standings import LearnerStanding, standings
 
 
 class NamedChannel(NamedTuple):
@@ -31,14 +31,14 @@ CHANNELS = {
 
 
 @dataclass(frozen=True)
-class Lateness:
+class LateContests:
     """One contest for each channel."""
 
     contests: Mapping[str, Contest]
 
-    def standings(self) -> dict[str, dict[str, Standing]]:
+    def standings(self) -> dict[str, dict[str, LearnerStanding]]:
         """Return each learner's standing under each channel, learners by name, channels by theirs."""
-        found: dict[str, dict[str, Standing]] = {}
+        found: dict[str, dict[str, LearnerStanding]] = {}
         for channel, contest in self.contests.items():
             for one in standings(contest):
                 found.setdefault(one.learner, {})[channel] = one
@@ -51,7 +51,7 @@ def hold_late(
     terms: Terms,
     *,
     told: Callable[[str], None] = lambda _: None,
-) -> Lateness:
+) -> LateContests:
     """Play every learner on every scenario under every channel, but against no adversary."""
     given = [listed for listed in scenarios if listed.build is not None]
     if not given:
@@ -60,7 +60,7 @@ def hold_late(
             "name another scenario"
         )
     stages = stage(given, terms)
-    return Lateness(
+    return LateContests(
         {
             name: hold(names, given, replace(terms, channel=named.channel), rounds_of=stages, told=told)
             for name, named in CHANNELS.items()

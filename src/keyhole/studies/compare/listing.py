@@ -150,11 +150,13 @@ def _pictures(file: Path | None) -> list[Listed]:
 
 
 @cache
-def _loaded(path: Path) -> imagenet.Outputs:
+def _loaded(path: Path) -> imagenet.ClassifierOutputs:
     return imagenet.load(path)
 
 
-def _classified(name: str, about: str, outputs: Callable[[], imagenet.Outputs]) -> list[Listed]:
+def _classified(
+    name: str, about: str, outputs: Callable[[], imagenet.ClassifierOutputs]
+) -> list[Listed]:
     def still(rounds: int, seed: int) -> Staged:
         return Staged(imagenet.imagenet(outputs(), rounds, seed=seed), (0,))
 

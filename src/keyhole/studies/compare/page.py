@@ -9,8 +9,8 @@ from keyhole.errors import MissingExtraError
 from keyhole.learners import LEARNERS
 from keyhole.studies.compare import charts, table
 from keyhole.studies.compare.contest import Cell, Contest
-from keyhole.studies.compare.late import Lateness
-from keyhole.studies.compare.standings import Standing, standings
+from keyhole.studies.compare.late import LateContests
+from keyhole.studies.compare.standings import LearnerStanding, standings
 
 FOLLOWED = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
 _COLUMNS = {
@@ -27,7 +27,7 @@ _COLUMNS = {
 }
 
 
-def text(contest: Contest, lateness: Lateness | None = None) -> str:
+def text(contest: Contest, lateness: LateContests | None = None) -> str:
     """Return the page."""
     ranked = standings(contest)
     drawn = _charts(contest, lateness)
@@ -49,7 +49,7 @@ def text(contest: Contest, lateness: Lateness | None = None) -> str:
     )
 
 
-def _charts(contest: Contest, lateness: Lateness | None) -> dict[str, charts.Chart]:
+def _charts(contest: Contest, lateness: LateContests | None) -> dict[str, charts.Chart]:
     drawn = {"field": charts.draw_field(contest), "near": charts.draw_near(contest)}
     for listed in contest.scenarios:
         if contest.of_scenario(listed.name):
@@ -78,7 +78,7 @@ def _asset(name: str) -> str:
     return (resources.files("keyhole.studies.compare") / name).read_text(encoding="utf-8")
 
 
-def _lead(contest: Contest, ranked: list[Standing]) -> str:
+def _lead(contest: Contest, ranked: list[LearnerStanding]) -> str:
     terms = contest.terms
     world = "" if terms.channel.is_clear else " Answers come late, get lost or are wrong."
     line = (
@@ -89,7 +89,7 @@ def _lead(contest: Contest, ranked: list[Standing]) -> str:
     return f'<p class="lead">{html.escape(line)}</p>'
 
 
-def _chips(ranked: list[Standing]) -> str:
+def _chips(ranked: list[LearnerStanding]) -> str:
     """Return a button for each learner, which has it followed through all charts."""
     chips = "".join(
         f'<button type="button" data-learner="{html.escape(one.learner)}" aria-pressed="'
@@ -108,7 +108,7 @@ def _caption(contest: Contest) -> str:
     )
 
 
-def _ranking(ranked: list[Standing], contest: Contest) -> str:
+def _ranking(ranked: list[LearnerStanding], contest: Contest) -> str:
     rows = "".join(
         f"<tr{_broken(one.kept < one.scenarios)}>{_named(one.learner)}"
         f'<td class="word">{_needs(one.learner)}</td><td>{one.kept} of {one.scenarios}</td>'
@@ -135,7 +135,7 @@ def _ranking(ranked: list[Standing], contest: Contest) -> str:
     )
 
 
-def _late(lateness: Lateness | None) -> str:
+def _late(lateness: LateContests | None) -> str:
     if lateness is None:
         return ""
     rows = "".join(

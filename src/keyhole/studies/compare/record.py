@@ -7,10 +7,10 @@ from typing import Any
 
 from keyhole.numeric import Array
 from keyhole.studies.compare.contest import Cell, Contest
-from keyhole.studies.compare.late import Lateness
+from keyhole.studies.compare.late import LateContests
 
 
-def text(contest: Contest, lateness: Lateness | None = None) -> str:
+def text(contest: Contest, lateness: LateContests | None = None) -> str:
     """Return the contest as JSON, and with it those in which answers are late; NaN is null."""
     record = _contest(contest)
     if lateness is not None:

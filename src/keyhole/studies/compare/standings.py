@@ -11,7 +11,7 @@ RATIO = "size_to_best_per_segment"
 
 
 @dataclass(frozen=True)
-class Standing:
+class LearnerStanding:
     """A learner over all scenarios: mean miss rate, geometric mean of its sizes over the best.
 
     Adversaries make their scores as they go, so that no best size is common to all: of them only
@@ -32,7 +32,7 @@ class Standing:
     attacked: float
 
 
-def standings(contest: Contest) -> list[Standing]:
+def standings(contest: Contest) -> list[LearnerStanding]:
     """Return the learners that ran: who keeps the promise most often first, then by size."""
     ran: dict[str, list[Cell]] = {}
     for cell in contest.cells:
@@ -42,7 +42,7 @@ def standings(contest: Contest) -> list[Standing]:
     return sorted((one for one in every if one is not None), key=_order)
 
 
-def _standing(name: str, cells: list[Cell], contest: Contest) -> Standing | None:
+def _standing(name: str, cells: list[Cell], contest: Contest) -> LearnerStanding | None:
     given = [cell for cell in cells if cell.scenario in contest.frontiers]
     fair = [cell for cell in given if math.isfinite(cell.figures[RATIO].mean)]
     attacks = [cell.figures["miss_rate"].mean for cell in cells if cell not in given]
@@ -52,7 +52,7 @@ def _standing(name: str, cells: list[Cell], contest: Contest) -> Standing | None
     groups = [worst for worst in judged if not math.isnan(worst)]
     rates = np.array([cell.figures["miss_rate"].mean for cell in fair])
     ratios = np.array([max(cell.figures[RATIO].mean, 1e-3) for cell in fair])
-    return Standing(
+    return LearnerStanding(
         learner=name,
         miss_rate=float(rates.mean()),
         strayed=float(np.abs(rates - contest.terms.alpha).max()),
@@ -66,5 +66,5 @@ def _standing(name: str, cells: list[Cell], contest: Contest) -> Standing | None
     )
 
 
-def _order(standing: Standing) -> tuple[float, float, str]:
+def _order(standing: LearnerStanding) -> tuple[float, float, str]:
     return -standing.kept / standing.scenarios, standing.ratio, standing.learner

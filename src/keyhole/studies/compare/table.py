@@ -6,10 +6,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
-from keyhole.studies.compare.contest import Cell, Contest, Figure
+from keyhole.studies.compare.contest import Cell, Contest, Estimate
 from keyhole.studies.compare.context import FEWEST
-from keyhole.studies.compare.late import CHANNELS, Lateness
-from keyhole.studies.compare.standings import Standing, standings
+from keyhole.studies.compare.late import CHANNELS, LateContests
+from keyhole.studies.compare.standings import LearnerStanding, standings
 
 _WIDTH = 80
 KEY = (
@@ -52,14 +52,14 @@ def write_lines(contest: Contest) -> Iterator[Line]:
     yield from (Line(line, "faint") for line in textwrap.wrap(KEY, _WIDTH))
 
 
-def write_late_lines(lateness: Lateness) -> Iterator[Line]:
+def write_late_lines(lateness: LateContests) -> Iterator[Line]:
     """Yield the tables of lateness: sizes, the worst of them, and the miss rates."""
     contests = list(lateness.contests.values())
     scenarios = ", ".join(listed.name for listed in contests[0].scenarios)
     yield from (
         Line(line) for line in textwrap.wrap(f"Answers late, in batches or lost on {scenarios}")
     )
-    columns: list[tuple[str, Callable[[Standing], str]]] = [
+    columns: list[tuple[str, Callable[[LearnerStanding], str]]] = [
         ("size / best per segment, geometric mean", lambda one: _short(one.ratio)),
         ("the same, on the worst scenario", lambda one: _short(one.largest)),
         ("miss rate, mean", lambda one: f"{one.miss_rate:.3f}"),
@@ -81,7 +81,7 @@ def write_late_lines(lateness: Lateness) -> Iterator[Line]:
     yield from (Line(line, "faint") for line in textwrap.wrap(LATE_KEY, _WIDTH))
 
 
-def _lateness_order(standings: Iterable[Standing]) -> float:
+def _lateness_order(standings: Iterable[LearnerStanding]) -> float:
     """Return the mean logarithm of the sizes under all channels."""
     return math.fsum(math.log(one.ratio) for one in standings)
 
@@ -142,7 +142,7 @@ def _line(cell: Cell, *, grouped: bool) -> str:
     )
 
 
-def _error(figure: Figure) -> str:
+def _error(figure: Estimate) -> str:
     return "" if math.isnan(figure.error) else f"±{figure.error:.4f}"
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from keyhole.errors import MissingExtraError
 from keyhole.learners import GATES
 from keyhole.studies.gates import contest, pictures
-from keyhole.studies.gates.log import Replay, read_log, replay_log
+from keyhole.studies.gates.log import LogReplay, read_log, replay_log
 from keyhole.studies.gates.scenarios import SCENARIOS, pick_scenarios
 from keyhole.studies.pictures import check_picture
 
@@ -46,7 +46,7 @@ def _gate(options: argparse.Namespace) -> None:
         print(f"no picture: {error}")
 
 
-def describe(replay: Replay, *, alpha: float) -> str:
+def describe(replay: LogReplay, *, alpha: float) -> str:
     """Return what a log shows, in plain words."""
     cases, run = replay.cases, replay.run
     lines = [
@@ -68,7 +68,7 @@ def describe(replay: Replay, *, alpha: float) -> str:
     return "\n".join(lines)
 
 
-def _promised(replay: Replay) -> float:
+def _promised(replay: LogReplay) -> float:
     from keyhole.learners import bounds
 
     return bounds.excess(replay.run.learner, rounds=replay.cases.scores.size).most

@@ -17,7 +17,7 @@ _YES, _NO = {"1", "1.0", "true", "yes", "y"}, {"0", "0.0", "false", "no", "n"}
 
 
 @dataclass(frozen=True)
-class Replay:
+class LogReplay:
     """What a log shows: the threshold one would have needed, and the gate's run."""
 
     cases: GateCases
@@ -26,10 +26,10 @@ class Replay:
     run: GateRun
 
 
-def replay_log(cases: GateCases, *, alpha: float) -> Replay:
+def replay_log(cases: GateCases, *, alpha: float) -> LogReplay:
     """Return the best fixed threshold of a log in hindsight, and what the gate would have done."""
     threshold, best = best_fixed(*cases, alpha=alpha)
-    return Replay(cases, threshold, best, simulate_gate(make("gate-tracker", alpha=alpha), *cases))
+    return LogReplay(cases, threshold, best, simulate_gate(make("gate-tracker", alpha=alpha), *cases))
 
 
 def read_log(path: Path) -> GateCases:

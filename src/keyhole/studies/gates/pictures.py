@@ -8,7 +8,7 @@ import numpy as np
 
 from keyhole.numeric import Array
 from keyhole.studies.gates.contest import Row
-from keyhole.studies.gates.log import Replay
+from keyhole.studies.gates.log import LogReplay
 from keyhole.studies.pictures import open_figure
 
 _COLOURS = {
@@ -50,7 +50,7 @@ def draw_field(rows: Sequence[Row], path: Path, *, alpha: float) -> None:
     _finish(figure, axes, path)
 
 
-def draw_replay(replay: Replay, path: Path, *, alpha: float) -> None:
+def draw_replay(replay: LogReplay, path: Path, *, alpha: float) -> None:
     """Write the picture of a log: what the gate accepts and gets wrong over time, and its threshold."""
     figure = open_figure(8.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import groupby
 
-from keyhole.studies.paper.document import Entry, Grid
+from keyhole.studies.paper.document import Grid, GridEntry
 from keyhole.studies.paper.figures import LABELS, SCENARIOS
 from keyhole.studies.paper.panels import Panel
 from keyhole.studies.paper.results import Results, difference, tolerance
 from keyhole.studies.paper.settings import AIRFOIL, VARIANTS, Setting
 from keyhole.studies.paper.sources import Pair, Source
-from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Cell, Table
+from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Table, TableCell
 
 METRICS = {MISS_RATE: "MC", SIZE: "Ineff", SLACK: "C_mc"}
 _ROW_NAMES = {"horizon": "T", "scenario": "scenario", "alpha": "α", "learner": "learner", "arms": "K"}
@@ -33,7 +33,7 @@ def compared(results: Results, table: Table) -> Grid:
     return Grid(groups, header, rows, words=len(table.rows))
 
 
-def _rows(table: Table) -> list[tuple[Setting, list[Cell]]]:
+def _rows(table: Table) -> list[tuple[Setting, list[TableCell]]]:
     return [(setting, list(cells)) for setting, cells in groupby(table.cells, key=lambda c: c.setting)]
 
 
@@ -45,7 +45,7 @@ def _compared_by(table: Table, metric: str) -> str:
     return "ratio" if metric == SIZE and table.data == AIRFOIL else "diff."
 
 
-def _labels(table: Table, setting: Setting) -> list[Entry]:
+def _labels(table: Table, setting: Setting) -> list[GridEntry]:
     shown = {
         "horizon": f"{setting.horizon:,}",
         "scenario": SCENARIOS[setting.data, setting.scenario],
@@ -53,24 +53,24 @@ def _labels(table: Table, setting: Setting) -> list[Entry]:
         "learner": LABELS[setting.learner],
         "arms": str(setting.arms),
     }
-    return [Entry(shown[name]) for name in table.rows]
+    return [GridEntry(shown[name]) for name in table.rows]
 
 
-def _entries(results: Results, table: Table, cell: Cell) -> list[Entry]:
-    entries = [Entry(_number(cell.metric, table.published(cell)))]
+def _entries(results: Results, table: Table, cell: TableCell) -> list[GridEntry]:
+    entries = [GridEntry(_number(cell.metric, table.published(cell)))]
     for source in results.plan.sources_of(table.data):
         pair = Pair(source, cell.setting)
-        entries.append(Entry(_with_error(results, pair, cell.metric)))
+        entries.append(GridEntry(_with_error(results, pair, cell.metric)))
         entries.append(_difference(results, table, cell, source))
     return entries
 
 
-def _difference(results: Results, table: Table, cell: Cell, source: Source) -> Entry:
+def _difference(results: Results, table: Table, cell: TableCell, source: Source) -> GridEntry:
     measured = results.mean(Pair(source, cell.setting), cell.metric)
     away = difference(table, cell, measured)
     if _compared_by(table, cell.metric) == "ratio":
-        return Entry(f"{1.0 + away:.2f}")
-    return Entry(_away(cell.metric, away), _tone(away, tolerance(source, cell)))
+        return GridEntry(f"{1.0 + away:.2f}")
+    return GridEntry(_away(cell.metric, away), _tone(away, tolerance(source, cell)))
 
 
 def _tone(away: float, allowed: float | None) -> str:
@@ -123,15 +123,17 @@ def count_within(results: Results) -> tuple[int, int]:
     return sum(within), len(within)
 
 
-def _kinds(table: Table) -> list[list[Cell]]:
+def _kinds(table: Table) -> list[list[TableCell]]:
     """Return the cells that share a metric and a scenario, and so a tolerance."""
-    kinds: dict[tuple[str, str], list[Cell]] = {}
+    kinds: dict[tuple[str, str], list[TableCell]] = {}
     for cell in table.cells:
         kinds.setdefault((cell.metric, cell.setting.scenario), []).append(cell)
     return list(kinds.values())
 
 
-def _agreement(results: Results, table: Table, source: Source, cells: list[Cell]) -> list[Entry]:
+def _agreement(
+    results: Results, table: Table, source: Source, cells: list[TableCell]
+) -> list[GridEntry]:
     allowed = tolerance(source, cells[0])
     if allowed is None:
         return []
@@ -145,15 +147,15 @@ def _agreement(results: Results, table: Table, source: Source, cells: list[Cell]
         if name != "scenario"
     )
     return [
-        Entry(f"Table {table.number}"),
-        Entry(_column(source) if table.data != AIRFOIL else "measurements"),
-        Entry(SCENARIOS[table.data, scenario]),
-        Entry(METRICS[metric]),
-        Entry(_away(metric, allowed).removeprefix("+")),
-        Entry(f"{inside} of {len(cells)}", "near" if inside == len(cells) else "far"),
-        Entry(_away(metric, sum(map(abs, aways)) / len(aways)).removeprefix("+")),
-        Entry(_away(metric, aways[worst]), _tone(aways[worst], allowed)),
-        Entry(where),
+        GridEntry(f"Table {table.number}"),
+        GridEntry(_column(source) if table.data != AIRFOIL else "measurements"),
+        GridEntry(SCENARIOS[table.data, scenario]),
+        GridEntry(METRICS[metric]),
+        GridEntry(_away(metric, allowed).removeprefix("+")),
+        GridEntry(f"{inside} of {len(cells)}", "near" if inside == len(cells) else "far"),
+        GridEntry(_away(metric, sum(map(abs, aways)) / len(aways)).removeprefix("+")),
+        GridEntry(_away(metric, aways[worst]), _tone(aways[worst], allowed)),
+        GridEntry(where),
     ]
 
 
@@ -173,13 +175,13 @@ def literal(results: Results, table: Table) -> Grid:
             header += [f"{_column(source)} stretched", f"{_column(source)} as written"]
     rows = []
     for setting in table.literal_settings:
-        entries = [Entry(f"{setting.horizon:,}"), Entry(f"{setting.alpha:g}")]
+        entries = [GridEntry(f"{setting.horizon:,}"), GridEntry(f"{setting.alpha:g}")]
         stretched = replace(setting, scenario="shift")
         for metric in metrics:
             cell = next(c for c in table.cells if (c.setting, c.metric) == (stretched, metric))
-            entries.append(Entry(_number(metric, table.published(cell))))
+            entries.append(GridEntry(_number(metric, table.published(cell))))
             entries += [
-                Entry(_with_error(results, Pair(source, one), metric))
+                GridEntry(_with_error(results, Pair(source, one), metric))
                 for source in sources
                 for one in (stretched, setting)
             ]
@@ -209,10 +211,10 @@ def finals(results: Results, panels: Sequence[Panel]) -> Grid:
         header += ["MC(T)", "Ineff(T)"]
     rows = [
         [
-            Entry(SCENARIOS[panel.data, panel.scenario]),
-            Entry(LABELS[setting.learner]),
+            GridEntry(SCENARIOS[panel.data, panel.scenario]),
+            GridEntry(LABELS[setting.learner]),
             *(
-                Entry(_with_error(results, Pair(source, setting), metric))
+                GridEntry(_with_error(results, Pair(source, setting), metric))
                 for source in sources
                 for metric in (MISS_RATE, SIZE)
             ),
@@ -229,9 +231,9 @@ def order(results: Results, table: Table) -> Grid:
     first = [setting for setting in table.settings if setting.learner == VARIANTS[0]]
     rows = [
         [
-            Entry(_column(source)),
-            Entry(SCENARIOS[setting.data, setting.scenario]),
-            Entry(str(setting.arms)),
+            GridEntry(_column(source)),
+            GridEntry(SCENARIOS[setting.data, setting.scenario]),
+            GridEntry(str(setting.arms)),
             *(_gap(results, table, source, setting, place) for place in (0, 1)),
         ]
         for source in results.plan.sources_of(table.data)
@@ -240,10 +242,10 @@ def order(results: Results, table: Table) -> Grid:
     return Grid([("", len(header))], header, rows, words=2)
 
 
-def _gap(results: Results, table: Table, source: Source, like: Setting, place: int) -> Entry:
+def _gap(results: Results, table: Table, source: Source, like: Setting, place: int) -> GridEntry:
     alike = [s for s in table.settings if (s.scenario, s.arms) == (like.scenario, like.arms)]
     by_learner = {setting.learner: setting for setting in alike}
     gap, error = results.gap(source, by_learner[VARIANTS[place]], by_learner[VARIANTS[place + 1]])
     if error is None:
-        return Entry(f"{gap:+.4f}")
-    return Entry(f"{gap:+.4f} ± {error:.4f}", "near" if gap > error else "far")
+        return GridEntry(f"{gap:+.4f}")
+    return GridEntry(f"{gap:+.4f} ± {error:.4f}", "near" if gap > error else "far")

@@ -43,7 +43,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Entry:
+class GridEntry:
     """A number or word in a grid; the tone says whether it is near the paper or far from it."""
 
     text: str
@@ -56,7 +56,7 @@ class Grid:
 
     groups: Sequence[tuple[str, int]]
     header: Sequence[str]
-    rows: Sequence[Sequence[Entry]]
+    rows: Sequence[Sequence[GridEntry]]
     words: int
 
 
@@ -100,7 +100,7 @@ def _markdown_grid(grid: Grid) -> str:
     return "\n".join("| " + " | ".join(row) + " |" for row in (header, rules, *rows))
 
 
-def _toned(entry: Entry) -> str:
+def _toned(entry: GridEntry) -> str:
     return f"**{entry.text}**" if entry.tone == "far" else entry.text
 
 
@@ -146,7 +146,7 @@ def _html(block: Block, folder: Path) -> str:
 def _html_grid(grid: Grid) -> str:
     groups = "".join(f'<th colspan="{span}">{_inline(title)}</th>' for title, span in grid.groups)
     starts = {sum(span for _, span in grid.groups[:place]) for place in range(1, len(grid.groups))}
-    header = _cells("th", [Entry(name) for name in grid.header], grid.words, starts)
+    header = _cells("th", [GridEntry(name) for name in grid.header], grid.words, starts)
     rows = "\n".join(
         f"<tr{_block(grid, place)}>{_cells('td', row, grid.words, starts)}</tr>"
         for place, row in enumerate(grid.rows)
@@ -165,8 +165,8 @@ def _block(grid: Grid, place: int) -> str:
     return "" if same else ' class="block"'
 
 
-def _cells(tag: str, entries: Sequence[Entry], words: int, starts: set[int]) -> str:
-    def classes(place: int, entry: Entry) -> str:
+def _cells(tag: str, entries: Sequence[GridEntry], words: int, starts: set[int]) -> str:
+    def classes(place: int, entry: GridEntry) -> str:
         kinds = ("word" if place < words else "", "start" if place in starts else "", entry.tone)
         return " ".join(kind for kind in kinds if kind)
 

@@ -14,7 +14,7 @@ import numpy as np
 from keyhole.errors import RunsError
 from keyhole.predictor import file as snapshot
 from keyhole.studies.paper.imports import digest_sources
-from keyhole.studies.paper.play import Outcome
+from keyhole.studies.paper.play import RunOutcome
 from keyhole.studies.paper.settings import learner_of
 from keyhole.studies.paper.sources import Pair
 
@@ -44,7 +44,7 @@ class FinishedRuns:
             "seed": self.seed,
         }
 
-    def load(self, pair: Pair) -> dict[int, Outcome]:
+    def load(self, pair: Pair) -> dict[int, RunOutcome]:
         """Return the runs that are there, by number."""
         path = self.path(pair)
         if not path.exists():
@@ -52,17 +52,17 @@ class FinishedRuns:
         try:
             with np.load(path, allow_pickle=False) as arrays:
                 numbers = arrays["run"].tolist()
-                columns = [arrays[name] for name in Outcome._fields]
+                columns = [arrays[name] for name in RunOutcome._fields]
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
             raise RunsError(f"{path} cannot be read ({error}); delete it and it is run again") from None
         rows = zip(*(column if column.ndim > 1 else column.tolist() for column in columns), strict=True)
-        return dict(zip(numbers, map(Outcome._make, rows), strict=True))
+        return dict(zip(numbers, map(RunOutcome._make, rows), strict=True))
 
-    def save(self, pair: Pair, outcomes: dict[int, Outcome]) -> None:
+    def save(self, pair: Pair, outcomes: dict[int, RunOutcome]) -> None:
         """Write the runs, in order, whole or not at all."""
         numbers = sorted(outcomes)
         rows = [outcomes[number] for number in numbers]
-        arrays = {name: np.array([getattr(row, name) for row in rows]) for name in Outcome._fields}
+        arrays = {name: np.array([getattr(row, name) for row in rows]) for name in RunOutcome._fields}
         header = np.array(json.dumps(self._header(pair)))
         buffer = io.BytesIO()
         np.savez(buffer, header=header, run=np.array(numbers), **arrays)  # type: ignore[arg-type]

@@ -20,7 +20,7 @@ class Unit(NamedTuple):
     seed: int
 
 
-class Outcome(NamedTuple):
+class RunOutcome(NamedTuple):
     """What is kept of one run; the curves hold the means up to evenly spaced rounds."""
 
     miss_rate: float
@@ -30,7 +30,7 @@ class Outcome(NamedTuple):
     mean_sizes: NDArray[np.float32]
 
 
-def play_run(unit: Unit) -> Outcome:
+def play_run(unit: Unit) -> RunOutcome:
     """Play one run and keep of it the metrics and thinned curves alone."""
     setting = unit.pair.setting
     scenario = unit.pair.source.scenario(setting, seed=unit.seed)
@@ -39,7 +39,7 @@ def play_run(unit: Unit) -> Outcome:
     play_clear(learner_of(setting), scenario.scores, unit.seed, thresholds, misses)
     sizes = scenario.sizes(thresholds)
     kept = rounds_kept(setting.horizon) - 1
-    return Outcome(
+    return RunOutcome(
         miss_rate=float(misses.mean()),
         mean_size=float(sizes.mean()),
         slack=float(coverage_slack(thresholds, misses, loss=setting.loss)),

@@ -10,10 +10,10 @@ import numpy as np
 
 from keyhole.numeric import Array
 from keyhole.studies.paper.plan import Plan
-from keyhole.studies.paper.play import Outcome
+from keyhole.studies.paper.play import RunOutcome
 from keyhole.studies.paper.settings import AIRFOIL, IMAGENET, Setting
 from keyhole.studies.paper.sources import Pair, Source
-from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Cell, Table
+from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Table, TableCell
 
 FIELDS = {MISS_RATE: "miss_rate", SIZE: "mean_size", SLACK: "slack"}
 _DIGITS = 6
@@ -38,7 +38,7 @@ class Results:
     """The outcomes of a plan, with what was asked for."""
 
     plan: Plan
-    outcomes: Mapping[Pair, Mapping[int, Outcome]]
+    outcomes: Mapping[Pair, Mapping[int, RunOutcome]]
     runs: int
     seed: int
     command: str
@@ -69,14 +69,14 @@ def _standard_error(values: Array) -> float | None:
     return round(float(values.std(ddof=1) / np.sqrt(values.size)), _DIGITS)
 
 
-def tolerance(source: Source, cell: Cell) -> float | None:
+def tolerance(source: Source, cell: TableCell) -> float | None:
     """Return how far from the paper a cell may be; None where the two cannot be compared."""
     if source.path:
         return _OTHER_MODEL_TOLERANCE if cell.metric == MISS_RATE else None
     return _TOLERANCES.get((source.data, cell.setting.scenario, cell.metric))
 
 
-def difference(table: Table, cell: Cell, measured: float) -> float:
+def difference(table: Table, cell: TableCell, measured: float) -> float:
     """Return ours less the paper's; of set sizes, as a share of the paper's."""
     paper = table.published(cell)
     return measured / paper - 1.0 if cell.metric == SIZE else measured - paper

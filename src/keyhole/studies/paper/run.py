@@ -6,13 +6,13 @@ from pathlib import Path
 
 from keyhole.studies.engine import Engine
 from keyhole.studies.paper.finished import FinishedRuns
-from keyhole.studies.paper.play import Outcome, Unit, play_run
+from keyhole.studies.paper.play import RunOutcome, Unit, play_run
 from keyhole.studies.paper.sources import Pair
 from keyhole.studies.progress import Progress
 
 _SECONDS_BETWEEN_SAVES = 5.0
 
-Outcomes = dict[int, Outcome]
+Outcomes = dict[int, RunOutcome]
 
 
 def run(

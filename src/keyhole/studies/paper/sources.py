@@ -32,7 +32,7 @@ class Source:
             self.outputs(), setting.horizon, seed=seed, shift=setting.shift, segment=segment
         )
 
-    def outputs(self) -> imagenet.Outputs:
+    def outputs(self) -> imagenet.ClassifierOutputs:
         """Return the classifier's outputs, read or generated once in each process."""
         return _loaded(self.path) if self.path else imagenet_like()
 
@@ -52,7 +52,7 @@ class Pair:
 
 
 @cache
-def _loaded(path: str) -> imagenet.Outputs:
+def _loaded(path: str) -> imagenet.ClassifierOutputs:
     return imagenet.load(Path(path))
 
 

@@ -17,7 +17,7 @@ _WRITTEN_FOR = 50_000  # rounds: the horizon for which the paper writes down its
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """One number of a table: where it stands, what was run for it, what was measured."""
 
     path: Path
@@ -38,7 +38,7 @@ class Table:
     data: str
     title: str
     rows: tuple[str, ...]
-    cells: tuple[Cell, ...]
+    cells: tuple[TableCell, ...]
 
     @property
     def number(self) -> int:
@@ -64,14 +64,14 @@ class Table:
             if self.number == 1 and setting.shift and setting.horizon != _WRITTEN_FOR
         )
 
-    def published(self, cell: Cell) -> float:
+    def published(self, cell: TableCell) -> float:
         """Return what the paper has in this cell."""
         found: Any = published()[self.key]
         for step in cell.path:
             found = found[step]
         return float(found)
 
-    def filled(self, value: Callable[[Cell], float | None]) -> dict[str, Any]:
+    def filled(self, value: Callable[[TableCell], float | None]) -> dict[str, Any]:
         """Return the table in the structure of the published one, with other numbers."""
         table = copy.deepcopy(published()[self.key])
         for cell in self.cells:
@@ -105,7 +105,7 @@ _NAMES = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
 _RATES = "miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+ by T and α"
 _ARMS = "miss rate MC(T) and mean set size Ineff(T) by number of thresholds K"
 _SLACK = "the term C_mc(T) of the coverage bound, OCP-Unlock+"
-_Cells = Callable[[Mapping[str, Any], str], Iterator[Cell]]
+_Cells = Callable[[Mapping[str, Any], str], Iterator[TableCell]]
 
 
 def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> Table:
@@ -114,16 +114,16 @@ def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> T
     return Table(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
 
 
-def _by_alpha(table: Mapping[str, Any], data: str) -> Iterator[Cell]:
+def _by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
     for place, setting in _settings_by_alpha(table, data):
         for metric in (MISS_RATE, SIZE):
             horizon, scenario, column = place
-            yield Cell(("T", horizon, metric, scenario, column), setting, metric)
+            yield TableCell(("T", horizon, metric, scenario, column), setting, metric)
 
 
-def _slack_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[Cell]:
+def _slack_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
     for place, setting in _settings_by_alpha(table, data):
-        yield Cell(("T", *place), setting, SLACK)
+        yield TableCell(("T", *place), setting, SLACK)
 
 
 def _settings_by_alpha(
@@ -136,10 +136,10 @@ def _settings_by_alpha(
                 yield place, Setting(data, scenario, "ocp-unlock+", alpha, int(horizon), table["K"])
 
 
-def _by_arms(table: Mapping[str, Any], data: str) -> Iterator[Cell]:
+def _by_arms(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
     for learner in VARIANTS:
         for scenario in SCENARIOS:
             for column, arms in enumerate(table["K"]):
                 setting = Setting(data, scenario, learner, table["alpha"], table["T"], arms)
                 for metric in (MISS_RATE, SIZE):
-                    yield Cell((learner, metric, scenario, column), setting, metric)
+                    yield TableCell((learner, metric, scenario, column), setting, metric)
