@@ -47,6 +47,17 @@ def test_learners_are_listed_with_what_they_need(capsys: pytest.CaptureFixture[s
     assert max(map(len, text.splitlines())) <= 80
 
 
+def test_learners_can_be_asked_for_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["learners", "kt", "gate-tracker"]) == 0
+    heads = [line for line in capsys.readouterr().out.splitlines() if line[:1].strip()]
+    assert heads == [
+        "kt                 needs hit or miss",
+        "gate-tracker       for gates (the default)",
+    ]
+    assert main(["learners", "gate-traker"]) == 2
+    assert "did you mean 'gate-tracker'?" in capsys.readouterr().err
+
+
 def test_bounds_are_frank_when_they_say_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     command = ["bounds", "--learner", "ocp-unlock+", "--alpha", ".1", "--horizon", "50000"]
     assert main([*command, "--arms", "200"]) == 0

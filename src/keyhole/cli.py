@@ -11,7 +11,7 @@ from typing import Any
 
 import keyhole
 from keyhole.errors import KeyholeError, KeyholeWarning
-from keyhole.learners import GATES, LEARNERS, Rule, find, make
+from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find, make
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.gates import commands as gates
@@ -73,17 +73,21 @@ def _add_learners(commands: Any) -> None:
     parser = commands.add_parser(
         "learners",
         help="list the rules and the feedback each needs",
-        description="List every learner: what it needs to be told, what it takes, what is proven.",
-        epilog="example: keyhole learners | less",
+        description="List every learner, or those of these names: what it needs to be told, what it "
+        "takes, what is proven.",
+        epilog="example: keyhole learners logit-tracker gate-tracker",
     )
+    parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.set_defaults(run=_learners)
 
 
-def _learners(_options: argparse.Namespace) -> None:
-    for rule in (*LEARNERS.values(), *GATES.values()):
+def _learners(options: argparse.Namespace) -> None:
+    rules = [find(name) for name in options.names] or [*LEARNERS.values(), *GATES.values()]
+    for rule in rules:
         told = "for gates" if rule.kind == "gate" else f"needs {rule.needs.value}"
         late = f"late answers: {rule.late or 'not measured'}"
-        print(f"{rule.name:<19}{told}")
+        default = " (the default)" if rule.name in (DEFAULT, DEFAULT_GATE) else ""
+        print(f"{rule.name:<19}{told}{default}")
         for line in (rule.summary, _takes(rule), rule.guarantee, late, rule.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
         print()

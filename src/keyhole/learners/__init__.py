@@ -24,6 +24,7 @@ __all__ = [
 ]  # fmt: skip
 
 DEFAULT = "logit-tracker"
+DEFAULT_GATE = "gate-tracker"
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
 _GROUP = "keyhole.learners"
 _GATE_GROUP = "keyhole.gates"
@@ -34,7 +35,7 @@ _OURS = (
     "ocp-unlock+", "dtaci", "saocp",
 )  # fmt: skip
 
-_OUR_GATES = ("gate-tracker", "exaul", "gate-split", "gate-fixed")
+_OUR_GATES = (DEFAULT_GATE, "exaul", "gate-split", "gate-fixed")
 
 
 class _Table(Mapping[str, Rule[...]]):

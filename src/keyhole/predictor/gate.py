@@ -7,7 +7,7 @@ from typing import Any, Never, Self, cast
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import GateRegime
-from keyhole.learners import Excess, Learner
+from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, snapshot
 from keyhole.predictor.decisions import decide, find_places, is_awaited, judge
@@ -59,7 +59,7 @@ class Gate:
 
     def __init__(
         self,
-        rule: str | Learner = "gate-tracker",
+        rule: str | Learner = DEFAULT_GATE,
         *,
         alpha: float | None = None,
         memory: float | None = None,
