@@ -12,7 +12,7 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from keyhole.service.http import glossary, middleware, models, probes, routes, views
+from keyhole.service.http import glossary, live, middleware, models, probes, routes, views
 from keyhole.service.http.access import Access
 from keyhole.service.http.bodies import LimitBodies
 from keyhole.service.http.limits import Limits, RateLimiter
@@ -49,6 +49,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     state.turns = Turns(
         lambda jobs: carry_out(database, jobs), most=limits.waiting, patience=database.patience.lock
     )
+    state.looks = live.Looks(database)
     state.readiness = probes.Readiness(database)
     _add_routes(app, demo=chosen.demo)
     _add_handlers(app)

@@ -1,0 +1,54 @@
+"""Events: what many follow is looked at once."""
+
+import asyncio
+from typing import Any
+
+import pytest
+import sqlalchemy as sql
+from fastapi.testclient import TestClient
+
+from keyhole.errors import UnknownStreamError
+from keyhole.service.http.live import Looks
+from keyhole.service.store.database import Database
+from tests.service.scene import made, predicted
+
+
+def count_statements(database: Database, followers: int) -> int:
+    """Return how many statements it takes to show a stream to so many at once."""
+    seen: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
+        seen.append(statement)
+
+    async def follow() -> None:
+        looks = Looks(database)
+        shown = await asyncio.gather(*(looks.look("pets") for _ in range(followers)))
+        assert len(set(shown)) == 1
+
+    sql.event.listen(sql.Engine, "before_cursor_execute", note)
+    try:
+        asyncio.run(follow())
+    finally:
+        sql.event.remove(sql.Engine, "before_cursor_execute", note)
+    return len(seen)
+
+
+def test_fifty_who_follow_a_stream_ask_the_database_as_much_as_one(
+    one: TestClient, light: Database
+) -> None:
+    made(one)
+    assert count_statements(light, 50) == count_statements(light, 1)
+
+
+def test_a_later_look_is_a_new_one(one: TestClient, light: Database) -> None:
+    async def follow() -> None:
+        looks = Looks(light)
+        version, _ = await looks.look("pets")
+        predicted(one)
+        await asyncio.sleep(0.6)
+        assert (await looks.look("pets"))[0] == version + 1
+        with pytest.raises(UnknownStreamError):
+            await looks.look("nowhere")
+
+    made(one)
+    asyncio.run(follow())
