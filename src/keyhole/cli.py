@@ -10,7 +10,7 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 import keyhole
-from keyhole.errors import KeyholeError, KeyholeWarning
+from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
 from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find, make
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
@@ -34,7 +34,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options.run(options)
     except KeyholeError as error:
         print(f"keyhole: {error}", file=sys.stderr)
-        return 2
+        # Whoever starts the service again must not do so on a new, empty database.
+        return 3 if isinstance(error, LostDatabaseError) else 2
     except KeyboardInterrupt:
         print("\nkeyhole: stopped", file=sys.stderr)
         return 130

@@ -193,3 +193,7 @@ def test_a_unit_starts_commands_that_there_are(unit: str) -> None:
     assert found
     for command in found:
         _parser().parse_args(command.split())
+
+
+def test_the_unit_makes_no_new_database_in_the_place_of_a_lost_one() -> None:
+    assert "RestartPreventExitStatus=3" in (DEPLOY / "keyhole.service").read_text().splitlines()
