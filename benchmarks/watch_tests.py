@@ -21,6 +21,7 @@ from hypothesis import Phase, settings
 from mutate import Mutant, digest_of
 
 COVERAGE = str(Path(coverage.__file__).parent)
+SHARED = "what several tests share"
 PLUGINS = ("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "anyio", "--tb=no")
 
 
@@ -82,11 +83,13 @@ class Watch:
     def __init__(self, cover: coverage.Coverage, *, slow: float) -> None:
         self.cover = cover
         self.slow = slow
+        self.node = ""
         self.seconds: dict[str, float] = {}
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self.cover.switch_context(item.nodeid)
+        self.node = item.nodeid
+        self.cover.switch_context(self.node)
         signal.signal(signal.SIGPROF, stop_test)
         signal.setitimer(signal.ITIMER_PROF, self.slow)
         try:
@@ -94,6 +97,18 @@ class Watch:
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
             self.cover.switch_context("")
+
+    @pytest.hookimpl(wrapper=True)
+    def pytest_fixture_setup(self, fixturedef: pytest.FixtureDef[Any]) -> Iterator[None]:
+        """Note the lines of a fixture that several tests share as executed by each of them."""
+        is_shared = fixturedef.scope != "function"
+        if is_shared:
+            self.cover.switch_context(SHARED)
+        try:
+            return (yield)
+        finally:
+            if is_shared:
+                self.cover.switch_context(self.node)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         taken = self.seconds.get(report.nodeid, 0.0) + report.duration
@@ -127,14 +142,19 @@ def watch(folder: Path, path: str, found: Path, *, slow: float, without: list[st
         for line, contexts in data.contexts_by_lineno(file).items():
             for context in contexts:
                 lines.setdefault(context, {}).setdefault(name, []).append(line)
+    shared = lines.get(SHARED, {})
     tests = {
-        node: {"seconds": round(taken, 4), "lines": lines.get(node, {})}
+        node: {"seconds": round(taken, 4), "lines": _join_lines(lines.get(node, {}), shared)}
         for node, taken in plugin.seconds.items()
         if math.isfinite(taken)
     }
     left_out = sorted({*plugin.seconds, *without} - set(tests))
     found.write_text(json.dumps({"tests": tests, "left_out": left_out}), encoding="utf-8")
     return code
+
+
+def _join_lines(own: dict[str, list[int]], shared: dict[str, list[int]]) -> dict[str, list[int]]:
+    return {path: sorted({*own.get(path, ()), *shared.get(path, ())}) for path in {**own, **shared}}
 
 
 def learn_tests(folder: Path, paths: list[str], *, kept: Path, slow: float) -> dict[str, Any]:
