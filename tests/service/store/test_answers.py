@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+import sqlalchemy as sql
 
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, KeyReusedError, UnknownRoundError
 from keyhole.service.store import answers, history, proposals, replay, settings, streams
@@ -10,6 +11,7 @@ from keyhole.service.store.answers import Counted, Reply, find_stream
 from keyhole.service.store.database import Database
 from keyhole.service.store.proposals import Ask
 from keyhole.service.store.replies import Settled, is_miss
+from keyhole.service.store.schema import marks
 
 NOW = 1_800_000_000.0
 
@@ -151,3 +153,12 @@ def test_a_fault_in_a_batch_says_in_which_prediction_it_is_and_opens_none(two: D
     with pytest.raises(InvalidError, match=r"^score"):
         proposals.predict(two, "pets", asks=[Ask([1.9])], now=NOW)
     assert streams.get(two, "pets").tally.predicted == 0
+
+
+def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Database) -> None:
+    ids = ask(two, "pets", 252)
+    reply(two, *((id_, "skip") for id_ in ids[:2]), *((id_, "hit") for id_ in ids[2:]))
+    with two.read() as connection:
+        rows = connection.execute(sql.select(marks).order_by(marks.c.answered)).all()
+    assert [(row.answered, row.version) for row in rows] == [(100, 354), (200, 454)]
+    assert [row.predicted for row in rows] == [252, 252]

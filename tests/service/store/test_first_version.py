@@ -116,3 +116,10 @@ def test_none_of_its_rounds_is_played_again_and_the_log_says_so(carried: Databas
         kinds = list(connection.execute(mine).scalars())
     archived = [changes.ARCHIVED] if here.archived is not None else []
     assert kinds == [changes.CREATED, changes.CARRIED, *archived]
+
+
+def test_what_0_1_did_not_know_is_as_it_was_without_it(carried: Database) -> None:
+    labelled: Any = streams.get(carried, "pets").setup.score
+    assert (labelled.at_least, labelled.at_most) == (0, None)
+    scaled: Any = streams.get(carried, "scaled").setup.score
+    assert scaled.side == "both"

@@ -61,3 +61,13 @@ def test_what_was_forged_is_named(light: Database, edit: sql.Executable, named: 
     found = replay.replay(light, "pets")
     assert found.difference is not None
     assert named in found.difference
+
+
+def test_rounds_whose_time_was_over_are_over_in_the_replay_too(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7, open_limit=4)
+    streams.create(light, "pets", setup=setup, now=NOW, lifetime=10.0)
+    for at, count in ((0.0, 2), (5.0, 1), (10.0, 1), (14.0, 3), (30.0, 1)):
+        proposals.predict(light, "pets", asks=[Ask([0.9])] * count, now=NOW + at)
+    here = streams.get(light, "pets")
+    assert (here.open, here.tally.expired, here.sweep) == (1, 7, NOW + 40.0)
+    assert replay.replay(light, "pets").difference is None

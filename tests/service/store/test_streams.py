@@ -119,12 +119,3 @@ def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
     assert all("more than 3 were open" in str(one) for one in told)
     with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
         proposals.predict(light, "few", asks=[Ask([0.9])] * 4, now=NOW)
-
-
-def test_every_hundredth_answer_leaves_a_snapshot(three: Database) -> None:
-    opened = proposals.predict(three, "a", asks=[Ask([0.9])] * 250, now=NOW)
-    answers.answer(three, [Reply(one.id, "hit") for one in opened], now=NOW)
-    with three.read() as connection:
-        rows = connection.execute(sql.select(schema.marks).order_by(schema.marks.c.answered)).all()
-    assert [(row.answered, row.version) for row in rows] == [(100, 350), (200, 450)]
-    assert [row.predicted for row in rows] == [250, 250]
