@@ -108,8 +108,10 @@ def test_misses_that_come_together_began_when_they_came(light: Database) -> None
     setup, _ = settings.make_setup("kt", alpha=0.1)
     streams.create(light, "first", setup=setup, now=NOW)
     answer(light, "miss", times=[NOW + 1.0])
-    opened = proposals.predict(light, "first", asks=[Ask([0.9])] * 14, now=NOW)
-    answers.answer(light, [Reply(one.id, "miss") for one in opened], now=NOW + 9.0)
+    opened = proposals.predict(light, "first", asks=[Ask([0.9])] * 15, now=NOW)
+    told = ["skip", *["miss"] * 14]  # of which the first is no answer
+    replies = [Reply(one.id, word) for one, word in zip(opened, told, strict=True)]
+    answers.answer(light, replies, now=NOW + 9.0)
     found = streams.get(light, "first").alarmed
     assert found is not None
     assert (found.since, found.since_at, found.raised_at) == (1, NOW + 1.0, NOW + 9.0)
