@@ -1,8 +1,11 @@
-"""What late answers do to the size of sets: ``python benchmarks/late.py [--quick] [--others]``.
+"""What late answers do to the size of sets: ``python benchmarks/late.py [--quick|--others|--start]``.
 
 Seven scenarios, nine ways in which answers travel. Of each run: how far the miss rate is from alpha
 after the first tenth, and the size of its sets over that of the best threshold of each segment in
 hindsight. ``alike`` is the same rule when every answer counts alike, however old.
+
+With ``--start`` other scenarios, most of which begin far from where they belong, and whole runs: the
+size of sets over that of the same learner with prompt answers, beginning included.
 """
 
 import argparse
@@ -138,6 +141,25 @@ def make_scenarios(rounds: int) -> tuple[dict[str, Scenario], str]:
     return scenarios, told
 
 
+def make_far_scenarios(rounds: int) -> dict[str, Scenario]:
+    """Return eight others: most begin far from where they belong, or go far."""
+    rng = np.random.default_rng(77)
+    probabilities, labels, _ = load_images()
+    noise, fifth = rng.standard_normal((5, rounds)), rounds // 5
+    jumps = np.repeat([1.0, 10.0, 0.3, 3.0, 1.0], fifth)
+    walk = np.exp(0.01 * np.cumsum(rng.standard_normal(rounds)))
+    return {
+        "scale 100 times too large": residuals(noise[0], 100.0),
+        "scale 100 times too small": residuals(noise[1], 0.01),
+        "Laplace, 100 times too large": residuals(rng.laplace(size=rounds), 100.0),
+        "heavy tails, 100 times too small": residuals(rng.standard_t(3, rounds), 0.01),
+        "jumps by up to 30": residuals(jumps * noise[2], 1.0, tuple(range(0, rounds, fifth))),
+        "random walk of the scale": residuals(walk * noise[3], 1.0),
+        "errors bounded by the scale": residuals(rng.uniform(-1.0, 1.0, rounds), 1.0),
+        "images, squared": images(probabilities**2, labels, rng.integers(0, labels.size, rounds)),
+    }
+
+
 @dataclass(frozen=True)
 class Measure:
     """Of one run: |miss rate - alpha|, and the size over the best's."""
@@ -153,6 +175,28 @@ def measure(learner: Learner, scenario: Scenario, channel: Channel) -> Measure:
     played = scenario.sizes(np.maximum(run.thresholds[0], SMALLEST))[after].mean()
     best = scenario.best(learner.alpha)[after].mean()
     return Measure(abs(run.misses[0, after].mean() - learner.alpha), played / best)
+
+
+def measure_start(name: str, alphas: tuple[float, ...], rounds: int) -> Iterator[str]:
+    """Yield a line for every way that answers travel: whole sizes over those of prompt answers."""
+    scenarios = make_far_scenarios(rounds)
+
+    def play(alpha: float, scenario: Scenario, channel: str) -> tuple[float, float]:
+        run = simulate(make(name, alpha=alpha), scenario.scores, channel=CHANNELS[channel])
+        played = scenario.sizes(np.maximum(run.thresholds[0], SMALLEST)).mean()
+        return float(played), abs(run.misses[0].mean() - alpha)
+
+    pairs = [(alpha, one) for alpha in alphas for one in scenarios]
+    prompt = {pair: play(pair[0], scenarios[pair[1]], "at once")[0] for pair in pairs}
+    for channel in FEWER[1:]:
+        runs = {pair: play(pair[0], scenarios[pair[1]], channel) for pair in pairs}
+        ratios = {pair: size / prompt[pair] for pair, (size, _) in runs.items()}
+        worst = max(ratios, key=ratios.__getitem__)
+        off, mean = np.mean([off for _, off in runs.values()]), np.log(list(ratios.values())).mean()
+        yield (
+            f"{name:<18}{channel:<22}{off:.4f} / {np.exp(mean):.2f} / {ratios[worst]:.1f}"
+            f"  {worst[1]}, alpha {worst[0]}"
+        )
 
 
 def summarise(runs: list[Measure]) -> str:
@@ -180,8 +224,17 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="10,000 rounds, alpha 0.1")
     parser.add_argument("--others", action="store_true", help="the other learners that step per answer")
     parser.add_argument("--learners", nargs="+", help="these")
+    parser.add_argument("--start", action="store_true", help="whole runs that begin far off")
     options = parser.parse_args()
     names = tuple(options.learners or (OTHERS if options.others else ("logit-tracker",)))
+    if options.start:
+        rounds = QUICK_ROUNDS if options.quick else ROUNDS
+        print(f"{rounds:,} rounds, alpha {', '.join(map(str, ALPHAS))}, beginning included")
+        print("mean |miss rate - alpha| / geometric mean size over prompt answers' / worst, and where")
+        for name in names:
+            for line in measure_start(name, ALPHAS, rounds):
+                print(line, flush=True)
+        return
     few = options.quick or options.others
     rows = measure_all(
         names,

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from keyhole import Channel, Predictor, make, simulate
-from keyhole.feedback import HIT, MISS
+from keyhole.feedback import HIT, MISS, Answer
 from keyhole.numeric import Array, sigmoid
 
 ALPHAS = [0.05, 0.1, 0.3]
@@ -33,6 +33,7 @@ class ByHand:
         self.low = min((edge + 0.5 * alpha) / 0.1 + warm * (1 - alpha) / alpha, self.reach * 18.0)
         self.z = self.debt = 0.0
         self.heard = self.asked = self.level = 0
+        self.missed = False
 
     def choose(self) -> tuple[float, tuple[int, int]]:
         memo, room = (self.asked, self.heard), 2.0 * self.level
@@ -48,7 +49,13 @@ class ByHand:
         age = self.heard - before
         expected = min(1.0, (self.heard + 1) / (number + 1))
         stale = age + (self.asked - 1 - number) * expected
-        step = max(0.1, 0.5 / (1.0 + self.alpha * self.heard)) / (1.0 + stale / 60.0)
+        step = max(0.1, 0.5 / (1.0 + self.alpha * self.heard))
+        if stale:
+            whole, slower = step, 1.0 + stale / 60.0
+            step = max(0.1, whole / slower) / slower
+            if not miss and not self.missed:
+                step = max(step, min(whole, 3.0 / (stale * self.alpha)))
+        self.missed = self.missed or miss > 0.0
         self.z = min(max(self.z - step * (miss - self.alpha), -self.reach), self.reach)
         self.debt += miss - self.alpha
         self.level += age > self.level
@@ -120,6 +127,43 @@ def test_predictor_hears_late_answers_as_the_simulator_does(scores: Array) -> No
         hits = [HIT if len(one) else MISS for one in shown]
         predictor.learn_batch(shown, hits)
     assert played == simulate(learner, scores, channel=Channel(batch=50)).thresholds[0].tolist()
+
+
+def play_residuals(errors: Array, *, alpha: float, channel: Channel = Channel()) -> float:  # noqa: B008
+    """Return the mean length of intervals around a forecast with these errors, in its unit."""
+    scores = 1.0 / (1.0 + np.abs(errors))
+    run = simulate(make("logit-tracker", alpha=alpha), scores, channel=channel)
+    return float((1.0 / np.clip(run.thresholds[0], 1e-6, 1.0) - 1.0).mean())
+
+
+@pytest.mark.parametrize("channel", [Channel(delay=200), Channel(batch=200)], ids=["late", "batches"])
+@pytest.mark.parametrize("alpha", [0.02, 0.1])
+def test_a_scale_a_hundred_times_too_large_is_found_within_a_few_delays(
+    alpha: float, channel: Channel
+) -> None:
+    """Kills: hits that move 0.01 / 7 each, which takes 3,000 rounds; the right length is 0.02."""
+    errors = 0.01 * np.random.default_rng(2).standard_normal(1_200)
+    played = play_residuals(errors, alpha=alpha, channel=channel)
+    unknown = 200 / 1_200  # the share of rounds that are played before any answer, with length 1
+    assert played < 3.0 * unknown
+
+
+@pytest.mark.parametrize("channel", [Channel(delay=100), Channel(batch=100)], ids=["late", "batches"])
+def test_at_a_small_alpha_first_steps_do_not_carry_the_default_to_the_end(channel: Channel) -> None:
+    """Kills: first steps of 0.5 taken a hundred times; sets were hundreds of times too large."""
+    errors = 30.0 * np.random.default_rng(3).standard_normal(6_000)
+    late = play_residuals(errors, alpha=0.01, channel=channel)
+    assert late < 2.0 * play_residuals(errors, alpha=0.01)
+
+
+def test_a_graded_answer_searches_no_further_than_a_hit() -> None:
+    """Kills: a search by 3 / (stale alpha) at an error that is not alpha."""
+    learner, moved = make("logit-tracker", alpha=0.4), []
+    for loss in (0.0, 0.3):
+        state = learner.start()
+        learner.observe(state, learner.new_memo(), Answer(loss, math.nan, 0.0, 3_000.0, 0.0))
+        moved.append(state.position[0])
+    assert moved == pytest.approx([0.001, 0.001])
 
 
 def test_state_of_the_default_is_light_and_at_most_40_bytes() -> None:

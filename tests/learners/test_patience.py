@@ -9,6 +9,7 @@ from keyhole.learners.patience import (
     check_guards,
     check_late_guards,
     raise_level,
+    shorten,
     slow,
     stretch,
 )
@@ -17,6 +18,39 @@ from keyhole.learners.rule import Excess
 
 def test_an_answer_60_rounds_stale_moves_half_as_far() -> None:
     assert [slow(0.0), slow(60.0), slow(120.0)] == [1.0, 2.0, 3.0]
+
+
+@pytest.mark.parametrize(
+    ("step", "stale", "shorter"),
+    [
+        (0.1, 60.0, 0.05),  # the last step, halved
+        (0.5, 60.0, 0.125),  # a first step: halved, and halved again
+        (0.15, 60.0, 0.05),  # halved it is below the last step, which is halved
+        (0.5, 0.0, 0.5),
+    ],
+)
+def test_what_makes_first_steps_longer_shrinks_first(step: float, stale: float, shorter: float) -> None:
+    """Kills: a first step that is as long as many, before the first consequence is heard."""
+    assert shorten(step, 0.1, stale, 0.0) == shorter
+
+
+@pytest.mark.parametrize(
+    ("stale", "shorter"),
+    [
+        (600.0, 0.05),  # moves by 0.005 = 3 / 600
+        (60.0, 0.1),  # 0.5 would move by 3 / 60, but no step is longer than that of a prompt answer
+    ],
+)
+def test_until_the_first_miss_as_many_hits_as_are_stale_move_three_logits(
+    stale: float, shorter: float
+) -> None:
+    assert shorten(0.1, 0.1, stale, 0.1) == pytest.approx(shorter, rel=1e-15)
+
+
+def test_a_search_never_shortens_a_step() -> None:
+    assert shorten(0.1, 0.1, 6_000.0, 0.1) == pytest.approx(0.005)  # 3 / 6,000 a hit
+    assert shorten(0.1, 0.1, 6_000.0, 0.4) == pytest.approx(0.00125)
+    assert shorten(0.1, 0.1, 6_000.0, 0.9) == 0.1 / 101.0  # more than 3 / 6,000 / 0.9
 
 
 def test_guards_stand_twice_as_far_where_answers_are_30_late() -> None:

@@ -11,12 +11,31 @@ from keyhole.learners.rule import Excess
 from keyhole.numeric import Counts, kernel
 
 PATIENCE = 60.0  # An answer this stale moves a learner half as far.
+SEARCH = 3.0  # In logits: a few delays then find a scale that is a hundred times off.
 
 
 @kernel
 def slow(stale: float) -> float:
     """Return by what to divide the step of an answer; 1 for one that comes at once."""
     return 1.0 + stale / PATIENCE
+
+
+@kernel
+def shorten(step: float, last: float, stale: float, searching: float) -> float:
+    """Return the step of a stale answer, whose step would be ``step``, and in the end ``last``.
+
+    What makes first steps longer shrinks first: as many of them as answers are late would carry a
+    learner to the end of its scale before the first consequence is heard, and at a small alpha hits
+    bring it back slowly.
+    ``searching`` is alpha at a hit before which there was no miss at all, else 0. Until the first miss
+    nothing says how far there is to go, and so hits may move by ``SEARCH`` while as many are heard as
+    the answer is stale: at the last step times alpha that would take tens of thousands.
+    """
+    slower = slow(stale)
+    shorter = max(last, step / slower) / slower
+    if searching > 0.0:
+        shorter = max(shorter, min(step, SEARCH / (stale * searching)))
+    return shorter
 
 
 @kernel
