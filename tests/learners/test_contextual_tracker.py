@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keyhole import Answer, Channel, make, simulate
-from keyhole.errors import ContextError, LearnerError, RateError, TheoremError
+from keyhole.errors import ContextError, LearnerError, RateError
 from keyhole.feedback import Needs
 from keyhole.learners import Learner, bounds
 from keyhole.learners.contextual_tracker import contextual_tracker
@@ -314,25 +314,84 @@ def test_no_group_passes_its_bound_even_when_guards_conflict(seed: int) -> None:
         learner.observe(state, memo, Answer(miss))
         error += np.concatenate(([1.0], own)) * (miss - 0.2)
         bound = bound_groups(learner.parameters, state)
-        assert bound is not None
         assert np.abs(error).max() <= bound + 1e-9
     assert state.conflicts[0] > 0
 
 
-def test_bound_of_groups_counts_conflicts_and_says_nothing_where_nothing_is_known() -> None:
+def test_bound_of_groups_counts_conflicts_and_lateness() -> None:
     learner = contextual_tracker(alpha=0.1, groups=2)
     state = learner.start()
     assert bound_groups(learner.parameters, state) == 151.0
     state.conflicts[:] = (4, 3)
     assert bound_groups(learner.parameters, state) == pytest.approx(151.0 + 0.9 * math.sqrt(12.0))
     state.lateness[0] = 5
-    assert bound_groups(learner.parameters, state) is None
+    assert bound_groups(learner.parameters, state) == pytest.approx(
+        150.0 + 4 * 5 + 1 + math.sqrt(3 * 4 * 0.9 * (10 * 5 + 7 - 0.1))
+    )
     state.conflicts[0] = 0
     assert bound_groups(learner.parameters, state) == 166.0
-    late = learner.rule.late_excess
-    assert late is not None
-    with pytest.raises(TheoremError, match="groups"):
-        late(learner.parameters, 1_000, Lateness(10))
+
+
+def test_late_bound_of_all_rounds_bears_a_conflict_in_every_round() -> None:
+    learner = contextual_tracker(alpha=0.1, groups=2)
+    most = 150.0 + 4 * 9 + 1 + math.sqrt(3 * 1_000 * 0.9 * (10 * 9 + 7 - 0.1))
+    assert bounds.excess(learner, rounds=1_000, open=10, age=9) == pytest.approx((-100.0, most))
+
+
+class Conspiracy:
+    """A world of two groups: one is to miss too often, the other too rarely, and both share rounds.
+
+    Misses of the first and hits of the second are answered at once, what would turn them back is held
+    back as long as rounds may be open; rounds of both are asked for in the meantime.
+    """
+
+    def __init__(self, learner: Learner, seed: int) -> None:
+        self.learner, self.rng = learner, np.random.default_rng(seed)
+        self.state, self.error = learner.start(), np.zeros(3)
+        self.waiting: list[tuple[np.ndarray, np.ndarray, float, int]] = []
+        self.answered, self.most = 0, np.zeros(3)
+
+    def ask(self, own: np.ndarray, score: float) -> None:
+        threshold, memo = self.learner.choose(self.state, 0.5, own)
+        self.waiting.append((own, memo, float(score < threshold), self.answered))
+
+    def tell(self, place: int) -> None:
+        own, memo, miss, then = self.waiting.pop(place)
+        age = float(self.answered - then)
+        self.learner.observe(self.state, memo, Answer(miss, math.nan, age, 2.0 * age, 0.0))
+        self.answered += 1
+        self.error += np.concatenate(([1.0], own)) * (miss - self.learner.alpha)
+        assert np.abs(self.error).max() <= bound_groups(self.learner.parameters, self.state) + 1e-9
+        self.most = np.maximum(self.most, np.abs(self.error))
+
+    def play(self, rounds: int, most_open: int) -> None:
+        for _ in range(rounds):
+            kind = self.rng.integers(4)
+            own = np.array([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1.0, 1.0)][kind])
+            self.ask(own, (0.0, 1.0, 0.0, 1.0)[kind])
+            wanted = [
+                n
+                for n, (of, _, miss, _) in enumerate(self.waiting)
+                if (of[0] > 0.0 and miss) or (of[1] > 0.0 and not miss)
+            ]
+            if wanted and self.rng.random() < 0.9:
+                self.tell(wanted[self.rng.integers(len(wanted))])
+            if len(self.waiting) == most_open:
+                while self.waiting:
+                    self.tell(0)
+
+
+@pytest.mark.parametrize("most_open", [2, 8, 20])
+@pytest.mark.parametrize("seed", range(3))
+def test_no_group_passes_its_late_bound_when_lateness_and_conflicts_conspire(
+    seed: int, most_open: int
+) -> None:
+    """Kills: a guard or a conflict that lateness lets pass; small guards make conflicts common."""
+    world = Conspiracy(contextual_tracker(alpha=0.3, groups=2, guard=4.0, dead=2.0), seed)
+    world.play(2_500, most_open)
+    assert world.state.conflicts[0] > 0
+    assert world.state.lateness[0] > 0
+    assert world.most.max() > 4.0 + world.state.lateness[0]  # beyond the guard that began it
 
 
 @pytest.mark.parametrize("batch", [10, 200])

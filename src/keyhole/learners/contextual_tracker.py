@@ -294,6 +294,6 @@ contextual_tracker = Rule(
     guarantee="miss rate within (151 - alpha) / T of alpha on any stream; with groups "
     "|misses - alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, N rounds at which guards conflict",
     source="this project; keyhole.bounds.excess has the numbers",
-    late="a stale answer moves it less, as the default; without groups the miss rate still tends "
-    "to alpha",
+    late="a stale answer moves it less; without groups the miss rate still tends to alpha, and each "
+    "group's, if answers are late by a bounded number",
 )

@@ -7,7 +7,6 @@ none, so that the outcome is forced and the count turns back. Guards can be at o
 import math
 from typing import Any
 
-from keyhole.errors import TheoremError
 from keyhole.learners.lateness import Lateness, bound_late_tracker
 from keyhole.learners.rule import Excess
 from keyhole.numeric import Array, Counts, kernel
@@ -63,33 +62,40 @@ def excess(parameters: Any, rounds: int) -> Excess:
     p = parameters
     if p.groups == 0:
         return Excess(least=-p.guard - p.alpha, most=p.guard + 1.0 - p.alpha)
-    most = _bound(p, conflicts=rounds, groups=1 + p.groups)
+    most = _bound(p, conflicts=rounds, groups=1 + p.groups, level=0)
     return Excess(least=-most, most=most)
 
 
 def late_excess(parameters: Any, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds with late answers; none is known for groups."""
+    """Return the bounds on the misses of all rounds with late answers; see ``bound_groups``."""
     p = parameters
-    if p.groups > 0:
-        raise TheoremError("no theorem bounds the misses of groups whose guards conflict, answers late")
-    guards = Excess(least=-p.guard, most=p.guard)
-    return bound_late_tracker(guards, alpha=p.alpha, rounds=rounds, lateness=lateness)
+    if p.groups == 0:
+        guards = Excess(least=-p.guard, most=p.guard)
+        return bound_late_tracker(guards, alpha=p.alpha, rounds=rounds, lateness=lateness)
+    most = _bound(p, conflicts=rounds, groups=1 + p.groups, level=lateness.level(rounds))
+    return Excess(least=-most, most=most)
 
 
-def bound_groups(parameters: Any, state: Any) -> float | None:
-    """Return what no group's excess, nor that of all rounds, has passed by now; None if not known.
+def bound_groups(parameters: Any, state: Any) -> float:
+    """Return what no group's |excess|, nor that of all rounds, has passed by now."""
+    conflicts, groups = (int(count) for count in state.conflicts)
+    return _bound(parameters, conflicts=conflicts, groups=groups, level=int(state.lateness[0]))
+
+
+def _bound(p: Any, *, conflicts: int, groups: int, level: int) -> float:
+    """Return the bound after so many conflicts of at most so many groups (K), answers so late (L).
 
     With e_g what |excess| is beyond guard + 1: no e_g grows outside a conflict, and a conflict adds at
-    most K (1 - alpha)^2 to the sum of their squares, K being the most groups of a round, all rounds
-    among them. With late answers and no conflict, at most L + 1 rounds that were open when a guard
-    closed can carry an excess on, L being the level of lateness: each next one is older by one.
+    most K (1 - alpha)^2 to the sum of their squares. With late answers and no conflict at most L + 1
+    rounds that were open when a guard closed carry an excess on: each next one is older by one. In a
+    conflict who is farther beyond its bound may be out of date, by 5 L + 3 for each group, but for the
+    at most L answers that are older than L. docs/guarantees.md has the proof.
     """
-    conflicts, groups = (int(count) for count in state.conflicts)
-    level = int(state.lateness[0])
+    hit = 1.0 - p.alpha
     if level == 0:
-        return _bound(parameters, conflicts=conflicts, groups=groups)
-    return None if conflicts else parameters.guard + 3.0 * level + 1.0
-
-
-def _bound(p: Any, *, conflicts: int, groups: int) -> float:
-    return float(p.guard + 1.0 + (1.0 - p.alpha) * math.sqrt(groups * conflicts))
+        return float(p.guard + 1.0 + hit * math.sqrt(groups * conflicts))
+    if conflicts == 0:
+        return float(p.guard + 3.0 * level + 1.0)
+    behind = 5.0 * level + 3.0
+    beyond = math.sqrt(groups * conflicts * hit * (hit + 2.0 * behind))
+    return float(p.guard + 4.0 * level + 1.0 + beyond)

@@ -79,7 +79,7 @@ class Rule(Generic[P]):
     late_excess
         ``late_excess(parameters, rounds, lateness)`` bounds it with late answers, where a theorem does.
     bound_groups
-        ``bound_groups(parameters, state)`` bounds |excess| of every group by now, where a theorem does.
+        ``bound_groups(parameters, state)`` bounds |state.excess| of all rounds and of every group.
     graded
         Whether ``answer.miss`` may lie between 0 and 1, or be corrected for wrong answers.
     late
@@ -112,7 +112,7 @@ class Rule(Generic[P]):
     distribution: Callable[[Any, Any], Distribution] | None = None
     excess: Callable[[Any, int], Excess] | None = None
     late_excess: Callable[[Any, int, Any], Excess] | None = None
-    bound_groups: Callable[[Any, Any], float | None] | None = None
+    bound_groups: Callable[[Any, Any], float] | None = None
     graded: bool = False
     late: str = ""
     kind: str = "set"

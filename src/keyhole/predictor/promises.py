@@ -30,13 +30,15 @@ def bound_regret(setup: Setup[Any], progress: Progress) -> float:
 
 
 def judge_groups(setup: Setup[Any], progress: Progress) -> dict[str | int, Group]:
-    """Return how each group has fared."""
+    """Return how each group has fared; the excess of the history widens its bound."""
     rule, alpha, tally = setup.learner.rule, setup.learner.alpha, progress.tally
-    bound = None
-    if rule.bound_groups is not None and not tally.rehearsed:
-        bound = rule.bound_groups(setup.learner.parameters, progress.state)
     names: Any = setup.names.groups or range(setup.learner.groups)
-    return {
-        name: Group(int(rounds), misses, misses - alpha * rounds, bound)
-        for name, (rounds, misses) in zip(names, tally.members, strict=True)
-    }
+    found = {}
+    for number, (name, (rounds, misses)) in enumerate(zip(names, tally.members, strict=True)):
+        excess, bound = misses - alpha * rounds, None
+        if rule.bound_groups is not None:
+            bound = rule.bound_groups(setup.learner.parameters, progress.state)
+            if tally.rehearsed:
+                bound += abs(float(progress.state.excess[1 + number]) - excess)
+        found[name] = Group(int(rounds), misses, excess, bound)
+    return found
