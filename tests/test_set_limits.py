@@ -1,9 +1,11 @@
 """Sets that are never empty, or never larger than a person can look through."""
 
+import math
+
 import numpy as np
 import pytest
 
-from keyhole import MISS, LabelSet, Predictor, Probabilities
+from keyhole import MISS, LabelSet, Predictor, Probabilities, bounds, make
 from keyhole.errors import ScoreError
 
 ANIMALS = {"cat": 0.7, "lynx": 0.2, "dog": 0.1}
@@ -41,6 +43,15 @@ def test_the_bound_says_which_promise_a_limit_costs() -> None:
     most = Predictor(alpha=0.1, score=Probabilities(at_most=3)).bound(rounds=10_000)
     assert (least.least, least.most) == (-1000.0, plain.most)
     assert (most.least, most.most) == (plain.least, 9000.0)
+    learner = make("logit-tracker", alpha=0.1)
+    assert bounds.excess(learner, at_least=1).least == -math.inf
+    assert bounds.excess(learner, at_most=3).most == math.inf
+
+
+def test_a_floor_is_said_to_leave_only_the_promise_not_to_miss_too_much() -> None:
+    (said,) = Predictor(alpha=0.1, score=Probabilities(at_least=1)).notes
+    assert "No set holds fewer than 1 labels" in said
+    assert "the upper bound alone is kept" in said
 
 
 def test_limits_are_saved_with_open_rounds() -> None:

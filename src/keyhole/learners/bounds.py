@@ -150,6 +150,8 @@ def excess(
     rounds: int | None = None,
     open: int = 1,  # noqa: A002
     age: int | None = None,
+    at_least: int = 0,
+    at_most: int | None = None,
 ) -> Excess:
     """Return between what the excess of misses over alpha a round lies, on any stream.
 
@@ -169,6 +171,9 @@ def excess(
     age
         The most answers counted between a round's prediction and its own answer, if that is known;
         with answers in the order of the predictions it is ``open`` - 1.
+    at_least, at_most
+        The fewest and the most labels that a set may hold. Above 0 the first costs the lower bound,
+        because no set has to miss; the second costs the upper one, because threshold 0 can.
 
     Examples
     --------
@@ -179,10 +184,15 @@ def excess(
     [-387, 436]
     """
     if rounds is None:
-        return find_lasting_excess(learner, Lateness(open, open - 1 if age is None else age))
-    proven = find_excess(learner, rounds, Lateness(open, age))
-    fewest, most = -learner.alpha * rounds, (1.0 - learner.alpha) * rounds
-    return Excess(least=max(proven.least, fewest), most=min(proven.most, most))
+        proven = find_lasting_excess(learner, Lateness(open, open - 1 if age is None else age))
+    else:
+        proven = find_excess(learner, rounds, Lateness(open, age))
+    answers = math.inf if rounds is None else rounds
+    fewest, most = -learner.alpha * answers, (1.0 - learner.alpha) * answers
+    return Excess(
+        least=fewest if at_least > 0 else max(proven.least, fewest),
+        most=most if at_most is not None else min(proven.most, most),
+    )
 
 
 def unlock_hedge_regret(*, arms: int, horizon: int) -> float:

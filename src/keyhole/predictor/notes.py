@@ -48,9 +48,14 @@ def describe_alarm(watch: Watch | None, *, alpha: float) -> list[str]:
 
 
 def describe_reach(learner: Learner, score: Any, tally: Tally) -> list[str]:
-    """Return what a cap on sets does to the promise, and whether truths out of reach break it."""
+    """Return what limits on sets do to the promise, and whether truths out of reach break it."""
     said = []
     cap, alpha = getattr(score, "at_most", None), learner.alpha
+    if (floor := getattr(score, "at_least", 0)) > 0:
+        said.append(
+            f"No set holds fewer than {floor} labels: where those alone are right more often than "
+            f"{1.0 - alpha:g} of the time, misses stay below {alpha:g}; the upper bound alone is kept."
+        )
     if cap is not None:
         said.append(
             f"No set holds more than {cap} labels: a truth that is not among a case's best {cap} is a "

@@ -483,9 +483,9 @@ class Predictor(Generic[R]):
     def bound(self, *, rounds: int | None = None) -> Excess:
         """Return between what sum(miss - alpha) lies after so many rounds, on any stream.
 
-        By default after the rounds up to now. It holds if every answer comes at once (see
-        ``keyhole.bounds.excess`` for late ones) and threshold 0 cannot miss; ``TheoremError`` where no
-        theorem does.
+        By default after the rounds up to now. It holds if answers come no later than they have until
+        now (``keyhole.bounds.excess`` has it for any lateness), were taken as they are (no ``wrong=``,
+        no ``chance=``), and threshold 0 cannot miss; ``TheoremError`` where no theorem does.
         """
         from keyhole.predictor.promises import bound_excess
 

@@ -2,7 +2,9 @@
 
 from typing import Any
 
+from keyhole.errors import TheoremError
 from keyhole.learners import Excess, bounds
+from keyhole.learners.lateness import Lateness
 from keyhole.predictor.context import Group
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
@@ -11,15 +13,35 @@ from keyhole.predictor.setup import Setup
 def bound_excess(setup: Setup[Any], progress: Progress, *, rounds: int | None) -> Excess:
     """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
     tally, alpha, score = progress.tally, setup.learner.alpha, setup.score
-    count = max(1, tally.answered) if rounds is None else rounds
-    proven = bounds.excess(setup.learner, rounds=count + tally.rehearsed)
-    past = tally.rehearsed_excess
-    least, most = proven.least - past, proven.most - past
-    if getattr(score, "at_least", 0) > 0:  # An empty set would have to miss: there is none.
-        least = -alpha * count
-    if getattr(score, "at_most", None) is not None:  # Threshold 0 can miss.
-        most = (1.0 - alpha) * count
-    return Excess(least, most)
+    count = max(1, int(tally.weight)) if rounds is None else rounds
+    lateness = _find_lateness(setup, progress)
+    proven = bounds.excess(
+        setup.learner,
+        rounds=count + tally.rehearsed,
+        open=lateness.open,
+        age=lateness.age,
+        at_least=getattr(score, "at_least", 0),
+        at_most=getattr(score, "at_most", None),
+    )
+    past = tally.rehearsed_excess  # The theorem speaks of history and rounds together.
+    return Excess(
+        least=max(proven.least - past, -alpha * count),
+        most=min(proven.most - past, (1.0 - alpha) * count),
+    )
+
+
+def _find_lateness(setup: Setup[Any], progress: Progress) -> Lateness:
+    """Return how late answers were, as the learner's own level has it."""
+    if setup.learner.rule.kind == "gate" or progress.tally.stale == 0.0:
+        return Lateness()
+    level = getattr(progress.state, "lateness", None)
+    if level is None and setup.learner.rule.late_excess is not None:
+        raise TheoremError(
+            f"answers came late, and {setup.learner.name} does not count how late; say how many rounds "
+            "may be open at once: keyhole.bounds.excess(learner, rounds=..., open=...)"
+        )
+    age = 0 if level is None else int(level[0])
+    return Lateness(open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
 
 
 def bound_regret(setup: Setup[Any], progress: Progress) -> float:
