@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from keyhole import HIT, LEARNERS, MISS, Learner, Predictor, make
+from keyhole import HIT, LEARNERS, MISS, Learner, Predictor, make, safety_valve
 from keyhole.errors import InvalidError, TheoremError
 from keyhole.feedback import Needs
 from keyhole.learners import bounds
@@ -126,6 +126,19 @@ def test_no_more_rounds_carry_the_excess_past_a_guard_than_the_level_and_one(mos
         for excess, level in zip(world.excess, levels(world), strict=True):
             bound = widen_guards(guards, alpha=0.1, open=level + 1)
             assert bound.least - 1e-9 <= excess <= bound.most + 1e-9
+
+
+@pytest.mark.parametrize("most_open", [2, 40])
+def test_as_many_misses_pass_a_valve_as_rounds_are_open(most_open: int) -> None:
+    """Kills: a late bound without the rounds that were open when the valve closed."""
+    learner, nearest = safety_valve(make("tracker", alpha=0.1)), 1e9
+    for how in ATTACKS:
+        world = attack(Asked(learner), how, alpha=0.1, most_open=most_open, answers=800)
+        for answers, excess in enumerate(world.excess, start=1):
+            most = bounds.excess(learner, rounds=answers, open=most_open).most
+            assert excess <= most + 1e-9
+            nearest = min(nearest, most - excess)
+    assert nearest < 2.0
 
 
 def test_a_rule_without_a_late_form_says_so() -> None:

@@ -15,6 +15,7 @@ import numpy as np
 
 from keyhole.errors import LearnerError
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.lateness import Lateness
 from keyhole.learners.parameters import parameters, positive
 from keyhole.learners.rule import EVERY, Ask, Distribution, Excess, Learner, Rule
 from keyhole.numeric import Array, bind, kernel
@@ -150,6 +151,13 @@ def excess(parameters: ValveParameters, rounds: int) -> Excess:
     return Excess(least=-alpha * rounds, most=most)
 
 
+def late_excess(parameters: ValveParameters, rounds: int, lateness: Lateness) -> Excess:
+    """Return the bounds with late answers: as many misses pass the valve as rounds are open."""
+    alpha = parameters.alpha
+    most = parameters.budget * math.sqrt(rounds) + lateness.open * (1.0 - alpha)
+    return Excess(least=-alpha * rounds, most=most)
+
+
 @cache
 def _wrap(inner: Rule[...]) -> Rule[...]:
     """Return the rule around this one; made once, so that its kernels compile once."""
@@ -202,6 +210,7 @@ def _wrap(inner: Rule[...]) -> Rule[...]:
         observe=bind(observe, **names),
         distribution=distribution,
         excess=excess,
+        late_excess=late_excess,
         summary=f"{inner.name}, and every label while there are too many misses",
         guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any stream",
         source="this project",
