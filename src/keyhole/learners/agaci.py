@@ -108,7 +108,7 @@ def start(settings: AgaciSettings) -> AgaciState:
 @kernel
 def choose(settings: AgaciSettings, state: AgaciState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the mean of the experts' thresholds with weights rate exp(-rate loss)."""
-    top = -np.inf
+    top = -np.inf  # Weights are logarithms until the largest is known: none may overflow.
     for k in range(settings.steps.size):
         power = ln(state.rates[k]) - state.rates[k] * state.losses[k]
         top = power if power > top else top
@@ -118,6 +118,7 @@ def choose(settings: AgaciSettings, state: AgaciState, memo: Array, ask: Ask) ->
         weight = exp(ln(state.rates[k]) - state.rates[k] * state.losses[k] - top)
         total += weight
         mean += weight * settings.steps[k]
+    # Every expert is at start - step moved, so that two numbers say where each of them was.
     memo[0] = mean / total
     memo[1] = state.moved[0]
     guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)

@@ -122,8 +122,9 @@ def charge(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, 
     """Charge the chosen arm with loss / (p + gamma): a little less than an unbiased estimate."""
     if not is_current(state, memo):
         return
+    # Gamma stands where other rules have their bonus; the floor is 0, nothing is explored on purpose.
     arm, _, implicit, share, _ = recall(rates, memo)
-    weights = running_weights(memo)
+    weights = running_weights(memo)  # sums up to each arm: an arm's own is a difference
     own = weights[arm] - weights[arm - 1] if arm > 0 else weights[0]
     state.gains[arm] -= loss / (share * own + implicit)
     advance(lengths, state)

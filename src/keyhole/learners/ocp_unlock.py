@@ -21,6 +21,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     missed = answer.miss > 0.0
     covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
     arms = weights.size
+    # Chances are sums over stretches of arms: share times a difference of running weights, and a floor.
     if missed:
         below = weights[missing - 1] if missing > 0 else 0.0
         seen = share * (weights[-1] - below) + floor * (arms - missing)

@@ -20,7 +20,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     weights = running_weights(memo)
     missed = answer.miss > 0.0
     covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
-    if missed:
+    if missed:  # ``missing`` is the chosen arm: whether those below it would have hit is not told
         add_bonuses(state.gains[:missing], weights[:missing], bonus, share, floor)
         for k in range(missing):
             state.gains[k] += settings.miss_gains[epoch, k] + bonus

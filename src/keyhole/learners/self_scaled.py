@@ -98,6 +98,7 @@ def choose(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, as
     position = state.position[0]
     excess = state.excess[0]
     budget = settings.budget * stretch(state.lateness[0]) + 2.0 * state.lateness[0]
+    # A forced outcome says nothing of the position, so that its round must not step.
     memo[0] = position
     memo[1] = 1.0 if abs(excess) >= budget else 0.0
     if excess >= budget or (position < -_EDGE and excess > -budget):
@@ -111,7 +112,7 @@ def choose(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, as
 def observe(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, answer: Answer) -> None:
     """Count the miss; unless forced, step and stretch the band; after many hits in a row, jump up."""
     missed = answer.miss > 0.0
-    place = -_EDGE if missed else logit(answer.score, _EDGE)
+    place = -_EDGE if missed else logit(answer.score, _EDGE)  # of a miss only "below" is told
     state.excess[0] += answer.miss - settings.alpha
     if memo[1] == 0.0:
         _step(settings, state, memo[0], missed, place, slow(answer.stale))
@@ -135,8 +136,9 @@ def _step(
     damping: float,
 ) -> None:
     miss = 1.0 if missed else 0.0
-    width = exp(state.log_width[0] - _WIDEST) * 10.0
+    width = exp(state.log_width[0] - _WIDEST) * 10.0  # exp is for powers up to 0
     pace = max(settings.step, 1.0 / (1.0 + settings.alpha * state.clock[_STEPS]))
+    # Steps of changing width break the sum that keeps misses at alpha; this pull restores it slowly.
     pull = settings.step * settings.step / 16.0 * settings.alpha * state.excess[0]
     state.position[0] -= width * (pace * (miss - settings.alpha) + pull) / damping
     in_band = 1.0 if not missed and place < played + width else 0.0

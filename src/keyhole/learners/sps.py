@@ -96,6 +96,7 @@ def observe(
     """
     clock = state.clock
     clock[_ROUNDS] += 1
+    # A miss is below the present arm, wherever it is: -1 puts it there.
     arm = -1 if answer.miss > 0.0 else count_at_most(settings.thresholds, answer.score) - 1
     if arm < clock[_ARM]:
         clock[_BELOW] += 1
@@ -104,6 +105,7 @@ def observe(
     rounds = clock[_ROUNDS]
     band = math.sqrt((settings.width + settings.growth * math.log(rounds)) / (2.0 * rounds))
     rank = math.floor(rounds * (settings.alpha - band)) + 1
+    # The rank is at most alpha t + 1, no more than there are scores: the climb ends on the grid.
     while clock[_BELOW] + state.counts[clock[_ARM]] < rank:
         clock[_BELOW] += state.counts[clock[_ARM]]
         clock[_ARM] += 1

@@ -130,7 +130,7 @@ def choose_arm(rates: Array, state: State, memo: Array, draw: float) -> int:
     exploration = rates[epoch, _EXPLORATION]
     weights = memo[_MEMO_WEIGHTS:]
     weigh(state.gains, rates[epoch, _RATE], weights)
-    share = (1.0 - exploration) / weights[-1]
+    share = (1.0 - exploration) / weights[-1]  # Weights are running sums: the last is their total.
     arm = first_above(weights, share, exploration / weights.size, draw)
     memo[_MEMO_ARM] = arm
     memo[_MEMO_EPOCH] = epoch
@@ -174,7 +174,7 @@ def add_bonuses(gains: Array, weights: Array, bonus: float, share: float, floor:
 @kernel
 def advance(lengths: NDArray[np.int64], state: State) -> None:
     """Count the round, and start afresh if it was the last of an epoch that has a successor."""
-    state.clock[_ROUNDS] += 1
+    state.clock[_ROUNDS] += 1  # of this epoch; the last epoch has no end
     epoch = state.clock[_EPOCH]
     if epoch + 1 < lengths.size and state.clock[_ROUNDS] == lengths[epoch]:
         state.clock[_ROUNDS] = 0

@@ -130,6 +130,8 @@ def observe(
     rate = memo[_MEMO_RATE]
     weights = memo[_MEMO_WEIGHTS:]
     missed = answer.miss > 0.0
+    # A hit tells the loss of every covering arm, and happens when one of them is drawn: their part is
+    # divided by that chance. Arm 0 has threshold 0, so that a hit has at least one.
     covering = 0 if missed else count_at_most(settings.thresholds, answer.score)
     per_chance = 0.0 if missed else weights[-1] / weights[covering - 1]
     mean = 0.0
@@ -137,7 +139,7 @@ def observe(
     before = 0.0
     for k in range(weights.size):
         threshold = settings.thresholds[k]
-        loss = (1.0 - settings.alpha) * threshold
+        loss = (1.0 - settings.alpha) * threshold  # known of every arm without an answer
         if k < covering:
             loss += (answer.score - threshold) * per_chance
         share = weights[k] - before
@@ -145,6 +147,7 @@ def observe(
         mean += share * loss
         mixed += share * exp(-rate * loss)
         state.gains[k] = settings.keep * state.gains[k] - loss
+    # What mixing lost against the best response: never below 0 but for rounding.
     gap = (mean / weights[-1]) + ln(mixed / weights[-1]) / rate
     slack = settings.keep * state.slack[0] + max(0.0, gap)
     state.slack[0] = max(slack, settings.log_arms / _FASTEST)

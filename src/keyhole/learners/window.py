@@ -32,10 +32,11 @@ def held(window: Window) -> int:
 def add(window: Window, score: float) -> None:
     """Put a score in its place; it takes that of the oldest if there is no room."""
     ranked = window.ranked
-    oldest = window.added[0] % ranked.size
+    oldest = window.added[0] % ranked.size  # ``aged`` is a ring
     place = held(window)
     if window.added[0] >= ranked.size:
         place = np.searchsorted(ranked, window.aged[oldest])
+    # Places that are still free hold NONE, above every score, so that no score moves past them.
     window.aged[oldest] = score
     window.added[0] += 1
     while place > 0 and ranked[place - 1] > score:
