@@ -54,16 +54,16 @@ def test_regimes_tell_ever_more() -> None:
 
 
 def test_learner_gets_no_more_than_it_needs() -> None:
-    assert np.isnan(usable_score("x", Needs.HIT_OR_MISS, Answer(0.0, 0.7)))
-    assert usable_score("x", Needs.LABEL_IF_HIT, Answer(0.0, 0.7)) == 0.7
-    assert np.isnan(usable_score("x", Needs.LABEL_IF_HIT, Answer(1.0, 0.3)))
-    assert usable_score("x", Needs.LABEL_ALWAYS, Answer(1.0, 0.3)) == 0.3
+    assert np.isnan(usable_score("x", Needs.HIT_OR_MISS, 0.0, 0.7))
+    assert usable_score("x", Needs.LABEL_IF_HIT, 0.0, 0.7) == 0.7
+    assert np.isnan(usable_score("x", Needs.LABEL_IF_HIT, 1.0, 0.3))
+    assert usable_score("x", Needs.LABEL_ALWAYS, 1.0, 0.3) == 0.3
 
 
 @pytest.mark.parametrize(("answer", "told"), [(HIT, "a hit"), (MISS, "a miss")])
 def test_less_than_needed_is_refused(answer: Answer, told: str) -> None:
     with pytest.raises(FeedbackError, match=f"{told} without the true label; give label="):
-        usable_score("dtaci", Needs.LABEL_ALWAYS, answer)
+        usable_score("dtaci", Needs.LABEL_ALWAYS, answer.miss, answer.score)
 
 
 @pytest.mark.parametrize("score", [1.5, -0.1, float("nan"), True, "0.5"])

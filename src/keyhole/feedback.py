@@ -111,13 +111,13 @@ def check_enough(learner: str, needs: Needs, regime: Regime) -> None:
         )
 
 
-def usable_score(learner: str, needs: Needs, answer: Answer) -> float:
+def usable_score(learner: str, needs: Needs, miss: float, score: float) -> float:
     """Return the score as far as the learner uses it, else NaN; raise if it needs an unknown one."""
-    if needs is _NEVER or (needs is _IF_HIT and answer.miss != 0.0):
+    if needs is _NEVER or (needs is _IF_HIT and miss != 0.0):
         return math.nan
-    if answer.score == answer.score:  # not NaN: known
-        return answer.score
-    told = "a hit without the true label" if answer.miss == 0.0 else "a miss without the true label"
+    if score == score:  # not NaN: known
+        return score
+    told = "a hit without the true label" if miss == 0.0 else "a miss without the true label"
     raise FeedbackError(
         f"{learner} needs {needs.value!r}, but the answer is {told}; give label= or score=, "
         "or use a learner that needs only 'hit or miss'"

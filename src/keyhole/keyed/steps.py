@@ -89,7 +89,7 @@ def _answer(fold: "Fold", key: str, here: Standing, event: Answered, said: Outpu
         said.append(Output(_REFUSED, event.id, number, note=str(error)))
         return
     _close(fold, here, event.id, waiting)
-    said.append(Output(_COUNTED, event.id, number, None, outcome.answer.miss))
+    said.append(Output(_COUNTED, event.id, number, None, outcome.miss))
 
 
 def _recall(fold: "Fold", waiting: Waiting) -> Round[Any]:

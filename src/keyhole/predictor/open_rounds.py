@@ -11,7 +11,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.scores import Decision, Interval, LabelSet
 
-_SHOWN = (LabelSet, Interval, Decision)
+_SHOWN = {LabelSet, Interval, Decision}
 
 
 class OpenRounds:
@@ -46,8 +46,9 @@ class OpenRounds:
 
     def add(self, opened: Round[Any]) -> None:
         """Keep a round until its answer comes."""
-        self.waiting[opened.prediction.id] = opened
-        if len(self.waiting) > self.limit:
+        waiting = self.waiting
+        waiting[opened.prediction.id] = opened
+        if len(waiting) > self.limit:
             self._drop_oldest()
 
     def add_batch(self, batch: LabelSets) -> None:
@@ -66,7 +67,7 @@ class OpenRounds:
 
     def find(self, given: Any) -> Round[Any]:
         """Return the round of what was shown, or of its number; or raise, if it is not open."""
-        is_shown = isinstance(given, _SHOWN)
+        is_shown = type(given) in _SHOWN
         number = given.id if is_shown else given
         known = is_shown or type(number) is int or is_whole(number, least=0)
         waiting = self.waiting.get(number) if known else None

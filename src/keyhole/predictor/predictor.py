@@ -41,6 +41,8 @@ from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
 from keyhole.predictor.show import describe, show_predictor
 from keyhole.scores import BoundedResiduals, Score
 
+_NO_GROUPS = ()
+
 
 class Predictor(Generic[R]):
     """Proposes a set for every round and learns from its answer, whenever that comes.
@@ -248,7 +250,9 @@ class Predictor(Generic[R]):
                 raise InvalidError("nobody watches; make the predictor with watch=True")
             return copy.deepcopy(self._progress.watch)
 
-    def predict(self, output: Any, *, features: Features | None = None, groups: Groups = ()) -> R:
+    def predict(
+        self, output: Any, *, features: Features | None = None, groups: Groups = _NO_GROUPS
+    ) -> R:
         """Return the set or interval to show; it stays open until it is answered.
 
         Parameters
@@ -269,20 +273,25 @@ class Predictor(Generic[R]):
         1.0
         """
         setup, progress = self._setup, self._progress
-        learner = setup.learner
-        score, found = setup.score, progress.scale
-        case = score.read(output) if found is None else progress.read(score, output)
+        learner, found = setup.learner, progress.scale
+        score: Any = setup.score
+        case = (score if found is None else found.fit(score)).read(output)
         context = NOTHING_KNOWN
-        if learner.context or features is not None or groups != ():
+        if learner.context or features is not None or groups is not _NO_GROUPS:
             context = read_context(learner, features, groups, names=setup.names)
-        with self._open.lock:
-            return self._open_round(learner, progress, case, context)
+        lock = self._open.lock
+        lock.acquire()  # ``with`` would take twice as long.
+        try:
+            return self._open_round(case, context)
+        finally:
+            lock.release()
 
-    def _open_round(self, learner: Learner, progress: Progress, case: Any, context: Array) -> R:
-        tally, draws = progress.tally, self._draws
-        draw = 0.5 if draws is None else draws.of(tally.predicted)
-        opened: Round[R] = propose(learner, progress, case, draw=draw, context=context)
-        tally.predicted += 1
+    def _open_round(self, case: Any, context: Array) -> R:
+        """Return what is shown of a case, its round opened; the lock is held."""
+        progress, draws = self._progress, self._draws
+        draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
+        opened: Round[R] = propose(self._setup.learner, progress, case, draw=draw, context=context)
+        progress.tally.predicted += 1
         self._open.add(opened)
         return opened.prediction
 
@@ -315,10 +324,7 @@ class Predictor(Generic[R]):
         cases = [progress.read(setup.score, output) for output in outputs]  # All, before any is opened.
         known = read_contexts(setup.learner, len(cases), features, groups, names=setup.names)
         with self._open.lock:
-            return [
-                self._open_round(setup.learner, progress, case, own)
-                for case, own in zip(cases, known, strict=True)
-            ]
+            return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
 
     def learn(
         self,
@@ -362,7 +368,8 @@ class Predictor(Generic[R]):
         """
         setup, progress, rounds = self._setup, self._progress, self._open
         learner = setup.learner
-        with rounds.lock:
+        rounds.lock.acquire()  # ``with`` would take twice as long.
+        try:
             asked = rounds.find(prediction)
             shown = asked.prediction
             outcome = take_answer(
@@ -373,7 +380,9 @@ class Predictor(Generic[R]):
             del rounds.waiting[shown.id]
             answered = progress.tally.answered
             if self._history is not None:
-                self._history.add(shown, outcome.answer.miss, asked.groups)
+                self._history.add(shown, outcome.miss, asked.groups)
+        finally:
+            rounds.lock.release()
         if answered - 1 == learner.horizon:
             notes.warn_past_horizon(learner)
         if outcome.unreachable and isinstance(setup.score, BoundedResiduals):
@@ -415,7 +424,7 @@ class Predictor(Generic[R]):
                 settle(learner, progress, one, outcome)
                 del rounds.waiting[one.prediction.id]
                 if self._history is not None:
-                    self._history.add(one.prediction, outcome.answer.miss, one.groups)
+                    self._history.add(one.prediction, outcome.miss, one.groups)
 
     def history(self) -> dict[str, Array]:
         """Return the answered rounds that were kept: columns round, threshold, size, miss, and groups.

@@ -4,7 +4,7 @@ The predictor keeps its rounds in memory and the store keeps them in a database;
 """
 
 import math
-from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -59,7 +59,8 @@ def propose(
     tally = progress.tally
     memo: Any = [] if learner.is_light and not learner.memory else learner.new_memo()
     ask = Ask(draw, context) if learner.heeds else _PLAIN
-    shown = case.region(tally.predicted, learner.pick(progress.state, memo, ask))
+    pick = learner.pick
+    shown = case.region(tally.predicted, pick(progress.state, memo, ask))
     groups = list_groups(learner, context) if learner.groups else ()
     return _new(Round, (shown, case, memo, tally.answered, groups))
 
@@ -75,19 +76,21 @@ def settle(
     """Teach the progress what an answer came to, which counts ``times``; or raise, unchanged."""
     tally = progress.tally
     shown, _, memo, then, groups = waiting
-    answer, size, unreachable, residual = outcome
-    miss = answer.miss
+    miss, score, unreachable, residual = outcome
     age, stale, cost = 0.0, 0.0, 0.0
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
     needs = learner.needs
-    used = _UNKNOWN if needs is _LEAST else usable_score(learner.name, needs, answer)
+    used = _UNKNOWN if needs is _LEAST else usable_score(learner.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
     heard = _new(Answer, (miss, used, age, stale, cost))
-    for _ in range(times):
-        learner.observe(progress.state, memo, heard)
-    tally.count(miss, size, times, stale=stale, groups=groups)
+    observe = learner.observe
+    observe(progress.state, memo, heard)
+    if times != 1:  # A loop over one costs as much as its body.
+        for _ in range(times - 1):
+            observe(progress.state, memo, heard)
+    tally.count(miss, shown.size, times, stale=stale, groups=groups)
     if unreachable:
         tally.unreachable += 1
     if progress.watch is not None:
@@ -105,7 +108,7 @@ def _compare_sizes(waiting: Round[R]) -> float:
 
 def check_usable(learner: Learner, outcome: Outcome) -> None:
     """Raise if an answer tells too little for the learner."""
-    usable_score(learner.name, learner.needs, outcome.answer)
+    usable_score(learner.name, learner.needs, outcome.miss, outcome.score)
 
 
 @kernel
@@ -148,20 +151,23 @@ def read_answer(
     if label is not MISSING:
         return _judge_label(waiting, label)
     if answer is not None:
-        return Outcome(_check_answer(answer), waiting.prediction.size)
-    return Outcome(_grade(waiting.prediction.threshold, score, loss), waiting.prediction.size)
+        return Outcome(*_check_answer(answer)[:2])
+    if score is not None:
+        return _judge_score(waiting.prediction.threshold, score)
+    return Outcome(_check_loss(loss), _UNKNOWN)
 
 
-def _grade(threshold: float, score: float | None, loss: float | None) -> Answer:
-    """Return the answer of a score or of a loss, whichever is there."""
-    if score is None:
-        if not (is_real(loss) and 0.0 <= cast("float", loss) <= 1.0):
-            raise FeedbackError(f"loss {loss!r} is not a number in [0, 1]; 0 is a hit, 1 a miss")
-        return Answer(float(cast("float", loss)))
+def _judge_score(threshold: float, score: Any) -> Outcome:
     plain = type(score) is float or is_real(score)  # NaN is below nothing
     if not (plain and 0.0 <= score <= 1.0):
         raise ScoreError(f"score {score!r} is not a number in [0, 1]; rescale it first")
-    return _new(Answer, (1.0 if score < threshold else 0.0, float(score), 0.0, 0.0, 0.0))
+    return _new(Outcome, (1.0 if score < threshold else 0.0, float(score), False, None))
+
+
+def _check_loss(loss: Any) -> float:
+    if not (is_real(loss) and 0.0 <= loss <= 1.0):
+        raise FeedbackError(f"loss {loss!r} is not a number in [0, 1]; 0 is a hit, 1 a miss")
+    return float(loss)
 
 
 def _check_answer(answer: Any) -> Answer:
@@ -182,8 +188,8 @@ def _judge_label(waiting: Round[R], label: Any) -> Outcome:
         score = math.nextafter(edge, -math.inf) if missed else edge
     known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
     residual = case.residual(label) if isinstance(case, Centred) else None
-    told = _new(Answer, (1.0 if missed else 0.0, known, 0.0, 0.0, 0.0))
-    return cast("Outcome", _new(Outcome, (told, prediction.size, missed and score < 0.0, residual)))
+    miss = 1.0 if missed else 0.0
+    return _new(Outcome, (miss, known, missed and score < 0.0, residual))
 
 
 def take_answer(
@@ -217,8 +223,8 @@ def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:
     if not (is_real(wrong) and 0.0 <= wrong < 0.5):
         raise FeedbackError(f"wrong {wrong!r} is not a probability below 1/2; try 0.1")
     check_graded(learner, "answers that may be wrong")
-    miss = (outcome.answer.miss - wrong) / (1.0 - 2.0 * wrong)
-    return outcome._replace(answer=Answer(miss), residual=None)
+    miss = (outcome.miss - wrong) / (1.0 - 2.0 * wrong)
+    return outcome._replace(miss=miss, score=_UNKNOWN, residual=None)
 
 
 def check_graded(learner: Learner, what: str) -> None:

@@ -4,21 +4,19 @@ import math
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from keyhole.feedback import Answer
-
 _ENDLESS = math.inf
 _RECENT = 1_000  # answers over which staleness is averaged
 _MEDIAN_PACE, _MEDIAN_LEAST = 0.02, 0.001  # how far one size moves the running median
 
 
 class Outcome(NamedTuple):
-    """What an answer came to, and the size of the set it was about.
+    """What an answer came to: the loss, and the true score, NaN if it was not told.
 
     ``unreachable`` says that no threshold would have covered the truth.
     """
 
-    answer: Answer
-    size: float
+    miss: float
+    score: float
     unreachable: bool = False
     residual: float | None = None
 
@@ -98,4 +96,7 @@ class Tally:
                 self.median = size
                 return
             pace = _MEDIAN_PACE * median + _MEDIAN_LEAST
-            self.median = median + min(pace, size - median) if size > median else median - pace
+            if size < median:
+                self.median = median - pace
+            else:  # never beyond the size itself
+                self.median = median + (pace if pace < size - median else size - median)

@@ -14,6 +14,7 @@ from keyhole.scores.checks import FEW, check_row, read_scores
 from keyhole.scores.regions import Label, LabelSet, check_place
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
+_new_set = LabelSet.__new__  # what LabelSet(...) calls, in less time
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 
 
@@ -40,8 +41,8 @@ class Candidates:
         if self.at_most is not None:
             kept = kept[: self.at_most]
         if type(labels) is range:
-            return LabelSet(id, threshold, tuple(kept), len(labels))
-        return LabelSet(id, threshold, tuple([labels[place] for place in kept]))
+            return _new_set(LabelSet, id, threshold, tuple(kept), len(labels))
+        return _new_set(LabelSet, id, threshold, tuple([labels[place] for place in kept]))
 
     def _rank(self, threshold: float) -> list[int]:
         """Return the places of the scores that reach the threshold, the highest first."""

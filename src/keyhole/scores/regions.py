@@ -16,6 +16,12 @@ def _refuse(self: Any, name: str, value: object = None) -> NoReturn:  # noqa: AR
     raise AttributeError(f"{type(self).__name__} cannot be changed; predict again instead")
 
 
+class _LabelSetDraft:
+    """A set while it is filled: what is shown cannot be changed, and to go round that costs twice."""
+
+    __slots__ = ("id", "labels", "places", "size", "threshold")
+
+
 class LabelSet:
     """The labels whose score reaches the threshold, the most plausible first.
 
@@ -29,7 +35,7 @@ class LabelSet:
     (2, True, ['cat', 'lynx'])
     """
 
-    __slots__ = ("id", "labels", "places", "size", "threshold")
+    __slots__ = _LabelSetDraft.__slots__
 
     id: int
     threshold: float
@@ -37,18 +43,18 @@ class LabelSet:
     places: int
     size: float
 
-    def __init__(
-        self,
+    def __new__(  # noqa: D102
+        cls,
         id: int,  # noqa: A002
         threshold: float,
         labels: tuple[Label, ...],
         places: int = 0,
-    ) -> None:
-        _set_id(self, id)
-        _set_threshold(self, threshold)
-        _set_labels(self, labels)
-        _set_places(self, places)
-        _set_size(self, float(len(labels)))
+    ) -> "LabelSet":
+        made: Any = _LabelSetDraft()
+        made.id, made.threshold, made.labels, made.places = id, threshold, labels, places
+        made.size = float(len(labels))
+        made.__class__ = cls
+        return made
 
     __setattr__ = _refuse
     __delattr__ = _refuse
@@ -91,13 +97,6 @@ class LabelSet:
         return LabelSet, (*_told(self), self.places)
 
 
-_set_id = LabelSet.id.__set__  # type: ignore[attr-defined, misc]
-_set_threshold = LabelSet.threshold.__set__  # type: ignore[attr-defined, misc]
-_set_labels = LabelSet.labels.__set__  # type: ignore[attr-defined, misc]
-_set_places = LabelSet.places.__set__  # type: ignore[attr-defined, misc]
-_set_size = LabelSet.size.__set__  # type: ignore[attr-defined, misc]
-
-
 def check_place(label: object, places: int) -> None:
     """Raise if a label is no place among so many scores: whether it is a name is never guessed."""
     whole = isinstance(label, (int, np.integer))
@@ -110,6 +109,12 @@ def check_place(label: object, places: int) -> None:
     )
 
 
+class _IntervalDraft:
+    """An interval while it is filled."""
+
+    __slots__ = ("id", "lower", "size", "threshold", "upper")
+
+
 class Interval:
     """The values whose score reaches the threshold, both ends included; ``size`` is its width.
 
@@ -120,7 +125,7 @@ class Interval:
     (4.0, True)
     """
 
-    __slots__ = ("id", "lower", "size", "threshold", "upper")
+    __slots__ = _IntervalDraft.__slots__
 
     id: int
     threshold: float
@@ -128,12 +133,18 @@ class Interval:
     upper: float
     size: float
 
-    def __init__(self, id: int, threshold: float, lower: float, upper: float) -> None:  # noqa: A002
-        _set_interval_id(self, id)
-        _set_interval_threshold(self, threshold)
-        _set_lower(self, lower)
-        _set_upper(self, upper)
-        _set_width(self, upper - lower if upper > lower else 0.0)
+    def __new__(  # noqa: D102
+        cls,
+        id: int,  # noqa: A002
+        threshold: float,
+        lower: float,
+        upper: float,
+    ) -> "Interval":
+        made: Any = _IntervalDraft()
+        made.id, made.threshold, made.lower, made.upper = id, threshold, lower, upper
+        made.size = upper - lower if upper > lower else 0.0
+        made.__class__ = cls
+        return made
 
     __setattr__ = _refuse
     __delattr__ = _refuse
@@ -162,13 +173,6 @@ class Interval:
     def width(self) -> float:
         """The length of the interval; 0 if it is empty."""
         return self.size
-
-
-_set_interval_id = Interval.id.__set__  # type: ignore[attr-defined, misc]
-_set_interval_threshold = Interval.threshold.__set__  # type: ignore[attr-defined, misc]
-_set_lower = Interval.lower.__set__  # type: ignore[attr-defined, misc]
-_set_upper = Interval.upper.__set__  # type: ignore[attr-defined, misc]
-_set_width = Interval.size.__set__  # type: ignore[attr-defined, misc]
 
 
 def _told(shown: LabelSet) -> tuple[int, float, tuple[Label, ...]]:

@@ -68,8 +68,8 @@ def settle_reply(here: Stream, waiting: Round[Region], reply: Any) -> Settled:
     chance = told.get("chance", 1.0)
     times = 1 if chance == 1.0 else count_answer(chance, seed=here.setup.seed, number=number)
     settle(learner, here.progress, waiting, outcome, times=times)
-    score = None if math.isnan(outcome.answer.score) else outcome.answer.score
-    settled = Settled(outcome.answer.miss, float(times), score, size)
+    score = None if math.isnan(outcome.score) else outcome.score
+    settled = Settled(outcome.miss, float(times), score, size)
     here.note(missed=settled.missed is True)
     return settled
 
