@@ -28,15 +28,23 @@ class Ask(NamedTuple):
     context: Array = _NOTHING
 
 
+# What stands for these names is bound anew for every rule.
+_choose: Any = None
+_observe: Any = None
+_make_settings: Any = None
+_make_state: Any = None
+_COUNT = 0  # of the settings, which come before the state
+
+
 @kernel
-def _choose_flat(settings: Any, state: Any, memo: Array, draw: float, context: Array) -> float:
-    return choose(settings, state, memo, Ask(draw, context))  # type: ignore[name-defined] # noqa: F821
+def _choose_flat(parts: Any, memo: Array, draw: float, context: Array) -> float:
+    settings, state = _make_settings(*parts[:_COUNT]), _make_state(*parts[_COUNT:])
+    return _choose(settings, state, memo, Ask(draw, context))
 
 
 @kernel
 def _observe_flat(
-    settings: Any,
-    state: Any,
+    parts: Any,
     memo: Array,
     miss: float,
     score: float,
@@ -44,7 +52,13 @@ def _observe_flat(
     stale: float,
     cost: float,
 ) -> None:
-    observe(settings, state, memo, Answer(miss, score, age, stale, cost))  # type: ignore[name-defined] # noqa: F821
+    settings, state = _make_settings(*parts[:_COUNT]), _make_state(*parts[_COUNT:])
+    _observe(settings, state, memo, Answer(miss, score, age, stale, cost))
+
+
+@kernel
+def _make_tuple(*parts: Any) -> Any:
+    return parts
 
 
 _Entries = tuple[Callable[..., float], Callable[..., None]]
@@ -54,15 +68,24 @@ _ENTRIES: dict[Any, _Entries] = {}  # by rule
 def compile_learner(learner: "Learner") -> _Entries:
     """Return a rule's kernels as called from outside the compiled lane, compiled now or loaded.
 
-    Named tuples are unpacked there: to hand one over costs more than the round. A rule that numba
-    cannot compile runs interpreted.
+    They take settings and state as one plain tuple: to hand named ones over costs more than the round.
+    A rule that numba cannot compile runs interpreted.
     """
     rule = learner.rule
     known = _ENTRIES.get(rule)
     if known is not None:
         return known
-    plain = bind(_choose_flat, choose=rule.choose), bind(_observe_flat, observe=rule.observe)
-    state, memo = learner.start_arrays(), np.zeros(learner.memory)
+    settings, state = learner.settings, learner.start_arrays()
+    names = {
+        "_make_settings": _find_maker(settings),
+        "_make_state": _find_maker(state),
+        "_COUNT": len(settings),
+    }
+    plain = (
+        bind(_choose_flat, _choose=rule.choose, **names),
+        bind(_observe_flat, _observe=rule.observe, **names),
+    )
+    memo = np.zeros(learner.memory)
     context = np.zeros(learner.context)
     samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0)
     _ENTRIES[rule] = plain
@@ -70,8 +93,29 @@ def compile_learner(learner: "Learner") -> _Entries:
         made: _Entries = compiled(plain[0]), compiled(plain[1])
         try:
             for entry, sample in zip(made, samples, strict=True):
-                compile_for(entry, learner.settings, state, memo, *sample)
+                compile_for(entry, (*settings, *state), memo, *sample)
             _ENTRIES[rule] = made
         except NotCompiledError as error:
             warnings.warn(f"{rule.name} runs interpreted: {error}", SpeedWarning, stacklevel=3)
     return _ENTRIES[rule]
+
+
+def _find_maker(parts: Any) -> Any:
+    """Return what makes settings, or a state, like these of their parts: the class of a named tuple."""
+    return type(parts) if hasattr(parts, "_fields") else _make_tuple
+
+
+def bind_entries(learner: "Learner") -> _Entries:
+    """Return the compiled kernels of a learner: both take a state, a memo, and an ask or an answer."""
+    choose, observe = compile_learner(learner)
+    settings = tuple(learner.settings)
+
+    def pick(state: Any, memo: Any, ask: Ask) -> float:
+        draw, context = ask
+        return choose(settings + state, memo, draw, context)
+
+    def hear(state: Any, memo: Any, answer: Answer) -> None:
+        miss, score, age, stale, cost = answer
+        observe(settings + state, memo, miss, score, age, stale, cost)
+
+    return pick, hear

@@ -16,7 +16,7 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
-from keyhole.learners.entries import compile_learner
+from keyhole.learners.entries import bind_entries
 from keyhole.learners.layout import Layout
 from keyhole.learners.rule_help import describe_rule, list_given, show_learner
 from keyhole.numeric import Array
@@ -208,8 +208,8 @@ class Learner:
             fill(self, "pick", partial(rule.choose, settings))
             fill(self, "observe", partial(rule.observe, settings))
         else:
-            fill(self, "pick", self._pick_compiled)
-            fill(self, "observe", self._observe_compiled)
+            fill(self, "pick", self._pick_first)  # What compiles takes long: not before it is used.
+            fill(self, "observe", self._observe_first)
         fill(self, "layout", Layout(rule.name, first, self.memory, is_light=self.is_light))
 
     def __repr__(self) -> str:
@@ -256,13 +256,19 @@ class Learner:
         memo = self.new_memo()
         return self.pick(state, memo, Ask(draw, context)), memo
 
-    def _pick_compiled(self, state: Any, memo: Any, ask: Ask) -> float:
-        draw, context = ask
-        return compile_learner(self)[0](self.settings, state, memo, draw, context)
+    def _pick_first(self, state: Any, memo: Any, ask: Ask) -> float:
+        self._bind_entries()
+        return self.pick(state, memo, ask)
 
-    def _observe_compiled(self, state: Any, memo: Any, answer: Answer) -> None:
-        miss, score, age, stale, cost = answer
-        compile_learner(self)[1](self.settings, state, memo, miss, score, age, stale, cost)
+    def _observe_first(self, state: Any, memo: Any, answer: Answer) -> None:
+        self._bind_entries()
+        self.observe(state, memo, answer)
+
+    def _bind_entries(self) -> None:
+        """Let both kernels be the compiled ones from now on."""
+        pick, observe = bind_entries(self)
+        object.__setattr__(self, "pick", pick)
+        object.__setattr__(self, "observe", observe)
 
     def know_nothing(self) -> Array:
         """Return the context of a case of which nothing is known: all features missing, no group."""

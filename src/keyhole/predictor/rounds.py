@@ -58,7 +58,7 @@ def propose(
     """Return the next round, open; the progress is left as it is."""
     tally = progress.tally
     memo: Any = [] if learner.is_light and not learner.memory else learner.new_memo()
-    ask = Ask(draw, context) if learner.heeds else _PLAIN
+    ask = _new(Ask, (draw, context)) if learner.heeds else _PLAIN
     pick = learner.pick
     shown = case.region(tally.predicted, pick(progress.state, memo, ask))
     groups = list_groups(learner, context) if learner.groups else ()
@@ -81,7 +81,7 @@ def settle(
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
     needs = learner.needs
-    used = _UNKNOWN if needs is _LEAST else usable_score(learner.name, needs, miss, score)
+    used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
     heard = _new(Answer, (miss, used, age, stale, cost))
