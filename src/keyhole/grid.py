@@ -8,6 +8,9 @@ from keyhole.checks import is_whole
 from keyhole.errors import GridError
 from keyhole.numeric import Array, kernel
 
+# Which half of a grid holds a number cannot be predicted; so few are counted sooner, many at a time.
+SCAN = 64
+
 
 def uniform(arms: int) -> Array:
     """Return thresholds evenly spaced on [0, 1], both ends included.
@@ -79,11 +82,13 @@ def _check_count(arms: int) -> None:
 @kernel
 def count_at_most(thresholds: Array, score: float) -> int:
     """Return how many thresholds are at most the score, that is, would have covered it."""
-    # Halving without a branch: which half it is cannot be predicted.
-    low = 0
-    size = thresholds.size
-    while size > 1:
+    low, size = 0, thresholds.size
+    while size > SCAN:
         half = size // 2
         low = low + half if thresholds[low + half - 1] <= score else low
         size -= half
-    return low + 1 if thresholds[low] <= score else low
+    covering = low
+    near = thresholds[low : low + size]
+    for k in range(near.size):
+        covering += 1 if near[k] <= score else 0
+    return covering

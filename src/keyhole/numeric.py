@@ -108,7 +108,8 @@ def _compile(function: FunctionType, *, entry: bool) -> Any:
         if isinstance(value, FunctionType)
     }
     copy = bind(function, **named) if named else function
-    options = {"nogil": True, "error_model": "numpy", "forceinline": not entry}
+    # Into the entry they are copied, not called: numba counts references to arrays at every call.
+    options = {"nogil": True, "error_model": "numpy", "inline": "never" if entry else "always"}
     if not entry or function.__closure__ or is_of_script(function):
         return numba.njit(**options)(copy)
     with _configuring, _cache_folder(function) as folder:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from keyhole.grid import SCAN
 from keyhole.numeric import Array, exp, kernel
 
 
@@ -55,14 +56,17 @@ def weigh(gains: Array, rate: float, weights: Array) -> None:
 @kernel
 def first_above(weights: Array, share: float, floor: float, draw: float) -> int:
     """Return the first arm k with share weights[k] + floor (k + 1) above the draw."""
-    low = 0
-    size = weights.size
-    while size > 1:
+    low, size = 0, weights.size - 1  # The last arm is left where no other is above.
+    while size > SCAN:
         half = size // 2
         middle = low + half
         low = middle if share * weights[middle - 1] + floor * middle <= draw else low
         size -= half
-    return low
+    below = low
+    near = weights[low : low + size]
+    for k in range(near.size):
+        below += 1 if share * near[k] + floor * (low + k + 1) <= draw else 0
+    return below
 
 
 def shares(gains: Array, rate: float) -> Array:
