@@ -11,7 +11,7 @@ from keyhole.predictor.cases import pack_case, recall_round, unpack_case
 from keyhole.predictor.compact import MARK, NEVER, Standing, Waiting
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.rounds import Round, count_answer, propose, settle, take_answer
+from keyhole.predictor.rounds import Round, count_answer, propose, read_answer, settle
 
 if TYPE_CHECKING:
     from keyhole.keyed.fold import Fold
@@ -72,7 +72,7 @@ def _answer(fold: "Fold", key: str, here: Standing, event: Answered, said: Outpu
         opened = opened or _recall(fold, waiting)
     learner, number = fold.setup.learner, opened.prediction.id
     try:
-        outcome = take_answer(
+        outcome = read_answer(
             learner,
             opened,
             event.answer,

@@ -35,7 +35,6 @@ from keyhole.predictor.rounds import (
     propose,
     read_answer,
     settle,
-    take_answer,
 )
 from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
 from keyhole.predictor.show import describe, show_predictor
@@ -372,7 +371,7 @@ class Predictor(Generic[R]):
         try:
             asked = rounds.find(prediction)
             shown = asked.prediction
-            outcome = take_answer(
+            outcome = read_answer(
                 learner, asked, answer, label=label, score=score, loss=loss, wrong=wrong
             )
             times = 1 if chance == 1.0 else count_answer(chance, seed=setup.seed, number=shown.id)
@@ -415,7 +414,9 @@ class Predictor(Generic[R]):
             if len({one.prediction.id for one in waiting}) < len(waiting):
                 raise AnsweredError("a round is there twice; give each round one answer")
             outcomes = [
-                read_answer(one, given) if isinstance(given, Answer) else read_answer(one, label=given)
+                read_answer(learner, one, given)
+                if isinstance(given, Answer)
+                else read_answer(learner, one, label=given)
                 for one, given in zip(waiting, answers, strict=True)
             ]
             for outcome in outcomes:

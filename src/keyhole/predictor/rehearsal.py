@@ -39,7 +39,7 @@ def rehearse(
         case = played.read(setup.score, output)
         opened: Round[R] = propose(learner, played, case, draw=draw, context=known)
         played.tally.predicted += 1
-        settle(learner, played, opened, read_answer(opened, label=label))
+        settle(learner, played, opened, read_answer(learner, opened, label=label))
     excess = played.tally.misses - learner.alpha * len(outputs)
     tally = Tally.start(learner.groups)
     tally.rehearsed = kept.rehearsed + len(outputs)

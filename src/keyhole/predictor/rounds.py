@@ -136,25 +136,30 @@ def count_times(chance: float, draw: float) -> int:
 
 
 def read_answer(
+    learner: Learner,
     waiting: Round[R],
     answer: Answer | None = None,
     *,
     label: Any = MISSING,
     score: float | None = None,
     loss: float | None = None,
+    wrong: float = 0.0,
 ) -> Outcome:
-    """Return what the one answer that was given says of the round, or raise."""
+    """Return what the one answer that was given says of the round; raise if there is none to take."""
     if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
         raise FeedbackError(
             "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
         )
     if label is not MISSING:
-        return _judge_label(waiting, label)
-    if answer is not None:
-        return Outcome(*_check_answer(answer)[:2])
-    if score is not None:
-        return _judge_score(waiting.prediction.threshold, score)
-    return Outcome(_check_loss(loss), _UNKNOWN)
+        outcome = _judge_label(waiting, label)
+    elif score is not None:
+        outcome = _judge_score(waiting.prediction.threshold, score)
+    elif answer is not None:
+        outcome = Outcome(*_check_answer(answer)[:2])
+    else:
+        outcome = Outcome(_check_loss(loss), _UNKNOWN)
+        check_graded(learner, "graded answers")
+    return outcome if wrong == 0.0 else _correct_wrong(learner, outcome, wrong)
 
 
 def _judge_score(threshold: float, score: Any) -> Outcome:
@@ -190,25 +195,6 @@ def _judge_label(waiting: Round[R], label: Any) -> Outcome:
     residual = case.residual(label) if isinstance(case, Centred) else None
     miss = 1.0 if missed else 0.0
     return _new(Outcome, (miss, known, missed and score < 0.0, residual))
-
-
-def take_answer(
-    learner: Learner,
-    waiting: Round[R],
-    answer: Answer | None,
-    *,
-    label: Any,
-    score: float | None,
-    loss: float | None,
-    wrong: float,
-) -> Outcome:
-    """Return what an answer says of the round, or raise, also if it is none that the learner takes."""
-    if label is not MISSING and answer is None is score is loss and wrong == 0.0:
-        return _judge_label(waiting, label)  # what is asked most often
-    outcome = read_answer(waiting, answer, label=label, score=score, loss=loss)
-    if loss is not None:
-        check_graded(learner, "graded answers")
-    return outcome if wrong == 0.0 else _correct_wrong(learner, outcome, wrong)
 
 
 def count_answer(chance: float, *, seed: int, number: int) -> int:

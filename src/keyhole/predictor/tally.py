@@ -82,7 +82,8 @@ class Tally:
         if miss:
             self.misses += times * miss
         if stale or self.stale:
-            self.stale += (stale - self.stale) / min(self.answered, _RECENT)
+            over = self.answered if self.answered < _RECENT else _RECENT
+            self.stale += (stale - self.stale) / over
         for group in groups:
             self.members[group][0] += times
             self.members[group][1] += times * miss

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from keyhole.errors import FeedbackError
 from keyhole.feedback import HIT, MISS
 from keyhole.predictor import decisions
-from keyhole.predictor.rounds import MISSING, Round, count_answer, settle, take_answer
+from keyhole.predictor.rounds import MISSING, Round, count_answer, read_answer, settle
 from keyhole.scores import Region
 from keyhole.service.store.opening import is_gate
 from keyhole.service.store.stream import Stream
@@ -56,7 +56,7 @@ def settle_reply(here: Stream, waiting: Round[Region], reply: Any) -> Settled:
     told = _read(reply)
     learner, number = here.setup.learner, waiting.prediction.id
     plain = next((answer for name, answer in _PLAIN.items() if name in told), None)
-    outcome = take_answer(
+    outcome = read_answer(
         learner,
         waiting,
         plain,
