@@ -106,16 +106,17 @@ def _find_maker(parts: Any) -> Any:
 
 
 def bind_entries(learner: "Learner") -> _Entries:
-    """Return the compiled kernels of a learner: both take a state, a memo, and an ask or an answer."""
-    choose, observe = compile_learner(learner)
-    settings = tuple(learner.settings)
+    """Return how a learner's compiled kernels are called; they are compiled when one first is."""
+    rule, settings, entries = learner.rule, tuple(learner.settings), _ENTRIES
 
     def pick(state: Any, memo: Any, ask: Ask) -> float:
         draw, context = ask
+        choose, _ = entries.get(rule) or compile_learner(learner)
         return choose(settings + state, memo, draw, context)
 
     def hear(state: Any, memo: Any, answer: Answer) -> None:
         miss, score, age, stale, cost = answer
+        _, observe = entries.get(rule) or compile_learner(learner)
         observe(settings + state, memo, miss, score, age, stale, cost)
 
     return pick, hear

@@ -204,12 +204,10 @@ class Learner:
         fill(self, "weighs_size", getattr(self.parameters, "size_weight", 0.0) > 0.0)
         fill(self, "heeds", rule.draws or rule.context is not None)
         fill(self, "horizon", getattr(self.parameters, "horizon", None))
-        if self.is_light:
-            fill(self, "pick", partial(rule.choose, settings))
-            fill(self, "observe", partial(rule.observe, settings))
-        else:
-            fill(self, "pick", self._pick_first)  # What compiles takes long: not before it is used.
-            fill(self, "observe", self._observe_first)
+        kernels = partial(rule.choose, settings), partial(rule.observe, settings)
+        pick, observe = kernels if self.is_light else bind_entries(self)
+        fill(self, "pick", pick)
+        fill(self, "observe", observe)
         fill(self, "layout", Layout(rule.name, first, self.memory, is_light=self.is_light))
 
     def __repr__(self) -> str:
@@ -255,20 +253,6 @@ class Learner:
         """Return the threshold to play, and the memo of what the round must remember."""
         memo = self.new_memo()
         return self.pick(state, memo, Ask(draw, context)), memo
-
-    def _pick_first(self, state: Any, memo: Any, ask: Ask) -> float:
-        self._bind_entries()
-        return self.pick(state, memo, ask)
-
-    def _observe_first(self, state: Any, memo: Any, answer: Answer) -> None:
-        self._bind_entries()
-        self.observe(state, memo, answer)
-
-    def _bind_entries(self) -> None:
-        """Let both kernels be the compiled ones from now on."""
-        pick, observe = bind_entries(self)
-        object.__setattr__(self, "pick", pick)
-        object.__setattr__(self, "observe", observe)
 
     def know_nothing(self) -> Array:
         """Return the context of a case of which nothing is known: all features missing, no group."""
