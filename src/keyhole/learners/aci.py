@@ -92,6 +92,7 @@ def observe(settings: AciSettings, state: AciState, memo: Array, answer: Answer)
     state.level[0] -= settings.step * error / slow(answer.stale)
     state.excess[0] += error
     raise_level(state.lateness, answer.age)
+    # A miss does not tell its score; the threshold it fell short of stands in for it.
     known = min(memo[0], 1.0) if answer.miss > 0.0 else answer.score
     add(Window(state.ranked, state.aged, state.added), known)
 

@@ -161,7 +161,7 @@ def _charge(state: AgaciState, expert: int, loss: float, log_experts: float) -> 
 @kernel
 def _power_of_two(x: float) -> float:
     """Return the smallest power of two that is at least x."""
-    part, power = math.frexp(x)
+    part, power = math.frexp(x)  # x = part 2^power, part in [1/2, 1)
     return math.ldexp(0.5 if part == 0.5 else 1.0, power)
 
 

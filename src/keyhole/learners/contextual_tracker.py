@@ -171,7 +171,7 @@ def choose(
             offset += state.weight[cells + group]
     for group in range(settings.groups):
         if memo[own + group] > 0.0:
-            excess = state.excess[1 + group]
+            excess = state.excess[1 + group]  # row 0 is of all rounds
             offset -= settings.step * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
     position = state.position[0] + min(max(offset, -settings.cap), settings.cap)
     memo[_OWN] = sigmoid(min(max(position, -_STEEPEST), _STEEPEST))

@@ -105,7 +105,7 @@ def observe(
 ) -> None:
     """Weigh the experts by the pinball loss of their levels, and move each by its own miss."""
     scores = Window(state.ranked, state.aged, state.added)
-    limit = largest_level(scores, answer.score)
+    limit = largest_level(scores, answer.score)  # From this level on it misses.
     total = 0.0
     for k in range(settings.steps.size):
         short = limit - state.levels[k]

@@ -133,7 +133,7 @@ def charge(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, 
 @kernel
 def observe(settings: Exp3IxSettings, state: State, memo: Array, answer: Answer) -> None:
     """Charge the chosen arm with its own loss; the score is not used."""
-    arm, epoch, _, _, _ = recall(settings.rates, memo)
+    arm, epoch, _, _, _ = recall(settings.rates, memo)  # not how likely the arm was
     loss = settings.miss_losses[epoch, arm] if answer.miss > 0.0 else settings.hit_losses[epoch, arm]
     charge(settings.lengths, settings.rates, state, memo, loss)
 

@@ -59,9 +59,10 @@ def choose(settings: GateSplitSettings, state: GateSplitState, memo: Array, ask:
 def observe(settings: GateSplitSettings, state: GateSplitState, memo: Array, answer: Answer) -> None:
     """Gather a judged answer; after the last, fix the threshold."""
     count = state.gathered[0]
+    # A NaN for a miss is a decision, not yet judged.
     if answer.miss != answer.miss or memo[ACCEPTED] == 0.0 or count == state.scores.size:
         return
-    place = count
+    place = count  # Scores are kept sorted, the highest first.
     while place > 0 and state.scores[place - 1] < answer.score:
         state.scores[place] = state.scores[place - 1]
         state.wrong[place] = state.wrong[place - 1]
@@ -77,7 +78,7 @@ def observe(settings: GateSplitSettings, state: GateSplitState, memo: Array, ans
 def calibrate(alpha: float, scores: Array, wrong: Array) -> float:
     """Return the lowest score down to which (wrong + 1) / (accepted + 1) is at most alpha."""
     threshold = NONE
-    total = 1.0
+    total = 1.0  # the one to come, as if it were wrong
     for k in range(scores.size):
         total += wrong[k]
         ends = k + 1 == scores.size or scores[k + 1] < scores[k]

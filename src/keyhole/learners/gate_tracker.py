@@ -157,7 +157,7 @@ def observe(
     settings: GateTrackerSettings, state: GateTrackerState, memo: Array, answer: Answer
 ) -> None:
     """Take note of a decision (its miss is NaN), or of a judgement."""
-    if answer.miss != answer.miss:
+    if answer.miss != answer.miss:  # NaN
         note_decision(settings, state, memo, answer.score)
     elif memo[ACCEPTED] > 0.0:
         before = state.excess[0] / state.grain[0]

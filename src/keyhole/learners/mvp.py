@@ -173,7 +173,7 @@ def observe(settings: MvpSettings, state: MvpState, memo: Array, answer: Answer)
     """Add the outcome to the record of the bucket played; the score is not used."""
     bucket = int(memo[0])
     for row in range(state.pulls.shape[0]):
-        if row > 0 and memo[row] == 0.0:
+        if row > 0 and memo[row] == 0.0:  # row 0 is of all rounds
             continue  # not a group of this round
         state.misses[row, bucket] += 1 if answer.miss > 0.0 else 0
         state.visits[row, bucket] += 1

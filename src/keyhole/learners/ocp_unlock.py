@@ -23,7 +23,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     arms = weights.size
     # Chances are sums over stretches of arms: share times a difference of running weights, and a floor.
     if missed:
-        below = weights[missing - 1] if missing > 0 else 0.0
+        below = weights[missing - 1] if missing > 0 else 0.0  # Weights are running sums.
         seen = share * (weights[-1] - below) + floor * (arms - missing)
         for k in range(missing, arms):
             state.gains[k] += settings.miss_gains[epoch, k] / seen

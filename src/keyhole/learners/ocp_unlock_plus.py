@@ -22,7 +22,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
     if missed:  # ``missing`` is the chosen arm: whether those below it would have hit is not told
         add_bonuses(state.gains[:missing], weights[:missing], bonus, share, floor)
-        for k in range(missing):
+        for k in range(missing):  # row: the epoch, column: the arm
             state.gains[k] += settings.miss_gains[epoch, k] + bonus
     else:
         per_chance = 1.0 / (share * weights[covering - 1] + floor * covering)

@@ -79,7 +79,7 @@ def start(settings: PiSettings) -> PiState:
 def choose(settings: PiSettings, state: PiState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the tracker's threshold less the integrator, which is infinite once saturated."""
     after = state.rounds[0] + 1.0
-    angle = state.excess[0] * ln(after) / (settings.saturation * after)
+    angle = state.excess[0] * ln(after) / (settings.saturation * after)  # its tangent grows without end
     if angle >= _QUARTER_TURN:
         threshold = EVERY
     elif angle <= -_QUARTER_TURN:

@@ -79,7 +79,7 @@ def choose(settings: AlphaSettings, state: SaocpState, memo: Array, ask: Ask) ->
 
 @kernel
 def _lifetime(birth: int) -> int:
-    return _LIFE * (birth & -birth)
+    return _LIFE * (birth & -birth)  # the largest power of two that divides the birth
 
 
 @kernel
@@ -102,7 +102,7 @@ def _bury(state: SaocpState) -> None:
 @kernel
 def _bear(state: SaocpState, radius: float) -> None:
     """Add this round's expert."""
-    birth = state.clock[0] + 1
+    birth = state.clock[0] + 1  # The clock holds the rounds, and how many experts live.
     log2 = 0
     while birth >> (log2 + 1) > 0:
         log2 += 1
@@ -152,7 +152,7 @@ def observe(
         own = _pinball(residual, state.radius[k], settings.alpha)
         _judge(state, k, (played - own) / (1.0 - settings.alpha))
         gradient = settings.alpha - (1.0 if residual > state.radius[k] else 0.0)
-        if residual == state.radius[k]:
+        if residual == state.radius[k]:  # at the kink of the loss
             gradient = 0.0
         state.squares[k] += gradient * gradient
         if state.squares[k] > 0.0:

@@ -100,7 +100,7 @@ def choose(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, as
     budget = settings.budget * stretch(state.lateness[0]) + 2.0 * state.lateness[0]
     # A forced outcome says nothing of the position, so that its round must not step.
     memo[0] = position
-    memo[1] = 1.0 if abs(excess) >= budget else 0.0
+    memo[1] = 1.0 if abs(excess) >= budget else 0.0  # whether the guard forced the outcome
     if excess >= budget or (position < -_EDGE and excess > -budget):
         return EVERY
     if excess <= -budget or position > _EDGE:

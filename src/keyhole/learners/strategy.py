@@ -143,7 +143,7 @@ def recall(rates: Array, memo: Array) -> tuple[int, int, float, float, float]:
 
     At its time F(k) was share W(k) + floor (k + 1), with the running weights W in the memo.
     """
-    epoch = int(memo[_MEMO_EPOCH])
+    epoch = int(memo[_MEMO_EPOCH])  # a row of the rates; their names are its columns
     exploration = rates[epoch, _EXPLORATION]
     arms = memo.size - _MEMO_WEIGHTS
     share = (1.0 - exploration) / memo[-1]
@@ -166,7 +166,7 @@ def is_current(state: State, memo: Array) -> bool:
 def add_bonuses(gains: Array, weights: Array, bonus: float, share: float, floor: float) -> None:
     """Add bonus / p to the gain of every arm; of none, if there are none."""
     if gains.size > 0:
-        gains[0] += bonus / (share * weights[0] + floor)
+        gains[0] += bonus / (share * weights[0] + floor)  # The first has no sum before it.
     for k in range(1, gains.size):
         gains[k] += bonus / (share * (weights[k] - weights[k - 1]) + floor)
 
@@ -187,7 +187,7 @@ def reward(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, 
     """Add EXP3.P's estimate to every arm: (gain + bonus) / p if chosen, bonus / p if not."""
     if not is_current(state, memo):
         return
-    arm, _, bonus, share, floor = recall(rates, memo)
+    arm, _, bonus, share, floor = recall(rates, memo)  # not the epoch, which is the present one
     weights = running_weights(memo)
     add_bonuses(state.gains, weights, bonus, share, floor)
     own = weights[arm] - weights[arm - 1] if arm > 0 else weights[0]

@@ -133,7 +133,7 @@ def observe(
     # A hit tells the loss of every covering arm, and happens when one of them is drawn: their part is
     # divided by that chance. Arm 0 has threshold 0, so that a hit has at least one.
     covering = 0 if missed else count_at_most(settings.thresholds, answer.score)
-    per_chance = 0.0 if missed else weights[-1] / weights[covering - 1]
+    per_chance = 0.0 if missed else weights[-1] / weights[covering - 1]  # 1 / P(hit)
     mean = 0.0
     mixed = 0.0
     before = 0.0
@@ -142,13 +142,14 @@ def observe(
         loss = (1.0 - settings.alpha) * threshold  # known of every arm without an answer
         if k < covering:
             loss += (answer.score - threshold) * per_chance
-        share = weights[k] - before
+        share = weights[k] - before  # Weights are running sums.
         before = weights[k]
         mean += share * loss
         mixed += share * exp(-rate * loss)
         state.gains[k] = settings.keep * state.gains[k] - loss
     # What mixing lost against the best response: never below 0 but for rounding.
     gap = (mean / weights[-1]) + ln(mixed / weights[-1]) / rate
+    # The gap is what mixing lost; below 0 it is by rounding alone.
     slack = settings.keep * state.slack[0] + max(0.0, gap)
     state.slack[0] = max(slack, settings.log_arms / _FASTEST)
 

@@ -39,6 +39,7 @@ def add(window: Window, score: float) -> None:
     # Places that are still free hold NONE, above every score, so that no score moves past them.
     window.aged[oldest] = score
     window.added[0] += 1
+    # Those between the old place and the new one move over.
     while place > 0 and ranked[place - 1] > score:
         ranked[place] = ranked[place - 1]
         place -= 1
