@@ -24,7 +24,7 @@ from numpy_rule import NumpyUnlockPlus
 ROUNDS = 50_000
 FEW = 4_000
 REPEATS = 5
-BURSTS = 30
+SHORT, BURSTS = 10_000, 100  # What takes milliseconds is left alone now and then.
 Played: TypeAlias = Callable[[], Array]
 
 
@@ -103,7 +103,7 @@ def beside_c() -> None:
     if compiler is None:
         print("\nno C compiler: nothing to lay the compiled lane beside")
         return
-    scores, draws = np.random.default_rng(0).beta(6, 2, ROUNDS), make_draws(0, 0, ROUNDS)
+    scores, draws = np.random.default_rng(0).beta(6, 2, SHORT), make_draws(0, 0, SHORT)
     with tempfile.TemporaryDirectory() as folder:
         library = Path(folder) / "probe.so"
         source = Path(__file__).with_name("probe.c")
