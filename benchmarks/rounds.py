@@ -24,7 +24,7 @@ from numpy_rule import NumpyUnlockPlus
 ROUNDS = 50_000
 FEW = 4_000
 REPEATS = 5
-SHORT, BURSTS = 10_000, 100  # What takes milliseconds is left alone now and then.
+SHORT, BURSTS = 10_000, 200  # What takes milliseconds is left alone now and then.
 Played: TypeAlias = Callable[[], Array]
 
 
