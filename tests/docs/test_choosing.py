@@ -26,7 +26,7 @@ def test_lines_of_the_tables_come_out_again(
     scenario: str, channel: Channel, learners: list[str]
 ) -> None:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=10_000, runs=5, channel=channel)
-    contest = hold(learners, [listing.listing()[scenario]], terms)
+    contest = hold(learners, [listing.list_scenarios()[scenario]], terms)
     lines = [line for line in table.text(contest).splitlines() if line.split(" ")[0] in learners]
     assert len(lines) == len(learners)
     for line in lines:

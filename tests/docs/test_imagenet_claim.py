@@ -14,7 +14,7 @@ SCENARIOS = ["imagenet", "imagenet-shift"]
 @pytest.fixture(scope="module")
 def contest(mobilenet: Path) -> Contest:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=50_000, runs=1, arms=200)
-    scenarios = listing.chosen(SCENARIOS, listing.listing(imagenet_file=mobilenet))
+    scenarios = listing.pick_scenarios(SCENARIOS, listing.list_scenarios(imagenet_file=mobilenet))
     return hold(["logit-tracker", "ocp-unlock+"], scenarios, terms)
 
 

@@ -250,7 +250,7 @@ def test_it_tells_its_bound_and_says_where_there_is_none() -> None:
     gate = Gate(alpha=0.1)
     play(gate, 100)
     assert gate.bound().most == 20.0 + 0.3 * 10.0
-    with pytest.raises(TheoremError):
+    with pytest.raises(TheoremError, match="gate-tracker's are bounded"):
         Gate("exaul", alpha=0.1).bound()
 
 

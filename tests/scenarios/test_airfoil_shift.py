@@ -27,7 +27,7 @@ def test_after_the_shift_the_regression_learns_no_more() -> None:
 
 def test_rows_after_the_shift_are_drawn_by_the_tilt() -> None:
     data = measurements()
-    chances = module._tilted(data.features)
+    chances = module._tilt(data.features)
     assert chances.sum() == pytest.approx(1.0)
     drawn = airfoil(ROUNDS, seed=5, shift=True).outcomes[ROUNDS // 3 :]
     expected = chances @ data.pressure

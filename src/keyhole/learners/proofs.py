@@ -17,6 +17,11 @@ def find_lasting_excess(learner: Learner, lateness: Lateness) -> Excess:
 def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     """Return what the rule's own theorem says, of prompt answers or of late ones."""
     rule, parameters = learner.rule, learner.parameters
+    if rule.excess is None and rule.kind == "gate":
+        raise TheoremError(
+            f"no theorem bounds the wrong answers of {learner.name} on every stream; "
+            f"gate-tracker's are bounded"
+        )
     if rule.excess is None:
         raise TheoremError(
             f"no theorem bounds the misses of {learner.name} on every stream; "

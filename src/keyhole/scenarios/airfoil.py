@@ -100,7 +100,7 @@ def airfoil(rounds: int, *, seed: int, shift: bool = False, in_order: bool = Fal
     calm = _WARM_UP + (rounds // 3 if shift else rounds)
     rows = rng.integers(data.pressure.size, size=calm)
     if shift:
-        tilted = rng.choice(data.pressure.size, size=rounds + _WARM_UP - calm, p=_tilted(data.features))
+        tilted = rng.choice(data.pressure.size, size=rounds + _WARM_UP - calm, p=_tilt(data.features))
         rows = np.concatenate((rows, tilted))
     if in_order:
         rows[_WARM_UP:] = np.sort(rows[_WARM_UP:])
@@ -115,7 +115,7 @@ def _standard(features: Array) -> Array:
     return (features - features.mean(axis=0)) / features.std(axis=0)
 
 
-def _tilted(features: Array) -> Array:
+def _tilt(features: Array) -> Array:
     """Return how likely each row is after the shift."""
     logged = features.copy()
     for column in (_FREQUENCY, _THICKNESS):

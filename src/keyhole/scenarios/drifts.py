@@ -34,34 +34,32 @@ Mix = Callable[[Array], Array]
 
 def steady(rounds: int, *, seed: int) -> DriftScenario:
     """Return a scenario that does not drift."""
-    return _mixed(rounds, seed, lambda when: np.zeros_like(when), changes=1)
+    return _mix(rounds, seed, lambda when: np.zeros_like(when), changes=1)
 
 
 def fall(rounds: int, *, seed: int) -> DriftScenario:
     """Return scores that fall at once, halfway."""
-    return _mixed(rounds, seed, lambda when: (when >= 0.5).astype(float), changes=2)
+    return _mix(rounds, seed, lambda when: (when >= 0.5).astype(float), changes=2)
 
 
 def rise(rounds: int, *, seed: int) -> DriftScenario:
     """Return scores that rise at once, halfway."""
-    return _mixed(rounds, seed, lambda when: (when < 0.5).astype(float), changes=2)
+    return _mix(rounds, seed, lambda when: (when < 0.5).astype(float), changes=2)
 
 
 def slope(rounds: int, *, seed: int) -> DriftScenario:
     """Return scores that fall all the time."""
-    return _mixed(rounds, seed, lambda when: when, changes=_PIECES)
+    return _mix(rounds, seed, lambda when: when, changes=_PIECES)
 
 
 def waves(rounds: int, *, seed: int) -> DriftScenario:
     """Return scores that fall and rise in five even waves."""
-    return _mixed(
-        rounds, seed, lambda when: 0.5 - 0.5 * np.cos(10.0 * np.pi * when), changes=2 * _PIECES
-    )
+    return _mix(rounds, seed, lambda when: 0.5 - 0.5 * np.cos(10.0 * np.pi * when), changes=2 * _PIECES)
 
 
 def seasons(rounds: int, *, seed: int) -> DriftScenario:
     """Return easy and hard rounds in turn, ten times, changing at once."""
-    return _mixed(rounds, seed, lambda when: np.floor(_PIECES * when) % 2, changes=_PIECES)
+    return _mix(rounds, seed, lambda when: np.floor(_PIECES * when) % 2, changes=_PIECES)
 
 
 def lumps(rounds: int, *, seed: int) -> DriftScenario:
@@ -73,7 +71,7 @@ def lumps(rounds: int, *, seed: int) -> DriftScenario:
     return DriftScenario(scores, (0,))
 
 
-def _mixed(rounds: int, seed: int, share: Mix, *, changes: int) -> DriftScenario:
+def _mix(rounds: int, seed: int, share: Mix, *, changes: int) -> DriftScenario:
     """Return rounds that are hard with the probability of their time."""
     if rounds < changes:
         raise InvalidError(f"{rounds} rounds are too few to drift; use at least {changes}")

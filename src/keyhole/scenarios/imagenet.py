@@ -164,7 +164,7 @@ def load(path: Path) -> ClassifierOutputs:
         raise OutputsError(f"there is no file {path}; see 'keyhole imagenet-file --help' to make one")
     values, labels, are_logits = _read_npy(path) if path.suffix == ".npy" else _read_npz(path)
     _check_shapes(path, values, labels)
-    truth = _checked_labels(path, labels, values.shape[1])
+    truth = _check_labels(path, labels, values.shape[1])
     numbers = values.astype(np.float32) if values.dtype == np.float16 else values
     _check_values(path, numbers, are_logits=are_logits)
     return (
@@ -217,7 +217,7 @@ def _check_shapes(path: Path, values: NDArray[Any], labels: NDArray[Any]) -> Non
         )
 
 
-def _checked_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
+def _check_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
     if not np.issubdtype(labels.dtype, np.integer):
         raise OutputsError(f"the labels in {path} are {labels.dtype}; they must be whole numbers")
     wrong = (labels < 0) | (labels >= classes)

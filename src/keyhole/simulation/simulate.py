@@ -138,7 +138,7 @@ def simulate_against(
     """
     _check(learner, regime, rounds, channel)
     kind, first = adversaries.find(adversary).kind, check_seed(seed)
-    thresholds = np.empty((_checked_runs(runs), rounds))
+    thresholds = np.empty((_check_runs(runs), rounds))
     scores = np.empty(thresholds.shape)
     context = _context(learner, None, None, shape=(1, rounds))[0].copy()
 
@@ -234,7 +234,7 @@ def _table(scores: ArrayLike, runs: int | None) -> Array:
     if values.ndim not in (1, 2):
         raise ScoreError(f"scores have shape {values.shape}; give (rounds,) or (runs, rounds)")
     if values.ndim == 1:
-        values = np.broadcast_to(values, (_checked_runs(1 if runs is None else runs), values.size))
+        values = np.broadcast_to(values, (_check_runs(1 if runs is None else runs), values.size))
     elif runs is not None and runs != values.shape[0]:
         raise ScoreError(
             f"{runs} runs were asked for, but there are {values.shape[0]} rows of scores; drop runs"
@@ -242,7 +242,7 @@ def _table(scores: ArrayLike, runs: int | None) -> Array:
     return values
 
 
-def _checked_runs(runs: int) -> int:
+def _check_runs(runs: int) -> int:
     if not is_whole(runs, least=1):
         raise InvalidError(f"{runs!r} runs are not a whole number of at least 1")
     return int(runs)

@@ -114,7 +114,7 @@ def _compare(options: argparse.Namespace) -> None:
             rounds=options.rounds, runs=options.runs, out=options.out,
         )  # fmt: skip
         return
-    scenarios = listing.listing(imagenet_file=options.imagenet)
+    scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
     if options.list:
         for listed in scenarios.values():
             print(f"{listed.name:<21}{listed.about}")
@@ -136,7 +136,9 @@ def _compare(options: argparse.Namespace) -> None:
     )
     names = options.learners or list(LEARNERS)
     asked = options.scenarios or list(scenarios)
-    entered = listing.logged(options.scores) if options.scores else listing.chosen(asked, scenarios)
+    entered = (
+        listing.read_log(options.scores) if options.scores else listing.pick_scenarios(asked, scenarios)
+    )
     print(
         f"{len(names)} learners, {len(entered)} scenarios; each is compiled first, a second or two.\n"
     )

@@ -46,7 +46,7 @@ class Engine:
     ) -> Iterator[tuple[int, Result]]:
         """Yield each item's number and result, as they are finished; the order is not fixed."""
         joblib = _joblib()
-        calls = [joblib.delayed(_numbered)(function, *item) for item in enumerate(items)]
+        calls = [joblib.delayed(_number)(function, *item) for item in enumerate(items)]
         with _CLUSTERS.get(self.name, _here)(self), joblib.parallel_config(backend=ENGINES[self.name]):
             yield from _one_by_one(joblib, self._jobs(), calls)
 
@@ -56,7 +56,7 @@ class Engine:
         return -1 if self.name in _CLUSTERS else os.cpu_count() or 1
 
 
-def _numbered(function: Callable[[Item], Result], number: int, item: Item) -> tuple[int, Result]:
+def _number(function: Callable[[Item], Result], number: int, item: Item) -> tuple[int, Result]:
     return number, function(item)
 
 

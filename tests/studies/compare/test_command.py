@@ -25,7 +25,7 @@ def test_command_prints_a_table_and_writes_two_files(
 def test_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    names = list(listing.listing())
+    names = list(listing.list_scenarios())
     assert [line.split()[0] for line in lines] == names
     assert all(len(line.split()) > 2 and len(line) <= 80 for line in lines)
 

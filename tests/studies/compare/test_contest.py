@@ -18,13 +18,15 @@ NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 @pytest.fixture(scope="module")
 def contest() -> Contest:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=1_500, runs=3)
-    scenarios = listing.chosen(["fall", "digits-by-label", "lure-and-strike"], listing.listing())
+    scenarios = listing.pick_scenarios(
+        ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
+    )
     return hold(NAMES, scenarios, terms)
 
 
 def test_figures_are_those_of_the_runs(contest: Contest) -> None:
     cell = next(c for c in contest.cells if c.learner == "logit-tracker" and c.scenario == "fall")
-    built = [listing.listing()["fall"].build(1_500, seed) for seed in range(3)]  # type: ignore[misc]
+    built = [listing.list_scenarios()["fall"].build(1_500, seed) for seed in range(3)]  # type: ignore[misc]
     run = simulate(make("logit-tracker", alpha=0.1), np.stack([b.scenario.scores for b in built]))
     rates = run.misses.mean(axis=1)
     assert cell.figures["miss_rate"].mean == pytest.approx(rates.mean())
@@ -43,14 +45,14 @@ def test_learners_that_need_more_are_shown_and_not_run(contest: Contest) -> None
 
 def test_everyone_runs_where_the_label_is_always_told() -> None:
     terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=400, runs=1)
-    full = hold(["dtaci"], [listing.listing()["steady"]], terms)
+    full = hold(["dtaci"], [listing.list_scenarios()["steady"]], terms)
     assert full.refused("steady") == []
     assert math.isnan(full.cells[0].figures["miss_rate"].error)
 
 
 def test_too_short_a_scenario_is_a_refusal_with_its_reason() -> None:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=50, runs=1, arms=200)
-    short = hold(["ocp-unlock+"], [listing.listing()["steady"]], terms)
+    short = hold(["ocp-unlock+"], [listing.list_scenarios()["steady"]], terms)
     assert "too short for 200 arms" in str(short.cells[0].refusal)
 
 
@@ -72,7 +74,7 @@ def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> Non
 
     cells = (cell("greedy", 0.45, 0.2), cell("large", 0.05, 3.0), cell("honest", 0.1, 1.0))
     frontier = Frontier(np.ones(1), np.ones(1))
-    contest = Contest(terms, (listing.listing()["steady"],), cells, {"steady": frontier})
+    contest = Contest(terms, (listing.list_scenarios()["steady"],), cells, {"steady": frontier})
     order = ["honest", "large", "greedy"]
     assert [cell.learner for cell in contest.of_scenario("steady")] == order
     assert [one.learner for one in standings(contest)] == order
@@ -91,7 +93,7 @@ def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() ->
         ]
 
     both = [*cells("never", (0.2, 0.2), 0.5), *cells("once", (0.1, 0.2), 1.0)]
-    listed = listing.listing()
+    listed = listing.list_scenarios()
     frontiers = dict.fromkeys(("steady", "fall"), Frontier(np.ones(1), np.ones(1)))
     contest = Contest(terms, (listed["steady"], listed["fall"]), tuple(both), frontiers)
     assert [one.learner for one in standings(contest)] == ["once", "never"]
@@ -133,7 +135,7 @@ def test_record_is_strict_json_with_every_cell(contest: Contest) -> None:
 
 def test_delay_reaches_the_runs() -> None:
     late = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=600, runs=1, channel=Channel(delay=50))
-    steady = [listing.listing()["steady"]]
+    steady = [listing.list_scenarios()["steady"]]
     slow = hold(["logit-tracker"], steady, late).cells[0].figures["miss_rate"].mean
     scores = steady[0].build(600, 0).scenario.scores  # type: ignore[misc]
     direct = simulate(make("logit-tracker", alpha=0.1), scores, channel=Channel(delay=50))
@@ -142,14 +144,14 @@ def test_delay_reaches_the_runs() -> None:
 
 def test_unknown_scenarios_and_empty_runs_are_named() -> None:
     with pytest.raises(InvalidError, match="no scenario 'storm'; there are steady"):
-        listing.chosen(["storm"], listing.listing())
+        listing.pick_scenarios(["storm"], listing.list_scenarios())
     with pytest.raises(InvalidError, match="runs 0"):
         Terms(alpha=0.1, regime=Regime.FULL, rounds=10, runs=0)
 
 
 def test_own_log_is_a_scenario_of_its_own_length(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", scores=np.random.default_rng(1).random(300))
-    (listed,) = listing.logged(tmp_path / "mine.npz")
+    (listed,) = listing.read_log(tmp_path / "mine.npz")
     terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=10_000, runs=2)
     mine = hold(["kt"], [listed], terms)
     assert listed.rounds == 300

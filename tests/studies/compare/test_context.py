@@ -23,7 +23,7 @@ NAMES = ["contextual-tracker", "mvp", "logit-tracker", "contextual-tracker+valve
 @pytest.fixture(scope="module")
 def contest() -> Contest:
     terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=ROUNDS, runs=2, seed=4)
-    scenarios = listing.chosen(["hourly", "steady"], listing.listing())
+    scenarios = listing.pick_scenarios(["hourly", "steady"], listing.list_scenarios())
     return hold(NAMES, scenarios, terms)
 
 

@@ -17,12 +17,12 @@ TERMS = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=1_200, runs=2)
 
 @pytest.fixture(scope="module")
 def lateness() -> LateContests:
-    scenarios = listing.chosen(["steady", "fall", "just-below"], listing.listing())
+    scenarios = listing.pick_scenarios(["steady", "fall", "just-below"], listing.list_scenarios())
     return hold_late(NAMES, scenarios, TERMS)
 
 
 def test_every_way_is_the_contest_over_its_channel(lateness: LateContests) -> None:
-    steady = listing.chosen(["steady"], listing.listing())
+    steady = listing.pick_scenarios(["steady"], listing.list_scenarios())
     terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=1_200, runs=2, channel=Channel(batch=100))
     alone = hold(["kt"], steady, terms).cells[0]
     within = lateness.contests["b100"].cells
@@ -45,7 +45,7 @@ def test_adversaries_stay_out(lateness: LateContests) -> None:
     for contest in lateness.contests.values():
         assert [listed.name for listed in contest.scenarios] == ["steady", "fall"]
     with pytest.raises(InvalidError, match="which no adversary has"):
-        hold_late(NAMES, listing.chosen(["just-below"], listing.listing()), TERMS)
+        hold_late(NAMES, listing.pick_scenarios(["just-below"], listing.list_scenarios()), TERMS)
 
 
 def test_table_has_a_column_for_every_way_and_fits_eighty_columns(lateness: LateContests) -> None:

@@ -20,7 +20,9 @@ NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 @pytest.fixture(scope="module")
 def contest() -> Contest:
     terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=1_000, runs=2)
-    scenarios = listing.chosen(["fall", "digits-by-label", "lure-and-strike"], listing.listing())
+    scenarios = listing.pick_scenarios(
+        ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
+    )
     return hold(NAMES, scenarios, terms)
 
 

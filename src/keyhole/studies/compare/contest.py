@@ -194,9 +194,9 @@ def _cell(
         check_enough(learner.name, learner.needs, terms.regime)
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
-    run, microseconds = _timed(learner, listed, staged, rounds, terms)
+    run, microseconds = _time(learner, listed, staged, rounds, terms)
     played = staged or [Staged(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
-    measured = [_measured(run, number, one, terms) for number, one in enumerate(played)]
+    measured = [_measure(run, number, one, terms) for number, one in enumerate(played)]
     sizes = np.stack([sizes for _, sizes in measured])
     figures = {key: _figure([m[key] for m, _ in measured]) for key in measured[0][0]}
     worst = [worst_group(run.misses[n], own, terms.alpha) for n, own in enumerate(judged)]
@@ -205,7 +205,7 @@ def _cell(
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
-def _timed(
+def _time(
     learner: Learner, listed: Listed, staged: list[Staged], rounds: int, terms: Terms
 ) -> tuple[Simulation, float]:
     """Return the runs, and the time that one of them takes alone, compiled, for each round."""
@@ -237,7 +237,7 @@ def _stack_context(learner: Learner, staged: list[Staged]) -> dict[str, Array]:
     return {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
 
 
-def _measured(
+def _measure(
     run: Simulation, number: int, staged: Staged, terms: Terms
 ) -> tuple[dict[str, float], Array]:
     """Return the figures of one run, and the size of its every set."""

@@ -37,13 +37,19 @@ class Listed:
     rounds: int | None = None  # how many there are, if they are counted
 
 
-def listing(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
+def list_scenarios(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
     """Return every scenario by name; the real ImageNet ones need a file of classifier outputs."""
-    scenarios = [*_drifts(), *_measured(), *_pictures(imagenet_file), *_forecasts(), *_adversaries()]
+    scenarios = [
+        *_drifts(),
+        *_list_measured(),
+        *_pictures(imagenet_file),
+        *_forecasts(),
+        *_adversaries(),
+    ]
     return {listed.name: listed for listed in scenarios}
 
 
-def logged(path: Path) -> list[Listed]:
+def read_log(path: Path) -> list[Listed]:
     """Return a scenario for every reading of a user's own log."""
     return [_reading(path.name, scenario) for scenario in log.read_log(path)]
 
@@ -61,7 +67,7 @@ def _reading(name: str, scenario: log.LogScenario) -> Listed:
     )
 
 
-def chosen(names: Iterable[str], scenarios: dict[str, Listed]) -> list[Listed]:
+def pick_scenarios(names: Iterable[str], scenarios: dict[str, Listed]) -> list[Listed]:
     """Return the scenarios of these names, or raise with those there are."""
     unknown = [name for name in names if name not in scenarios]
     if unknown:
@@ -93,7 +99,7 @@ def _drifts() -> list[Listed]:
     return [Listed(name, about[name], "1 - threshold", builder(name)) for name in DRIFTS]
 
 
-def _measured() -> list[Listed]:
+def _list_measured() -> list[Listed]:
     def still(rounds: int, seed: int) -> Staged:
         return Staged(airfoil(rounds, seed=seed), (0,))
 
@@ -140,21 +146,21 @@ def _pictures(file: Path | None) -> list[Listed]:
     scenarios = [
         Listed("digits", "handwritten digits at random", "labels", drawn),
         Listed("digits-by-label", "handwritten digits, first all zeros", "labels", sorted_by_label),
-        *_classified("imagenet-like", "generated ImageNet outputs", imagenet_like),
+        *_list_classifier("imagenet-like", "generated ImageNet outputs", imagenet_like),
     ]
     if file is not None:
-        scenarios += _classified(
-            "imagenet", f"classifier outputs in {file.name}", lambda: _loaded(file)
+        scenarios += _list_classifier(
+            "imagenet", f"classifier outputs in {file.name}", lambda: _load_outputs(file)
         )
     return scenarios
 
 
 @cache
-def _loaded(path: Path) -> imagenet.ClassifierOutputs:
+def _load_outputs(path: Path) -> imagenet.ClassifierOutputs:
     return imagenet.load(path)
 
 
-def _classified(
+def _list_classifier(
     name: str, about: str, outputs: Callable[[], imagenet.ClassifierOutputs]
 ) -> list[Listed]:
     def still(rounds: int, seed: int) -> Staged:

@@ -110,7 +110,7 @@ def _caption(contest: Contest) -> str:
 
 def _ranking(ranked: list[LearnerStanding], contest: Contest) -> str:
     rows = "".join(
-        f"<tr{_broken(one.kept < one.scenarios)}>{_named(one.learner)}"
+        f"<tr{_mark_broken(one.kept < one.scenarios)}>{_write_name(one.learner)}"
         f'<td class="word">{_needs(one.learner)}</td><td>{one.kept} of {one.scenarios}</td>'
         f"<td>{one.miss_rate:.4f}</td><td>{one.strayed:.3f}</td><td>{one.worst_window:.3f}</td>"
         f"<td>{_or_dash(one.worst_group)}</td><td>{one.ratio:.2f}</td>"
@@ -139,7 +139,7 @@ def _late(lateness: LateContests | None) -> str:
     if lateness is None:
         return ""
     rows = "".join(
-        f"<tr>{_named(name)}"
+        f"<tr>{_write_name(name)}"
         + "".join(
             f"<td>{one.ratio:.2f}<small> {one.miss_rate:.3f}</small></td>" if one else "<td>–</td>"
             for one in map(by_channel.get, lateness.contests)
@@ -156,11 +156,11 @@ def _late(lateness: LateContests | None) -> str:
     )
 
 
-def _broken(broken: bool) -> str:  # noqa: FBT001
+def _mark_broken(broken: bool) -> str:  # noqa: FBT001
     return ' class="broken"' if broken else ""
 
 
-def _named(learner: str) -> str:
+def _write_name(learner: str) -> str:
     name = html.escape(learner)
     return f'<td class="word"><i data-learner="{name}"></i>{name}</td>'
 
@@ -202,7 +202,7 @@ def _table(contest: Contest, name: str) -> str:
 
 def _row(cell: Cell, contest: Contest) -> str:
     values = "".join(_value(cell, name, form) for name, (_, form) in _COLUMNS.items())
-    return f"<tr{_broken(not contest.keeps(cell))}>{_named(cell.learner)}{values}</tr>"
+    return f"<tr{_mark_broken(not contest.keeps(cell))}>{_write_name(cell.learner)}{values}</tr>"
 
 
 def _value(cell: Cell, name: str, form: str) -> str:

@@ -62,13 +62,13 @@ def describe(replay: LogReplay, *, alpha: float) -> str:
     lines += [
         "The gate, which knew nothing beforehand, would have accepted",
         f"{run.accepted_share:.1%}, {run.wrong_share:.2%} of them wrong.",
-        f"It promises at most {_promised(replay):.0f} wrong answers beyond {alpha:.1%} of the accepted",
+        f"It promises at most {_bound(replay):.0f} wrong answers beyond {alpha:.1%} of the accepted",
         f"on any log of this length; here it was {run.excess[-1]:.1f}.",
     ]
     return "\n".join(lines)
 
 
-def _promised(replay: LogReplay) -> float:
+def _bound(replay: LogReplay) -> float:
     from keyhole.learners import bounds
 
     return bounds.excess(replay.run.learner, rounds=replay.cases.scores.size).most

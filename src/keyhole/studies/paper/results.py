@@ -91,12 +91,12 @@ def write(results: Results, folder: Path) -> None:
     files = [([source], f"-{source.name}") for source in sources if source.path]
     for group, suffix in [([source for source in sources if not source.path], ""), *files]:
         for name, read in (("tables", results.mean), ("standard_errors", results.error)):
-            _dump(folder / f"{name}{suffix}.json", _filled(results.plan, group, read))
+            _dump(folder / f"{name}{suffix}.json", _fill(results.plan, group, read))
     _dump(folder / "settings.json", [_row(results, pair) for pair in results.plan.pairs])
     _dump(folder / "sources.json", {source.name: _facts(source) for source in sources})
 
 
-def _filled(
+def _fill(
     wanted: Plan, sources: list[Source], read: Callable[[Pair, str], float | None]
 ) -> dict[str, Any]:
     return {

@@ -34,7 +34,7 @@ class Source:
 
     def outputs(self) -> imagenet.ClassifierOutputs:
         """Return the classifier's outputs, read or generated once in each process."""
-        return _loaded(self.path) if self.path else imagenet_like()
+        return _load(self.path) if self.path else imagenet_like()
 
     @property
     def accuracy(self) -> tuple[float, float]:
@@ -52,7 +52,7 @@ class Pair:
 
 
 @cache
-def _loaded(path: str) -> imagenet.ClassifierOutputs:
+def _load(path: str) -> imagenet.ClassifierOutputs:
     return imagenet.load(Path(path))
 
 
@@ -63,7 +63,7 @@ GENERATED = Source(IMAGENET, "imagenet-like", "generated")
 def from_file(path: Path, *, model: str | None = None) -> Source:
     """Return the source of a file of classifier outputs, which is read and checked."""
     path = path.resolve()  # A cluster may work in another folder.
-    images = _loaded(str(path)).images
+    images = _load(str(path)).images
     called = model or path.stem
     name = "imagenet-" + "".join(c if c.isalnum() else "-" for c in called.lower())
     return Source(
