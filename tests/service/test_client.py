@@ -267,3 +267,9 @@ def test_rounds_are_answered_by_key_and_found_by_metadata(client: keyhole.Client
     client.predict_many("keyed", [{"cat": 0.9}] * 600, metadata={"model": "v2"})
     assert len(client.rounds("keyed", limit=1000)) == 601
     assert [one["id"] for one in client.rounds("keyed", metadata={"model": "v1"})] == [shown.id]
+
+
+@pytest.mark.parametrize("key", ["", " a", "a ", "a\nb", "é", "x" * 201])
+def test_a_key_that_no_header_can_carry_is_refused_at_once(client: keyhole.Client, key: str) -> None:
+    with pytest.raises(keyhole.errors.InvalidError, match="cannot be sent"):
+        client.predict("nowhere", {"cat": 0.9}, key=key)  # It never gets as far as that.

@@ -6,13 +6,14 @@ carries a key, or an answer counts once however often it arrives.
 
 import json
 import math
+import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from keyhole.errors import FeedbackError, GroupError, KeyholeError
+from keyhole.errors import FeedbackError, GroupError, InvalidError, KeyholeError
 from keyhole.feedback import Answer
 from keyhole.predictor.context import read_rows
 from keyhole.service.http import problems
@@ -22,6 +23,7 @@ _RETRIED = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
 _AT_ONCE = 1000  # rounds of history in a request
 _MOST_ROUNDS = 500  # of the log in a response
+_KEY = re.compile(r"(?! )[ -~]{1,200}(?<! )")
 _PAIR = 2  # a lower and an upper quantile
 
 Result = TypeVar("Result")
@@ -177,7 +179,7 @@ def predict(
         method="POST",
         parts=("streams", stream, "predictions"),
         json={**_output(output), **_known(features, groups), **_about(metadata)},
-        headers={"Idempotency-Key": key or uuid.uuid4().hex},
+        headers={"Idempotency-Key": _make_key(key)},
         read=lambda sent: _proposal(sent.json()),
     )
 
@@ -218,7 +220,7 @@ def decide(
         method="POST",
         parts=("streams", stream, "decisions"),
         json={**_case(score), **_known(None, groups), **_about(metadata)},
-        headers={"Idempotency-Key": key or uuid.uuid4().hex},
+        headers={"Idempotency-Key": _make_key(key)},
         read=lambda sent: Verdict(**sent.json()),
     )
 
@@ -239,6 +241,18 @@ def decide_many(
         json={"decisions": asked},
         read=lambda sent: [Verdict(**one) for one in sent.json()["decisions"]],
     )
+
+
+def _make_key(key: str | None) -> str:
+    """Return a key that a header can carry: the caller's, or a new one."""
+    if key is None:
+        return uuid.uuid4().hex
+    if _KEY.fullmatch(key) is None:
+        raise InvalidError(
+            f"key {key[:80]!r} cannot be sent; use 1 to 200 printable ASCII characters, with no space "
+            "at either end"
+        )
+    return key
 
 
 def _case(score: Any) -> dict[str, Any]:
