@@ -1,5 +1,7 @@
 """The log read again: newest first, page by page, by what was noted with it, and as a curve."""
 
+import math
+
 import pytest
 import sqlalchemy as sql
 
@@ -172,3 +174,17 @@ def test_the_curve_of_a_gate_counts_the_decisions_before_each_judgement(light: D
     _, curve = history.curve(light, "gate", points=10)
     assert (curve.answered, curve.misses) == ([1, 2], [1.0, 1.0])
     assert (curve.predicted, curve.sizes) == ([2.0, 4.0], [1.0, 3.0])
+
+
+def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Database) -> None:
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, kind="interval", seed=7)
+    streams.create(light, "forecasts", setup=setup, now=NOW)
+    widths = []
+    for _ in range(5):
+        (opened,) = proposals.predict(light, "forecasts", asks=[Ask(5.0)], now=NOW)
+        widths.append(opened.region.size)
+        answers.answer(light, [Reply(opened.id, {"label": 6.0})], now=NOW)
+    _, curve = history.curve(light, "forecasts", points=10)
+    assert widths[:3] == [math.inf] * 3  # until three values are known
+    assert curve.bounded == [0, 0, 0, 1, 2]
+    assert curve.sizes == [0.0, 0.0, 0.0, widths[3], widths[3] + widths[4]]

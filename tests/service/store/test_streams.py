@@ -119,3 +119,16 @@ def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
     assert all("more than 3 were open" in str(one) for one in told)
     with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
         proposals.predict(light, "few", asks=[Ask([0.9])] * 4, now=NOW)
+
+
+def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_removed(
+    three: Database,
+) -> None:
+    with three.write() as connection:
+        mine = schema.streams.c.name == "a"
+        connection.execute(schema.streams.update().where(mine).values(progress=b"\x00"))
+    found = streams.survey(three)
+    assert [here.name for here in found.usable] == ["c", "b"]
+    assert list(found.quarantined) == ["a"]
+    streams.delete(three, "a")
+    assert streams.list_names(three) == ["c", "b"]
