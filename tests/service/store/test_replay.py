@@ -6,6 +6,7 @@ import sqlalchemy as sql
 from keyhole.service.store import answers, proposals, replay, schema, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
+from keyhole.service.store.player import Difference, expect
 from keyhole.service.store.proposals import Ask
 
 NOW = 1_800_000_000.0
@@ -71,3 +72,21 @@ def test_rounds_whose_time_was_over_are_over_in_the_replay_too(light: Database) 
     here = streams.get(light, "pets")
     assert (here.open, here.tally.expired, here.sweep) == (1, 7, NOW + 40.0)
     assert replay.replay(light, "pets").difference is None
+
+
+@pytest.mark.parametrize(
+    ("stored", "played", "told"),
+    [
+        (b"abcd", b"abXd", "here: the state differs from byte 2 on"),
+        (b"Xbcd", b"abcd", "here: the state differs from byte 0 on"),
+        (b"ab", b"abcd", "here: the state differs from byte 2 on"),
+        (7, 8, "here: the state is 7, and the replay gives 8"),
+    ],
+)
+def test_a_difference_says_what_is_stored_or_from_which_byte_on(
+    stored: object, played: object, told: str
+) -> None:
+    with pytest.raises(Difference) as caught:
+        expect("here", "state", stored, played)
+    assert str(caught.value) == told
+    expect("here", "state", stored, stored)
