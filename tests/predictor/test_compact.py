@@ -232,3 +232,13 @@ def test_bytes_of_another_version_or_cut_short_are_refused(learner: Learner) -> 
     for end in (0, 2, 8, len(content) - 1, len(content) - len(STATE)):
         with pytest.raises(SnapshotError, match=f"^{end} bytes are no key's state"):
             unpack(content[:end], learner)
+
+
+def test_open_rounds_that_are_cut_or_followed_by_more_are_refused() -> None:
+    fold = make_fold(alpha=0.1)
+    state = b""
+    for place in range(2):
+        state, _ = fold.step(KEY, state, Asked(f"round {place}", [0.7, 0.3]))
+    for content in (state[:-1], state + b"\0", state[: -len(state) // 3]):
+        with pytest.raises(SnapshotError, match=f"^{len(content)} bytes are no key's state"):
+            unpack(content, fold.setup.learner)

@@ -166,6 +166,8 @@ def unpack(content: bytes, learner: Learner) -> Standing:
         state = learner.unpack(content[begin:end])
         last = end + MARK * marks
         count, earliest = _OPEN.unpack_from(content, last) if len(content) > last else _NONE_OPEN
+        waiting = content[last + _OPEN.size :]
+        _check_lengths(waiting, count)
     except (struct.error, InvalidError) as error:
         raise SnapshotError(
             f"{len(content)} bytes are no key's state ({error}); restore a copy"
@@ -174,11 +176,22 @@ def unpack(content: bytes, learner: Learner) -> Standing:
     if rare:
         _read_rare(tally, layout, rare)
     clock = int.from_bytes(time, "little", signed=True)
-    waiting = content[last + _OPEN.size :]
     packed = content[:_TIME], content[_TIME + 6 : last]
     return Standing(
         Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, packed
     )
+
+
+def _check_lengths(waiting: bytes, count: int) -> None:
+    """Raise unless so many rounds, one behind the other, fill the bytes."""
+    start = 0
+    for _ in range(count):
+        length, _ = _HEAD.unpack_from(waiting, start)
+        if length < _ROUND.size:
+            raise InvalidError(f"an open round has {length} bytes")
+        start += length
+    if start != len(waiting):
+        raise InvalidError(f"{count} open rounds have {start} bytes, not {len(waiting)}")
 
 
 def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
