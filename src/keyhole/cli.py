@@ -21,7 +21,7 @@ _WIDTH = 80
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, 2 after saying what was wrong, or 130 if interrupted."""
+    """Run one command; return 0, 2 or 3 after saying what was wrong, 130 if interrupted."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if not hasattr(options, "run"):
