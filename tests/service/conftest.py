@@ -1,4 +1,5 @@
 import subprocess
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -28,9 +29,10 @@ def _server(folder: Path) -> Any:
 
 
 @pytest.fixture(scope="session")
-def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[], str]]:
+def postgres() -> Iterator[Callable[[], str]]:
     """A real PostgreSQL that gives the URL of a new, empty database."""
-    server = _server(tmp_path_factory.mktemp("pg"))
+    # Not in pytest's own folder: another run of pytest, beside this one, may clean that away.
+    server = _server(Path(tempfile.mkdtemp(prefix="keyhole-pg-")))
     url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
     # A connection of its own for each command: a test may have crashed the server meanwhile.
     engine = sql.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sql.NullPool)
