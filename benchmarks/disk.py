@@ -9,7 +9,7 @@ from keyhole.learners import DEFAULT
 from keyhole.service.store import answers, proposals, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 
 ROUNDS, BATCH = 2_000, 500
 
@@ -22,7 +22,7 @@ def fill(folder: Path, labels: int) -> None:
     streams.create(database, "disk", setup=setup, now=0.0)
     rng = np.random.default_rng(1)
     for _ in range(ROUNDS // BATCH):
-        asks = [Ask(rng.dirichlet(np.ones(labels)).tolist()) for _ in range(BATCH)]
+        asks = [Query(rng.dirichlet(np.ones(labels)).tolist()) for _ in range(BATCH)]
         made = proposals.predict(database, "disk", asks=asks, now=1.0)
         answers.answer(database, [Reply(one.id, "hit") for one in made], now=2.0)
     database.close()

@@ -19,7 +19,7 @@ import sqlalchemy as sql
 from keyhole.service.store import answers, proposals, schema, settings, stream, streams
 from keyhole.service.store.answers import MARK_EVERY, Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 
 TRIES, SECONDS = 5, 120.0
 
@@ -29,7 +29,7 @@ def fill(database: Database, *, count: int, rounds: int) -> None:
     setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
     streams.create(database, "first", setup=setup, now=1.0)
     for _ in range(MARK_EVERY):
-        (made,) = proposals.predict(database, "first", asks=[Ask({"a": 0.7, "b": 0.3})], now=1.0)
+        (made,) = proposals.predict(database, "first", asks=[Query({"a": 0.7, "b": 0.3})], now=1.0)
         answers.answer(database, [Reply(made.id, {"label": "a"})], now=1.0)
     with database.write() as connection:
         _copy_rounds(connection, rounds)

@@ -30,11 +30,11 @@ import uvicorn
 from fastapi import FastAPI
 
 from keyhole.service.http import app as service
-from keyhole.service.http import models
+from keyhole.service.http import round_models
 from keyhole.service.http.limits import Limits
 from keyhole.service.store import answers, proposals, schema, settings, streams, warm
 from keyhole.service.store import stream as stream_row
-from keyhole.service.store.database import Database, append
+from keyhole.service.store.database import Database
 
 SEED = 7
 BATCH = 100
@@ -78,23 +78,23 @@ def bare_app(url: str) -> FastAPI:
             connection.execute(right.insert(), rows)
 
     @app.post("/v1/streams/{name}/predictions")
-    def predict(name: str, output: models.Output) -> dict[str, Any]:  # noqa: ARG001
+    def predict(name: str, output: round_models.OutputBody) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes()])
         return {"id": "0", "labels": []}
 
     @app.post("/v1/predictions/{id}/feedback")
-    def feedback(feedback: models.Feedback) -> dict[str, Any]:
-        commit([json.dumps(feedback.answer).encode()])
+    def feedback(feedback: round_models.Feedback) -> dict[str, Any]:
+        commit([json.dumps(feedback.read()).encode()])
         return {"id": "0"}
 
     @app.post("/v1/streams/{name}/predictions/batch")
-    def predict_batch(name: str, outputs: models.Outputs) -> dict[str, Any]:  # noqa: ARG001
+    def predict_batch(name: str, outputs: round_models.OutputsBody) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes() for output in outputs.predictions])
         return {"predictions": [{"id": "0", "labels": []} for _ in outputs.predictions]}
 
     @app.post("/v1/feedback")
-    def feedback_batch(feedbacks: models.Feedbacks) -> dict[str, Any]:
-        commit([json.dumps(one.answer).encode() for one in feedbacks.feedback])
+    def feedback_batch(feedbacks: round_models.Feedbacks) -> dict[str, Any]:
+        commit([json.dumps(one.read()).encode() for one in feedbacks.feedback])
         return {"results": []}
 
     return app
@@ -221,7 +221,7 @@ def filled(url: str, rounds: int) -> None:
     stream(url, arms=200)
     database = Database(url)
     (made,) = proposals.predict(
-        database, "load", asks=[proposals.Ask([0.5, *([0.05] * 9)])], now=time.time()
+        database, "load", asks=[proposals.Query([0.5, *([0.05] * 9)])], now=time.time()
     )
     answers.answer(database, [answers.Reply(made.id, "miss")], now=time.time())
     with database.read() as connection:
@@ -232,12 +232,12 @@ def filled(url: str, rounds: int) -> None:
     for start in range(1, rounds, 20_000):
         numbers = range(start, min(start + 20_000, rounds))
         with database.write() as connection:
-            append(
-                connection, schema.rounds, [{**row, "number": n, "version": 2 * n + 1} for n in numbers]
+            connection.execute(
+                schema.rounds.insert(),
+                [{**row, "number": n, "version": 2 * n + 1} for n in numbers],
             )
-            append(
-                connection,
-                schema.feedback,
+            connection.execute(
+                schema.feedback.insert(),
                 [{**told, "number": n, "version": 2 * n + 2} for n in numbers],
             )
             last = numbers[-1] + 1

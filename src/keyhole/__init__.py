@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from keyhole.predictor.bandit import Exp3P
     from keyhole.predictor.fleet import Fleet
     from keyhole.predictor.gate import Gate
-    from keyhole.service.client import AsyncClient, Client
+    from keyhole.service.client.async_client import AsyncClient
+    from keyhole.service.client.client import Client
     from keyhole.simulation import metrics
     from keyhole.simulation.channel import Channel
     from keyhole.simulation.simulate import simulate, simulate_against
@@ -38,9 +39,9 @@ __version__ = "0.2.0"
 
 # What a first round does without is imported when it is first asked for.
 _LATER = {
-    "AsyncClient": "service.client",
+    "AsyncClient": "service.client.async_client",
     "Channel": "simulation.channel",
-    "Client": "service.client",
+    "Client": "service.client.client",
     "Exp3P": "predictor.bandit",
     "Fleet": "predictor.fleet",
     "Gate": "predictor.gate",

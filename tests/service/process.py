@@ -15,8 +15,8 @@ from typing import IO, Any, Self
 import numpy as np
 
 import keyhole
-from keyhole.service.calls import Proposal
-from keyhole.service.client import Client
+from keyhole.service.client.client import Client
+from keyhole.service.client.wire import Proposal
 
 _SECONDS_TO_START = 120
 

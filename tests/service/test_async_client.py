@@ -11,9 +11,10 @@ import pytest
 
 import keyhole
 from keyhole.errors import StreamExistsError, UnknownRoundError, UnreachableError
-from keyhole.service import calls
-from keyhole.service.calls import Retries
-from keyhole.service.client import AsyncClient, Client
+from keyhole.service.client import calls
+from keyhole.service.client.async_client import AsyncClient
+from keyhole.service.client.client import Client
+from keyhole.service.client.exchange import Retries
 from tests.service.process import Service
 
 

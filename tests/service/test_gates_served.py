@@ -206,7 +206,7 @@ def test_the_curves_of_a_gate_are_its_two_shares_so_far(
     shares: dict[int, tuple[float, float]] = {}
     for start in range(0, decisions, 10):
         block = scores[start : start + 10]
-        opened = proposals.predict(light, "mail", asks=[proposals.Ask(s) for s in block], now=NOW)
+        opened = proposals.predict(light, "mail", asks=[proposals.Query(s) for s in block], now=NOW)
         ours = [gate.decide(score) for score in block]
         for there, here in zip(opened, ours, strict=True):
             if here.accepted:
@@ -263,3 +263,20 @@ def test_history_is_nothing_for_a_gate(one: TestClient) -> None:
     response = one.post("/v1/streams/mail/rehearsal", json=body)
     assert response.status_code == 422
     assert "is a gate, which learns from its own decisions" in response.json()["error"]["message"]
+
+
+def test_the_groups_of_a_gate_are_counted_apart(one: TestClient, light: Database) -> None:
+    made(one, groups=["new", "old"], regime="both")
+    for groups, right in ((["new"], True), (["new", "old"], False), ([], False), (["old"], True)):
+        answered(one, decided(one, 0.999, groups=groups), right=right)
+    answered(one, decided(one, 0.001, groups=["new"]), right=False)  # Referred: no accepted one.
+    told = {group["name"]: group for group in one.get("/v1/streams/mail").json()["groups"]}
+    accepted = one.get("/v1/streams/mail").json()["accepted_share"]
+    assert accepted == 0.8
+    assert {name: (group["rounds"], group["misses"]) for name, group in told.items()} == {
+        "new": (2.0, 1.0),
+        "old": (2.0, 1.0),
+    }
+    assert told["new"]["miss_rate"] == 0.5
+    assert told["new"]["excess"] == pytest.approx(1.0 - 2.0 * 0.05)
+    assert replay.replay(light, "mail").difference is None

@@ -24,7 +24,7 @@ def lived(database: Database, name: str, rounds: int) -> tuple[list[bool], list[
     rng = np.random.default_rng(2)
     for start in range(0, rounds, 500):
         rows = rng.dirichlet(np.ones(4), size=min(500, rounds - start))
-        asks = [proposals.Ask(row.tolist()) for row in rows]
+        asks = [proposals.Query(row.tolist()) for row in rows]
         opened = proposals.predict(database, name, asks=asks, now=NOW)
         replies = [answers.Reply(o.id, {"label": 0} if 0 in o.region else "miss") for o in opened]
         counted = answers.answer(database, replies, now=NOW)

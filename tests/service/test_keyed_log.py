@@ -21,7 +21,7 @@ def live(database: Database, *, rounds: int) -> None:
     rng = np.random.default_rng(4)
     for _ in range(rounds // 5):
         asks = [
-            proposals.Ask(dict(zip(LABELS, row, strict=True))) for row in rng.random((5, 3)).tolist()
+            proposals.Query(dict(zip(LABELS, row, strict=True))) for row in rng.random((5, 3)).tolist()
         ]
         opened = proposals.predict(database, "pets", asks=asks, now=NOW)
         replies = []

@@ -12,7 +12,7 @@ from keyhole.service.http import views
 from keyhole.service.store import answers, proposals, replay, streams, warm
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 from tests.service.scene import NOW
 
 
@@ -26,7 +26,7 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
     for _ in range(130):
         scores = rng.dirichlet(np.ones(5)).tolist()
         ours = predictor.predict(scores)
-        (theirs,) = proposals.predict(light, "any", asks=[Ask(scores)], now=NOW)
+        (theirs,) = proposals.predict(light, "any", asks=[Query(scores)], now=NOW)
         assert theirs.region == ours
         label = int(rng.integers(5))
         tells = regime is Regime.FULL or (regime is Regime.SEMI_BANDIT and label in ours)

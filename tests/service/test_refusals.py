@@ -179,5 +179,5 @@ def test_every_error_has_a_status_and_every_code_one_error() -> None:
 
 def test_what_is_sent_can_be_raised_again() -> None:
     for kind in problems.PROBLEMS:
-        again = problems.read_error(views.show_problem(kind("why")).model_dump())
+        again = problems.read_error(dict(views.show_problem(kind("why"))))
         assert (type(again), str(again)) == (kind, "why")

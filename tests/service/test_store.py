@@ -19,7 +19,7 @@ def lived(http: TestClient, database: Database) -> None:
     """Play 130 rounds, ten open at a time, and leave every seventh without an answer."""
     made(http)
     for start in range(0, 130, 10):
-        opened = proposals.predict(database, "pets", asks=[proposals.Ask(SCORES)] * 10, now=NOW)
+        opened = proposals.predict(database, "pets", asks=[proposals.Query(SCORES)] * 10, now=NOW)
         replies = [
             answers.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
             for n, one in enumerate(opened, start)

@@ -18,7 +18,7 @@ import pytest
 import sqlalchemy as sql
 
 import keyhole
-from keyhole.service.client import Client
+from keyhole.service.client.client import Client
 from keyhole.service.store import history, replay
 from keyhole.service.store.database import Database
 from tests.service.process import Service, Worker, busy

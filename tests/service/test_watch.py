@@ -1,15 +1,13 @@
 """Is the promise kept, and who can see it."""
 
-import math
 from collections.abc import Iterable
 
 import pytest
 from fastapi.testclient import TestClient
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.parser import text_string_to_metric_families
 
 from keyhole.predictor.monitor import bound_misses, bound_rate
-from keyhole.service.http.watch import render
+from keyhole.service.http.stream_metrics import write_family, write_sample
 from keyhole.service.store.database import Database
 from keyhole.service.store.replay import replay
 from keyhole.service.store.schema import alarms
@@ -139,23 +137,27 @@ def test_documentation_is_served(one: TestClient) -> None:
     assert {"/v1/streams", "/v1/predictions/{id}/feedback", "/v1/feedback"} <= set(paths)
 
 
-def test_streams_are_written_as_the_library_writes_metrics() -> None:
-    family = GaugeMetricFamily("keyhole_x", "What it is.", labels=["stream", "state"])
-    for stream, state, value in [
-        ("a", "on", 1.0),
-        ('odd "\\\n', "off", math.nan),
-        ("b", "on", math.inf),
-        ("c", "on", -math.inf),
-        ("d", "on", 0.125),
-    ]:
-        family.add_metric([stream, state], value)
-    counter = CounterMetricFamily("keyhole_y", "Counted.", labels=["stream"])
-    counter.add_metric(["a"], 3)
-    read = {
-        one.name: [(sample.name, sample.labels, repr(sample.value)) for sample in one.samples]
-        for one in text_string_to_metric_families(render([family, counter]).decode())
-    }
-    assert read == {
-        one.name: [(sample.name, sample.labels, repr(float(sample.value))) for sample in one.samples]
-        for one in (family, counter)
-    }
+@pytest.mark.parametrize("value", [0.1, 3.0, float("nan"), float("inf"), -float("inf"), 1e-300])
+@pytest.mark.parametrize(("kind", "name"), [("gauge", "a"), ("counter", "a_total")])
+def test_metrics_are_written_as_prometheus_reads_them(kind: str, name: str, value: float) -> None:
+    label = 'quotes " and \\ and \n'
+    text = write_family("a", "What it is.", kind, [write_sample(name, value, stream=label)])
+    (family,) = text_string_to_metric_families(text)
+    (sample,) = family.samples
+    assert (family.documentation, family.type) == ("What it is.", kind)
+    assert (sample.name, sample.labels, repr(sample.value)) == (name, {"stream": label}, repr(value))
+
+
+def test_a_scrape_tells_what_changed_what_did_not_and_not_what_is_gone(one: TestClient) -> None:
+    for name in ("pets", "wild", "gone"):
+        made(one, name=name)
+    answered(one, predicted(one, [0.5, 0.5]), miss=True)
+    before = one.get("/metrics").text
+    one.post("/v1/streams/gone/archive")
+    answered(one, predicted(one, [0.5, 0.5]), miss=True)
+    after = one.get("/metrics").text
+    for text, answers in ((before, 1.0), (after, 2.0)):
+        assert f'keyhole_stream_answers_total{{stream="pets"}} {answers}\n' in text
+        assert 'keyhole_stream_answers_total{stream="wild"} 0.0\n' in text
+    assert 'keyhole_alpha{stream="gone"}' in before
+    assert 'keyhole_alpha{stream="gone"}' not in after

@@ -177,6 +177,7 @@ class Learner:
     rule: Rule[...]
     parameters: Any
     settings: Any = field(init=False, compare=False)
+    alpha: float = field(init=False, compare=False)
     is_light: bool = field(init=False, compare=False)
     memory: int = field(init=False, compare=False)
     context: int = field(init=False, compare=False)
@@ -195,6 +196,7 @@ class Learner:
         settings = rule.prepare_settings(self.parameters)
         first = rule.start_state(settings)
         fill(self, "settings", settings)
+        fill(self, "alpha", float(self.parameters.alpha))
         fill(self, "is_light", all(part.size == 1 for part in first) and rule.context is None)
         fill(self, "memory", rule.memory(settings) if callable(rule.memory) else rule.memory)
         fill(self, "context", 0 if rule.context is None else rule.context(settings))
@@ -224,11 +226,6 @@ class Learner:
     def name(self) -> str:
         """The name of the rule in the table."""
         return self.rule.name
-
-    @property
-    def alpha(self) -> float:
-        """The target miss rate."""
-        return float(self.parameters.alpha)
 
     @property
     def thresholds(self) -> Array | None:

@@ -92,6 +92,9 @@ def judge(
     if decision.accepted:
         tally.misses += miss / share
         tally.weight += judged.weight
+        for place in waiting.groups[1:]:
+            tally.members[place - 1][0] += judged.weight
+            tally.members[place - 1][1] += miss / share
         if progress.watch is not None:
             find_monitor(learner.alpha).observe(progress.watch, miss)
     return judged

@@ -13,9 +13,10 @@ from keyhole.predictor.tally import Tally
 
 VERSION = 2
 _TALLY = struct.Struct("<BBqqddddqqqqqdqd")  # version, what follows, the tally's fields
-_SCALE, _WATCH = 1, 2  # bits of what follows
+_SCALE, _WATCH, _GROUPS = 1, 2, 4  # bits of what follows
 _NAMES = [one.name for one in fields(Tally) if one.name != "members"]
 _MEMBERS = struct.Struct("<dd")  # of each group: its rounds, its misses
+_COUNT = struct.Struct("<q")
 
 
 @dataclass(slots=True)
@@ -35,7 +36,7 @@ class Progress:
         """Return the progress of a predictor to which nothing has happened."""
         return cls(
             learner.start(),
-            Tally.start(learner.groups),
+            Tally.start(learner.groups or states),
             Scale.start(score),
             Watch() if watch else None,
             [learner.start() for _ in range(states)],
@@ -48,19 +49,24 @@ class Progress:
     def pack(self, learner: Learner) -> bytes:
         """Return everything as bytes; floats keep every bit."""
         counts = [getattr(self.tally, name) for name in _NAMES]
-        members = b"".join(_MEMBERS.pack(*member) for member in self.tally.members)
+        members = b"".join([_MEMBERS.pack(*member) for member in self.tally.members])
         scale = b"" if self.scale is None else self.scale.pack()
         watch = b"" if self.watch is None else self.watch.pack()
         follows = (_SCALE if scale else 0) | (_WATCH if watch else 0)
+        if self.states:  # The learner does not say how many groups a gate has.
+            follows |= _GROUPS
+            members = _COUNT.pack(len(self.states)) + members
         known = _TALLY.pack(VERSION, follows, *counts)
-        states = b"".join(learner.pack(state) for state in (self.state, *self.states))
+        states = learner.layout.pack(self.state)
+        if self.states:
+            states += b"".join([learner.layout.pack(state) for state in self.states])
         return known + members + scale + watch + states
 
     @classmethod
     def unpack(cls, content: bytes, *, learner: Learner) -> "Progress":
         """Return the progress that was packed, or raise ``SnapshotError``."""
-        own = _TALLY.size + learner.groups * _MEMBERS.size
-        if len(content) < own:
+        least = _TALLY.size + learner.groups * _MEMBERS.size
+        if len(content) < least:
             raise SnapshotError(f"{len(content)} bytes are no predictor's progress; restore a copy")
         version, follows, *counts = _TALLY.unpack_from(content)
         if version > VERSION:
@@ -68,8 +74,7 @@ class Progress:
                 f"the progress has format version {version}, this Keyhole reads up to {VERSION}; "
                 "upgrade keyhole-conformal"
             )
-        members = [list(one) for one in _MEMBERS.iter_unpack(content[_TALLY.size : own])]
-        rest = content[own:]
+        members, rest = _unpack_members(content[_TALLY.size :], learner, counted=follows & _GROUPS)
         scale, taken = Scale.unpack(rest) if follows & _SCALE else (None, 0)
         watch = None
         if follows & _WATCH:
@@ -79,8 +84,24 @@ class Progress:
             state, *states = _unpack_states(learner, rest[taken:])
         except InvalidError as error:
             raise SnapshotError(f"{error}; restore it from a copy") from None
+        # Gates of before counted no groups apart.
+        members += [[0.0, 0.0] for _ in range(len(states) - len(members))]
         tally = Tally(**dict(zip(_NAMES, counts, strict=True)), members=members)
         return cls(state, tally, scale, watch, states)
+
+
+def _unpack_members(
+    content: bytes, learner: Learner, *, counted: int
+) -> tuple[list[list[float]], bytes]:
+    """Return the rounds and misses of every group, and what is behind them, or raise."""
+    start, count = 0, learner.groups
+    if counted:
+        start = _COUNT.size
+        (count,) = _COUNT.unpack_from(content.ljust(start, b"\0"))
+    end = start + count * _MEMBERS.size
+    if not count >= 0 or len(content) < end:
+        raise SnapshotError(f"{len(content)} bytes do not hold {count} groups; restore a copy")
+    return [list(one) for one in _MEMBERS.iter_unpack(content[start:end])], content[end:]
 
 
 def _unpack_states(learner: Learner, content: bytes) -> list[Any]:

@@ -255,7 +255,8 @@ def _database(options: argparse.Namespace, *, read_only: bool = False) -> Any:
     try:
         import fastapi  # noqa: F401
 
-        from keyhole.service.store.database import Database, Patience
+        from keyhole.service.store.database import Database
+        from keyhole.service.store.engines import Patience
     except ImportError as error:
         raise MissingExtraError(
             f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"

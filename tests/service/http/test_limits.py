@@ -8,7 +8,8 @@ from fastapi.testclient import TestClient
 
 from keyhole.cli import main
 from keyhole.errors import InvalidError, TooFastError
-from keyhole.service.http.limits import Limits, RateLimiter
+from keyhole.service.http.access import RateLimiter
+from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
 from keyhole.service.store.database import Database
 from tests.service.scene import NOW, Clock, client_of

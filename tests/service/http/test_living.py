@@ -14,7 +14,7 @@ from keyhole import Predictor, Probabilities
 from keyhole.cli import main
 from keyhole.predictor import rehearsal
 from keyhole.scenarios.log import read_log
-from keyhole.service import calls
+from keyhole.service.client import calls
 from keyhole.service.store.database import Database
 from keyhole.service.store.replay import replay
 from tests.service.scene import answered, made, predicted

@@ -10,7 +10,7 @@ import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
-from keyhole.service.client import Client
+from keyhole.service.client.client import Client
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import make_server, stop_if_lost
 from keyhole.service.store import schema

@@ -19,8 +19,9 @@ import keyhole
 from keyhole.errors import BusyError
 from keyhole.service.http.app import create_app
 from keyhole.service.http.turns import Turns
-from keyhole.service.store.database import Database, Patience
-from keyhole.service.store.together import Job
+from keyhole.service.store.database import Database
+from keyhole.service.store.draft import Done, Draft, Job
+from keyhole.service.store.engines import Patience
 from tests.service.serving import SECONDS, Address, serving, wait_until
 
 SHORT = Patience(lock=0.5, statement=5.0, probe=0.3)
@@ -217,17 +218,27 @@ def test_a_disk_that_takes_no_write_shows_as_not_ready(
 
 def make_turns(**limits: Any) -> Turns:
     """Return turns in which every job is done alone, one after the other."""
-    return Turns(lambda jobs: [job.alone() for job in jobs], **limits)
+    return Turns(carry_out, **limits)
+
+
+NONE: Any = None
+
+
+def carry_out(jobs: Sequence[Job]) -> Done:
+    return Done([job.change(NONE) for job in jobs])
 
 
 def job(stream: str | int, work: Callable[[], Any]) -> Job:
-    return Job(stream, lambda _connection, _here: None, work)
+    def change(_draft: Draft) -> Any:
+        return work()
+
+    return Job(stream, change)
 
 
 def test_only_so_many_may_wait_for_a_stream() -> None:
     async def play() -> None:
         turns, gate = make_turns(most=6, patience=SECONDS), threading.Event()
-        held = [asyncio.create_task(turns.run(job("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
+        held = [(turns.run(job("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="6 requests wait"):
             await turns.run(job("a", lambda: None))
@@ -243,7 +254,7 @@ def test_only_so_many_may_wait_for_a_stream() -> None:
 def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
     async def play() -> None:
         turns, gate = make_turns(most=100, patience=0.05), threading.Event()
-        held = asyncio.create_task(turns.run(job("a", lambda: gate.wait(SECONDS))))
+        held = turns.run(job("a", lambda: gate.wait(SECONDS)))
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="no turn within"):
             await turns.run(job("a", lambda: None))
@@ -258,18 +269,19 @@ def test_who_waits_for_one_stream_goes_together() -> None:
         sizes: list[int] = []
         gate = threading.Event()
 
-        def carry_out(jobs: Sequence[Job]) -> list[Any]:
+        def carry_out_and_note(jobs: Sequence[Job]) -> Done:
             gate.wait(SECONDS)
             sizes.append(len(jobs))
-            return [job.alone() for job in jobs]
+            return carry_out(jobs)._replace(id=7, name="a")
 
-        turns = Turns(carry_out, most=100, patience=SECONDS)
-        turns.learn(7, "a")
-        first = asyncio.create_task(turns.run(job("a", lambda: -1)))
+        turns = Turns(carry_out_and_note, most=100, patience=SECONDS)
+        gate.set()
+        assert await turns.run(job("a", lambda: "done")) == "done"  # From it, the id is known.
+        gate.clear()
+        sizes.clear()
+        first = turns.run(job("a", lambda: -1))
         await asyncio.sleep(0.01)
-        others = [
-            asyncio.create_task(turns.run(job(7 if n % 2 else "a", partial(int, n)))) for n in range(9)
-        ]
+        others = [(turns.run(job(7 if n % 2 else "a", partial(int, n)))) for n in range(9)]
         await asyncio.sleep(0)
         others.pop(4).cancel()
         await asyncio.sleep(0)
@@ -291,7 +303,7 @@ def test_whoever_leads_and_hangs_up_leaves_the_others_their_turn() -> None:
             gate.wait(SECONDS)
             return number
 
-        tasks = [asyncio.create_task(turns.run(job("a", partial(wait, n)))) for n in range(4)]
+        tasks = [(turns.run(job("a", partial(wait, n)))) for n in range(4)]
         await asyncio.sleep(0.05)
         tasks[0].cancel()
         tasks[1].cancel()

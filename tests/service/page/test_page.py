@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keyhole.service.client import Client
+from keyhole.service.client.client import Client
 from tests.service.process import Service
 
 MARKUP = "<img src=x onerror=alert(1)>"

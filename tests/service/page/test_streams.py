@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import keyhole
-from keyhole.service.client import Client
+from keyhole.service.client.client import Client
 from tests.service.process import Service
 
 

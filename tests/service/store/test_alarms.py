@@ -19,7 +19,7 @@ from keyhole.service.store.alarms import Alarmed
 from keyhole.service.store.amendments import Amendment
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
 RAISED = Alarmed(raised=12, raised_at=5.0, kind=1, since=3, since_at=103.0)
@@ -80,7 +80,7 @@ def test_alarms_are_listed_the_oldest_of_the_newest_first(alarmed: Database) -> 
 
 def answer(database: Database, told: str, *, times: Sequence[float]) -> None:
     """Open rounds together and answer each at its time."""
-    opened = proposals.predict(database, "first", asks=[Ask([0.9])] * len(times), now=NOW)
+    opened = proposals.predict(database, "first", asks=[Query([0.9])] * len(times), now=NOW)
     for one, at in zip(opened, times, strict=True):
         answers.answer(database, [Reply(one.id, told)], now=at)
 
@@ -108,7 +108,7 @@ def test_misses_that_come_together_began_when_they_came(light: Database) -> None
     setup, _ = settings.make_setup("kt", alpha=0.1)
     streams.create(light, "first", setup=setup, now=NOW)
     answer(light, "miss", times=[NOW + 1.0])
-    opened = proposals.predict(light, "first", asks=[Ask([0.9])] * 15, now=NOW)
+    opened = proposals.predict(light, "first", asks=[Query([0.9])] * 15, now=NOW)
     told = ["skip", *["miss"] * 14]  # of which the first is no answer
     replies = [Reply(one.id, word) for one, word in zip(opened, told, strict=True)]
     answers.answer(light, replies, now=NOW + 9.0)

@@ -7,10 +7,10 @@ import sqlalchemy as sql
 
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, KeyReusedError, UnknownRoundError
 from keyhole.service.store import answers, history, proposals, replay, settings, streams
-from keyhole.service.store.answers import Counted, Reply, find_stream
+from keyhole.service.store.answers import Counted, Reply, make_jobs
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
-from keyhole.service.store.replies import Settled, is_miss
+from keyhole.service.store.playing import Settled, is_miss
+from keyhole.service.store.proposals import Query
 from keyhole.service.store.schema import marks
 
 NOW = 1_800_000_000.0
@@ -25,7 +25,7 @@ def two(light: Database) -> Database:
 
 
 def ask(database: Database, name: str = "pets", count: int = 1) -> list[str]:
-    asks = [Ask([0.9, 0.1])] * count
+    asks = [Query([0.9, 0.1])] * count
     return [one.id for one in proposals.predict(database, name, asks=asks, now=NOW)]
 
 
@@ -50,7 +50,8 @@ def reply(database: Database, *replies: tuple[str, Any]) -> list[Any]:
     ],
 )
 def test_an_id_names_its_stream_or_is_none(id_: str, stream: int | None) -> None:
-    assert find_stream(id_) == stream
+    found = [job.wanted for _, job in make_jobs([Reply(id_, "hit")], now=NOW)]
+    assert found == ([] if stream is None else [stream])
 
 
 def test_answers_to_several_streams_come_back_in_the_order_they_were_sent(two: Database) -> None:
@@ -126,32 +127,32 @@ def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, told: An
 
 
 def test_a_key_gives_its_round_again_and_only_with_the_same_output(two: Database) -> None:
-    def predict(*asks: Ask, now: float = NOW) -> list[Any]:
+    def predict(*asks: Query, now: float = NOW) -> list[Any]:
         return proposals.predict(two, "pets", asks=asks, now=now)
 
-    (first,) = predict(Ask([0.9, 0.1], "k"))
+    (first,) = predict(Query([0.9, 0.1], "k"))
     again, fresh, twin = predict(
-        Ask([0.9, 0.1], "k"), Ask([0.8, 0.2], "l"), Ask([0.8, 0.2], "l"), now=NOW + 5.0
+        Query([0.9, 0.1], "k"), Query([0.8, 0.2], "l"), Query([0.8, 0.2], "l"), now=NOW + 5.0
     )
     assert (again.id, again.repeated, again.expires) == (first.id, True, first.expires)
     assert again.region == first.region
     assert (fresh.number, fresh.repeated, twin.number, twin.repeated) == (1, False, 1, True)
     with pytest.raises(KeyReusedError, match="'k' came with another output"):
-        predict(Ask([0.9, 0.2], "k"))
+        predict(Query([0.9, 0.2], "k"))
     assert streams.get(two, "pets").tally.predicted == 2
 
 
 def test_a_stream_is_asked_at_the_door_of_its_kind(two: Database) -> None:
-    proposals.predict(two, "pets", asks=[Ask([0.9])], now=NOW, kind="set")
+    proposals.predict(two, "pets", asks=[Query([0.9])], now=NOW, kind="set")
     with pytest.raises(InvalidError, match="is no gate; ask /v1/streams/pets/predictions"):
-        proposals.predict(two, "pets", asks=[Ask([0.9])], now=NOW, kind="gate")
+        proposals.predict(two, "pets", asks=[Query([0.9])], now=NOW, kind="gate")
 
 
 def test_a_fault_in_a_batch_says_in_which_prediction_it_is_and_opens_none(two: Database) -> None:
     with pytest.raises(InvalidError, match=r"^prediction 1: score"):
-        proposals.predict(two, "pets", asks=[Ask([0.9]), Ask([1.9])], now=NOW)
+        proposals.predict(two, "pets", asks=[Query([0.9]), Query([1.9])], now=NOW)
     with pytest.raises(InvalidError, match=r"^score"):
-        proposals.predict(two, "pets", asks=[Ask([1.9])], now=NOW)
+        proposals.predict(two, "pets", asks=[Query([1.9])], now=NOW)
     assert streams.get(two, "pets").tally.predicted == 0
 
 

@@ -23,7 +23,7 @@ def url(tmp_path: Path) -> str:
 def play(database: Database, rounds: int) -> str:
     """Play some rounds; return the id of the last one, which is left open."""
     for n in range(rounds):
-        (opened,) = proposals.predict(database, "pets", asks=[proposals.Ask(SCORES)], now=NOW + n)
+        (opened,) = proposals.predict(database, "pets", asks=[proposals.Query(SCORES)], now=NOW + n)
         if n < rounds - 1:
             (result,) = answers.answer(database, [answers.Reply(opened.id, "miss")], now=NOW + n)
             assert isinstance(result, Counted)

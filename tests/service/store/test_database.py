@@ -11,9 +11,12 @@ import sqlalchemy as sql
 
 from keyhole.errors import BusyError, DatabaseError, StreamNameError
 from keyhole.service.store import schema, settings, streams
-from keyhole.service.store.database import Database, Patience, _connect_arguments, append
+from keyhole.service.store.database import Database
+from keyhole.service.store.engines import Patience, _connect_arguments
 from keyhole.service.store.schema import tokens
+from keyhole.service.store.transactions import insert
 
+ADD = insert(tokens)
 SHORT = Patience(lock=0.05, probe=0.05)
 ROW = {"id": "a", "name": "a", "scopes": "", "digest": b"", "created": 0.0, "revoked": None}
 
@@ -32,7 +35,7 @@ def write(database: Database) -> None:
 
 def change(database: Database) -> None:
     with database.change() as connection:
-        connection.execute(tokens.insert(), ROW)
+        connection.write([(ADD, [tuple(ROW.values())])])
 
 
 def count(database: Database) -> int:
@@ -88,7 +91,7 @@ def test_a_trial_write_leaves_the_version_as_it_was(hasty: Database) -> None:
 def test_errors_that_are_not_the_databases_pass_as_they_are(hasty: Database) -> None:
     def fail() -> None:
         with hasty.change() as connection:
-            connection.execute(tokens.insert(), ROW)
+            connection.write([(ADD, [tuple(ROW.values())])])
             raise StreamNameError("of ours")
 
     with pytest.raises(StreamNameError, match="of ours"):
@@ -124,8 +127,8 @@ def test_a_damaged_file_is_named_with_its_remedy(hasty: Database, tmp_path: Path
 
 def test_rows_are_added_alone_and_together(hasty: Database) -> None:
     with hasty.change() as connection:
-        append(connection, tokens, [ROW])
-        append(connection, tokens, [{**ROW, "id": name} for name in "bcd"])
+        rows = [tuple({**ROW, "id": name}.values()) for name in "abcd"]
+        connection.write([(ADD, rows[:1]), (ADD, rows[1:])])
     assert count(hasty) == 4
 
 

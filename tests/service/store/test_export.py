@@ -12,7 +12,7 @@ from keyhole.errors import UnknownStreamError
 from keyhole.service.store import answers, export, proposals, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 from keyhole.service.times import show_time
 from tests.service.scene import NOW, answered, made, predicted
 
@@ -72,7 +72,7 @@ def make(database: Database, **given: Any) -> None:
 
 
 def ask(database: Database, output: Any, reply: Any = None, **more: Any) -> str:
-    (opened,) = proposals.predict(database, "mine", asks=[Ask(output, **more)], now=NOW)
+    (opened,) = proposals.predict(database, "mine", asks=[Query(output, **more)], now=NOW)
     if reply is not None:
         answers.answer(database, [Reply(opened.id, reply)], now=NOW + 1.5)
     return opened.id

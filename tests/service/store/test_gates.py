@@ -11,8 +11,8 @@ from keyhole.predictor.context import Known
 from keyhole.service.store import answers, history, proposals, replay, settings, streams
 from keyhole.service.store.answers import Counted, Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.opening import read_known, show_known, unpack_context
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.playing import read_known, show_known, unpack_context
+from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
 GROUPS = ("new", "old", "rare")
@@ -32,7 +32,7 @@ def test_every_group_decides_and_learns_as_in_the_library(light: Database, regim
     waiting: list[tuple[str, Any, bool]] = []
     for n in range(35):
         score, groups = float(rng.beta(5, 1)), CASES[n % len(CASES)]
-        (opened,) = proposals.predict(light, "gate", asks=[Ask(score, groups=groups)], now=NOW + n)
+        (opened,) = proposals.predict(light, "gate", asks=[Query(score, groups=groups)], now=NOW + n)
         decision = gate.decide(score, groups=groups)
         assert opened.region == decision
         if decision.accepted or regime == "both":
@@ -52,7 +52,7 @@ def test_every_group_decides_and_learns_as_in_the_library(light: Database, regim
 
 def test_a_round_shows_its_groups_and_its_judgement(light: Database) -> None:
     make(light)
-    asks = [Ask({"a": 0.99, "b": 0.5}, groups=groups) for groups in CASES]
+    asks = [Query({"a": 0.99, "b": 0.5}, groups=groups) for groups in CASES]
     opened = proposals.predict(light, "gate", asks=asks, now=NOW)
     answers.answer(light, [Reply(opened[2].id, {"right": False})], now=NOW)
     entries, before = history.last(light, "gate", count=10)
@@ -64,7 +64,7 @@ def test_a_round_shows_its_groups_and_its_judgement(light: Database) -> None:
 
 def test_what_is_referred_does_not_wait_where_nobody_will_judge_it(light: Database) -> None:
     make(light)
-    (referred,) = proposals.predict(light, "gate", asks=[Ask(0.0)], now=NOW)
+    (referred,) = proposals.predict(light, "gate", asks=[Query(0.0)], now=NOW)
     (told,) = answers.answer(light, [Reply(referred.id, {"right": True})], now=NOW)
     assert isinstance(told, ReferredError)
     assert streams.get(light, "gate").open == 0
@@ -72,7 +72,7 @@ def test_what_is_referred_does_not_wait_where_nobody_will_judge_it(light: Databa
 
 def test_only_accepted_answers_count_among_the_recent(light: Database) -> None:
     make(light, regime="both")
-    opened = proposals.predict(light, "gate", asks=[Ask(0.0), Ask(1.0), Ask(1.0)], now=NOW)
+    opened = proposals.predict(light, "gate", asks=[Query(0.0), Query(1.0), Query(1.0)], now=NOW)
     answers.answer(light, [Reply(one.id, {"right": False}) for one in opened[:2]], now=NOW)
     here = streams.get(light, "gate")
     assert (here.recent_rounds, here.recent_misses, here.open) == (1, 1, 1)
@@ -82,7 +82,7 @@ def test_only_accepted_answers_count_among_the_recent(light: Database) -> None:
 @pytest.mark.parametrize("reply", ["hit", {}, {"right": "yes"}, {"right": True, "more": 1}])
 def test_what_is_no_judgement_is_refused_and_leaves_the_round_open(light: Database, reply: Any) -> None:
     make(light)
-    (opened,) = proposals.predict(light, "gate", asks=[Ask(1.0)], now=NOW)
+    (opened,) = proposals.predict(light, "gate", asks=[Query(1.0)], now=NOW)
     (told,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
     assert "not a judgement" in str(told) or "neither True nor False" in str(told)
     assert streams.get(light, "gate").open == 1

@@ -9,7 +9,7 @@ from keyhole.errors import InvalidError, UnknownRoundError
 from keyhole.service.store import answers, export, history, proposals, settings, stream, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask, pack_metadata
+from keyhole.service.store.proposals import Query, pack_metadata
 from keyhole.service.store.schema import feedback, marks
 
 NOW = 1_800_000_000.0
@@ -23,12 +23,12 @@ def played(light: Database) -> Database:
         streams.create(light, name, setup=setup, now=NOW)
     for n in range(10):
         noted = pack_metadata({"shop": n % 3, "text": '"shop":1'})
-        ask = Ask([0.9, 0.1 * (n % 2)], f"key {n}", metadata=noted)
+        ask = Query([0.9, 0.1 * (n % 2)], f"key {n}", metadata=noted)
         (opened,) = proposals.predict(light, "pets", asks=[ask], now=NOW + n)
         if n % 2 == 0:
             reply = Reply(opened.id, {"label": 0} if n % 4 else "miss")
             answers.answer(light, [reply], now=NOW + n + 60.0)
-    proposals.predict(light, "other", asks=[Ask([0.5], "key 3")], now=NOW)
+    proposals.predict(light, "other", asks=[Query([0.5], "key 3")], now=NOW)
     return light
 
 
@@ -168,7 +168,7 @@ def test_the_curve_of_a_gate_counts_the_decisions_before_each_judgement(light: D
     streams.create(light, "gate", setup=setup, now=NOW)
     opened = []
     for score in (1.0, 0.0, 1.0, 1.0):
-        opened += proposals.predict(light, "gate", asks=[Ask(score)], now=NOW)
+        opened += proposals.predict(light, "gate", asks=[Query(score)], now=NOW)
         if len(opened) in (2, 4):
             answers.answer(light, [Reply(opened[-2].id, {"right": len(opened) == 4})], now=NOW)
     _, curve = history.curve(light, "gate", points=10)
@@ -181,7 +181,7 @@ def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Databa
     streams.create(light, "forecasts", setup=setup, now=NOW)
     widths = []
     for _ in range(5):
-        (opened,) = proposals.predict(light, "forecasts", asks=[Ask(5.0)], now=NOW)
+        (opened,) = proposals.predict(light, "forecasts", asks=[Query(5.0)], now=NOW)
         widths.append(opened.region.size)
         answers.answer(light, [Reply(opened.id, {"label": 6.0})], now=NOW)
     _, curve = history.curve(light, "forecasts", points=10)

@@ -72,7 +72,7 @@ def play(database: Database, name: str) -> None:
     assert all(isinstance(result, Counted) for result in results), results
     for n in range(30):
         output: Any = 20.0 + n % 5 if name in ("bounded", "scaled") else SCORES
-        (opened,) = proposals.predict(database, name, asks=[proposals.Ask(output)], now=NOW)
+        (opened,) = proposals.predict(database, name, asks=[proposals.Query(output)], now=NOW)
         truth = 20.5 if isinstance(opened.region, Interval) else "cat"
         hit: Any = {"label": truth} if truth in opened.region else "miss"
         (result,) = answers.answer(database, [answers.Reply(opened.id, hit)], now=NOW)

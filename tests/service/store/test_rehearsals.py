@@ -6,6 +6,7 @@ import pytest
 
 from keyhole import Predictor
 from keyhole.errors import InvalidError
+from keyhole.predictor.cases import fixed_labels
 from keyhole.service.store import (
     amendments,
     answers,
@@ -18,7 +19,7 @@ from keyhole.service.store import (
 from keyhole.service.store.amendments import Amendment
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 from keyhole.service.store.rehearsals import Past
 
 NOW = 1_800_000_000.0
@@ -45,7 +46,7 @@ def test_a_stream_made_from_a_log_stands_where_that_history_leads(light: Databas
     given, output, label = KINDS[kind]
     make(light, "first", **given)
     for _ in range(6):
-        (opened,) = proposals.predict(light, "first", asks=[Ask(output)], now=NOW)
+        (opened,) = proposals.predict(light, "first", asks=[Query(output)], now=NOW)
         answers.answer(light, [Reply(opened.id, {"label": label})], now=NOW)
     make(light, "second", source="first", **given)
     make(light, "taught", **given)
@@ -76,7 +77,7 @@ def test_history_may_come_in_parts_and_again_and_is_played_once(light: Database)
 
 def test_history_comes_before_the_first_round(light: Database) -> None:
     make(light, "begun")
-    proposals.predict(light, "begun", asks=[Ask([0.9, 0.1])], now=NOW)
+    proposals.predict(light, "begun", asks=[Query([0.9, 0.1])], now=NOW)
     with pytest.raises(InvalidError, match="has had 1 rounds"):
         rehearsals.rehearse(light, "begun", HISTORY, now=NOW)
     assert streams.get(light, "begun").tally.rehearsed == 0
@@ -88,7 +89,7 @@ def test_history_comes_before_the_first_round(light: Database) -> None:
 def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any) -> None:
     """Kills: a miss that came with its chance, or as a loss, taken for no miss at all."""
     make(light, "first")
-    (opened,) = proposals.predict(light, "first", asks=[Ask([0.9, 0.1])], now=NOW)
+    (opened,) = proposals.predict(light, "first", asks=[Query([0.9, 0.1])], now=NOW)
     answers.answer(light, [Reply(opened.id, reply)], now=NOW)
     with pytest.raises(InvalidError, match="1 misses of stream 'first' were told without"):
         make(light, "second", source="first")
@@ -98,9 +99,9 @@ def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any
 def test_a_wider_window_looks_back_into_the_log_and_a_narrower_one_forgets(light: Database) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     streams.create(light, "pets", setup=setup, now=NOW, window=20)
-    opened = proposals.predict(light, "pets", asks=[Ask([0.9])] * 40, now=NOW)
+    opened = proposals.predict(light, "pets", asks=[Query([0.9])] * 40, now=NOW)
     replies = [Reply(one.id, "miss" if n in (3, 19, 39) else "hit") for n, one in enumerate(opened)]
-    (skipped,) = proposals.predict(light, "pets", asks=[Ask([0.9])], now=NOW)
+    (skipped,) = proposals.predict(light, "pets", asks=[Query([0.9])], now=NOW)
     answers.answer(light, [*replies, Reply(skipped.id, "skip")], now=NOW)  # which is no answer
     assert streams.get(light, "pets").recent_misses == 1
     for window, misses in ((37, 3), (36, 2), (21, 2), (20, 1), (100, 3)):
@@ -116,7 +117,7 @@ def test_a_change_to_what_is_already_so_is_none(light: Database) -> None:
     here, said = amendments.amend(light, "pets", same, now=NOW)
     assert (here.version, said) == (0, [])
     here, said = amendments.amend(light, "pets", Amendment(labels=["dog", "emu"]), now=NOW)
-    assert settings.fixed_labels(here.setup) == ("cat", "dog", "emu")
+    assert fixed_labels(here.setup.score) == ("cat", "dog", "emu")
     assert "now has 3 places" in said[0]
 
 

@@ -7,7 +7,7 @@ from keyhole.service.store import answers, proposals, replay, schema, settings, 
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.player import Difference, expect
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
 ALARM = {"stream": 1, "raised": 2, "raised_at": 0.0, "kind": 1, "since": 1, "since_at": 0.0}
@@ -16,7 +16,7 @@ ALARM = {"stream": 1, "raised": 2, "raised_at": 0.0, "kind": 1, "since": 1, "sin
 def play(database: Database, name: str, rounds: int, *, learner: str = "kt") -> None:
     setup, _ = settings.make_setup(learner, alpha=0.1, seed=7)
     streams.create(database, name, setup=setup, now=NOW)
-    opened = proposals.predict(database, name, asks=[Ask([0.9])] * rounds, now=NOW)
+    opened = proposals.predict(database, name, asks=[Query([0.9])] * rounds, now=NOW)
     answers.answer(database, [Reply(one.id, "hit") for one in opened[:3]], now=NOW)
 
 
@@ -68,7 +68,7 @@ def test_rounds_whose_time_was_over_are_over_in_the_replay_too(light: Database) 
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7, open_limit=4)
     streams.create(light, "pets", setup=setup, now=NOW, lifetime=10.0)
     for at, count in ((0.0, 2), (5.0, 1), (10.0, 1), (14.0, 3), (30.0, 1)):
-        proposals.predict(light, "pets", asks=[Ask([0.9])] * count, now=NOW + at)
+        proposals.predict(light, "pets", asks=[Query([0.9])] * count, now=NOW + at)
     here = streams.get(light, "pets")
     assert (here.open, here.tally.expired, here.sweep) == (1, 7, NOW + 40.0)
     assert replay.replay(light, "pets").difference is None

@@ -8,8 +8,9 @@ from keyhole import BoundedResiduals, Probabilities, QuantileBands, ScaledResidu
 from keyhole.errors import InvalidError, LabelError, ScoreError, SnapshotError, StreamNameError
 from keyhole.predictor.progress import Progress
 from keyhole.scores import BestScore
-from keyhole.service.store import settings, streams
+from keyhole.service.store import stream, streams
 from keyhole.service.store.database import Database
+from keyhole.service.store.playing import read_case
 from keyhole.service.store.settings import check_limits, check_name, load_setup, make_setup
 
 NOW = 1_800_000_000.0
@@ -112,15 +113,15 @@ def test_an_output_of_another_kind_is_named(given: Any, output: Any, fault: str)
     setup, _ = make_setup(alpha=0.1, **given)
     progress = Progress.start(setup.learner, setup.score)
     with pytest.raises(ScoreError, match=fault):
-        settings.read_output(setup, progress, output)
+        read_case(setup, progress, output)
 
 
 def test_a_label_that_the_stream_does_not_have_is_named() -> None:
     setup, _ = make_setup(alpha=0.1, labels=["a", "b"])
     progress = Progress.start(setup.learner, setup.score)
     with pytest.raises(LabelError, match="label 'c' is not one of the stream's 2 labels"):
-        settings.read_output(setup, progress, {"a": 0.5, "c": 0.5})
-    assert settings.read_output(setup, progress, {"b": 0.5}).score("b") == 0.5
+        read_case(setup, progress, {"a": 0.5, "c": 0.5})
+    assert read_case(setup, progress, {"b": 0.5}).score("b") == 0.5
 
 
 @pytest.mark.parametrize("given", [{}, {"labels": ['"seed": 9', "b"]}, {"kind": "gate"}])
@@ -143,7 +144,9 @@ def test_a_setup_whose_seed_is_none_is_refused() -> None:
 def test_ids_of_rounds_cannot_be_guessed_from_one_another() -> None:
     setup, _ = make_setup(alpha=0.1, seed=7)
     other, _ = make_setup(alpha=0.1, seed=8)
-    tags = {settings.make_tag(one, number) for one in (setup, other) for number in range(100)}
+    begun = {"name": "pets", "lifetime": 1.0, "window": 20, "created": 0.0}
+    made = [stream.start(one, id=1, **begun) for one in (setup, other)]  # type: ignore[arg-type]
+    tags = {here.prediction_id(number).split("-")[2] for here in made for number in range(100)}
     assert len(tags) == 200
     assert {len(tag) for tag in tags} == {10}
-    assert settings.make_tag(setup, 3) == settings.make_tag(setup, 3)
+    assert made[0].prediction_id(3) == made[0].prediction_id(3)

@@ -9,7 +9,7 @@ from keyhole.errors import ArchivedError, InvalidError, StreamExistsError, Unkno
 from keyhole.service.store import answers, proposals, schema, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
+from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
 
@@ -59,14 +59,14 @@ def test_an_archived_stream_takes_no_rounds_and_stays_archived_since_the_first_t
     assert streams.archive(three, "a", now=NOW + 2.0).archived == NOW + 1.0
     assert streams.get(three, "a").version == 1
     with pytest.raises(ArchivedError):
-        proposals.predict(three, "a", asks=[Ask([0.5])], now=NOW + 3.0)
+        proposals.predict(three, "a", asks=[Query([0.5])], now=NOW + 3.0)
 
 
 def test_only_an_archived_stream_is_removed_and_nothing_of_it_or_of_others_stays_or_goes(
     three: Database,
 ) -> None:
     for name in ("a", "b"):
-        opened = proposals.predict(three, name, asks=[Ask([0.5])] * 101, now=NOW)
+        opened = proposals.predict(three, name, asks=[Query([0.5])] * 101, now=NOW)
         answers.answer(three, [Reply(one.id, "miss") for one in opened[:100]], now=NOW)
     with pytest.raises(InvalidError, match="archive it before you delete it"):
         streams.delete(three, "a")
@@ -88,20 +88,20 @@ def test_only_an_archived_stream_is_removed_and_nothing_of_it_or_of_others_stays
 def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired(
     three: Database,
 ) -> None:
-    opened = proposals.predict(three, "a", asks=[Ask([0.9])] * 5, now=NOW)
+    opened = proposals.predict(three, "a", asks=[Query([0.9])] * 5, now=NOW)
     answers.answer(three, [Reply(opened[0].id, "hit"), Reply(opened[1].id, "skip")], now=NOW)
     assert streams.get(three, "a").open == 3
     week = 7 * 86_400.0
-    proposals.predict(three, "a", asks=[Ask([0.9])], now=NOW + week - 1.0)
+    proposals.predict(three, "a", asks=[Query([0.9])], now=NOW + week - 1.0)
     assert streams.get(three, "a").open == 4
-    proposals.predict(three, "a", asks=[Ask([0.9])], now=NOW + week)  # their time is over just now
+    proposals.predict(three, "a", asks=[Query([0.9])], now=NOW + week)  # their time is over just now
     here = streams.get(three, "a")
     assert (here.open, here.tally.expired, here.tally.skipped) == (2, 3, 1)
     assert here.sweep == NOW + 2 * week - 1.0
 
 
 def test_a_round_can_be_answered_until_just_before_its_time_is_over(three: Database) -> None:
-    first, second = proposals.predict(three, "a", asks=[Ask([0.9])] * 2, now=NOW)
+    first, second = proposals.predict(three, "a", asks=[Query([0.9])] * 2, now=NOW)
     assert first.expires == NOW + 7 * 86_400.0
     (counted,) = answers.answer(three, [Reply(first.id, "hit")], now=first.expires - 1e-3)
     (late,) = answers.answer(three, [Reply(second.id, "hit")], now=second.expires)
@@ -112,13 +112,13 @@ def test_a_round_can_be_answered_until_just_before_its_time_is_over(three: Datab
 def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, open_limit=3)
     streams.create(light, "few", setup=setup, now=NOW)
-    first = proposals.predict(light, "few", asks=[Ask([0.9])] * 2, now=NOW)
-    proposals.predict(light, "few", asks=[Ask([0.9])] * 3, now=NOW)
+    first = proposals.predict(light, "few", asks=[Query([0.9])] * 2, now=NOW)
+    proposals.predict(light, "few", asks=[Query([0.9])] * 3, now=NOW)
     assert (streams.get(light, "few").open, streams.get(light, "few").tally.expired) == (3, 2)
     told = answers.answer(light, [Reply(one.id, "hit") for one in first], now=NOW)
     assert all("more than 3 were open" in str(one) for one in told)
     with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
-        proposals.predict(light, "few", asks=[Ask([0.9])] * 4, now=NOW)
+        proposals.predict(light, "few", asks=[Query([0.9])] * 4, now=NOW)
 
 
 def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_removed(

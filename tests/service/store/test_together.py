@@ -9,8 +9,8 @@ from keyhole.errors import DatabaseError, ExpiredError, KeyReusedError, ScoreErr
 from keyhole.service.store import answers, proposals, replay, schema, settings, streams
 from keyhole.service.store.answers import Counted, Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask
-from keyhole.service.store.together import Job, carry_out
+from keyhole.service.store.draft import Job, carry_out
+from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22}
@@ -24,41 +24,33 @@ def ready(database: Database) -> Database:
     return database
 
 
-def predict(database: Database, name: str, *asks: Ask) -> Job:
-    return Job(
-        name,
-        lambda connection, here: proposals.join(connection, here, asks=asks, now=NOW),
-        lambda: proposals.predict(database, name, asks=asks, now=NOW),
-    )
+def predict(name: str, *asks: Query) -> Job:
+    return proposals.make_job(name, asks=asks, now=NOW)
 
 
-def reply(database: Database, id_: str, told: Any) -> Job:
-    replies = [Reply(id_, told)]
-    return Job(
-        answers.find_stream(id_) or -1,
-        lambda connection, here: answers.join(connection, here, replies, now=NOW),
-        lambda: answers.answer(database, replies, now=NOW),
-    )
+def reply(id_: str, told: Any) -> Job:
+    ((_, job),) = answers.make_jobs([Reply(id_, told)], now=NOW)
+    return job
 
 
 def test_predictions_and_answers_share_a_transaction_and_the_log_replays(ready: Database) -> None:
-    (first,) = proposals.predict(ready, "pets", asks=[Ask(SCORES)], now=NOW)
-    jobs = [predict(ready, "pets", Ask(SCORES)) for _ in range(5)]
+    (first,) = proposals.predict(ready, "pets", asks=[Query(SCORES)], now=NOW)
+    jobs = [predict("pets", Query(SCORES)) for _ in range(5)]
     results = carry_out(
-        ready, [*jobs, reply(ready, first.id, "miss"), predict(ready, "pets", Ask(SCORES))]
-    )
+        ready, [*jobs, reply(first.id, "miss"), predict("pets", Query(SCORES))]
+    ).outcomes
     numbers = [made.number for result in (*results[:5], results[6]) for made in result]
     assert numbers == [1, 2, 3, 4, 5, 6]
     assert isinstance(results[5][0], Counted)
-    again = carry_out(ready, [reply(ready, made[0].id, "miss") for made in results[:5]])
+    again = carry_out(ready, [reply(made[0].id, "miss") for made in results[:5]]).outcomes
     assert all(isinstance(result[0], Counted) for result in again)
     found = replay.replay(ready, "pets")
     assert (found.rounds, found.answers, found.difference) == (7, 6, None)
 
 
 def test_what_one_asks_for_wrongly_changes_nothing_for_the_others(ready: Database) -> None:
-    good, bad = predict(ready, "pets", Ask(SCORES)), predict(ready, "pets", Ask({"cat": -1.0}))
-    results = carry_out(ready, [good, bad, reply(ready, "1-99-0123456789", "miss"), good])
+    good, bad = predict("pets", Query(SCORES)), predict("pets", Query({"cat": -1.0}))
+    results = carry_out(ready, [good, bad, reply("1-99-0123456789", "miss"), good]).outcomes
     assert [len(results[0]), len(results[3])] == [1, 1]
     assert isinstance(results[1], ScoreError)
     assert streams.get(ready, "pets").tally.predicted == 2
@@ -66,11 +58,10 @@ def test_what_one_asks_for_wrongly_changes_nothing_for_the_others(ready: Databas
 
 
 def test_a_batch_that_is_refused_half_way_leaves_nothing_behind(ready: Database) -> None:
-    proposals.predict(ready, "pets", asks=[Ask(SCORES, "used")], now=NOW)
-    half = predict(ready, "pets", Ask(SCORES), Ask({"cat": 0.5}, "used"))
-    results = carry_out(
-        ready, [predict(ready, "pets", Ask(SCORES)), half, predict(ready, "pets", Ask(SCORES))]
-    )
+    proposals.predict(ready, "pets", asks=[Query(SCORES, "used")], now=NOW)
+    half = predict("pets", Query(SCORES), Query({"cat": 0.5}, "used"))
+    whole = predict("pets", Query(SCORES))
+    results = carry_out(ready, [whole, half, whole]).outcomes
     assert isinstance(results[1], KeyReusedError)
     assert [results[0][0].number, results[2][0].number] == [1, 2]
     found = replay.replay(ready, "pets")
@@ -78,28 +69,24 @@ def test_a_batch_that_is_refused_half_way_leaves_nothing_behind(ready: Database)
 
 
 def test_jobs_of_several_streams_are_done_apart(ready: Database) -> None:
-    jobs = [predict(ready, name, Ask(SCORES)) for name in ("pets", "other", "none")]
-    results = carry_out(ready, jobs)
+    jobs = [predict(name, Query(SCORES)) for name in ("pets", "other", "none")]
+    results = carry_out(ready, jobs).outcomes
     assert [results[0][0].number, results[1][0].number] == [0, 0]
     assert isinstance(results[2], UnknownStreamError)
 
 
-def test_a_commit_that_fails_is_nobodys_success(
-    ready: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def fail(*_arguments: object) -> None:
-        raise DatabaseError("the disk is full")
+def test_a_commit_that_fails_is_nobodys_success(ready: Database) -> None:
+    def fail() -> None:
+        raise DatabaseError("the file was deleted")
 
-    jobs = [predict(ready, "pets", Ask(SCORES)) for _ in range(3)]
-    with monkeypatch.context() as patched:
-        patched.setattr(Database, "check_file", fail)
-        results = carry_out(ready, jobs)
+    ready._transactions.check_file = fail  # What is looked at last.
+    results = carry_out(ready, [predict("pets", Query(SCORES)) for _ in range(3)]).outcomes
     assert all(isinstance(result, DatabaseError) for result in results)
 
 
 def test_an_expired_round_is_refused_among_others(ready: Database) -> None:
-    (first,) = proposals.predict(ready, "pets", asks=[Ask(SCORES)], now=NOW - 8 * 86_400.0)
-    results = carry_out(ready, [predict(ready, "pets", Ask(SCORES)), reply(ready, first.id, "miss")])
+    (first,) = proposals.predict(ready, "pets", asks=[Query(SCORES)], now=NOW - 8 * 86_400.0)
+    results = carry_out(ready, [predict("pets", Query(SCORES)), reply(first.id, "miss")]).outcomes
     assert isinstance(results[1][0], ExpiredError)
     with ready.read() as connection:
         assert connection.execute(sql.select(sql.func.count()).select_from(schema.rounds)).scalar() == 2

@@ -25,7 +25,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
         streams.create(database, name, setup=setup, now=NOW, lifetime=100.0)
     for start in range(0, 130, 10):
         now = NOW + start
-        asks = [proposals.Ask(SCORES, f"{start}-{n}") for n in range(10)]
+        asks = [proposals.Query(SCORES, f"{start}-{n}") for n in range(10)]
         opened = proposals.predict(database, "pets", asks=asks, now=now)
         replies = [
             answers.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")

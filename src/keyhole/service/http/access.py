@@ -13,14 +13,26 @@ from collections.abc import Awaitable, Callable
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import Scope as ScopeOfRequest
 
-from keyhole.errors import BindingError, ForeignRequestError, ScopeError, TokenError
+from keyhole.errors import (
+    BindingError,
+    ForeignRequestError,
+    HeadersError,
+    MediaTypeError,
+    ScopeError,
+    TokenError,
+    TooFastError,
+)
+from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
 from keyhole.service.store.database import Database
 from keyhole.service.store.tokens import Scope, Token
 
 _SECONDS_TO_TRUST = 1.0
 _MOST_REMEMBERED = 10_000
+_PROBES = ("/healthz", "/readyz")
+BODILESS = ("GET", "HEAD", "OPTIONS")
 _FORWARDING = {
     b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-host",
     b"true-client-ip", b"cf-connecting-ip", b"fastly-client-ip", b"fly-client-ip",
@@ -91,6 +103,80 @@ class Access:
             self._found.clear()
         self._found[key] = (now, token)
         return token
+
+
+class RateLimiter:
+    """How many requests each client may still send: so many a second, and a second's worth at once."""
+
+    _MOST_CLIENTS = 10_000
+
+    def __init__(self, rate: float, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._rate, self._clock = rate, clock
+        self._left: dict[str, tuple[float, float]] = {}
+
+    def count(self, client: str) -> None:
+        """Count a request, or raise if the client is too fast."""
+        now = self._clock()
+        left, at = self._left.pop(client, (self._rate, now))
+        left = min(self._rate, left + (now - at) * self._rate)
+        fast = left < 1.0
+        # Put back at the end: the first in the table are those that have been quiet the longest.
+        self._left[client] = (left if fast else left - 1.0, now)
+        if len(self._left) > self._MOST_CLIENTS:
+            del self._left[next(iter(self._left))]
+        if fast:
+            raise TooFastError(
+                f"more than {self._rate:g} requests a second; slow down, or send them in batches"
+            )
+
+
+class Admission:
+    """Lets in what this machine sends, and what carries a token; never what another site sends.
+
+    It counts the requests of every token, and of every address without one.
+    """
+
+    def __init__(self, access: Access, limits: Limits) -> None:
+        self._access, self._head_bytes = access, limits.head_bytes
+        self._limiter = RateLimiter(limits.requests_per_second)
+
+    async def check(self, scope: ScopeOfRequest) -> None:
+        """Raise if a request should not be here, or its sender is too fast."""
+        headers, peer = Headers(scope=scope), find_peer(scope)
+        known = self._access.recognise(headers.get("authorization"))
+        self._limiter.count(f"address {peer}" if known is None else f"token {known}")
+        size = sum([len(name) + len(value) + 4 for name, value in scope["headers"]])
+        if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self._head_bytes:
+            raise HeadersError(f"the headers are larger than {self._head_bytes:,} bytes; send less")
+        # A probe must not wait for the database, nor for a thread to ask it.
+        probe = scope["path"] in _PROBES
+        if not (self._access.guarded if probe else await self._access.needs_token()):
+            check_local(headers, peer=peer)
+        if scope["method"] not in BODILESS:
+            _check_origin(headers)
+            _check_kind(headers)
+
+
+def find_peer(scope: ScopeOfRequest) -> str:
+    """Return the address at the other end."""
+    return (scope.get("client") or ("",))[0]
+
+
+def _check_origin(headers: Headers) -> None:
+    """Raise if a page of another site sent this: browsers say so, and nothing else does."""
+    origin = headers.get("origin")
+    if origin is not None and origin.partition("://")[2] != headers.get("host"):
+        raise ForeignRequestError(
+            f"the request comes from {origin[:80]!r}; only the service's own page may send it"
+        )
+
+
+def _check_kind(headers: Headers) -> None:
+    """Raise if there is a body that is not JSON: forms of other sites can send nothing else."""
+    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
+    empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+    if kind != "application/json" and not empty:
+        raise MediaTypeError(f"the body is {kind[:80]!r}; send it as application/json")
 
 
 def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from fastapi import FastAPI, Request
@@ -12,17 +12,27 @@ from pydantic.json_schema import models_json_schema
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from keyhole.service.http import glossary, live, middleware, models, probes, routes, views
-from keyhole.service.http.access import Access
-from keyhole.service.http.bodies import LimitBodies
-from keyhole.service.http.limits import Limits, RateLimiter
+from keyhole.service.http import (
+    glossary,
+    live,
+    middleware,
+    probes,
+    round_models,
+    round_routes,
+    stream_routes,
+    views,
+)
+from keyhole.service.http.access import Access, Admission
+from keyhole.service.http.bodies import Bodies
+from keyhole.service.http.limits import Limits
 from keyhole.service.http.outage import Outage
 from keyhole.service.http.quarantine import Quarantine
+from keyhole.service.http.stream_metrics import StreamMetrics
 from keyhole.service.http.turns import Turns
 from keyhole.service.http.watch import Gauges
 from keyhole.service.page import page
 from keyhole.service.store.database import Database
-from keyhole.service.store.together import carry_out
+from keyhole.service.store.draft import carry_out
 
 _SUMMARY = "Online conformal prediction when you only see part of the truth."
 
@@ -42,23 +52,21 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     app = FastAPI(title="Keyhole", summary=_SUMMARY, docs_url=None, redoc_url=None)
     limits, access, outage = chosen.limits, Access(database), Outage()
     state, quarantine = app.state, Quarantine()
-    gauges = Gauges(lambda: quarantine.survey(database), quarantine)
+    gauges = Gauges(StreamMetrics(database, quarantine).write)
     state.quarantine = quarantine
     state.database, state.clock, state.limits = database, chosen.clock, limits
     state.access, state.outage, state.gauges = access, outage, gauges
+    state.bodies = bodies = Bodies(limits)
     state.turns = Turns(
-        lambda jobs: carry_out(database, jobs), most=limits.waiting, patience=database.patience.lock
+        partial(carry_out, database), most=limits.waiting, patience=database.patience.lock
     )
     state.looks = live.Looks(database)
     state.readiness = probes.Readiness(database)
     _add_routes(app, demo=chosen.demo)
     _add_handlers(app)
     # The last one added is the first one reached.
-    app.add_middleware(LimitBodies, limits=limits)
-    app.add_middleware(middleware.CheckSender, access=access, head_bytes=limits.head_bytes)
-    app.add_middleware(
-        middleware.LimitRate, access=access, limiter=RateLimiter(limits.requests_per_second)
-    )
+    app.add_middleware(middleware.CheckSender, admission=Admission(access, limits))
+    app.add_middleware(middleware.ReleaseBodies, bodies=bodies)
     app.add_middleware(middleware.AnswerErrors, outage=outage)
     app.add_middleware(middleware.AddHeaders)
     app.add_middleware(middleware.LogRequests, access=access, gauges=gauges, outage=outage)
@@ -66,7 +74,8 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
 
 
 def _add_routes(app: FastAPI, *, demo: bool) -> None:
-    app.include_router(routes.router)
+    app.include_router(stream_routes.router)
+    app.include_router(round_routes.router)
     app.include_router(page.router)
     app.include_router(probes.router)
     if demo:
@@ -80,7 +89,7 @@ def _add_routes(app: FastAPI, *, demo: bool) -> None:
         # The bodies are read by our own dependencies, which FastAPI cannot look into.
         description = describe()
         _, bodies = models_json_schema(
-            [(model, "validation") for model in models.BODIES],
+            [(model, "validation") for model in round_models.BODIES],
             ref_template="#/components/schemas/{model}",
         )
         description["components"]["schemas"].update(bodies["$defs"])

@@ -12,63 +12,59 @@ from fastapi.exceptions import RequestValidationError
 from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keyhole.errors import BusyError, TooLargeError
 from keyhole.service.http.limits import Limits
-from keyhole.service.http.models import BATCHES
+from keyhole.service.http.round_models import BATCHES
 
-_SMALL = 16_384  # Bytes: reading so few takes the event loop less time than starting a thread.
+_SMALL = 32_768  # Bytes: reading so few takes the event loop less time than starting a thread.
+TAKEN = "body_bytes"  # what a request's state says of its body
 _MOST_FAULTS = 100
 _PIECE = 65_536  # Bytes measured at a time: measuring takes ten times their room.
 
 Model = TypeVar("Model", bound=BaseModel)
+Content = TypeVar("Content")
 
 
-class LimitBodies:
+class Bodies:
     """Measures bodies as they come, each and all of them together, until their requests are done."""
 
-    def __init__(self, app: ASGIApp, *, limits: Limits) -> None:
-        self._app, self._limits, self._taken = app, limits, 0
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self.taken = limits, 0
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on; reading a body that is too long raises."""
-        size = 0
+    async def take(self, request: Request) -> bytes:
+        """Return the body of a request, or raise if it is too long."""
+        pieces, size = [], 0
+        async for piece in request.stream():
+            size += len(piece)
+            self._check(size, len(piece))
+            self.taken += len(piece)
+            request.scope.setdefault("state", {})[TAKEN] = size
+            pieces.append(piece)
+        return b"".join(pieces)
 
-        async def measure() -> Message:
-            nonlocal size
-            message = await receive()
-            more = len(message.get("body", b""))
-            self._check(size + more)
-            size += more
-            self._taken += more
-            return message
-
-        try:
-            await self._app(scope, measure, send)
-        finally:
-            self._taken -= size
-
-    def _check(self, size: int) -> None:
+    def _check(self, size: int, more: int) -> None:
         most = self._limits.body_bytes
         if size > most:
             raise TooLargeError(f"the body is larger than {most:,} bytes; send smaller batches")
         # What is small is let in even then, so that long bodies cannot keep everybody out.
-        if size > _SMALL and self._taken + size > self._limits.bodies_bytes:
+        if size > _SMALL and self.taken + more > self._limits.bodies_bytes:
             raise BusyError("too many long bodies are being read; try again")
 
 
-def body_of(model: type[Model]) -> Callable[[Request], Awaitable[Model]]:
-    """Return a dependency that gives the body as this model, or raises."""
+def body_of(
+    model: type[Model], read: Callable[[Model], Content] | None = None
+) -> Callable[[Request], Awaitable[Model | Content]]:
+    """Return a dependency that gives the body as this model, or what ``read`` makes of that."""
 
-    async def read(request: Request) -> Model:
+    async def take(request: Request) -> Model | Content:
         limits: Limits = request.app.state.limits
-        content = await request.body()
+        content = await request.app.state.bodies.take(request)
         if len(content) <= _SMALL:
-            return parse(model, content, limits)
-        return await run_in_threadpool(parse, model, content, limits)
+            return parse(model, content, limits, read)
+        return await run_in_threadpool(parse, model, content, limits, read)
 
-    return read
+    return take
 
 
 def describe_body(model: type[BaseModel]) -> dict[str, Any]:
@@ -77,15 +73,21 @@ def describe_body(model: type[BaseModel]) -> dict[str, Any]:
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def parse(model: type[Model], content: bytes, limits: Limits) -> Model:
-    """Return the model that JSON describes, or raise."""
+def parse(
+    model: type[Model],
+    content: bytes,
+    limits: Limits,
+    read: Callable[[Model], Content] | None = None,
+) -> Model | Content:
+    """Return the model that JSON describes, or what ``read`` makes of it, or raise."""
     # What is not a batch has few values, and every wrong one of them takes time and space.
     most = limits.batch_elements if issubclass(model, BATCHES) else limits.elements
     check_shape(content, elements=most, depth=limits.depth)
     try:
-        return model.model_validate_json(content)
+        found = model.model_validate_json(content)
     except ValidationError as error:
         raise RequestValidationError(_faults(error)) from None
+    return found if read is None else read(found)
 
 
 def _faults(error: ValidationError) -> list[Any]:

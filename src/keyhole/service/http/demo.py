@@ -9,14 +9,14 @@ from fastapi import APIRouter, Depends, Request
 from keyhole.errors import StreamExistsError
 from keyhole.learners import DEFAULT
 from keyhole.scenarios import digits
-from keyhole.service.http import models, responses, views
+from keyhole.service.http import responses, round_models, round_responses, views
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
-from keyhole.service.http.routes import PROBLEMS
+from keyhole.service.http.round_responses import PROBLEMS
 from keyhole.service.store import answers, history, proposals, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Ask, Opened
+from keyhole.service.store.proposals import Opened, Query
 from keyhole.service.store.tokens import Scope
 
 NAME = "digits"
@@ -55,17 +55,18 @@ def pictures() -> digits.DigitsScenario:
 
 
 @router.post("/next")
-def next_picture(request: Request) -> responses.Picture:
+def next_picture(request: Request) -> round_responses.Picture:
     """Return the picture that waits for an answer; if there is none, the next one."""
     with _turn:
         shown = _propose(request.app.state)
-    image = pictures().images[shown.round % _PICTURES]
-    return responses.Picture(**dict(shown), picture=image.tolist())
+    image = pictures().images[shown["round"] % _PICTURES]
+    return {**shown, "picture": image.tolist()}
 
 
-@router.post("/simulate", openapi_extra=describe_body(models.Simulation))
+@router.post("/simulate", openapi_extra=describe_body(round_models.SimulationBody))
 def simulate(
-    request: Request, asked: Annotated[models.Simulation, Depends(body_of(models.Simulation))]
+    request: Request,
+    asked: Annotated[round_models.SimulationBody, Depends(body_of(round_models.SimulationBody))],
 ) -> responses.Simulated:
     """Let a simulated person, who knows every digit, answer some rounds."""
     state = request.app.state
@@ -73,7 +74,7 @@ def simulate(
     with _turn:
         for _ in range(asked.rounds):
             shown = _propose(state)
-            reply = Reply(shown.id, _truth(shown))
+            reply = Reply(shown["id"], _truth(shown))
             result = answers.answer(state.database, [reply], now=state.clock())[0]
             if isinstance(result, answers.Counted):
                 done += 1
@@ -81,13 +82,13 @@ def simulate(
     return responses.Simulated(rounds=done, misses=misses)
 
 
-def _truth(shown: responses.Prediction) -> Any:
+def _truth(shown: round_responses.Prediction) -> Any:
     """Return what a person who knows the digit would answer."""
-    digit = str(pictures().digits[shown.round % _PICTURES])
-    return {"label": digit} if digit in (shown.labels or []) else "miss"
+    digit = str(pictures().digits[shown["round"] % _PICTURES])
+    return {"label": digit} if digit in (shown["labels"] or []) else "miss"
 
 
-def _propose(state: Any) -> responses.Prediction:
+def _propose(state: Any) -> round_responses.Prediction:
     """Return the newest prediction if it can still be answered, else a new one."""
     here, now = streams.get(state.database, NAME), state.clock()
     newest, _ = history.last(state.database, NAME, count=1)
@@ -96,5 +97,5 @@ def _propose(state: Any) -> responses.Prediction:
         expires = found.at + here.lifetime
         return views.show_prediction(Opened(found.id, found.number, found.region, expires))
     scores = pictures().probabilities[here.tally.predicted % _PICTURES].tolist()
-    (made,) = proposals.predict(state.database, NAME, asks=[Ask(scores)], now=now)
+    (made,) = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
     return views.show_prediction(made)

@@ -1,11 +1,9 @@
 """How much one request, and one client, may ask of the service."""
 
 import math
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
-from keyhole.errors import InvalidError, TooFastError
+from keyhole.errors import InvalidError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,28 +40,3 @@ class Limits:
         for name, value in vars(self).items():
             if math.isnan(value) or value < 1:
                 raise InvalidError(f"{name} {value} is not a limit; give at least 1")
-
-
-class RateLimiter:
-    """How many requests each client may still send: so many a second, and a second's worth at once."""
-
-    _MOST_CLIENTS = 10_000
-
-    def __init__(self, rate: float, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rate, self._clock = rate, clock
-        self._left: dict[str, tuple[float, float]] = {}
-
-    def count(self, client: str) -> None:
-        """Count a request, or raise if the client is too fast."""
-        now = self._clock()
-        left, at = self._left.pop(client, (self._rate, now))
-        left = min(self._rate, left + (now - at) * self._rate)
-        fast = left < 1.0
-        # Put back at the end: the first in the table are those that have been quiet the longest.
-        self._left[client] = (left if fast else left - 1.0, now)
-        if len(self._left) > self._MOST_CLIENTS:
-            del self._left[next(iter(self._left))]
-        if fast:
-            raise TooFastError(
-                f"more than {self._rate:g} requests a second; slow down, or send them in batches"
-            )

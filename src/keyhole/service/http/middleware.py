@@ -5,22 +5,21 @@ import logging
 import time
 from typing import Any
 
+from pydantic_core import to_json
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from keyhole.errors import ForeignRequestError, HeadersError, KeyholeError, MediaTypeError
-from keyhole.service.http import problems, responses, views
-from keyhole.service.http.access import Access, check_local
-from keyhole.service.http.limits import RateLimiter
+from keyhole.errors import KeyholeError
+from keyhole.service.http import problems, round_responses, views
+from keyhole.service.http.access import BODILESS, Access, Admission, find_peer
+from keyhole.service.http.bodies import TAKEN, Bodies
 from keyhole.service.http.outage import Outage
 from keyhole.service.http.watch import Gauges
 from keyhole.service.times import show_time
 
 log = logging.getLogger("keyhole.service")
-_PROBES = ("/healthz", "/readyz")
-_BODILESS = ("GET", "HEAD", "OPTIONS")
 _SECONDS_TO_RETRY = {429: "1", 503: "1"}
 _HEADERS = {
     "content-security-policy": (
@@ -63,8 +62,13 @@ class LogRequests:
     def _record(self, scope: Scope, status: int, seconds: float) -> None:
         path = getattr(scope.get("route"), "path", "other")
         self._gauges.request(scope["method"], path, status, seconds)
-        if 200 <= status < 300 and path.startswith("/v1") and scope["method"] not in _BODILESS:
-            self._outage.end()  # Reading goes on when a disk is full: only a change shows the end.
+        count = scope.get("state", {}).get("count")
+        if count is not None:
+            count()
+        # Reading goes on when a disk is full: only a change shows the end.
+        changed = 200 <= status < 300 and path.startswith("/v1") and scope["method"] not in BODILESS
+        if changed and self._outage.is_on:
+            self._outage.end()
         if not log.isEnabledFor(logging.INFO):
             return
         line: dict[str, Any] = {"method": scope["method"], "route": path, "status": status}
@@ -75,7 +79,10 @@ class LogRequests:
     def _sender(self, scope: Scope) -> dict[str, Any]:
         """Return who sent a request: what is known of them, and what a proxy says."""
         headers = Headers(scope=scope)
-        said = {"client": _peer(scope), "token": self._access.recognise(headers.get("authorization"))}
+        said = {
+            "client": find_peer(scope),
+            "token": self._access.recognise(headers.get("authorization")),
+        }
         forwarded = headers.get("x-forwarded-for")
         return said if forwarded is None else {**said, "forwarded": forwarded[:80]}
 
@@ -138,70 +145,36 @@ class AnswerErrors:
         return respond(views.show_problem(error, field=fields.get(type(error))), status=status)
 
 
-class LimitRate:
-    """Counts the requests of every token, and of every address without one."""
+class ReleaseBodies:
+    """Counts what a body took no more, once its request is done."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, limiter: RateLimiter) -> None:
-        self._app, self._access, self._limiter = app, access, limiter
+    def __init__(self, app: ASGIApp, *, bodies: Bodies) -> None:
+        self._app, self._bodies = app, bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or raise if its sender is too fast."""
-        if scope["type"] == "http":
-            known = self._access.recognise(Headers(scope=scope).get("authorization"))
-            self._limiter.count(f"address {_peer(scope)}" if known is None else f"token {known}")
-        await self._app(scope, receive, send)
+        """Pass a request on, and release its body."""
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._bodies.taken -= scope.get("state", {}).get(TAKEN, 0)
 
 
 class CheckSender:
-    """Lets in what this machine sends, and what carries a token; never what another site sends."""
+    """Lets in only what may be here."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, head_bytes: int) -> None:
-        self._app, self._access, self._head_bytes = app, access, head_bytes
+    def __init__(self, app: ASGIApp, *, admission: Admission) -> None:
+        self._app, self._admission = app, admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass a request on, or raise if it should not be here."""
         if scope["type"] == "http":
-            headers = Headers(scope=scope)
-            self._check_size(scope)
-            # A probe must not wait for the database, nor for a thread to ask it.
-            probe = scope["path"] in _PROBES
-            if not (self._access.guarded if probe else await self._access.needs_token()):
-                check_local(headers, peer=_peer(scope))
-            if scope["method"] not in _BODILESS:
-                _check_origin(headers)
-                _check_kind(headers)
+            await self._admission.check(scope)
         await self._app(scope, receive, send)
 
-    def _check_size(self, scope: Scope) -> None:
-        size = sum(len(name) + len(value) + 4 for name, value in scope["headers"])
-        if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self._head_bytes:
-            raise HeadersError(f"the headers are larger than {self._head_bytes:,} bytes; send less")
 
-
-def respond(problem: responses.Problem, *, status: int) -> Response:
+def respond(problem: round_responses.Problem, *, status: int) -> Response:
     """Return the response that says what went wrong, and when to try again where that helps."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status in _SECONDS_TO_RETRY:
         headers["Retry-After"] = _SECONDS_TO_RETRY[status]
-    return Response(problem.model_dump_json(), status, media_type="application/json", headers=headers)
-
-
-def _peer(scope: Scope) -> str:
-    return (scope.get("client") or ("",))[0]
-
-
-def _check_origin(headers: Headers) -> None:
-    """Raise if a page of another site sent this: browsers say so, and nothing else does."""
-    origin = headers.get("origin")
-    if origin is not None and origin.partition("://")[2] != headers.get("host"):
-        raise ForeignRequestError(
-            f"the request comes from {origin[:80]!r}; only the service's own page may send it"
-        )
-
-
-def _check_kind(headers: Headers) -> None:
-    """Raise if there is a body that is not JSON: forms of other sites can send nothing else."""
-    kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-    empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
-    if kind != "application/json" and not empty:
-        raise MediaTypeError(f"the body is {kind[:80]!r}; send it as application/json")
+    return Response(to_json(problem), status, media_type="application/json", headers=headers)

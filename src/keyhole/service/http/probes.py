@@ -9,7 +9,8 @@ from starlette.responses import Response
 
 from keyhole.errors import DatabaseError, KeyholeError
 from keyhole.service.http import responses
-from keyhole.service.http.routes import PROBLEMS, READ
+from keyhole.service.http.round_responses import PROBLEMS
+from keyhole.service.http.stream_routes import READ
 from keyhole.service.store.database import Database
 
 router = APIRouter(tags=["watching"], responses=PROBLEMS)

@@ -9,86 +9,16 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from keyhole.service.http.models import Label
+from keyhole.service.http.round_responses import CONFIG, Interval
 from keyhole.service.http.watch import Alert
 
-Interval = Annotated[list[float | None], Field(min_length=2, max_length=2)]
 Band = Annotated[list[float], Field(min_length=2, max_length=2)]
 
 
 class Sent(BaseModel):
     """What every response has in common."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, ser_json_inf_nan="null")
-
-
-class Prediction(Sent):
-    """A set or an interval to show; it stays open until it is answered or expires."""
-
-    id: Annotated[str, Field(description="Give it back with the answer.")]
-    round: Annotated[int, Field(description="Its number in the stream, from 0.")]
-    threshold: Annotated[float | None, Field(description="What a score must reach to be in the set.")]
-    labels: Annotated[
-        list[Label] | None, Field(description="The set; null where the stream has intervals.")
-    ]
-    interval: Annotated[
-        Interval | None,
-        Field(description="The two ends, null where it has none; null as a whole if it is empty."),
-    ]
-    size: Annotated[float | None, Field(description="Number of labels, or width; null if unbounded.")]
-    expires: Annotated[str, Field(description="Until when it can be answered.")]
-
-
-class Decision(Sent):
-    """Whether to use an answer as it is, or to ask a person; it stays open until it is judged."""
-
-    id: Annotated[str, Field(description="Give it back with the judgement.")]
-    round: Annotated[int, Field(description="Its number in the stream, from 0.")]
-    accepted: bool
-    threshold: Annotated[float, Field(description="From which score on an answer was accepted.")]
-    score: Annotated[float, Field(description="The answer's score.")]
-    candidate: Annotated[Label | None, Field(description="The answer, where several were offered.")]
-    expires: Annotated[str, Field(description="Until when it can be judged.")]
-
-
-class Decisions(Sent):
-    """The decisions of a batch, in order."""
-
-    decisions: list[Decision]
-
-
-class Predictions(Sent):
-    """The predictions of a batch, in order."""
-
-    predictions: list[Prediction]
-
-
-class Counted(Sent):
-    """An answer that is durable."""
-
-    id: str
-    stream: str
-    missed: Annotated[bool | None, Field(description="Null where the round was skipped.")]
-    repeated: Annotated[bool, Field(description="Whether the service had it already.")]
-
-
-class Fault(Sent):
-    """What is wrong, in a word for programs and a sentence for people."""
-
-    code: str
-    message: str
-    field: Annotated[str | None, Field(description="What was given wrongly, if it is one thing.")]
-
-
-class Problem(Sent):
-    """What went wrong."""
-
-    error: Fault
-
-
-class CountedOrNot(Sent):
-    """For each answer of a batch what was counted, or why not."""
-
-    results: list[Counted | Problem]
+    model_config = ConfigDict(frozen=True, **CONFIG)
 
 
 class Recent(Sent):
@@ -107,7 +37,7 @@ class Moment(Sent):
     at: str
 
 
-class Alarm(Sent):
+class AlarmView(Sent):
     """A time in which rounds missed too often, or less often than they might."""
 
     state: Alert
@@ -123,7 +53,7 @@ class Promise(Sent):
         Alert,
         Field(description="By a test that may be looked at after every round, for ever."),
     ]
-    alarm: Annotated[Alarm | None, Field(description="The last one, whether on or over.")]
+    alarm: Annotated[AlarmView | None, Field(description="The last one, whether on or over.")]
     run_length: Annotated[
         float,
         Field(description="Rounds to a false alarm on average, at least, at a miss rate of alpha."),
@@ -137,7 +67,7 @@ class Promise(Sent):
     ]
 
 
-class Distribution(Sent):
+class DistributionView(Sent):
     """With which probability the learner would choose which threshold."""
 
     thresholds: list[float | None]
@@ -152,23 +82,27 @@ class Certain(Sent):
     most: Annotated[float | None, Field(description="It cannot be more; null without a theorem.")]
 
 
-class Group(Sent):
+class GroupView(Sent):
     """How a group of rounds has fared."""
 
     name: Annotated[str | int, Field(description="Its number, from 0, where it has no name.")]
     rounds: Annotated[
-        int | None, Field(description="Answered rounds of the group; a gate counts no groups apart.")
+        float,
+        Field(
+            description="Answered rounds of the group; of a gate, those that it accepted and that were "
+            "judged, audits by their chance."
+        ),
     ]
-    misses: float | None
+    misses: float
     miss_rate: float | None
-    excess: Annotated[float | None, Field(description="misses - alpha * rounds")]
+    excess: Annotated[float, Field(description="misses - alpha * rounds")]
     bound: Annotated[
         float | None,
         Field(description="No group's excess is beyond this on either side; null without a theorem."),
     ]
 
 
-class Stream(Sent):
+class StreamView(Sent):
     """What a stream is and where it stands."""
 
     name: str
@@ -188,7 +122,7 @@ class Stream(Sent):
     features: Annotated[
         list[str] | int, Field(description="Their names, or how many there are where they have none.")
     ]
-    groups: list[Group]
+    groups: list[GroupView]
     open_limit: int
     lifetime: float
     created: str
@@ -220,22 +154,22 @@ class Stream(Sent):
     recent: Recent
     promise: Promise
     distribution: Annotated[
-        Distribution | None, Field(description="Null in lists, where it would take the most room.")
+        DistributionView | None, Field(description="Null in lists, where it would take the most room.")
     ]
     notes: Annotated[
         list[str], Field(description="What one should know of how things stand; mostly nothing.")
     ]
 
 
-class Streams(Sent):
+class StreamsView(Sent):
     """Streams, the oldest first; and of those that cannot be used, by name, why."""
 
-    streams: list[Stream]
+    streams: list[StreamView]
     quarantined: dict[str, str] = Field(default_factory=dict)
     next: Annotated[str | None, Field(description="Ask for what comes after this; null at the end.")]
 
 
-class Change(Sent):
+class ChangeView(Sent):
     """A change of a stream while it lives."""
 
     at: Annotated[str, Field(description="When it was made.")]
@@ -243,7 +177,7 @@ class Change(Sent):
     content: Annotated[dict[str, JsonValue], Field(description="What is other since, by name.")]
 
 
-class Lately(Sent):
+class LatelyView(Sent):
     """What the newest answered rounds were like, up to 500 of them."""
 
     rounds: Annotated[int, Field(description="How many they are.")]
@@ -259,7 +193,7 @@ class Lately(Sent):
     late_seconds: Annotated[float | None, Field(description="Nine in ten came within so many.")]
 
 
-class History(Sent):
+class HistoryView(Sent):
     """Miss rate and mean size at some answers, and what alpha would give by chance.
 
     Every list but the last two has an item for each of these answers.
@@ -299,17 +233,17 @@ class History(Sent):
         list[int],
         Field(description="The rounds of the recent window, the oldest first: 1 is a miss."),
     ]
-    alarms: Annotated[list[Alarm], Field(description="The newest hundred, the oldest first.")]
+    alarms: Annotated[list[AlarmView], Field(description="The newest hundred, the oldest first.")]
     changes: Annotated[
-        list[Change], Field(description="Of the settings, and rehearsals: the newest hundred.")
+        list[ChangeView], Field(description="Of the settings, and rehearsals: the newest hundred.")
     ]
-    lately: Annotated[Lately, Field(description="Sizes and lateness of the newest rounds.")]
+    lately: Annotated[LatelyView, Field(description="Sizes and lateness of the newest rounds.")]
     certain: Annotated[
         Certain | None, Field(description="What is proven; null once the target was changed.")
     ]
 
 
-class Round(Sent):
+class RoundView(Sent):
     """One round of the log; what its answer told is null where there is none."""
 
     round: int
@@ -341,19 +275,13 @@ class Round(Sent):
     metadata: Annotated[dict[str, JsonValue] | None, Field(description="As it was given.")]
 
 
-class Rounds(Sent):
+class RoundsView(Sent):
     """The newest rounds, the newest first."""
 
-    rounds: list[Round]
+    rounds: list[RoundView]
     next: Annotated[
         int | None, Field(description="Ask for what comes before this round; null if nothing does.")
     ]
-
-
-class Picture(Prediction):
-    """A prediction with the picture that it is about: eight rows of eight grey values up to 16."""
-
-    picture: list[list[float]]
 
 
 class Simulated(Sent):

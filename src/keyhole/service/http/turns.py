@@ -7,18 +7,17 @@ to the others. When its turn comes, all that wait for the stream are carried out
 
 import asyncio
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
-from anyio import CapacityLimiter, to_thread
-
 from keyhole.errors import BusyError
-from keyhole.service.store.together import Job
+from keyhole.service.store.draft import Done, Job
 
 _MOST_TOGETHER = 32
 _THREADS = 32  # Of all streams: fewer than the database has connections, so that reading goes on.
 _MOST_NAMES = 100_000
-_LEAD = object()
 
 
 @dataclass(slots=True, eq=False)
@@ -47,91 +46,78 @@ class Turns:
     """
 
     def __init__(
-        self, carry_out: Callable[[Sequence[Job]], list[Any]], *, most: int, patience: float
+        self, carry_out: Callable[[Sequence[Job]], Done], *, most: int, patience: float
     ) -> None:
         self._carry_out, self._most, self._patience = carry_out, most, patience
         self._queues: dict[str | int, _Queue] = {}
-        self._names: dict[int, str] = {}
-        self._threads: CapacityLimiter | None = None
+        self._names: dict[int, str] = {}  # Answers come by id, and share the turns of their stream.
+        self._threads = ThreadPoolExecutor(_THREADS)
 
-    def learn(self, id: int, name: str) -> None:  # noqa: A002
-        """Learn which id the stream of a name has: answers come by it, and share its turns."""
-        if self._names.get(id) != name:
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
-            self._names[id] = name
-
-    async def run(self, job: Job) -> Any:
-        """Return what the job returns once it is durable, or raise."""
+    def run(self, job: Job) -> asyncio.Future[Any]:
+        """Return what will hold what the job returns once it is durable, or the error."""
         stream = job.wanted if isinstance(job.wanted, str) else self._names.get(job.wanted, job.wanted)
         queue = self._queues.setdefault(stream, _Queue())
-        count = len(queue.waiting) + queue.at_work
+        count, loop = len(queue.waiting) + queue.at_work, asyncio.get_running_loop()
+        mine = _Waiting(job, loop.create_future())
         if count >= self._most:
-            raise BusyError(f"{count} requests wait for one stream already; try again")
-        mine = _Waiting(job, asyncio.get_running_loop().create_future())
+            busy = BusyError(f"{count} requests wait for one stream already; try again")
+            mine.outcome.set_exception(busy)
+            return mine.outcome
         queue.waiting.append(mine)
-        if queue.at_work or len(queue.waiting) > 1:
-            outcome = await self._wait(queue, mine)
-            if outcome is not _LEAD:
-                return _tell(outcome)
-            mine.outcome = asyncio.get_running_loop().create_future()
-        await self._lead(stream, queue)
-        return _tell(mine.outcome.result())
+        if not queue.at_work:
+            self._start(stream, queue)
+            return mine.outcome
+        timer = loop.call_later(self._patience, self._send_away, queue, mine)
 
-    async def _wait(self, queue: _Queue, mine: _Waiting) -> Any:
-        """Return the outcome, or that it is this one's turn to lead."""
-        try:
-            async with asyncio.timeout(self._patience):
-                return await asyncio.shield(mine.outcome)
-        except TimeoutError:
-            if mine.outcome.done() or mine not in queue.waiting:
-                return await mine.outcome  # It is being made, and cannot be called back.
-            queue.waiting.remove(mine)
-            raise BusyError(f"no turn within {self._patience:g} seconds; try again") from None
-        except asyncio.CancelledError:
-            if mine in queue.waiting:
+        def forget(_outcome: object) -> None:
+            timer.cancel()
+            if mine in queue.waiting:  # Whoever asked has hung up.
                 queue.waiting.remove(mine)
-                if mine.outcome.done():  # It was to lead, and is gone.
-                    _call_next(queue)
-            raise
 
-    async def _lead(self, stream: str | int, queue: _Queue) -> None:
-        """Carry out all that wait, tell each what came of it, and let the next one lead."""
-        if self._threads is None:
-            self._threads = CapacityLimiter(_THREADS)
+        mine.outcome.add_done_callback(forget)
+        return mine.outcome
+
+    def _send_away(self, queue: _Queue, one: _Waiting) -> None:
+        if one in queue.waiting:  # What is at work already cannot be called back.
+            queue.waiting.remove(one)
+            one.outcome.set_exception(
+                BusyError(f"no turn within {self._patience:g} seconds; try again")
+            )
+
+    def _start(self, stream: str | int, queue: _Queue) -> None:
+        """Let a thread carry out all that wait."""
         group, queue.waiting = queue.waiting[:_MOST_TOGETHER], queue.waiting[_MOST_TOGETHER:]
         queue.at_work = len(group)
-        outcomes: list[Any] = []
+        loop = asyncio.get_running_loop()
 
         def work() -> None:
             try:
-                outcomes.extend(self._carry_out([one.job for one in group]))
+                done = self._carry_out([one.job for one in group])
             except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
-                outcomes.extend([error] * len(group))
+                done = Done([error] * len(group))
+            with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
+                loop.call_soon_threadsafe(self._finish, stream, queue, group, done)
 
         try:
-            await to_thread.run_sync(work, limiter=self._threads)
-        finally:
-            # Whoever leads may have hung up while the thread worked, or before it began.
-            missing = BusyError("the request that led was given up; try again")
-            for place, one in enumerate(group):
-                if not one.outcome.done():
-                    one.outcome.set_result(outcomes[place] if outcomes else missing)
-            queue.at_work = 0
-            if queue.waiting:
-                _call_next(queue)
-            elif self._queues.get(stream) is queue:
-                del self._queues[stream]
+            self._threads.submit(work)
+        except RuntimeError as error:
+            self._finish(stream, queue, group, Done([BusyError(f"{error}; try again")] * len(group)))
 
-
-def _call_next(queue: _Queue) -> None:
-    for one in queue.waiting:
-        if not one.outcome.done():
-            one.outcome.set_result(_LEAD)
-            return
-
-
-def _tell(outcome: Any) -> Any:
-    if isinstance(outcome, BaseException):
-        raise outcome
-    return outcome
+    def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Done) -> None:
+        """Tell each what came of it, and let the next ones go."""
+        if done.id is not None:
+            if len(self._names) >= _MOST_NAMES:
+                self._names.clear()
+            self._names[done.id] = done.name
+        for one, outcome in zip(group, done.outcomes, strict=True):
+            if one.outcome.done():  # Whoever asked has hung up.
+                continue
+            if isinstance(outcome, BaseException):
+                one.outcome.set_exception(outcome)
+            else:
+                one.outcome.set_result(outcome)
+        queue.at_work = 0
+        if queue.waiting:
+            self._start(stream, queue)
+        elif self._queues.get(stream) is queue:
+            del self._queues[stream]

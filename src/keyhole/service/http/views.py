@@ -1,25 +1,28 @@
 """What the store holds, as it is sent."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
 from typing import Any, Literal
 
+from pydantic_core import to_json
+from starlette.responses import Response
+
 from keyhole.errors import KeyholeError, TheoremError
+from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.monitor import bound_misses, bound_rate, find_monitor
 from keyhole.predictor.notes import describe_standing
 from keyhole.predictor.promises import bound_excess, judge_groups
-from keyhole.scores import Decision, Interval, Region
-from keyhole.service.http import problems, responses
+from keyhole.scores import Decision, Interval, LabelSet, Region
+from keyhole.service.http import problems, responses, round_responses
 from keyhole.service.http.watch import find_alert, read_alarm
 from keyhole.service.store.alarms import Alarmed
 from keyhole.service.store.answers import Counted
 from keyhole.service.store.changes import Change
-from keyhole.service.store.history import Curve, Entry
+from keyhole.service.store.history import LogEntry, StreamCurve
+from keyhole.service.store.playing import find_kind, is_miss
 from keyhole.service.store.proposals import Opened
-from keyhole.service.store.replies import is_miss
-from keyhole.service.store.settings import find_kind, fixed_labels
 from keyhole.service.store.stream import Stream
 from keyhole.service.times import show_time
 
@@ -35,62 +38,74 @@ def show_region(shown: Region | Decision) -> dict[str, Any]:
     return {"labels": None, "interval": None if empty else [shown.lower, shown.upper]}
 
 
-def show_prediction(made: Opened) -> responses.Prediction:
+def show_prediction(made: Opened) -> round_responses.Prediction:
     """Return a prediction."""
-    # The values have their types already: checking each label again would cost more than sending it.
-    return responses.Prediction.model_construct(
-        id=made.id,
-        round=made.number,
-        threshold=made.region.threshold,
-        **show_region(made.region),
-        size=float(made.region.size),
-        expires=show_time(made.expires),
-    )
+    shown: Any = made.region
+    is_set = isinstance(shown, LabelSet)
+    return {
+        "id": made.id,
+        "round": made.number,
+        "threshold": shown.threshold,
+        "labels": list(shown.labels) if is_set else None,
+        "interval": None if is_set or shown.lower > shown.upper else [shown.lower, shown.upper],
+        "size": shown.size,
+        "expires": show_time(made.expires),
+    }
 
 
-def show_decision(made: Opened) -> responses.Decision:
+def show_decision(made: Opened) -> round_responses.DecisionView:
     """Return a decision."""
     decision: Any = made.region
-    return responses.Decision.model_construct(
-        id=made.id,
-        round=made.number,
-        accepted=decision.accepted,
-        threshold=decision.threshold,
-        score=decision.score,
-        candidate=decision.candidate,
-        expires=show_time(made.expires),
-    )
+    return {
+        "id": made.id,
+        "round": made.number,
+        "accepted": decision.accepted,
+        "threshold": decision.threshold,
+        "score": decision.score,
+        "candidate": decision.candidate,
+        "expires": show_time(made.expires),
+    }
 
 
-def show_counted(result: Counted) -> responses.Counted:
+def show_counted(result: Counted) -> round_responses.CountedView:
     """Return what was counted."""
-    return responses.Counted(**asdict(result))
+    return {
+        "id": result.id,
+        "stream": result.stream,
+        "missed": result.missed,
+        "repeated": result.repeated,
+    }
 
 
-def show_result(given: Counted | KeyholeError) -> responses.Counted | responses.Problem:
+def show_result(given: Counted | KeyholeError) -> round_responses.CountedView | round_responses.Problem:
     """Return what was counted, or why it was not."""
     return show_counted(given) if isinstance(given, Counted) else show_problem(given)
 
 
-def show_problem(error: KeyholeError, *, field: str | None = None) -> responses.Problem:
+def show_problem(error: KeyholeError, *, field: str | None = None) -> round_responses.Problem:
     """Return an error."""
     kind = problems.find_problem(error)
     return show_fault(kind.code, str(error), field=field or kind.field)
 
 
-def show_fault(code: str, message: str, *, field: str | None = None) -> responses.Problem:
+def show_fault(code: str, message: str, *, field: str | None = None) -> round_responses.Problem:
     """Return the one shape that errors have."""
-    return responses.Problem(error=responses.Fault(code=code, message=message, field=field))
+    return {"error": {"code": code, "message": message, "field": field}}
+
+
+def send(value: Mapping[str, Any], *, status: int = 200) -> Response:
+    """Return the response that holds a value as JSON, which has no word for NaN and the infinities."""
+    return Response(to_json(value, inf_nan_mode="null"), status, media_type="application/json")
 
 
 def show_stream(
     here: Stream, *, notes: list[str] | None = None, listed: bool = False
-) -> responses.Stream:
+) -> responses.StreamView:
     """Return what a stream is and where it stands; in a list without its distribution."""
     plan, tally = here.setup, here.tally
     rule, settings = plan.learner.rule, json.loads(json.dumps(plan.dump()))
     settings["parameters"].pop("thresholds", None)
-    return responses.Stream(
+    return responses.StreamView(
         name=here.name,
         learner=plan.learner.name,
         parameters=settings["parameters"],
@@ -100,7 +115,7 @@ def show_stream(
         alpha=plan.learner.alpha,
         regime=plan.regime.value,
         kind=find_kind(plan),
-        labels=None if fixed_labels(plan) is None else list(fixed_labels(plan) or ()),
+        labels=None if fixed_labels(plan.score) is None else list(fixed_labels(plan.score) or ()),
         score={key: value for key, value in settings["score"].items() if key != "labels"},
         features=list(plan.names.features) or plan.learner.features,
         groups=show_groups(here),
@@ -126,9 +141,9 @@ def show_stream(
     )
 
 
-def _show_distribution(here: Stream) -> responses.Distribution:
+def _show_distribution(here: Stream) -> responses.DistributionView:
     thresholds, chances = here.setup.learner.distribution(here.progress.state)
-    return responses.Distribution(thresholds=thresholds.tolist(), probabilities=chances.tolist())
+    return responses.DistributionView(thresholds=thresholds.tolist(), probabilities=chances.tolist())
 
 
 def _show_sizes(here: Stream) -> dict[str, float | None]:
@@ -144,14 +159,24 @@ def _show_sizes(here: Stream) -> dict[str, float | None]:
     }
 
 
-def show_groups(here: Stream) -> list[responses.Group]:
+def show_groups(here: Stream) -> list[responses.GroupView]:
     """Return how each group has fared."""
     if find_kind(here.setup) == "gate":
-        unknown = dict.fromkeys(("rounds", "misses", "miss_rate", "excess", "bound"))
-        return [responses.Group(name=name, **unknown) for name in here.setup.names.groups]
+        alpha, names = here.setup.learner.alpha, here.setup.names.groups
+        return [
+            responses.GroupView(
+                name=name,
+                rounds=weight,
+                misses=misses,
+                miss_rate=misses / weight if weight else None,
+                excess=misses - alpha * weight,
+                bound=None,
+            )
+            for name, (weight, misses) in zip(names, here.tally.members, strict=True)
+        ]
     told = judge_groups(here.setup, here.progress)
     return [
-        responses.Group(name=name, miss_rate=group.miss_rate, **group._asdict())
+        responses.GroupView(name=name, miss_rate=group.miss_rate, **group._asdict())
         for name, group in told.items()
     ]
 
@@ -177,9 +202,9 @@ def show_promise(here: Stream) -> responses.Promise:
     )
 
 
-def show_change(found: Change) -> responses.Change:
+def show_change(found: Change) -> responses.ChangeView:
     """Return a change of the settings, or a rehearsal."""
-    return responses.Change(at=show_time(found.at), kind=found.kind, content=found.content)
+    return responses.ChangeView(at=show_time(found.at), kind=found.kind, content=found.content)
 
 
 def show_certain(here: Stream, changes: list[Change]) -> responses.Certain | None:
@@ -195,12 +220,12 @@ def show_certain(here: Stream, changes: list[Change]) -> responses.Certain | Non
     return responses.Certain(excess=excess, least=least, most=most)
 
 
-def show_alarm(found: Alarmed) -> responses.Alarm:
+def show_alarm(found: Alarmed) -> responses.AlarmView:
     """Return an alarm, with when it began and ended."""
     cleared = None
     if found.cleared is not None and found.cleared_at is not None:
         cleared = _show_moment(found.cleared, found.cleared_at)
-    return responses.Alarm(
+    return responses.AlarmView(
         state=read_alarm(found.kind),
         since=_show_moment(found.since, found.since_at),
         raised=_show_moment(found.raised, found.raised_at),
@@ -220,10 +245,10 @@ def _notes(here: Stream) -> list[str]:
     return said
 
 
-def show_history(here: Stream, curve: Curve) -> responses.History:
+def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
     """Return the curves."""
     alpha, rounds, gate = here.setup.learner.alpha, curve.answered, find_kind(here.setup) == "gate"
-    return responses.History(
+    return responses.HistoryView(
         alpha=alpha,
         rounds=rounds,
         at=[show_time(at) for at in curve.at],
@@ -237,7 +262,7 @@ def show_history(here: Stream, curve: Curve) -> responses.History:
         last=[int(bit) for bit in f"{here.recent:0{here.recent_rounds}b}"[: here.recent_rounds]],
         alarms=[show_alarm(found) for found in curve.alarms],
         changes=[show_change(found) for found in curve.changes],
-        lately=responses.Lately(**asdict(curve.lately)),
+        lately=responses.LatelyView(**asdict(curve.lately)),
         certain=show_certain(here, curve.changes),
     )
 
@@ -257,9 +282,9 @@ def _name_decision(shown: Region | Decision) -> Literal["accepted", "referred"] 
     return "accepted" if shown.accepted else "referred"
 
 
-def show_round(found: Entry) -> responses.Round:
+def show_round(found: LogEntry) -> responses.RoundView:
     """Return one round of the log."""
-    return responses.Round(
+    return responses.RoundView(
         round=found.number,
         id=found.id,
         at=show_time(found.at),

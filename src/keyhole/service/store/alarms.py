@@ -6,8 +6,8 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from keyhole.predictor.monitor import Watch
-from keyhole.service.store.direct import Connection
 from keyhole.service.store.schema import alarms, feedback
+from keyhole.service.store.transactions import Connection
 
 _AT_ONCE = 500  # A statement holds so many values, and not any number of them.
 
@@ -36,17 +36,21 @@ def follow(
     return None
 
 
-def note(connection: Connection, stream: int, watch: Watch, *, at: float, unwritten: int) -> None:
+def note(
+    connection: Connection, stream: int, watch: Watch, *, at: float, unwritten: Sequence[float] = ()
+) -> None:
     """Write down the alarm that the last answer raised or cleared, if it did either.
 
-    So many answers, all of now, are not in the log yet.
+    ``unwritten`` are the times of the last answers that are not in the log yet.
     """
     if watch.rounds not in (watch.raised, watch.cleared):
         return
 
     def time_of(count: int) -> float:
-        before = watch.rounds - count - unwritten
-        return at if before < 0 else _read_time(connection, stream, before)
+        later = watch.rounds - count
+        if later < len(unwritten):
+            return unwritten[-1 - later]
+        return _read_time(connection, stream, later - len(unwritten))
 
     turned = follow(watch, find_last(connection, stream), at=at, time_of=time_of)
     if turned is not None:
@@ -64,7 +68,7 @@ def _read_time(connection: Connection, stream: int, before: int) -> float:
             .order_by(feedback.c.version.desc())
             .offset(before)
             .limit(1)
-        ).scalar_one()
+        ).all()[0][0]
     )
 
 
@@ -74,8 +78,8 @@ _COLUMNS = sql.select(*(alarms.c[name] for name in Alarmed._fields))
 def find_last(connection: Connection, stream: int) -> Alarmed | None:
     """Return the newest alarm of a stream."""
     found = _COLUMNS.where(alarms.c.stream == stream).order_by(alarms.c.raised.desc()).limit(1)
-    row = connection.execute(found).one_or_none()
-    return None if row is None else Alarmed(*row)
+    rows = connection.execute(found).all()
+    return Alarmed(*rows[0]) if rows else None
 
 
 def find_newest(connection: sql.Connection, streams: Sequence[int]) -> dict[int, Alarmed]:

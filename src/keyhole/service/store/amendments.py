@@ -10,13 +10,14 @@ from typing import Any
 import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, LabelError
+from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Probabilities, Region
 from keyhole.service.store import alarms, changes, stream
 from keyhole.service.store.database import Database
-from keyhole.service.store.replies import is_miss
+from keyhole.service.store.playing import is_miss
 from keyhole.service.store.schema import feedback, streams
-from keyhole.service.store.settings import LABELS, check_limits, fixed_labels
+from keyhole.service.store.settings import LABELS, check_limits
 from keyhole.service.store.stream import Stream
 
 LONGEST = 2000  # characters of a description
@@ -46,7 +47,7 @@ def amend(
         said = apply(here, content, read_recent=lambda count: _read_recent(connection, here.id, count))
         changes.note(connection, here, kind=changes.CHANGED, content=content, now=now)
         if was_on and not here.watch.alarm:
-            alarms.note(connection, here.id, here.watch, at=now, unwritten=0)
+            alarms.note(connection, here.id, here.watch, at=now)
         columns = stream.list_columns(here)
         connection.execute(streams.update().where(streams.c.id == here.id).values(**columns))
     return here, said
@@ -65,7 +66,7 @@ def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
         wanted = getattr(amendment, name)
         if wanted is not None and wanted != value:
             content[name] = wanted
-    known = fixed_labels(here.setup)
+    known = fixed_labels(here.setup.score)
     if amendment.labels:
         if known is None:
             raise LabelError(

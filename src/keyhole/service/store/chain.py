@@ -7,7 +7,7 @@ where they cannot write.
 """
 
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from hashlib import blake2b
 from typing import Any
@@ -16,47 +16,43 @@ import sqlalchemy as sql
 
 FIRST = b""
 _SIZE = 16
-_MISSING = b"-"
-_REAL, _WHOLE, _LENGTH = struct.Struct("<cd"), struct.Struct("<cq"), struct.Struct("<cq")
+_REAL, _WHOLE = struct.Struct("<cd"), struct.Struct("<cq")
 
 
 def make_link(before: bytes, table: sql.Table, row: Mapping[str, Any]) -> bytes:
     """Return the link of a row, which every column of its table goes into but the link itself."""
-    parts = [before]
-    for name, pack in _columns(table):
-        value = row.get(name)
-        parts.append(_MISSING if value is None else pack(value))
-    person = table.name.encode()  # Rows of two tables never have one link.
-    return blake2b(b"".join(parts), digest_size=_SIZE, person=person).digest()
+    return link_rows(before, [(table, tuple([row.get(name) for name in _list_names(table)]))])[0]
+
+
+def link_rows(
+    before: bytes, log: Iterable[tuple[sql.Table, tuple[Any, ...]]]
+) -> tuple[bytes, dict[sql.Table, list[tuple[Any, ...]]]]:
+    """Return the last link, and by table the rows of a log in its order, each with its link last."""
+    linked: dict[sql.Table, list[tuple[Any, ...]]] = {}
+    for table, row in log:
+        person, kinds = _describe(table)
+        parts = [before]
+        for kind, value in zip(kinds, row, strict=True):
+            if value is None:
+                parts.append(b"-")
+            elif kind is float:
+                parts.append(_REAL.pack(b"d", value + 0.0))  # SQLite keeps no sign of zero.
+            elif kind is int:
+                parts.append(_WHOLE.pack(b"q", value))
+            else:
+                content = value.encode() if kind is str else value
+                parts += (_WHOLE.pack(b"s", len(content)), content)
+        before = blake2b(b"".join(parts), digest_size=_SIZE, person=person).digest()
+        linked.setdefault(table, []).append((*row, before))
+    return before, linked
 
 
 @cache
-def _columns(table: sql.Table) -> tuple[tuple[str, Callable[[Any], bytes]], ...]:
-    return tuple(
-        (column.name, _PACK[column.type.python_type]) for column in table.c if column.name != "link"
-    )
+def _describe(table: sql.Table) -> tuple[bytes, tuple[type, ...]]:
+    """Return a table's name, which no other's rows are linked with, and the kinds of its values."""
+    return table.name.encode(), tuple(table.c[name].type.python_type for name in _list_names(table))
 
 
-def _pack_real(value: float) -> bytes:
-    return _REAL.pack(b"d", value + 0.0)  # SQLite keeps no sign of zero.
-
-
-def _pack_whole(value: int) -> bytes:
-    return _WHOLE.pack(b"q", value)
-
-
-def _pack_text(value: str) -> bytes:
-    return _pack_bytes(value.encode())
-
-
-def _pack_bytes(value: bytes) -> bytes:
-    return _LENGTH.pack(b"s", len(value)) + value
-
-
-_PACK: dict[type, Callable[[Any], bytes]] = {
-    float: _pack_real,
-    int: _pack_whole,
-    bool: _pack_whole,
-    str: _pack_text,
-    bytes: _pack_bytes,
-}
+@cache
+def _list_names(table: sql.Table) -> tuple[str, ...]:
+    return tuple(column.name for column in table.c if column.name != "link")

@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 
 from keyhole.service.store.chain import make_link
-from keyhole.service.store.database import append
 from keyhole.service.store.schema import changes
 from keyhole.service.store.stream import Stream
 
@@ -49,7 +48,7 @@ def note(
     here.version += 1
     row = make_row(here.id, here.version, kind=kind, content=content, now=now, progress=progress)
     here.link = row["link"] = make_link(here.link, changes, row)
-    append(connection, changes, [row])
+    connection.execute(changes.insert(), row)
 
 
 def make_row(

@@ -22,8 +22,8 @@ from keyhole.scores import Case, Decision, Interval, Region
 from keyhole.scores.labels import Candidates
 from keyhole.service.store import stream
 from keyhole.service.store.database import Database
-from keyhole.service.store.history import Entry, log
-from keyhole.service.store.replies import is_miss
+from keyhole.service.store.history import LogEntry, log
+from keyhole.service.store.playing import is_miss
 from keyhole.service.store.schema import feedback
 from keyhole.service.times import show_time
 
@@ -129,7 +129,7 @@ def _blocks(database: Database, name: str) -> Iterator[list[dict[str, Any]]]:
     yield block
 
 
-def _row(entry: Entry) -> tuple[Any, ...]:
+def _row(entry: LogEntry) -> tuple[Any, ...]:
     told = entry.answer
     return (
         entry.number,

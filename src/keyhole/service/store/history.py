@@ -10,15 +10,16 @@ import sqlalchemy as sql
 
 from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
+from keyhole.predictor import cases
 from keyhole.predictor.context import Known
 from keyhole.scores import Case, Region
-from keyhole.service.store import alarms, changes, lately, settings, stream, streams
+from keyhole.service.store import alarms, changes, lately, stream, streams
 from keyhole.service.store.alarms import Alarmed
 from keyhole.service.store.answers import MARK_EVERY
 from keyhole.service.store.changes import Change
 from keyhole.service.store.database import Database
 from keyhole.service.store.lately import Lately
-from keyhole.service.store.opening import is_gate, show_known
+from keyhole.service.store.playing import is_gate, show_known
 from keyhole.service.store.proposals import pack_metadata
 from keyhole.service.store.schema import SUMS, feedback, marks, rounds
 from keyhole.service.store.stream import Stream
@@ -31,7 +32,7 @@ _MOST_SOUGHT = 50_000  # rounds looked through at once
 
 
 @dataclass(frozen=True)
-class Curve:
+class StreamCurve:
     """Sums up to some answers, as a mark holds them, and when the answers came."""
 
     answered: list[int]
@@ -47,7 +48,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Entry:
+class LogEntry:
     """One round of the log; what its answer told is None where there is none."""
 
     number: int
@@ -67,7 +68,7 @@ class Entry:
     metadata: dict[str, Any] | None
 
 
-def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Curve]:
+def curve(database: Database, name: str, *, points: int) -> tuple[Stream, StreamCurve]:
     """Return where a stream stands and how it got there, in at most so many points."""
     with database.read() as connection:
         here = streams.look(connection, name)
@@ -79,7 +80,7 @@ def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Curve]
         late = lately.look_back(connection, here)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
     parts: Any = [*map(list, columns), alarmed, changed, late]
-    return here, Curve(*parts)
+    return here, StreamCurve(*parts)
 
 
 def last(
@@ -89,7 +90,7 @@ def last(
     count: int,
     before: int | None = None,
     metadata: Mapping[str, Any] | None = None,
-) -> tuple[list[Entry], int | None]:
+) -> tuple[list[LogEntry], int | None]:
     """Return the newest rounds, the newest first, and before which there are more; or None.
 
     ``before`` leaves out that round and all after it; ``metadata`` those that were given another.
@@ -135,7 +136,7 @@ def find_round(database: Database, name: str, key: str) -> str:
     return here.prediction_id(number)
 
 
-def log(database: Database, name: str) -> Iterator[Entry]:
+def log(database: Database, name: str) -> Iterator[LogEntry]:
     """Yield every round up to now, in order, a page at a time."""
     here, after = _found(database, name), -1
     end = here.tally.predicted
@@ -172,16 +173,16 @@ _LOG = sql.select(
 )
 
 
-def _entry(here: Stream, row: Any) -> Entry:
+def _entry(here: Stream, row: Any) -> LogEntry:
     try:
         return _read_entry(here, row)
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
         raise stream.quarantine(here.name, f"its round {row.number} cannot be read: {error}") from None
 
 
-def _read_entry(here: Stream, row: Any) -> Entry:
-    case = settings.unpack_case(here.setup, row.output, row.labels)
-    return Entry(
+def _read_entry(here: Stream, row: Any) -> LogEntry:
+    case = cases.unpack_case(here.setup.score, row.output, row.labels)
+    return LogEntry(
         number=row.number,
         id=here.prediction_id(row.number),
         key=row.key,

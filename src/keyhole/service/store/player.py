@@ -11,17 +11,24 @@ import numpy as np
 
 from keyhole.errors import KeyholeError
 from keyhole.learners import Learner
+from keyhole.predictor import cases
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Region
-from keyhole.service.store import alarms, amendments, changes, settings, stream
+from keyhole.service.store import alarms, amendments, changes, stream
 from keyhole.service.store.alarms import Alarmed
 from keyhole.service.store.answers import MARK_EVERY
 from keyhole.service.store.chain import FIRST, make_link
-from keyhole.service.store.opening import is_awaited, open_round, unpack_context
-from keyhole.service.store.replies import is_miss, settle_reply
+from keyhole.service.store.playing import (
+    is_awaited,
+    is_miss,
+    note_recent,
+    open_round,
+    settle_reply,
+    unpack_context,
+)
 from keyhole.service.store.schema import SUMS, marks
 from keyhole.service.store.stream import Stream
 
@@ -153,7 +160,7 @@ class Player:
         """Predict a round again."""
         here = self.stream
         expect(where, "number", row.number, here.tally.predicted)
-        case = settings.unpack_case(here.setup, row.output, row.labels)
+        case = cases.unpack_case(here.setup.score, row.output, row.labels)
         if row.version <= self.until:
             opened = Round(case.region(row.number, row.threshold), case, None, here.tally.answered)
             here.tally.predicted += 1
@@ -220,7 +227,7 @@ class Player:
         tally = here.tally
         _, stale = measure_delay(row.number, waiting.then, tally.predicted, tally.answered)
         tally.count(row.miss, row.size, stale=stale)
-        here.note(missed=is_miss(row.miss) is True)
+        note_recent(here, missed=is_miss(row.miss) is True)
 
     def mark(self, where: str, row: Any) -> None:
         """Compare a snapshot."""

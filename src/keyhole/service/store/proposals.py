@@ -3,31 +3,38 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, KeyReusedError
 from keyhole.numeric import Array
+from keyhole.predictor import cases
 from keyhole.predictor.context import Features, Groups
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.scores import Case, Region
 from keyhole.scores.residuals import Centred
-from keyhole.service.store import settings, stream
-from keyhole.service.store.chain import make_link
-from keyhole.service.store.database import Database, append
-from keyhole.service.store.direct import Connection
-from keyhole.service.store.opening import is_awaited, open_round, pack_context, read_known
+from keyhole.service.store import draft, stream
+from keyhole.service.store.database import Database
+from keyhole.service.store.draft import Draft, Job
+from keyhole.service.store.playing import (
+    is_awaited,
+    open_round,
+    pack_context,
+    read_case,
+    read_known,
+)
 from keyhole.service.store.schema import open_rounds, rounds
 from keyhole.service.store.stream import Stream
+from keyhole.service.store.transactions import Statement
 
 _CENTRE = 8  # bytes
 MOST_METADATA = 1024  # bytes of JSON
 
 
-class Ask(NamedTuple):
+class Query(NamedTuple):
     """A model's output to be turned into a set, what makes a retry recognisable, what is known.
 
     ``metadata`` is JSON that is kept with the round, and means nothing here.
@@ -54,8 +61,7 @@ def pack_metadata(metadata: Mapping[str, Any]) -> str:
     return text
 
 
-@dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(NamedTuple):
     """A prediction that waits for its answer; ``repeated`` if an earlier request had made it."""
 
     id: str
@@ -66,47 +72,41 @@ class Opened:
 
 
 def predict(
-    database: Database, name: str, *, asks: Sequence[Ask], now: float, kind: str | None = None
+    database: Database, name: str, *, asks: Sequence[Query], now: float, kind: str | None = None
 ) -> list[Opened]:
     """Open a round for every output, all or none; a key that was seen gives its old round again.
 
     ``kind`` says for what the caller takes the stream: one of sets, or a gate.
     """
-    with database.change() as connection:
-        here = stream.lock(connection, name)
-        return join(connection, here, asks=asks, now=now, kind=kind)
+    made: list[Opened] = draft.run(database, make_job(name, asks=asks, now=now, kind=kind))
+    return made
 
 
-def join(
-    connection: Connection,
-    here: Stream,
-    *,
-    asks: Sequence[Ask],
-    now: float,
-    kind: str | None = None,
-) -> list[Opened]:
-    """Open rounds as ``predict`` does, within a transaction that holds the stream."""
-    stream.check_open(here)
+def make_job(name: str, *, asks: Sequence[Query], now: float, kind: str | None = None) -> Job:
+    """Return what does as ``predict`` does, within a transaction that holds the stream."""
+    change = partial(_open_rounds, asks=asks, now=now, kind=kind)
+    return Job(name, change, keys=[ask.key for ask in asks if ask.key is not None])
+
+
+def _open_rounds(draft: Draft, *, asks: Sequence[Query], now: float, kind: str | None) -> list[Opened]:
+    here = draft.here
     _check_kind(here, kind)
     _check_room(here, len(asks))
+    tally, expires = here.progress.tally, now + here.lifetime
+    draws, first = _draw(here, len(asks)), tally.predicted
     read = [_read(here, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
-    known = _by_key(connection, here, [ask.key for ask in asks if ask.key is not None])
-    draws = _draw(here, len(asks))
-    fresh: list[tuple[dict[str, Any], Any]] = []
     made: list[Opened] = []
     for ask, (case, context) in zip(asks, read, strict=True):
-        if ask.key is not None and ask.key in known:
-            made.append(_repeat(here, known[ask.key], case, context))
-            continue
-        draw = draws[len(fresh)]
-        opened = open_round(here.setup, here.progress, case, draw=draw, context=context)
-        row = _round_row(here, opened, ask, context, now)
-        fresh.append((row, opened))
-        made.append(_opened(here, opened.prediction, now))
-        if ask.key is not None:
-            known[ask.key] = row
-    if fresh:
-        _append(connection, here, fresh, now)
+        if ask.key is not None and ask.key in draft.keyed:
+            made.append(_repeat(here, draft.keyed[ask.key], case, context))
+        else:
+            draw = draws[tally.predicted - first]
+            opened = open_round(here.setup, here.progress, case, draw=draw, context=context)
+            made.append(_note(draft, opened, ask, context, now=now, expires=expires))
+    if tally.predicted > first:
+        here.sweep = min(here.sweep, expires)
+        if here.sweep <= now or here.open > here.setup.open_limit:
+            _expire(draft, now)
     return made
 
 
@@ -118,6 +118,9 @@ def _draw(here: Stream, count: int) -> list[float]:
 
 
 def _check_kind(here: Stream, kind: str | None) -> None:
+    """Raise if the stream takes no rounds, or none of this kind."""
+    if here.archived is not None:
+        raise stream.archived(here.name)
     found = here.setup.learner.rule.kind
     if kind is not None and kind != found:
         told, right = ("a gate", "decisions") if found == "gate" else ("no gate", "predictions")
@@ -134,11 +137,11 @@ def _check_room(here: Stream, count: int) -> None:
         )
 
 
-def _read(here: Stream, ask: Ask, place: int | None) -> tuple[Case[Region], Array]:
+def _read(here: Stream, ask: Query, place: int | None) -> tuple[Case[Region], Array]:
     """Return the case and what is known of it, or raise; of a batch, say which of them it is."""
     setup = here.setup
     try:
-        case = settings.read_output(setup, here.progress, ask.output)
+        case = read_case(setup, here.progress, ask.output)
         return case, read_known(setup, ask.features, ask.groups)
     except InvalidError as error:
         if place is None:
@@ -146,100 +149,72 @@ def _read(here: Stream, ask: Ask, place: int | None) -> tuple[Case[Region], Arra
         raise type(error)(f"prediction {place}: {error}") from None
 
 
-def _round_row(
-    here: Stream, opened: Round[Region], ask: Ask, context: Array, now: float
-) -> dict[str, Any]:
-    output, labels = settings.pack_case(here.setup, opened.case)
+def _note(
+    draft: Draft, opened: Round[Any], ask: Query, context: Array, *, now: float, expires: float
+) -> Opened:
+    """Put an opened round into the log, and among those that wait."""
+    here, shown = draft.here, opened.prediction
+    setup, learner = here.setup, here.setup.learner
+    output, labels = cases.pack_case(setup.score, opened.case)
     here.version += 1
-    row = {
-        "stream": here.id,
-        "number": opened.prediction.id,
-        "version": here.version,
-        "at": now,
-        "threshold": opened.prediction.threshold,
-        "size": opened.prediction.size,
-        "output": output,
-        "labels": labels,
-        "key": ask.key,
-        "context": pack_context(context),
-        "metadata": ask.metadata,
-    }
-    here.link = row["link"] = make_link(here.link, rounds, row)
-    return row
+    known = (ask.key, context.tobytes() if context.size else None, ask.metadata)
+    place = (here.id, shown.id, here.version)
+    row = (*place, now, shown.threshold, shown.size, output, labels, *known)
+    draft.log.append((rounds, row))
+    if ask.key is not None:
+        draft.note_key(row)
+    if learner.rule.kind != "gate" or is_awaited(setup, opened):
+        memo = learner.pack_memo(opened.memo) if learner.memory else b""
+        draft.waiting.append((here.id, shown.id, expires, opened.then, memo))
+    return Opened(here.prediction_id(shown.id), shown.id, shown, expires)
 
 
-def _append(
-    connection: Connection, here: Stream, fresh: list[tuple[dict[str, Any], Any]], now: float
-) -> None:
-    expires = now + here.lifetime
-    append(connection, rounds, [row for row, _ in fresh])
-    waiting = [
-        {
-            "stream": here.id,
-            "number": row["number"],
-            "expires": expires,
-            "then": opened.then,
-            "memo": here.setup.learner.pack_memo(opened.memo),
-        }
-        for row, opened in fresh
-        if is_awaited(here.setup, opened)
-    ]
-    if waiting:
-        append(connection, open_rounds, waiting)
-    here.sweep = min(here.sweep, expires)
-    _expire(connection, here, now)
-    stream.write(connection, here)
-
-
-def _expire(connection: Connection, here: Stream, now: float) -> None:
+def _expire(draft: Draft, now: float) -> None:
     """Drop the open rounds whose time is over, and the oldest of those that are too many."""
-    mine = {"wanted": here.id}
+    here, connection = draft.here, draft.connection
+    draft.flush()
+    draft.is_outdated = True
     if here.sweep <= now:
-        here.tally.expired += connection.execute(_DROP_EXPIRED, {**mine, "now": now}).rowcount
-        here.sweep = connection.execute(_EARLIEST, mine).scalar() or math.inf
+        here.tally.expired += connection.change(_DROP_EXPIRED, (here.id, now))
+        ((earliest,),) = connection.read((_EARLIEST, (here.id,)))[0]
+        here.sweep = earliest or math.inf
     excess = here.open - here.setup.open_limit
     if excess > 0:
-        connection.execute(_DROP_OLDEST, {**mine, "excess": excess})
-        here.tally.expired += excess
+        here.tally.expired += connection.change(_DROP_OLDEST, (here.id, excess))
 
 
 _MINE = open_rounds.c.stream == sql.bindparam("wanted")
-_DROP_EXPIRED = open_rounds.delete().where(_MINE, open_rounds.c.expires <= sql.bindparam("now"))
-_EARLIEST = sql.select(sql.func.min(open_rounds.c.expires)).where(_MINE)
-_DROP_OLDEST = open_rounds.delete().where(
-    _MINE,
-    open_rounds.c.number.in_(
-        sql.select(open_rounds.c.number)
-        .where(_MINE)
-        .order_by(open_rounds.c.number)
-        .limit(sql.bindparam("excess", type_=sql.Integer))
+_DROP_EXPIRED = Statement(
+    open_rounds.delete().where(_MINE, open_rounds.c.expires <= sql.bindparam("now")), "wanted", "now"
+)
+_EARLIEST = Statement(
+    sql.select(sql.func.min(open_rounds.c.expires).label("earliest")).where(_MINE), "wanted"
+)
+_DROP_OLDEST = Statement(
+    open_rounds.delete().where(
+        _MINE,
+        open_rounds.c.number.in_(
+            sql.select(open_rounds.c.number)
+            .where(_MINE)
+            .order_by(open_rounds.c.number)
+            .limit(sql.bindparam("excess", type_=sql.Integer))
+        ),
     ),
+    "wanted",
+    "excess",
 )
 
 
-def _by_key(connection: Connection, here: Stream, keys: list[str]) -> dict[str, Any]:
-    if not keys:
-        return {}
-    rows = connection.execute(
-        sql.select(rounds).where(rounds.c.stream == here.id, rounds.c.key.in_(keys))
-    )
-    return {row["key"]: dict(row) for row in rows.mappings()}
-
-
-def _repeat(here: Stream, row: dict[str, Any], case: Case[Region], context: Array) -> Opened:
-    output, labels = settings.pack_case(here.setup, case)
+def _repeat(here: Stream, row: Any, case: Case[Region], context: Array) -> Opened:
+    score = here.setup.score
+    output, labels = cases.pack_case(score, case)
     asked = (output, labels, pack_context(context))
-    then = (row["output"], row["labels"], row["context"])
+    then = (row.output, row.labels, row.context)
     if isinstance(case, Centred):  # The scale that stands behind the centre may have moved since.
         asked, then = (asked[0][:_CENTRE], *asked[1:]), (then[0][:_CENTRE], *then[1:])
     if asked != then:
         what = "another output" if asked[:2] != then[:2] else "other features or groups"
-        raise KeyReusedError(f"Idempotency-Key {row['key']!r} came with {what} before; use a new key")
-    stored = settings.unpack_case(here.setup, row["output"], row["labels"])
-    region = stored.region(row["number"], row["threshold"])
-    return _opened(here, region, row["at"], repeated=True)
-
-
-def _opened(here: Stream, region: Region, at: float, *, repeated: bool = False) -> Opened:
-    expires = at + here.lifetime
-    return Opened(here.prediction_id(region.id), region.id, region, expires, repeated)
+        raise KeyReusedError(f"Idempotency-Key {row.key!r} came with {what} before; use a new key")
+    stored = cases.unpack_case(score, row.output, row.labels)
+    shown = stored.region(row.number, row.threshold)
+    return Opened(here.prediction_id(shown.id), shown.id, shown, row.at + here.lifetime, repeated=True)

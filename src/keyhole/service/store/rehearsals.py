@@ -12,14 +12,15 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 
 from keyhole.errors import InvalidError
+from keyhole.predictor import cases
 from keyhole.predictor.context import Features, Groups, Known, read_context
 from keyhole.predictor.rehearsal import rehearse as play
 from keyhole.scores import Case, Probabilities
 from keyhole.scores.intervals import Band
 from keyhole.scores.labels import Candidates
-from keyhole.service.store import changes, settings, stream
+from keyhole.service.store import changes, stream
 from keyhole.service.store.database import Database
-from keyhole.service.store.opening import is_gate, show_known
+from keyhole.service.store.playing import is_gate, read_case, show_known
 from keyhole.service.store.schema import feedback, rounds
 from keyhole.service.store.stream import Stream
 
@@ -88,7 +89,7 @@ def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
         )
     outputs = [past.output for past in history]
     for output in outputs:
-        settings.read_output(here.setup, here.progress, output)
+        read_case(here.setup, here.progress, output)
     learner, before = here.setup.learner, here.tally.rehearsed_excess
     contexts = [
         read_context(learner, past.features, past.groups, names=here.setup.names) for past in history
@@ -139,7 +140,7 @@ def _read_log(connection: sql.Connection, source: Stream, *, kept: bool) -> Iter
         for row in page:
             told = json.loads(row.answer)
             if isinstance(told, dict) and "label" in told:
-                case = settings.unpack_case(source.setup, row.output, row.labels)
+                case = cases.unpack_case(source.setup.score, row.output, row.labels)
                 known = show_known(source.setup, row.context) if kept else Known()
                 yield Past(_recall_output(source, case), told["label"], known.features, known.groups)
         after = page[-1].number

@@ -26,7 +26,7 @@ _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueErr
 
 
 @dataclass(frozen=True)
-class Replay:
+class StreamReplay:
     """How much of the log was played, and the first difference if there is one.
 
     ``unplayed`` rounds came from a Keyhole whose rules were others: of them only the chain was checked.
@@ -40,7 +40,7 @@ class Replay:
     link: bytes = FIRST
 
 
-def replay(database: Database, name: str) -> Replay:
+def replay(database: Database, name: str) -> StreamReplay:
     """Play the log of a stream from its first row to where it stands."""
     player = Player()
     with database.read() as connection:
@@ -71,10 +71,10 @@ def find_strays(database: Database) -> list[str]:
     ]
 
 
-def _report(name: str, player: Player, difference: str | None) -> Replay:
+def _report(name: str, player: Player, difference: str | None) -> StreamReplay:
     tally = None if player.here is None else player.here.tally
     predicted, answered = (0, 0) if tally is None else (tally.predicted, tally.answered)
-    return Replay(name, predicted, answered, difference, player.unplayed, player.link)
+    return StreamReplay(name, predicted, answered, difference, player.unplayed, player.link)
 
 
 def _play(connection: sql.Connection, stored: Any, player: Player) -> None:

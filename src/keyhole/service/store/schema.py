@@ -101,7 +101,8 @@ open_rounds = sql.Table(
     Column("expires", Float(53), nullable=False),
     Column("then", BigInteger, nullable=False),
     Column("memo", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
+    # With row ids, unlike the others: a memo may take a kilobyte and more, and without them every row
+    # of more than a quarter of a page takes one of its own.
 )
 
 marks = sql.Table(

@@ -6,27 +6,22 @@ import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from hashlib import blake2b
-from typing import Any, Literal
+from typing import Any
 
 from keyhole import learners
 from keyhole.errors import (
     GroupError,
     InvalidError,
-    LabelError,
-    ScoreError,
     StreamNameError,
 )
 from keyhole.feedback import GateRegime, Regime
-from keyhole.predictor import cases, judgements
+from keyhole.predictor import judgements
 from keyhole.predictor import setup as setups
 from keyhole.predictor.draws import check_seed
-from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import MOST_OPEN, Setup
 from keyhole.scores import (
     BestScore,
     BoundedResiduals,
-    Case,
     Probabilities,
     QuantileBands,
     Region,
@@ -39,58 +34,7 @@ LIFETIME = 7 * DAY
 LABELS = 10_000  # of an array of scores, at the most
 WINDOW = 1000
 GATE = "gate-tracker"  # the rule of a gate that names none
-_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-_TAG_BYTES = 5
-
-
-def fixed_labels(setup: Setup[Region]) -> Sequence[Any] | None:
-    """Return the names of the places of an array of scores, if they are fixed."""
-    return cases.fixed_labels(setup.score)
-
-
-def read_output(setup: Setup[Region], progress: Progress, output: Any) -> Case[Region]:
-    """Return the case of a model output, or raise."""
-    labels = fixed_labels(setup)
-    if labels is not None and isinstance(output, Mapping):
-        unknown = sorted(set(output) - set(labels), key=repr)
-        if unknown:
-            raise LabelError(f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels")
-    kind = find_kind(setup)
-    if kind != "gate":
-        given = "interval" if isinstance(output, (int, float)) else "labels"
-        given = "band" if isinstance(output, tuple) else given
-        if given != kind:
-            raise ScoreError(f"the stream takes {_TAKES[kind]}, not {_TAKES[given]}; give that instead")
-    return progress.read(setup.score, output)
-
-
-Kind = Literal["labels", "interval", "band", "gate"]
-_TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
-
-
-def find_kind(setup: Setup[Region]) -> Kind:
-    """Return what a stream proposes, and from what."""
-    if isinstance(setup.score, BestScore):
-        return "gate"
-    if isinstance(setup.score, Probabilities):
-        return "labels"
-    return "band" if isinstance(setup.score, QuantileBands) else "interval"
-
-
-def pack_case(setup: Setup[Region], case: Case[Region]) -> tuple[bytes, str | None]:
-    """Return a case as bytes, and its labels as JSON if the stream does not fix them."""
-    return cases.pack_case(setup.score, case)
-
-
-def unpack_case(setup: Setup[Region], output: bytes, labels: str | None) -> Case[Region]:
-    """Return the case that ``pack_case`` wrote."""
-    return cases.unpack_case(setup.score, output, labels)
-
-
-def make_tag(setup: Setup[Region], number: int) -> str:
-    """Return what makes a round's id hard to guess and a mistyped one unknown."""
-    key = setup.seed.to_bytes(8, "big")
-    return blake2b(str(number).encode(), key=key, digest_size=_TAG_BYTES).hexdigest()
+NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 _SEED = re.compile(r'"seed": ([0-9]+)')
@@ -213,7 +157,7 @@ def check_limits(*, lifetime: float, window: int) -> None:
 
 def is_name(name: str) -> bool:
     """Return whether a stream can have this name."""
-    return _NAME.fullmatch(name) is not None
+    return NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:

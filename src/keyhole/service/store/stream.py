@@ -1,7 +1,9 @@
 """A stream: one row, locked while a request changes it."""
 
 import struct
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -17,8 +19,9 @@ from keyhole.scores import Region
 from keyhole.service.store import settings
 from keyhole.service.store.alarms import Alarmed
 from keyhole.service.store.chain import FIRST
-from keyhole.service.store.direct import Connection
 from keyhole.service.store.schema import streams
+
+_TAG_BYTES = 5
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class Stream:
     @property
     def open(self) -> int:
         """How many rounds wait for an answer."""
-        tally = self.tally
+        tally = self.progress.tally
         # A gate's tally sums sizes of 1 for what it accepts; what it refers may be nobody's to judge.
         awaited = int(tally.size) if self.setup.regime == GateRegime.ACCEPTED else tally.predicted
         return awaited - tally.answered - tally.expired - tally.skipped
@@ -70,11 +73,10 @@ class Stream:
 
     def prediction_id(self, number: int) -> str:
         """Return the public id of a round."""
-        return f"{self.id}-{number}-{settings.make_tag(self.setup, number)}"
-
-    def note(self, *, missed: bool) -> None:
-        """Remember an answered round among the recent ones."""
-        self.recent = (self.recent << 1 | missed) & ((1 << self.window) - 1)
+        # The tag makes an id hard to guess, and a mistyped one unknown.
+        key = self.setup.seed.to_bytes(8, "big")
+        tag = blake2b(str(number).encode(), key=key, digest_size=_TAG_BYTES).hexdigest()
+        return f"{self.id}-{number}-{tag}"
 
 
 def start(
@@ -119,28 +121,40 @@ def list_columns(stream: Stream) -> dict[str, Any]:
         "created": stream.created,
         "archived": stream.archived,
         "description": stream.description,
-        **_list_moving(stream),
-        "fault": None,
-    }
-
-
-def _list_moving(stream: Stream) -> dict[str, Any]:
-    """Return the columns that predictions and answers change."""
-    return {
         "version": stream.version,
         "progress": stream.progress.pack(stream.setup.learner),
         "sweep": stream.sweep,
         "recent": stream.recent.to_bytes(stream.window // 8 + 1, "big"),
         "link": stream.link,
+        "fault": None,
     }
 
 
-def read_row(row: Any) -> Stream:
-    """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used."""
+MOVING = ("version", "progress", "sweep", "recent", "link")  # what predictions and answers change
+
+
+def take(
+    rows: Sequence[Any], wanted: str | int, *, rounds: Iterable[Sequence[Any]], kept: Progress | None
+) -> tuple[Stream, dict[str, Any]]:
+    """Return the stream of the one row there is, and rows of its rounds by their public ids."""
+    if not rows:
+        raise find_none(wanted)
+    here, found = read_row(rows[0], kept=kept), {}
+    for some in rounds:
+        for row in some:
+            found[here.prediction_id(row.number)] = row
+    return here, found
+
+
+def read_row(row: Any, *, kept: Progress | None = None) -> Stream:
+    """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used.
+
+    ``kept`` is what its progress unpacks to, for who knows it.
+    """
     if row.fault is not None:
         raise quarantine(row.name, row.fault)
     try:
-        return _read_row(row)
+        return _read_row(row, kept)
     except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise quarantine(row.name, f"its row cannot be read: {error}") from None
 
@@ -152,7 +166,7 @@ def quarantine(name: str, fault: str) -> QuarantinedError:
     )
 
 
-def _read_row(row: Any) -> Stream:
+def _read_row(row: Any, kept: Progress | None) -> Stream:
     setup = settings.load_setup(row.setup)
     return Stream(
         id=row.id,
@@ -163,7 +177,7 @@ def _read_row(row: Any) -> Stream:
         created=row.created,
         archived=row.archived,
         version=row.version,
-        progress=Progress.unpack(row.progress, learner=setup.learner),
+        progress=kept or Progress.unpack(row.progress, learner=setup.learner),
         sweep=row.sweep,
         recent=int.from_bytes(row.recent, "big"),
         link=row.link,
@@ -172,53 +186,53 @@ def _read_row(row: Any) -> Stream:
 
 
 _BY_NAME = sql.select(streams).where(streams.c.name == sql.bindparam("wanted"))
-_BY_ID = sql.select(streams).where(streams.c.id == sql.bindparam("wanted"))
-_LOCK_BY_NAME, _LOCK_BY_ID = _BY_NAME.with_for_update(), _BY_ID.with_for_update()
 
 
-def find(connection: Connection, name: str) -> Stream:
+def find(connection: sql.Connection, name: str) -> Stream:
     """Return where the stream of this name stands, or raise."""
-    return _one(connection, _BY_NAME, name)
+    return read_row(_one_row(connection, _BY_NAME, name))
 
 
-def find_row(connection: Connection, name: str) -> Any:
+def find_row(connection: sql.Connection, name: str) -> Any:
     """Return the row of the stream of this name, whatever it holds, or raise."""
     return _one_row(connection, _BY_NAME, name)
 
 
-def lock(connection: Connection, wanted: str | int) -> Stream:
+def lock(connection: sql.Connection, name: str) -> Stream:
     """Return where a stream that is not archived stands, held as by ``lock_any``, or raise."""
-    stream = lock_any(connection, wanted)
-    check_open(stream)
+    stream = lock_any(connection, name)
+    if stream.archived is not None:
+        raise archived(name)
     return stream
 
 
-def lock_any(connection: Connection, wanted: str | int) -> Stream:
-    """Return where a stream stands, by name or id; nobody else changes it until the commit."""
-    return _one(connection, _LOCK_BY_NAME if isinstance(wanted, str) else _LOCK_BY_ID, wanted)
+def lock_any(connection: sql.Connection, name: str) -> Stream:
+    """Return where a stream stands; nobody else changes it until the commit."""
+    return read_row(_one_row(connection, _BY_NAME.with_for_update(), name))
 
 
-def check_open(stream: Stream) -> None:
-    """Raise if the stream is archived."""
-    if stream.archived is not None:
-        raise ArchivedError(f"stream {stream.name!r} is archived; it takes no more rounds")
+def archived(name: str) -> ArchivedError:
+    """Return the error that says that a stream takes no more rounds."""
+    return ArchivedError(f"stream {name!r} is archived; it takes no more rounds")
 
 
 _WRITE = streams.update().where(streams.c.id == sql.bindparam("wanted"))
 
 
-def write(connection: Connection, stream: Stream) -> None:
+def write(connection: sql.Connection, stream: Stream) -> None:
     """Put back what predictions and answers change."""
-    connection.execute(_WRITE, {"wanted": stream.id, **_list_moving(stream)})
+    columns = list_columns(stream)
+    connection.execute(_WRITE, {"wanted": stream.id, **{name: columns[name] for name in MOVING}})
 
 
-def _one(connection: Connection, query: Any, wanted: str | int) -> Stream:
-    return read_row(_one_row(connection, query, wanted))
-
-
-def _one_row(connection: Connection, query: Any, wanted: str | int) -> Any:
-    possible = isinstance(wanted, int) or settings.is_name(wanted)
-    row = connection.execute(query, {"wanted": wanted}).one_or_none() if possible else None
+def _one_row(connection: sql.Connection, query: Any, name: str) -> Any:
+    possible = settings.is_name(name)
+    row = connection.execute(query, {"wanted": name}).one_or_none() if possible else None
     if row is None:
-        raise UnknownStreamError(f"there is no stream {wanted!r}; see the list of streams")
+        raise find_none(name)
     return row
+
+
+def find_none(wanted: str | int) -> UnknownStreamError:
+    """Return the error that says that there is no such stream."""
+    return UnknownStreamError(f"there is no stream {wanted!r}; see the list of streams")

@@ -1,5 +1,6 @@
 """Streams: made, listed, archived, deleted."""
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
@@ -111,6 +112,30 @@ def survey(database: Database, *, after: str | None = None, limit: int | None = 
     for here in usable:
         here.alarmed = alarmed.get(here.id)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
+
+
+class Changed(NamedTuple):
+    """A digest of every row that can be used, by id; the streams of those that were not seen so."""
+
+    digests: dict[int, int]
+    changed: list[Stream]
+    quarantined: dict[str, str]
+
+
+def survey_changed(database: Database, seen: Mapping[int, int]) -> Changed:
+    """Return the streams whose rows are not as they were seen, and those that cannot be used."""
+    found = Changed({}, [], {})
+    with database.read() as connection:
+        for row in connection.execute(sql.select(streams).order_by(streams.c.id)):
+            digest = hash(tuple(row))  # Reading the row costs little, and what it says much.
+            if seen.get(row.id) != digest:
+                try:
+                    found.changed.append(stream.read_row(row))
+                except QuarantinedError as error:
+                    found.quarantined[str(row.name)] = str(error)
+                    continue
+            found.digests[row.id] = digest
+    return found
 
 
 def archive(database: Database, name: str, *, now: float) -> Stream:

@@ -5,113 +5,32 @@ carries a key, or an answer counts once however often it arrives.
 """
 
 import json
-import math
 import re
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
-from urllib.parse import quote
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from keyhole.errors import FeedbackError, GroupError, InvalidError, KeyholeError
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError
 from keyhole.feedback import Answer
 from keyhole.predictor.context import read_rows
-from keyhole.service.http import problems
+from keyhole.service.client.exchange import Call
+from keyhole.service.client.wire import (
+    MISSING,
+    Proposal,
+    Receipt,
+    Verdict,
+    plain_label,
+    read_proposal,
+    read_result,
+    write_feedback,
+    write_known,
+    write_output,
+)
 
-MISSING: Any = object()
-_RETRIED = (429, 502, 503, 504)
-_FIRST_PAUSE = 0.1
 _AT_ONCE = 1000  # rounds of history in a request
 _MOST_ROUNDS = 500  # of the log in a response
 _KEY = re.compile(r"(?! )[ -~]{1,200}(?<! )")
-_PAIR = 2  # a lower and an upper quantile
-
-Result = TypeVar("Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A set of labels or an interval that the service proposed; it waits for an answer."""
-
-    id: str
-    round: int
-    threshold: float | None
-    labels: tuple[Any, ...] | None
-    interval: tuple[float | None, float | None] | None
-    size: float | None
-    expires: str
-
-    def __contains__(self, label: object) -> bool:
-        if self.labels is not None:
-            return label in self.labels
-        if self.interval is None:
-            return False
-        lower, upper = self.interval
-        return (lower is None or lower <= label) and (upper is None or label <= upper)  # type: ignore[operator]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a gate of the service accepted an answer; it waits for a judgement."""
-
-    id: str
-    round: int
-    accepted: bool
-    threshold: float
-    score: float
-    candidate: Any
-    expires: str
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """An answer that is durable; ``repeated`` if the service had it already.
-
-    ``missed`` is None where the round was skipped.
-    """
-
-    id: str
-    stream: str
-    missed: bool | None
-    repeated: bool
-
-
-@dataclass(frozen=True, kw_only=True)
-class Call(Generic[Result]):
-    """A request, and what turns its response into what the caller wants."""
-
-    method: str
-    parts: tuple[str, ...]
-    read: Callable[[Any], Result]
-    json: Any = None
-    headers: Mapping[str, str] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    safe: bool = True
-
-    @property
-    def path(self) -> str:
-        """The path; no part of it, whatever it holds, can reach another."""
-        return "/v1/" + "/".join(_quote(part) for part in self.parts)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Retries:
-    """How often, and after which pauses, a call is sent again."""
-
-    most: int
-    longest_pause: float
-
-    def allow(self, call: Call[Any], turn: int, *, status: int | None) -> bool:
-        """Return whether a call may be sent once more; a status of None means that none came."""
-        if turn >= self.most:
-            return False
-        # Refused for now, it was not done; without an answer nobody knows.
-        return call.safe if status is None else status in _RETRIED
-
-    def pause(self, turn: int, *, asked: str | None = None) -> float:
-        """Return the seconds to wait before the next try: more each time, and what was asked for."""
-        wanted = float(asked) if asked is not None and asked.isdecimal() else 0.0
-        return min(self.longest_pause, max(wanted, _FIRST_PAUSE * 2.0**turn))
 
 
 def create_stream(name: str, *, alpha: float, settings: Mapping[str, Any]) -> Call[dict[str, Any]]:
@@ -146,7 +65,7 @@ def rehearse(
 ) -> Call[dict[str, Any]]:
     """Return the call that teaches a stream some history; what is sent again counts once."""
     rounds = [
-        {**_output(output), "label": _plain(label)}
+        {**write_output(output), "label": plain_label(label)}
         for output, label in zip(outputs, labels, strict=True)
     ]
     body = {"rounds": rounds, "after": after}
@@ -178,9 +97,9 @@ def predict(
     return Call(
         method="POST",
         parts=("streams", stream, "predictions"),
-        json={**_output(output), **_known(features, groups), **_about(metadata)},
+        json={**write_output(output), **write_known(features, groups), **_about(metadata)},
         headers={"Idempotency-Key": _make_key(key)},
-        read=lambda sent: _proposal(sent.json()),
+        read=lambda sent: read_proposal(sent.json()),
     )
 
 
@@ -196,14 +115,14 @@ def predict_many(
     given = list(outputs)
     rows, members = read_rows(len(given), features, groups)
     asked = [
-        {**_output(output), **_known(row, own), **_about(metadata), "key": uuid.uuid4().hex}
+        {**write_output(output), **write_known(row, own), **_about(metadata), "key": uuid.uuid4().hex}
         for output, row, own in zip(given, rows, members, strict=True)
     ]
     return Call(
         method="POST",
         parts=("streams", stream, "predictions", "batch"),
         json={"predictions": asked},
-        read=lambda sent: [_proposal(one) for one in sent.json()["predictions"]],
+        read=lambda sent: [read_proposal(one) for one in sent.json()["predictions"]],
     )
 
 
@@ -219,7 +138,7 @@ def decide(
     return Call(
         method="POST",
         parts=("streams", stream, "decisions"),
-        json={**_case(score), **_known(None, groups), **_about(metadata)},
+        json={**_case(score), **write_known(None, groups), **_about(metadata)},
         headers={"Idempotency-Key": _make_key(key)},
         read=lambda sent: Verdict(**sent.json()),
     )
@@ -232,7 +151,7 @@ def decide_many(
     given = list(scores)
     _, members = read_rows(len(given), None, groups)
     asked = [
-        {**_case(score), **_known(None, own), "key": uuid.uuid4().hex}
+        {**_case(score), **write_known(None, own), "key": uuid.uuid4().hex}
         for score, own in zip(given, members, strict=True)
     ]
     return Call(
@@ -281,7 +200,7 @@ def learn(
                 "a decision takes one judgement, right=True or right=False; give it alone"
             )
         return _answer(prediction, {"right": bool(right), **more})
-    return _answer(prediction, {**_feedback(answer, label=label, score=score, loss=loss), **more})
+    return _answer(prediction, {**write_feedback(answer, label=label, score=score, loss=loss), **more})
 
 
 def learn_key(stream: str, key: str, call: Call[Receipt]) -> Call[Receipt]:
@@ -314,13 +233,13 @@ def learn_many(
     asked = []
     for prediction, given in answers:
         told = isinstance(given, Answer)
-        answer = _feedback(given, label=MISSING) if told else _feedback(None, label=given)
+        answer = write_feedback(given, label=MISSING) if told else write_feedback(None, label=given)
         asked.append({"id": _id(prediction), **answer})
     return Call(
         method="POST",
         parts=("feedback",),
         json={"feedback": asked},
-        read=lambda sent: [_result(one) for one in sent.json()["results"]],
+        read=lambda sent: [read_result(one) for one in sent.json()["results"]],
     )
 
 
@@ -351,97 +270,9 @@ def get_export(stream: str, *, kind: str) -> Call[bytes]:
     )
 
 
-def read_refusal(response: Any) -> KeyholeError:
-    """Return what a response that is no success says, as the library would raise it."""
-    try:
-        return problems.read_error(response.json())
-    except ValueError:
-        return problems.read_error(response.text)
-
-
 def _json(response: Any) -> Any:
     return response.json()
 
 
-def _quote(part: str) -> str:
-    quoted = quote(part, safe="")
-    # A path of dots alone would be taken for a folder above, here or at a proxy.
-    return quoted.replace(".", "%2E") if set(part) <= {"."} else quoted
-
-
 def _id(prediction: Proposal | Verdict | str) -> str:
     return prediction if isinstance(prediction, str) else prediction.id
-
-
-def _output(output: Any) -> dict[str, Any]:
-    if isinstance(output, Mapping):
-        scores = [float(score) for score in output.values()]
-        labels = [_plain(label) for label in output]
-        if all(isinstance(label, str) for label in labels):
-            return {"scores": dict(zip(labels, scores, strict=True))}
-        return {"scores": scores, "labels": labels}  # The keys of JSON are text, whatever they were.
-    if isinstance(output, tuple) and len(output) == _PAIR:
-        return {"lower": float(output[0]), "upper": float(output[1])}
-    if hasattr(output, "__len__"):
-        return {"scores": [float(score) for score in output]}
-    return {"centre": float(output)}
-
-
-def _known(features: Any, groups: Iterable[Any]) -> dict[str, Any]:
-    """Return what is known of a case as JSON values: there a missing feature is null."""
-    known: dict[str, Any] = {}
-    if isinstance(features, Mapping):
-        known["features"] = {name: _number(value) for name, value in features.items()}
-    elif features is not None:
-        known["features"] = [_number(value) for value in features]
-    if isinstance(groups, str):
-        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
-    if members := [_plain(group) for group in groups]:
-        known["groups"] = members
-    return known
-
-
-def _number(value: Any) -> float | None:
-    """Return a feature as JSON has it; what is no number is left for the service to refuse."""
-    if value is None or isinstance(value, str):
-        return value  # type: ignore[return-value]
-    return None if math.isnan(value) else float(value)
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if hasattr(label, "item") else label
-
-
-def _feedback(
-    answer: Answer | None, *, label: Any, score: float | None = None, loss: float | None = None
-) -> dict[str, Any]:
-    if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
-        raise FeedbackError(
-            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
-        )
-    if label is not MISSING:
-        return {"label": _plain(label)}
-    graded = {"score": score, "loss": loss}
-    for name, value in graded.items():
-        if value is not None:
-            return {name: float(value)}
-    if isinstance(answer, Answer) and answer.miss == 0.0:
-        return {"hit": True}
-    if isinstance(answer, Answer) and answer.miss == 1.0:
-        return {"miss": True}
-    raise FeedbackError(f"{answer!r} cannot be sent; use keyhole.MISS, keyhole.HIT or label=...")
-
-
-def _result(sent: dict[str, Any]) -> Receipt | KeyholeError:
-    return problems.read_error(sent) if "error" in sent else Receipt(**sent)
-
-
-def _proposal(sent: dict[str, Any]) -> Proposal:
-    labels, interval = sent["labels"], sent["interval"]
-    return Proposal(
-        **{
-            **sent,
-            "labels": None if labels is None else tuple(labels),
-            "interval": None if interval is None else (interval[0], interval[1]),
-        }
-    )

@@ -1,0 +1,1 @@
+"""Clients of the service, waiting or awaited."""

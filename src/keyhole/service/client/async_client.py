@@ -1,0 +1,253 @@
+"""A client of the service whose methods are awaited."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self
+
+from keyhole.errors import KeyholeError
+from keyhole.feedback import Answer
+from keyhole.predictor.context import Features, Groups
+from keyhole.service.client import calls
+from keyhole.service.client.exchange import (
+    Call,
+    Result,
+    Retries,
+    find_httpx,
+    judge,
+    list_arguments,
+    list_headers,
+)
+from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict
+
+
+class AsyncClient:
+    """A ``Client`` whose methods are awaited; its parameters, methods and retries are the same."""
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        token: str | None = None,
+        timeout: float = 10.0,
+        retries: int = 4,
+        longest_pause: float = 2.0,
+    ) -> None:
+        self._http = find_httpx().AsyncClient(
+            base_url=url, headers=list_headers(token), timeout=timeout
+        )
+        self._retries = Retries(most=retries, longest_pause=longest_pause)
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.aclose()
+
+    async def create_stream(self, name: str, *, alpha: float, **settings: Any) -> dict[str, Any]:
+        """Make a stream; the settings are those of ``POST /v1/streams``."""
+        return await self._send(calls.create_stream(name, alpha=alpha, settings=settings))
+
+    async def streams(self) -> list[dict[str, Any]]:
+        """Return every stream, with where it stands."""
+        found: list[dict[str, Any]] = []
+        after: str | None = None
+        while True:
+            page = await self._send(calls.list_streams(after))
+            found += page["streams"]
+            after = page["next"]
+            if after is None:
+                return found
+
+    async def stream(self, name: str) -> dict[str, Any]:
+        """Return what a stream is and where it stands."""
+        return await self._send(calls.get_stream(name))
+
+    async def amend(self, name: str, **changes: Any) -> dict[str, Any]:
+        """Change a stream's alpha, lifetime, window, labels (added) or description, from now on."""
+        return await self._send(calls.amend_stream(name, changes=changes))
+
+    async def delete(self, name: str) -> None:
+        """Remove an archived stream and its log for good."""
+        await self._send(calls.delete_stream(name))
+
+    async def rehearse(
+        self, name: str, outputs: Sequence[Any], labels: Sequence[Any]
+    ) -> dict[str, Any]:
+        """Teach a stream labelled history before its first round, a thousand rounds at a time."""
+        stream = await self.stream(name)
+        for start, end in calls.slice_history(outputs, labels):
+            after = stream["rehearsed"]
+            call = calls.rehearse(name, outputs[start:end], labels[start:end], after=after)
+            stream = await self._send(call)
+        return stream
+
+    async def archive(self, name: str) -> dict[str, Any]:
+        """Close a stream for good."""
+        return await self._send(calls.archive_stream(name))
+
+    async def predict(
+        self,
+        stream: str,
+        output: Any,
+        *,
+        features: Features | None = None,
+        groups: Groups = (),
+        key: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Proposal:
+        """Return the set for a label-to-score map, a list or an array of scores.
+
+        Or the interval for a centre, or for a tuple of a lower and an upper quantile.
+        """
+        call = calls.predict(
+            stream, output, features=features, groups=groups, key=key, metadata=metadata
+        )
+        return await self._send(call)
+
+    async def predict_many(
+        self,
+        stream: str,
+        outputs: Iterable[Any],
+        *,
+        features: Mapping[str, Sequence[Any]] | Sequence[Features] | None = None,
+        groups: Sequence[Groups] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[Proposal]:
+        """Return a proposal for every output, in order, made in one transaction.
+
+        Features are a row for each output, or a column for each name; groups a list for each.
+        """
+        call = calls.predict_many(stream, outputs, features=features, groups=groups, metadata=metadata)
+        return await self._send(call)
+
+    async def decide(
+        self,
+        stream: str,
+        score: Any,
+        *,
+        groups: Iterable[str] = (),
+        key: str | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> Verdict:
+        """Return whether a gate accepts an answer of this score, or the best of several candidates."""
+        call = calls.decide(stream, score, groups=groups, key=key, metadata=metadata)
+        return await self._send(call)
+
+    async def decide_many(
+        self,
+        stream: str,
+        scores: Iterable[Any],
+        *,
+        groups: Sequence[Iterable[str]] | None = None,
+    ) -> list[Verdict]:
+        """Return a verdict for every score or map of candidates, in order, in one transaction."""
+        return await self._send(calls.decide_many(stream, scores, groups=groups))
+
+    async def learn(
+        self,
+        prediction: Proposal | Verdict | str,
+        answer: Answer | None = None,
+        *,
+        label: Any = MISSING,
+        score: float | None = None,
+        loss: float | None = None,
+        right: bool | None = None,
+        chance: float | None = None,
+        wrong: float = 0.0,
+    ) -> Receipt:
+        """Answer as ``Predictor.learn`` does, or judge with ``right`` as ``Gate.learn`` does."""
+        return await self._send(
+            calls.learn(
+                prediction,
+                answer,
+                label=label,
+                score=score,
+                loss=loss,
+                right=right,
+                chance=chance,
+                wrong=wrong,
+            )
+        )
+
+    async def learn_key(
+        self,
+        stream: str,
+        key: str,
+        answer: Answer | None = None,
+        *,
+        label: Any = MISSING,
+        score: float | None = None,
+        loss: float | None = None,
+        right: bool | None = None,
+        chance: float | None = None,
+        wrong: float = 0.0,
+    ) -> Receipt:
+        """Answer the prediction that was asked for with this key; else as ``learn``."""
+        call = calls.learn(
+            "",
+            answer,
+            label=label,
+            score=score,
+            loss=loss,
+            right=right,
+            chance=chance,
+            wrong=wrong,
+        )
+        return await self._send(calls.learn_key(stream, key, call))
+
+    async def skip(self, prediction: Proposal | Verdict | str) -> Receipt:
+        """Close a round that nobody will answer."""
+        return await self._send(calls.skip(prediction))
+
+    async def learn_many(
+        self, answers: Sequence[tuple[Proposal | str, Any]]
+    ) -> list[Receipt | KeyholeError]:
+        """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place."""
+        return await self._send(calls.learn_many(answers))
+
+    async def history(self, stream: str, *, points: int = 300) -> dict[str, Any]:
+        """Return miss rate and mean size as curves."""
+        return await self._send(calls.get_history(stream, points=points))
+
+    async def rounds(
+        self,
+        stream: str,
+        *,
+        limit: int = 20,
+        before: int | None = None,
+        metadata: Mapping[str, Any] | None = None,
+    ) -> list[dict[str, Any]]:
+        """Return the newest rounds, the newest first: before a round, and of this metadata, if told."""
+        found: list[dict[str, Any]] = []
+        while len(found) < limit:
+            call = calls.get_rounds(stream, limit=limit - len(found), before=before, metadata=metadata)
+            page = await self._send(call)
+            found += page["rounds"]
+            before = page["next"]
+            if before is None:
+                break
+        return found
+
+    async def export(self, stream: str, *, format: str = "csv") -> bytes:  # noqa: A002
+        """Return the whole log as the bytes of a CSV or Parquet file."""
+        return await self._send(calls.get_export(stream, kind=format))
+
+    async def _send(self, call: Call[Result]) -> Result:
+        turn = 0
+        while True:
+            outcome = await self._try(call)
+            pause = judge(outcome, call, turn, retries=self._retries, url=self._http.base_url)
+            if pause is None:
+                return call.read(outcome)
+            await asyncio.sleep(pause)
+            turn += 1
+
+    async def _try(self, call: Call[Any]) -> Any:
+        try:
+            return await self._http.request(call.method, call.path, **list_arguments(call))
+        except find_httpx().TransportError as error:
+            return error

@@ -1,0 +1,194 @@
+"""The routes of rounds: predicted or decided, and answered.
+
+What they send is described by ``responses`` and written by ``views.send``, without a check of every
+value: ``views`` makes it, and mypy holds that to the description.
+"""
+
+import asyncio
+from functools import partial
+from operator import attrgetter
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Header, Path, Request
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import Response
+
+from keyhole.errors import KeyholeError, ScoreError
+from keyhole.service.http import round_models, round_responses, views
+from keyhole.service.http.access import needs
+from keyhole.service.http.bodies import body_of, describe_body
+from keyhole.service.http.round_responses import PROBLEMS
+from keyhole.service.http.stream_routes import Name
+from keyhole.service.store import answers, history, proposals
+from keyhole.service.store.answers import Counted, Reply
+from keyhole.service.store.proposals import Opened, Query
+from keyhole.service.store.tokens import Scope
+
+router = APIRouter(prefix="/v1", responses=PROBLEMS)
+_predict, _feedback = Depends(needs(Scope.PREDICT)), Depends(needs(Scope.FEEDBACK))
+_SET, _GATE = "set", "gate"
+
+
+@router.post(
+    "/streams/{name}/predictions",
+    status_code=201,
+    response_model=round_responses.Prediction,
+    responses={200: {"model": round_responses.Prediction, "description": "Made by an earlier request"}},
+    dependencies=[_predict],
+    openapi_extra=describe_body(round_models.OutputBody),
+)
+async def predict(
+    request: Request,
+    name: Name,
+    ask: Annotated[Query, Depends(body_of(round_models.OutputBody, round_models.OutputBody.ask))],
+    idempotency_key: Annotated[round_models.Key | None, Header()] = None,
+) -> Response:
+    """Propose a set or an interval; a retry with the same Idempotency-Key gives the same one."""
+    (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], kind=_SET)
+    request.state.noted = {"stream": name, "prediction": made.id}
+    return views.send(views.show_prediction(made), status=200 if made.repeated else 201)
+
+
+@router.post(
+    "/streams/{name}/predictions/batch",
+    status_code=201,
+    response_model=round_responses.Predictions,
+    dependencies=[_predict],
+    openapi_extra=describe_body(round_models.OutputsBody),
+)
+async def predict_batch(
+    request: Request,
+    name: Name,
+    asks: Annotated[
+        list[Query], Depends(body_of(round_models.OutputsBody, round_models.OutputsBody.ask))
+    ],
+) -> Response:
+    """Propose many at once, all or none."""
+    made = await _open(request, name, asks, kind=_SET)
+    request.state.noted = {"stream": name, "predictions": len(made)}
+    return views.send({"predictions": [views.show_prediction(one) for one in made]}, status=201)
+
+
+@router.post(
+    "/streams/{name}/decisions",
+    status_code=201,
+    response_model=round_responses.DecisionView,
+    responses={
+        200: {"model": round_responses.DecisionView, "description": "Made by an earlier request"}
+    },
+    dependencies=[_predict],
+    openapi_extra=describe_body(round_models.CaseBody),
+)
+async def decide(
+    request: Request,
+    name: Name,
+    ask: Annotated[Query, Depends(body_of(round_models.CaseBody, round_models.CaseBody.ask))],
+    idempotency_key: Annotated[round_models.Key | None, Header()] = None,
+) -> Response:
+    """Accept an answer or refer it, in a stream that is a gate; retries are as for predictions."""
+    (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], kind=_GATE)
+    request.state.noted = {"stream": name, "prediction": made.id}
+    return views.send(views.show_decision(made), status=200 if made.repeated else 201)
+
+
+@router.post(
+    "/streams/{name}/decisions/batch",
+    status_code=201,
+    response_model=round_responses.DecisionsView,
+    dependencies=[_predict],
+    openapi_extra=describe_body(round_models.CasesBody),
+)
+async def decide_batch(
+    request: Request,
+    name: Name,
+    asks: Annotated[list[Query], Depends(body_of(round_models.CasesBody, round_models.CasesBody.ask))],
+) -> Response:
+    """Decide many at once, all or none."""
+    made = await _open(request, name, asks, kind=_GATE)
+    request.state.noted = {"stream": name, "predictions": len(made)}
+    return views.send({"decisions": [views.show_decision(one) for one in made]}, status=201)
+
+
+@router.post(
+    "/predictions/{id}/feedback",
+    response_model=round_responses.CountedView,
+    dependencies=[_feedback],
+    openapi_extra=describe_body(round_models.Feedback),
+)
+async def answer(
+    request: Request,
+    id: Annotated[str, Path(max_length=200)],  # noqa: A002
+    told: Annotated[Any, Depends(body_of(round_models.Feedback, round_models.Feedback.read))],
+) -> Response:
+    """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
+    request.state.noted = {"prediction": id[:80]}
+    (result,) = await _settle(request, [Reply(id, told)])
+    if isinstance(result, KeyholeError):
+        raise result
+    return views.send(views.show_counted(result))
+
+
+@router.put(
+    "/streams/{name}/answers/{key:path}",
+    response_model=round_responses.CountedView,
+    dependencies=[_feedback],
+    openapi_extra=describe_body(round_models.Feedback),
+)
+async def answer_by_key(
+    request: Request,
+    name: Name,
+    key: Annotated[str, Path(max_length=200)],
+    told: Annotated[Any, Depends(body_of(round_models.Feedback, round_models.Feedback.read))],
+) -> Response:
+    """Answer the prediction that was asked for with this key, as by its id."""
+    found = await run_in_threadpool(history.find_round, request.app.state.database, name, key)
+    return await answer(request, found, told)
+
+
+@router.post(
+    "/feedback",
+    response_model=round_responses.CountedOrNot,
+    dependencies=[_feedback],
+    openapi_extra=describe_body(round_models.Feedbacks),
+)
+async def answer_batch(
+    request: Request,
+    replies: Annotated[
+        list[Reply], Depends(body_of(round_models.Feedbacks, round_models.Feedbacks.read))
+    ],
+) -> Response:
+    """Answer many predictions at once; each is counted or refused on its own."""
+    results = await _settle(request, replies)
+    request.state.noted = {"answers": len(results)}
+    return views.send({"results": [views.show_result(result) for result in results]})
+
+
+async def _open(request: Request, name: str, asks: list[Query], *, kind: str) -> list[Opened]:
+    state = request.app.state
+    _check_labels(asks, most=state.limits.label_length)
+    job = proposals.make_job(name, asks=asks, now=state.clock(), kind=kind)
+    made: list[Opened] = await state.turns.run(job)
+    if kind == _SET:
+        request.state.count = partial(state.gauges.count_sets, name, made)
+    return made
+
+
+def _check_labels(asks: list[Query], *, most: int) -> None:
+    for place, ask in enumerate(asks):
+        if isinstance(ask.output, dict):
+            names = [label for label in ask.output if isinstance(label, str)]
+            if names and len(max(names, key=len)) > most:
+                raise ScoreError(f"a label of prediction {place} is longer than {most} characters")
+
+
+async def _settle(request: Request, replies: list[Reply]) -> list[Counted | KeyholeError]:
+    """Settle replies, in a turn of each of their streams."""
+    state = request.app.state
+    jobs = answers.make_jobs(replies, now=state.clock())
+    started = map(state.turns.run, map(attrgetter("job"), jobs))
+    outcomes = await asyncio.gather(*started, return_exceptions=True)
+    results: Any = outcomes[0] if len(jobs) == 1 else None
+    if not isinstance(results, list) or len(results) < len(replies):
+        results = answers.gather_results(replies, jobs, outcomes)
+    request.state.count = partial(state.gauges.count_answers, replies, results)
+    return results

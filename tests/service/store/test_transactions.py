@@ -1,0 +1,101 @@
+"""Statements run by the driver itself write and return what SQLAlchemy would."""
+
+from typing import Any
+
+import pytest
+import sqlalchemy as sql
+
+from keyhole.service.store.database import Database
+from keyhole.service.store.schema import tokens
+from keyhole.service.store.transactions import Statement, insert
+
+ROWS: list[Any] = [
+    ("a", "one", "read", b"1", 1.0, None),
+    ("b", "two", "read", b"2", 2.0, 5.0),
+    ("c", "two", "admin", b"3", 3.0, float("inf")),
+]
+ADD = insert(tokens)
+BY_NAME = Statement(
+    sql.select(tokens).where(tokens.c.name == sql.bindparam("wanted")).order_by(tokens.c.id), "wanted"
+)
+SOME = Statement(
+    sql.select(tokens.c.id)
+    .where(
+        tokens.c.created > sql.bindparam("after"),
+        tokens.c.id.in_(sql.bindparam("many", expanding=True)),
+    )
+    .order_by(tokens.c.id),
+    "after",
+    "many",
+)
+REVOKE = Statement(
+    tokens.update().where(tokens.c.name == sql.bindparam("wanted")), "revoked", "scopes", "wanted"
+)
+
+
+@pytest.fixture
+def filled(database: Database) -> Database:
+    with database.change() as connection:
+        connection.write([(ADD, ROWS[:2]), (ADD, ROWS[2:])])
+    return database
+
+
+def look(database: Database) -> list[Any]:
+    with database.read() as connection:
+        return [tuple(row) for row in connection.execute(sql.select(tokens).order_by(tokens.c.id))]
+
+
+def test_what_was_written_alone_and_together_is_there(filled: Database) -> None:
+    assert look(filled) == ROWS
+
+
+@pytest.mark.parametrize("count", [15, 16, 40])
+def test_many_rows_are_there_bit_for_bit(database: Database, count: int) -> None:
+    rows = [(f"{n:03}", "\t\\n'%s", "ä", bytes(range(n + 1)), n / 7, None) for n in range(count)]
+    with database.change() as connection:
+        connection.write([(ADD, rows), (ADD, ROWS)])
+    assert look(database) == [*rows, *ROWS]
+
+
+def test_many_rows_are_gone_with_their_transaction(database: Database) -> None:
+    rows = [(f"{n:03}", "", "", b"", 0.0, None) for n in range(40)]
+
+    def fail() -> None:
+        with database.change() as connection:
+            connection.write([(ADD, rows)])
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        fail()
+    assert look(database) == []
+
+
+def test_several_statements_are_read_in_one_exchange_by_name(filled: Database) -> None:
+    with filled.change() as connection:
+        connection.write([(ADD, [("d", "two", "read", b"4", 4.0, None)])])
+        one, none, two = connection.read(*[(BY_NAME, (name,)) for name in ("one", "none", "two")])
+    assert [row.digest for row in one] == [b"1"]
+    assert none == []
+    assert [row.id for row in two] == ["b", "c", "d"]
+
+
+@pytest.mark.parametrize("wanted", [["a"], ["a", "c"], ["c", "b", "a"], ["a", "b", "c", "d", "e"]])
+def test_lists_of_any_length_are_written_out(filled: Database, wanted: list[str]) -> None:
+    with filled.change() as connection:
+        ((*found,),) = connection.read((SOME, (1.5, wanted)))
+    assert [row.id for row in found] == sorted({"b", "c"} & set(wanted))
+
+
+def test_what_changed_is_counted(filled: Database) -> None:
+    with filled.change() as connection:
+        assert connection.change(REVOKE, (9.0, "feedback", "two")) == 2
+        assert connection.change(REVOKE, (9.0, "feedback", "none")) == 0
+    assert [row[2::3] for row in look(filled)] == [("read", None), *[("feedback", 9.0)] * 2]
+
+
+def test_any_other_statement_returns_its_rows(filled: Database) -> None:
+    with filled.change() as connection:
+        some = sql.select(tokens.c.id).where(tokens.c.id.in_(["c", "a"])).order_by(tokens.c.id)
+        assert [row[0] for row in connection.execute(some).all()] == ["a", "c"]
+        assert connection.execute(tokens.delete().where(tokens.c.id == "a")).all() == []
+    assert look(filled) == ROWS[1:]
