@@ -59,6 +59,7 @@ def local(app: Any) -> Any:
 def described(tmp_path_factory: pytest.TempPathFactory) -> Any:
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'keyhole.db'}")
     demo.create(database, now=NOW)
+    demo.pictures()  # They take seconds to make, and schemathesis waits for ten.
     app = local(create_app(database, Settings(clock=Clock(), demo=True)))
     http = TestClient(app, base_url="http://localhost")
     made(http, name="triage")

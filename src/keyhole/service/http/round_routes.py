@@ -6,7 +6,6 @@ value: ``views`` makes it, and mypy holds that to the description.
 
 import asyncio
 from functools import partial
-from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Header, Path, Request
@@ -185,10 +184,8 @@ async def _settle(request: Request, replies: list[Reply]) -> list[Counted | Keyh
     """Settle replies, in a turn of each of their streams."""
     state = request.app.state
     jobs = answers.make_jobs(replies, now=state.clock())
-    started = map(state.turns.run, map(attrgetter("job"), jobs))
+    started = [state.turns.run(one.job) for one in jobs]
     outcomes = await asyncio.gather(*started, return_exceptions=True)
-    results: Any = outcomes[0] if len(jobs) == 1 else None
-    if not isinstance(results, list) or len(results) < len(replies):
-        results = answers.gather_results(replies, jobs, outcomes)
+    results = answers.gather_results(replies, jobs, outcomes)
     request.state.count = partial(state.gauges.count_answers, replies, results)
     return results

@@ -186,8 +186,8 @@ class Draft:
         if self._is_moved:
             here = self.here
             self.written = here.progress.pack(here.setup.learner)
-            recent = here.recent.to_bytes(here.window // 8 + 1, "big")
-            moving = (here.version, self.written, here.sweep, recent, here.link, here.id)
+            # What ``stream.MOVING`` names, in its order.
+            moving = (here.version, self.written, here.sweep, here.pack_recent(), here.link, here.id)
             new.append((_MOVE, [moving]))
             self.connection.write(new)
 

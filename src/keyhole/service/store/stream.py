@@ -71,6 +71,10 @@ class Stream:
         """How many of them missed."""
         return self.recent.bit_count()
 
+    def pack_recent(self) -> bytes:
+        """Return the last rounds as bytes, as many for every stream of the same window."""
+        return self.recent.to_bytes(self.window // 8 + 1, "big")
+
     def prediction_id(self, number: int) -> str:
         """Return the public id of a round."""
         # The tag makes an id hard to guess, and a mistyped one unknown.
@@ -124,7 +128,7 @@ def list_columns(stream: Stream) -> dict[str, Any]:
         "version": stream.version,
         "progress": stream.progress.pack(stream.setup.learner),
         "sweep": stream.sweep,
-        "recent": stream.recent.to_bytes(stream.window // 8 + 1, "big"),
+        "recent": stream.pack_recent(),
         "link": stream.link,
         "fault": None,
     }
