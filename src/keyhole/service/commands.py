@@ -240,12 +240,12 @@ def _rehearse(options: argparse.Namespace) -> None:
     database = _database(options)
     from keyhole.service.history_file import read_history
     from keyhole.service.store import rehearsals, streams
-    from keyhole.studies.progress import Progress
+    from keyhole.studies.live_line import LiveLine
 
     before = streams.get(database, options.stream).tally.rehearsed
     size = options.file.stat().st_size if options.file.is_file() else 1
-    with Progress(f"rehearsing {options.stream}", size) as progress:
-        for some in read_history(options.file, advance=progress.advance):
+    with LiveLine(f"rehearsing {options.stream}", size) as line:
+        for some in read_history(options.file, advance=line.advance):
             rehearsals.rehearse(database, options.stream, some, now=time.time())
     tally = streams.get(database, options.stream).tally
     print(f"{options.stream}: {tally.rehearsed - before:,} rounds of history played")

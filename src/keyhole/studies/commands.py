@@ -18,8 +18,8 @@ from keyhole.studies.compare.contest import Contest, Terms, hold
 from keyhole.studies.compare.late import CHANNELS, LateContests, hold_late
 from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.gates import commands as gates
+from keyhole.studies.live_line import LiveLine
 from keyhole.studies.paper import reproduce
-from keyhole.studies.progress import Progress
 
 _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
 
@@ -145,15 +145,15 @@ def _compare(options: argparse.Namespace) -> None:
     if options.late:
         _compare_late(names, entered, terms, options.out)
         return
-    with Progress("comparing", len(names) * len(entered)) as progress:
-        contest = hold(names, entered, terms, told=lambda cell: progress.advance(title=cell))
+    with LiveLine("comparing", len(names) * len(entered)) as line:
+        contest = hold(names, entered, terms, told=lambda cell: line.advance(title=cell))
     _show(table.write_lines(contest))
     _publish(contest, options.out)
 
 
 def _compare_late(names: list[str], entered: list[listing.Listed], terms: Terms, out: Path) -> None:
-    with Progress("comparing", len(names) * len(entered) * len(CHANNELS)) as progress:
-        lateness = hold_late(names, entered, terms, told=lambda cell: progress.advance(title=cell))
+    with LiveLine("comparing", len(names) * len(entered) * len(CHANNELS)) as line:
+        lateness = hold_late(names, entered, terms, told=lambda cell: line.advance(title=cell))
     _show(table.write_late_lines(lateness))
     _publish(next(iter(lateness.contests.values())), out, lateness=lateness)
 

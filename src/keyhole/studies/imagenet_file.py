@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import MissingExtraError, OutputsError
-from keyhole.studies.progress import track
+from keyhole.studies.live_line import track
 
 CLASSES = 1_000
 _BATCH = 128

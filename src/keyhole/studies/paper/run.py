@@ -5,10 +5,10 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from keyhole.studies.engine import Engine
+from keyhole.studies.live_line import LiveLine
 from keyhole.studies.paper.finished import FinishedRuns
 from keyhole.studies.paper.play import RunOutcome, Unit, play_run
 from keyhole.studies.paper.sources import Pair
-from keyhole.studies.progress import Progress
 
 _SECONDS_BETWEEN_SAVES = 5.0
 
@@ -32,12 +32,12 @@ def run(
     units = [Unit(pair, seed + number) for pair, number in missing]
     cost = sum(pair.setting.cost for pair, _ in missing)
     try:
-        with Progress("paper", cost) as progress:
+        with LiveLine("paper", cost) as line:
             for place, outcome in engine.map(play_run, units):
                 pair, number = missing[place]
                 finished[pair][number] = outcome
                 changed.add(pair)
-                progress.advance(pair.setting.cost, title=_title(pair))
+                line.advance(pair.setting.cost, title=_title(pair))
                 if time.monotonic() - saved_at > _SECONDS_BETWEEN_SAVES:
                     _save(kept, finished, changed)
                     saved_at = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Any, TextIO, TypeVar
 Item = TypeVar("Item")
 
 
-class Progress:
+class LiveLine:
     """One line that says what is running, how far it is and how long is left, while it is entered."""
 
     def __init__(self, title: str, total: int, *, file: TextIO | None = None) -> None:
@@ -16,7 +16,7 @@ class Progress:
         self._bar = _bar(sys.stderr if file is None else file)
         self._task = None if self._bar is None else self._bar.add_task(title, total=max(1, total))
 
-    def __enter__(self) -> "Progress":
+    def __enter__(self) -> "LiveLine":
         """Show the line."""
         if self._bar is not None:
             self._bar.start()
@@ -38,10 +38,10 @@ class Progress:
 
 def track(items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
     """Yield the items, counting them on a live line."""
-    with Progress(title, total) as progress:
+    with LiveLine(title, total) as line:
         for item in items:
             yield item
-            progress.advance()
+            line.advance()
 
 
 def _bar(file: TextIO) -> Any:

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from keyhole.studies.progress import Progress, track
+from keyhole.studies.live_line import LiveLine, track
 
 
 class Terminal(io.StringIO):
@@ -13,25 +13,25 @@ class Terminal(io.StringIO):
 def test_finished_line_is_full_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     terminal = Terminal()
-    with Progress("a title that is much too long for its place", 3, file=terminal) as progress:
+    with LiveLine("a title that is much too long for its place", 3, file=terminal) as line:
         for _ in range(3):
-            progress.advance()
+            line.advance()
     last = terminal.getvalue().rsplit("\r", maxsplit=1)[-1]
     assert "100%" in last
 
 
 def test_pipe_gets_nothing() -> None:
     pipe = io.StringIO()
-    with Progress("quiet", 1, file=pipe) as progress:
-        progress.advance()
+    with LiveLine("quiet", 1, file=pipe) as line:
+        line.advance()
     assert pipe.getvalue() == ""
 
 
 def test_terminal_without_rich_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich", None)
     terminal = Terminal()
-    with Progress("quiet", 1, file=terminal) as progress:
-        progress.advance()
+    with LiveLine("quiet", 1, file=terminal) as line:
+        line.advance()
     assert terminal.getvalue() == ""
 
 
