@@ -112,7 +112,8 @@ def test_limits_on_sets_are_kept_and_a_cap_that_is_too_low_is_said(one: TestClie
     stands = one.get("/v1/streams/pets").json()
     assert sizes == {1}
     assert stands["unreachable"] == 60
-    assert "of 120 truths 60 (50.0%) could be in no set; raise at_most above 1" in stands["notes"][1]
+    said = "of 120 truths 60 (50.0%) could be in no set; raise at_most above 1"
+    assert any(said in note for note in stands["notes"])
 
 
 def test_late_answers_are_said_in_the_words_of_the_predictor(one: TestClient) -> None:
