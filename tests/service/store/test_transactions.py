@@ -99,3 +99,16 @@ def test_any_other_statement_returns_its_rows(filled: Database) -> None:
         assert [row[0] for row in connection.execute(some).all()] == ["a", "c"]
         assert connection.execute(tokens.delete().where(tokens.c.id == "a")).all() == []
     assert look(filled) == ROWS[1:]
+
+
+@pytest.mark.parametrize("encoding", ["LATIN1", "SJIS"])
+def test_text_is_kept_whatever_encoding_the_environment_asks_for(
+    postgres: Any, monkeypatch: pytest.MonkeyPatch, encoding: str
+) -> None:
+    monkeypatch.setenv("PGCLIENTENCODING", encoding)
+    rows = [(f"{n}", "Größe 表' --", "€", b"1", 1.0, None) for n in range(3)]
+    database = Database(postgres())
+    with database.change() as connection:
+        connection.write([(ADD, rows[:1]), (ADD, rows[1:])])
+    assert look(database) == rows
+    database.close()

@@ -82,6 +82,8 @@ def _connect_arguments(patience: Patience, *, lock: float, statement: float) -> 
     most = round(1000 * (patience.lock + (statement or 3600.0)))
     return {
         "options": options,
+        # Statements are written out here, values and all: both ends must read their bytes alike.
+        "client_encoding": "utf8",
         "connect_timeout": max(2, round(patience.connect)),
         "keepalives_idle": 10,
         "keepalives_interval": 5,
