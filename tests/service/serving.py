@@ -1,11 +1,13 @@
 """The service behind its real server, in a thread of this process, and raw connections to it."""
 
+import re
 import socket
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 
 from fastapi import FastAPI
 
@@ -42,6 +44,15 @@ def say(line: socket.socket, content: bytes) -> bytes:
     except ConnectionError:
         pass  # Closed while we were speaking: what was heard until then stands.
     return heard
+
+
+def hear(line: socket.socket) -> bytes:
+    """One whole answer, however many pieces it comes in, from a line that stays open."""
+    with line.makefile("rb") as reader:
+        head = b"".join(takewhile(lambda line: line not in (b"", b"\r\n"), reader))
+        length = re.search(rb"(?im)^content-length: (\d+)", head)
+        assert length, head
+        return head + b"\r\n" + reader.read(int(length[1]))
 
 
 @contextmanager
