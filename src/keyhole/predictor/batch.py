@@ -7,13 +7,14 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import LabelError
+from keyhole.errors import AnsweredError, LabelError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner
 from keyhole.numeric import Array
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round
+from keyhole.predictor.rounds import R, Round, check_usable, read_answer
+from keyhole.predictor.tally import Outcome
 from keyhole.scores import LabelSet, Probabilities
 from keyhole.scores.checks import check_scores
 from keyhole.scores.labels import Candidates
@@ -43,6 +44,11 @@ class LabelSets(Sequence[LabelSet]):
     def sizes(self) -> Array:
         """How many labels each set holds."""
         return self.mask.sum(axis=1).astype(np.float64)
+
+    @property
+    def numbers(self) -> range:
+        """The numbers of the rounds."""
+        return range(self.first, self.first + len(self))
 
     def __len__(self) -> int:
         return int(self.scores.shape[0])
@@ -99,6 +105,28 @@ def propose_batch(
     threshold, _ = learner.choose(progress.state)
     tally = progress.tally
     return LabelSets(tally.predicted, tally.answered, threshold, scores, score)
+
+
+def holds_labels(answers: Sequence[Any]) -> bool:
+    """Return whether every answer is a true label."""
+    return not any(isinstance(answer, Answer) for answer in answers)
+
+
+def read_answers(
+    learner: Learner, waiting: Sequence[Round[R]], answers: Sequence[Any]
+) -> list[Outcome]:
+    """Return what each answer says of its round; raise if one says too little, or two are of one."""
+    if len({one.prediction.id for one in waiting}) < len(waiting):
+        raise AnsweredError("a round is there twice; give each round one answer")
+    outcomes = [
+        read_answer(learner, one, given)
+        if isinstance(given, Answer)
+        else read_answer(learner, one, label=given)
+        for one, given in zip(waiting, answers, strict=True)
+    ]
+    for outcome in outcomes:
+        check_usable(learner, outcome)
+    return outcomes
 
 
 def settle_batch(learner: Learner, progress: Progress, batch: LabelSets, labels: Any) -> None:

@@ -1,8 +1,8 @@
 """The rounds of a predictor or a gate that wait for their answer, under one lock."""
 
 import threading
-from collections.abc import Iterator
-from typing import Any, NoReturn, cast
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn, TypeGuard, cast
 
 from keyhole.checks import is_whole
 from keyhole.errors import AnsweredError, ExpiredError, UnknownRoundError
@@ -53,7 +53,7 @@ class OpenRounds:
 
     def add_batch(self, batch: LabelSets) -> None:
         """Keep the rounds of a batch; each is made when somebody looks for it."""
-        self.waiting.update(dict.fromkeys(range(batch.first, batch.first + len(batch)), batch))
+        self.waiting.update(dict.fromkeys(batch.numbers, batch))
         while len(self.waiting) > self.limit:
             self._drop_oldest()
 
@@ -79,10 +79,16 @@ class OpenRounds:
             raise UnknownRoundError(f"round {number} here was not {given}")
         return cast("Round[Any]", waiting)
 
-    def has_batch(self, batch: LabelSets) -> bool:
-        """Return whether every round of a batch waits."""
-        rows = map(self.waiting.get, range(batch.first, batch.first + len(batch)))
-        return all(row is batch for row in rows)
+    def has_batch(self, shown: Sequence[Any]) -> TypeGuard[LabelSets]:
+        """Return whether what was shown is a batch of which every round waits."""
+        if not isinstance(shown, LabelSets):
+            return False
+        return all(row is shown for row in map(self.waiting.get, shown.numbers))
+
+    def close_batch(self, batch: LabelSets) -> None:
+        """Keep the rounds of a batch no longer."""
+        for number in batch.numbers:
+            del self.waiting[number]
 
     def skip(self, given: Any) -> None:
         """Close a round that nobody will answer."""

@@ -6,12 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never, Self, cast
 
-from keyhole.errors import AnsweredError, FeedbackError, InvalidError
+from keyhole.errors import FeedbackError, InvalidError
 from keyhole.feedback import Answer, Regime
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, notes, snapshot
-from keyhole.predictor.batch import LabelSets, fits, propose_batch, settle_batch
+from keyhole.predictor.batch import (
+    fits,
+    holds_labels,
+    propose_batch,
+    read_answers,
+    settle_batch,
+)
 from keyhole.predictor.context import (
     NOTHING_KNOWN,
     Features,
@@ -30,7 +36,6 @@ from keyhole.predictor.rounds import (
     MISSING,
     R,
     Round,
-    check_usable,
     count_answer,
     propose,
     read_answer,
@@ -402,25 +407,13 @@ class Predictor(Generic[R]):
                 f"{len(answers)} answers came for {len(predictions)} rounds; give one for each"
             )
         learner, progress, rounds = self._setup.learner, self._progress, self._open
-        plain = not any(isinstance(answer, Answer) for answer in answers)
         with rounds.lock:
-            quick = plain and self._history is None
-            if quick and isinstance(predictions, LabelSets) and rounds.has_batch(predictions):
+            if self._history is None and rounds.has_batch(predictions) and holds_labels(answers):
                 settle_batch(learner, progress, predictions, answers)
-                for number in range(predictions.first, predictions.first + len(predictions)):
-                    del rounds.waiting[number]
+                rounds.close_batch(predictions)
                 return
             waiting = [rounds.find(prediction) for prediction in predictions]
-            if len({one.prediction.id for one in waiting}) < len(waiting):
-                raise AnsweredError("a round is there twice; give each round one answer")
-            outcomes = [
-                read_answer(learner, one, given)
-                if isinstance(given, Answer)
-                else read_answer(learner, one, label=given)
-                for one, given in zip(waiting, answers, strict=True)
-            ]
-            for outcome in outcomes:
-                check_usable(learner, outcome)
+            outcomes = read_answers(learner, waiting, answers)
             for one, outcome in zip(waiting, outcomes, strict=True):
                 settle(learner, progress, one, outcome)
                 del rounds.waiting[one.prediction.id]
