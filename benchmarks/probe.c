@@ -6,7 +6,7 @@
 /* e^x for x <= 0: a polynomial at x / 2048, squared eleven times; the compiler makes vectors of it. */
 static inline double power_of_e(double x) {
     double y = (x > -44.0 ? x : -44.0) * (1.0 / 2048.0);
-    double p = 1.0 + y * (1.0 + y * (1.0 / 2 + y * (1.0 / 6 + y * (1.0 / 24 + y * (1.0 / 120 + y / 720)))));
+    double p = 1.0 + y * (1.0 + y * (1.0 / 2 + y * (1.0 / 6 + y * (1.0 / 24 + y * (1.0 / 120 + y * (1.0 / 720))))));
     p *= p; p *= p; p *= p; p *= p; p *= p; p *= p; p *= p; p *= p; p *= p; p *= p;
     return p * p;
 }

@@ -224,10 +224,8 @@ def tan(x: float) -> float:
 @kernel
 def sigmoid(z: float) -> float:
     """Return 1 / (1 + e^-z)."""
-    if z >= 0.0:
-        return 1.0 / (1.0 + exp(-z))
-    power = exp(z)
-    return power / (1.0 + power)
+    power = exp(-abs(z))
+    return (1.0 if z >= 0.0 else power) / (1.0 + power)
 
 
 @kernel
