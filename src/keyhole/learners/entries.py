@@ -107,16 +107,18 @@ def _find_maker(parts: Any) -> Any:
 
 def bind_entries(learner: "Learner") -> _Entries:
     """Return how a learner's compiled kernels are called; they are compiled when one first is."""
-    rule, settings, entries = learner.rule, tuple(learner.settings), _ENTRIES
+    settings, entries = tuple(learner.settings), _ENTRIES.get(learner.rule)
 
     def pick(state: Any, memo: Any, ask: Ask) -> float:
+        nonlocal entries
         draw, context = ask
-        choose, _ = entries.get(rule) or compile_learner(learner)
-        return choose(settings + state, memo, draw, context)
+        entries = entries or compile_learner(learner)
+        return entries[0](settings + state, memo, draw, context)
 
     def hear(state: Any, memo: Any, answer: Answer) -> None:
+        nonlocal entries
         miss, score, age, stale, cost = answer
-        _, observe = entries.get(rule) or compile_learner(learner)
-        observe(settings + state, memo, miss, score, age, stale, cost)
+        entries = entries or compile_learner(learner)
+        entries[1](settings + state, memo, miss, score, age, stale, cost)
 
     return pick, hear

@@ -99,13 +99,14 @@ class LogitTrackerState(NamedTuple):
 @kernel
 def choose(settings: LogitTrackerSettings, state: LogitTrackerState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the threshold of this position; beyond the edges, and the guards, it is all or nothing."""
+    _, _, _, edge, _, most, least = settings
     position, excess = state.position[0], state.excess[0]
     guard = 0
-    if excess > settings.most or excess < settings.least:  # Late answers move the guards further out.
-        guard = check_guards(excess, state.lateness[0], settings.most, settings.least)
-    if guard > 0 or (guard == 0 and position < -settings.edge):
+    if excess > most or excess < least:  # Late answers move the guards further out.
+        guard = check_guards(excess, state.lateness[0], most, least)
+    if guard > 0 or (guard == 0 and position < -edge):
         return EVERY
-    if guard < 0 or position > settings.edge:
+    if guard < 0 or position > edge:
         return NONE
     return sigmoid(position)
 
@@ -122,19 +123,21 @@ def observe(
     With answers that come at once the clip is never reached, and no guard ever closes. Nothing is
     proven of late steps, only of the guards, so that ``shorten`` may take any that serve well.
     """
-    early = settings.first / (1.0 + settings.alpha * state.rounds[0])
-    step = early if early > settings.step else settings.step
-    error = answer.miss - settings.alpha
-    if answer.stale > 0.0:
-        hit = error < 0.0 and state.excess[0] + settings.alpha * state.rounds[0] < _ANY_MISS
-        step = shorten(step, settings.step, answer.stale, -error if hit else 0.0)
-    moved = state.position[0] - step * error
-    reach = settings.reach
-    state.position[0] = moved if -reach <= moved <= reach else reach if moved > 0.0 else -reach
-    state.excess[0] += error
-    state.rounds[0] += 1
-    if answer.age > 0.0:
-        raise_level(state.lateness, answer.age)
+    alpha, last, first, _, reach, _, _ = settings
+    position, excess, rounds, lateness = state
+    miss, _, age, stale, _ = answer
+    early = first / (1.0 + alpha * rounds[0])
+    step = early if early > last else last
+    error = miss - alpha
+    if stale > 0.0:
+        hit = error < 0.0 and excess[0] + alpha * rounds[0] < _ANY_MISS
+        step = shorten(step, last, stale, -error if hit else 0.0)
+    moved = position[0] - step * error
+    position[0] = moved if -reach <= moved <= reach else reach if moved > 0.0 else -reach
+    excess[0] += error
+    rounds[0] += 1
+    if age > 0.0:
+        raise_level(lateness, age)
 
 
 def excess(parameters: LogitTrackerParameters, rounds: int) -> Excess:  # noqa: ARG001
