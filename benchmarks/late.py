@@ -1,4 +1,6 @@
-"""What late answers do to the size of sets: ``python benchmarks/late.py [--quick|--others|--start]``.
+"""What late answers do to the size of sets.
+
+    python benchmarks/late.py [--quick|--others|--start] [--alphas A ...]
 
 Seven scenarios, nine ways in which answers travel. Of each run: how far the miss rate is from alpha
 after the first tenth, and the size of its sets over that of the best threshold of each segment in
@@ -225,21 +227,23 @@ def main() -> None:
     parser.add_argument("--others", action="store_true", help="the other learners that step per answer")
     parser.add_argument("--learners", nargs="+", help="these")
     parser.add_argument("--start", action="store_true", help="whole runs that begin far off")
+    parser.add_argument("--alphas", nargs="+", type=float, help="these targets")
     options = parser.parse_args()
     names = tuple(options.learners or (OTHERS if options.others else ("logit-tracker",)))
     if options.start:
         rounds = QUICK_ROUNDS if options.quick else ROUNDS
-        print(f"{rounds:,} rounds, alpha {', '.join(map(str, ALPHAS))}, beginning included")
+        alphas = tuple(options.alphas or ALPHAS)
+        print(f"{rounds:,} rounds, alpha {', '.join(map(str, alphas))}, beginning included")
         print("mean |miss rate - alpha| / geometric mean size over prompt answers' / worst, and where")
         for name in names:
-            for line in measure_start(name, ALPHAS, rounds):
+            for line in measure_start(name, alphas, rounds):
                 print(line, flush=True)
         return
     few = options.quick or options.others
     rows = measure_all(
         names,
         FEWER if few else tuple(CHANNELS),
-        (0.1,) if few else ALPHAS,
+        tuple(options.alphas or ((0.1,) if few else ALPHAS)),
         QUICK_ROUNDS if options.quick else ROUNDS,
     )
     print("mean |miss rate - alpha| / geometric mean size over the best per segment / worst")
