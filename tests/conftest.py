@@ -5,10 +5,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 # The first example compiles a kernel, and a test must not depend on the clock or on luck.
-settings.register_profile("keyhole", deadline=None, derandomize=True)
+settings.register_profile(
+    "keyhole", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
+)
 settings.load_profile("keyhole")
 
 _BESIDE = Path(__file__).parents[2] / "shared" / "data" / "imagenet_val5000_mobilenet_v2.npz"
