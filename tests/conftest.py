@@ -1,5 +1,6 @@
 import os
 import shutil
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -58,7 +59,10 @@ def address() -> Iterator[str]:
 
     start: Any = LocalCluster
     free_port = "127.0.0.1:0"  # None would be 8787, which another test process may hold
-    with start(n_workers=2, threads_per_worker=1, dashboard_address=free_port) as cluster:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # It warns where a folder takes a second to make.
+        cluster = start(n_workers=2, threads_per_worker=1, dashboard_address=free_port)
+    with cluster:
         yield cluster.scheduler_address
 
 
