@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.patience import SECONDS
+
 # The first example compiles a kernel, and a test must not depend on the clock or on luck.
 settings.register_profile(
     "keyhole", deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
@@ -36,7 +38,9 @@ def browser() -> Iterator[Any]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
+        started = playwright.chromium.launch(
+            executable_path=path, args=["--no-sandbox"], timeout=1000 * SECONDS
+        )
         yield started
         started.close()
 

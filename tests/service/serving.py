@@ -12,8 +12,7 @@ from itertools import takewhile
 from fastapi import FastAPI
 
 from keyhole.service.http.server import Bounds, make_server
-
-SECONDS = 30.0  # After which a test gives up; nothing is expected to take a tenth of it.
+from tests.patience import SECONDS
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from typing import Any
 
 from keyhole.service.store import tokens
 from keyhole.service.store.database import Database
+from tests.patience import SECONDS
 from tests.service.process import Service
 
 
@@ -18,7 +19,7 @@ def test_a_wrong_token_is_named_and_a_service_that_is_gone_is_missed_until_it_is
     database.close()
     with Service(url) as service:
         page = browser.new_context(base_url=service.url).new_page()
-        page.set_default_timeout(30_000)
+        page.set_default_timeout(1000 * SECONDS)
         page.goto("/#/")
         page.wait_for_selector("dialog[open]")
         assert page.text_content("#ask-fault") == ""

@@ -13,6 +13,7 @@ from keyhole.feedback import Regime
 from keyhole.studies.compare import listing, page, publish
 from keyhole.studies.compare.contest import Contest, Terms, hold
 from keyhole.studies.compare.late import LateContests
+from tests.patience import SECONDS
 
 NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 
@@ -96,10 +97,11 @@ def test_browser_draws_it_in_both_schemes_without_scrolling_sideways(
 ) -> None:
     path = publish.write_page(contest, tmp_path)
     with browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme) as shown:
+        shown.set_default_timeout(1000 * SECONDS)
         faults: list[str] = []
         shown.on("pageerror", lambda error: faults.append(str(error)))
         shown.goto(path.as_uri())
-        shown.wait_for_selector("[data-chart=field] .scatterlayer .trace", timeout=20_000)
+        shown.wait_for_selector("[data-chart=field] .scatterlayer .trace")
         ground = shown.evaluate("getComputedStyle(document.body).backgroundColor")
         assert (ground == "rgb(255, 255, 255)") is (scheme == "light")
         assert shown.evaluate("document.documentElement.scrollWidth") <= width
