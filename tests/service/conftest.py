@@ -12,9 +12,10 @@ import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
+from keyhole.service.http import probes
 from keyhole.service.store.database import Database
 from tests.patience import SECONDS
-from tests.service.scene import Clock, client_of
+from tests.service.scene import PATIENT, Clock, client_of
 from tests.service.serving import wait_until
 
 
@@ -79,9 +80,14 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(request.getfixturevalue("postgres")())
 
 
+@pytest.fixture(autouse=True)
+def _waits_for_probes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(probes, "_SECONDS_TO_WAIT", SECONDS)
+
+
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = Database(url)
+    opened = Database(url, patience=PATIENT)
     yield opened
     opened.close()
 
@@ -89,7 +95,7 @@ def database(url: str) -> Iterator[Database]:
 @pytest.fixture
 def light(tmp_path: Path) -> Iterator[Database]:
     """A database for what does not depend on the kind of database."""
-    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
+    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}", patience=PATIENT)
     yield opened
     opened.close()
 
