@@ -22,9 +22,10 @@ from keyhole.service.http.turns import Turns
 from keyhole.service.store.database import Database
 from keyhole.service.store.draft import Done, Draft, Job
 from keyhole.service.store.engines import Patience
-from tests.service.serving import SECONDS, Address, serving, wait_until
+from tests.patience import SECONDS
+from tests.service.serving import Address, serving, wait_until
 
-SHORT = Patience(lock=0.5, statement=5.0, probe=0.3)
+SHORT = Patience(lock=0.5, statement=SECONDS, connect=SECONDS, probe=SECONDS)
 SCORES = {"scores": [0.5, 0.25]}
 
 
@@ -125,7 +126,7 @@ def count_waiting(engine: sql.Engine) -> int:
 
 def test_a_sqlite_file_that_another_holds_is_busy_and_the_process_lives(tmp_path: Path) -> None:
     file = tmp_path / "keyhole.db"
-    with service(f"sqlite:///{file}") as address:
+    with service(f"sqlite:///{file}", Patience(lock=0.5, probe=0.3)) as address:
         holder = sqlite3.connect(file, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         refused = predict(address, "held")
@@ -190,7 +191,7 @@ def test_an_outage_of_the_database_is_503_and_said_once(
 def test_a_client_waits_for_the_database_to_come_back(postgres: Callable[[], str]) -> None:
     url = postgres()
     away = Away(url)
-    with service(url) as address, keyhole.Client(address.url, retries=100, longest_pause=0.1) as client:
+    with service(url) as address, keyhole.Client(address.url, retries=999, longest_pause=0.1) as client:
         client.predict("free", [0.5])
         away.go()
         assert get(address, "/readyz").status_code == 503
