@@ -8,8 +8,10 @@ import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.errors import UnknownStreamError
+from keyhole.service.http import live
 from keyhole.service.http.live import Looks
 from keyhole.service.store.database import Database
+from tests.patience import SECONDS
 from tests.service.scene import made, predicted
 
 
@@ -34,8 +36,9 @@ def count_statements(database: Database, followers: int) -> int:
 
 
 def test_fifty_who_follow_a_stream_ask_the_database_as_much_as_one(
-    one: TestClient, light: Database
+    one: TestClient, light: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(live, "_SECONDS_BETWEEN_LOOKS", SECONDS)
     made(one)
     assert count_statements(light, 50) == count_statements(light, 1)
 
