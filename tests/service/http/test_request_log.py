@@ -20,9 +20,12 @@ def database(tmp_path: Path) -> Database:
     return Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
 
 
+def list_lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    return [json.loads(message) for message in caplog.messages if message.startswith("{")]
+
+
 def line(caplog: pytest.LogCaptureFixture) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(caplog.messages[-1])
-    return found
+    return list_lines(caplog)[-1]
 
 
 def test_a_line_says_when_who_by_which_token_and_about_which_round(
@@ -78,7 +81,6 @@ def test_who_hangs_up_within_a_body_or_asks_for_a_websocket_is_no_fault_of_ours(
         with closing(address.connect()) as gone:
             gone.sendall(half)
         assert address.say(asked + b"Upgrade: websocket\r\n\r\n").startswith(b"HTTP/1.1 200")
-        wait_until(lambda: len(caplog.records) >= 2)
-    lines = [json.loads(message) for message in caplog.messages if message.startswith("{")]
-    assert sorted(found["status"] for found in lines) == [200, 400]
+        wait_until(lambda: len(list_lines(caplog)) >= 2)
+    assert sorted(found["status"] for found in list_lines(caplog)) == [200, 400]
     assert [record for record in caplog.records if record.levelname not in ("INFO", "DEBUG")] == []
