@@ -1,8 +1,8 @@
 """A service in a process of its own, to be killed, and clients that keep it busy."""
 
 import os
-import re
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -25,7 +25,12 @@ class Service:
     """``keyhole serve`` on a database, at a port that stays the same when it is started again."""
 
     def __init__(self, url: str, *arguments: str) -> None:
-        self._url, self._arguments, self._port = url, arguments, 0
+        self._url, self._arguments = url, arguments
+        # Held all the while, so that nobody is given the port before the service is started again.
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind(("127.0.0.1", 0))
+        self._port = self._place.getsockname()[1]
         self.start()
 
     def __enter__(self) -> Self:
@@ -33,6 +38,7 @@ class Service:
 
     def __exit__(self, *_error: object) -> None:
         self.stop()
+        self._place.close()
 
     @property
     def url(self) -> str:
@@ -56,8 +62,7 @@ class Service:
         said = []
         for line in self._process.stderr:
             said.append(line)
-            if found := re.search(r"listens on http://[^:]+:(\d+)", line):
-                self._port = int(found[1])
+            if f"listens on {self.url}" in line:
                 break
         else:
             raise AssertionError("".join(said))
