@@ -10,6 +10,7 @@ import resource
 import signal as signals
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import httpx
@@ -21,7 +22,9 @@ import keyhole
 from keyhole.service.client.client import Client
 from keyhole.service.store import history, replay
 from keyhole.service.store.database import Database
+from tests.patience import SECONDS
 from tests.service.process import Service, Worker, busy
+from tests.service.serving import wait_until
 
 KILLS = int(os.environ.get("KEYHOLE_KILLS", "3"))
 CRASHES = max(1, KILLS // 6)
@@ -58,13 +61,23 @@ def backends(url: str) -> list[int]:
         return list(found.scalars())
 
 
+def send(pids: Sequence[int], signal: int) -> list[int]:
+    """Send a signal to the processes that are still there, and return those."""
+    heard = []
+    for pid in pids:
+        with suppress(ProcessLookupError):  # A connection too many was closed meanwhile.
+            os.kill(pid, signal)
+            heard.append(pid)
+    return heard
+
+
 def get_status(service: Service, path: str) -> int:
-    return httpx.get(f"{service.url}{path}", timeout=20.0).status_code
+    return httpx.get(f"{service.url}{path}", timeout=SECONDS).status_code
 
 
 def wait_for(service: Service, path: str, status: int) -> None:
     """Wait until a path answers so, or fail."""
-    end = time.monotonic() + 60.0
+    end = time.monotonic() + SECONDS
     while get_status(service, path) != status:
         assert time.monotonic() < end, f"{path} never answered {status}"
         time.sleep(0.05)
@@ -138,7 +151,7 @@ def test_crashes_of_the_database_lose_nothing_and_double_nothing(postgres: Calla
             for _ in range(CRASHES):
                 under_way(workers, int(rng.integers(1, 40)))
                 # To PostgreSQL the end of one of its processes is a crash to recover from.
-                os.kill(backends(url)[0], signals.SIGKILL)
+                wait_until(lambda: send(backends(url)[:1], signals.SIGKILL) != [])
                 assert get_status(service, "/healthz") == 200
             under_way(workers, 20)
     check(url, workers)
@@ -152,16 +165,13 @@ def test_a_frozen_database_stops_no_probe_and_loses_nothing(postgres: Callable[[
         with busy(workers):
             for _ in range(CRASHES):
                 under_way(workers, 10)
-                frozen = backends(url)
-                for pid in frozen:
-                    os.kill(pid, signals.SIGSTOP)
+                frozen = send(backends(url), signals.SIGSTOP)
                 try:
                     assert get_status(service, "/healthz") == 200
                     time.sleep(0.5)
                     assert get_status(service, "/healthz") == 200
                 finally:
-                    for pid in frozen:
-                        os.kill(pid, signals.SIGCONT)
+                    send(frozen, signals.SIGCONT)
             under_way(workers, 20)
     check(url, workers)
 
