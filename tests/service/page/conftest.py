@@ -5,13 +5,17 @@ from typing import Any
 
 import pytest
 
+from tests.patience import SECONDS
 from tests.service.page.streams import fill
 from tests.service.process import Service
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
-    """A service that the tests share, with streams in every state: each looks at what it changes."""
+    """A service that a module's tests share, with streams in every state.
+
+    Not those of another module, which may have let it raise an alarm.
+    """
     url = f"sqlite:///{tmp_path_factory.mktemp('shared') / 'keyhole.db'}"
     fill(url, long=400)
     with Service(url, "--demo") as running:
@@ -22,7 +26,7 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def context(browser: Any, service: Service) -> Iterator[Any]:
     """One context for a module's tests, so that what the page is made of is fetched once."""
     one = browser.new_context(viewport={"width": 1200, "height": 900}, base_url=service.url)
-    one.set_default_timeout(30_000)
+    one.set_default_timeout(1000 * SECONDS)
     yield one
     one.close()
 
