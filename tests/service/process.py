@@ -17,8 +17,7 @@ import numpy as np
 import keyhole
 from keyhole.service.client.client import Client
 from keyhole.service.client.wire import Proposal
-
-_SECONDS_TO_START = 120
+from tests.patience import SECONDS
 
 
 class Service:
@@ -92,8 +91,8 @@ class Service:
         return self._process.returncode, "".join(self._said)
 
     def _ended(self) -> None:
-        self._process.wait(_SECONDS_TO_START)
-        self._drain.join(_SECONDS_TO_START)
+        self._process.wait(2 * SECONDS)
+        self._drain.join(2 * SECONDS)
 
 
 def _drain(pipe: IO[str], said: list[str]) -> None:
@@ -119,7 +118,7 @@ class Worker:
     def work(self, stop: threading.Event) -> None:
         """Play rounds until there were enough of them, and the event is set."""
         rng = np.random.default_rng(self.seed)
-        clients = [Client(url, timeout=20.0, retries=1000, longest_pause=0.1) for url in self.urls]
+        clients = [Client(url, timeout=SECONDS, retries=1000, longest_pause=0.1) for url in self.urls]
         turn = 0
         while turn < self.rounds or not stop.is_set():
             client = clients[turn % len(clients)]

@@ -15,6 +15,7 @@ from keyhole.service.client import calls
 from keyhole.service.client.async_client import AsyncClient
 from keyhole.service.client.client import Client
 from keyhole.service.client.exchange import Retries
+from tests.patience import SECONDS
 from tests.service.process import Service
 
 
@@ -27,13 +28,13 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
 def run(work: Coroutine[Any, Any, Any]) -> Any:
     """Run in a thread of its own: a browser test may have left a loop running in this one."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(asyncio.run, work).result(timeout=120.0)
+        return pool.submit(asyncio.run, work).result(timeout=2 * SECONDS)
 
 
 def play(service: Service, rounds: Callable[[AsyncClient], Awaitable[None]]) -> None:
     async def within() -> None:
         async with AsyncClient(service.url) as client:
-            await asyncio.wait_for(rounds(client), 60.0)
+            await asyncio.wait_for(rounds(client), SECONDS)
 
     run(within())
 

@@ -22,6 +22,7 @@ from keyhole.errors import (
     UnknownStreamError,
     UnreachableError,
 )
+from tests.patience import SECONDS
 from tests.service.process import Service
 
 
@@ -151,7 +152,7 @@ def test_nobody_there_is_said_plainly() -> None:
 
 def test_a_live_view_hears_of_every_move(service: Service, client: keyhole.Client) -> None:
     client.create_stream("live", alpha=0.1)
-    with httpx.stream("GET", f"{service.url}/v1/streams/live/events", timeout=30.0) as response:
+    with httpx.stream("GET", f"{service.url}/v1/streams/live/events", timeout=SECONDS) as response:
         lines = response.iter_lines()
         data = (json.loads(line[6:]) for line in lines if line.startswith("data: "))
         assert next(data)["predicted"] == 0

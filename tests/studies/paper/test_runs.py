@@ -24,6 +24,7 @@ from keyhole.studies.paper.run import run
 from keyhole.studies.paper.settings import Setting
 from keyhole.studies.paper.sources import GENERATED, MEASURED, Pair
 from keyhole.studies.paper.tables import tables
+from tests.patience import SECONDS
 
 SETTING = Setting("airfoil", "shift", "ocp-unlock+", 0.1, 5_000, 20)
 PAIRS = [Pair(MEASURED, SETTING), Pair(MEASURED, Setting("airfoil", "iid", "sps", 0.1, 5_000))]
@@ -115,12 +116,12 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     process = subprocess.Popen(  # noqa: S603
         [sys.executable, "-c", HEARS_CTRL_C, *words], stderr=subprocess.PIPE, text=True
     )
-    until = time.monotonic() + 120
+    until = time.monotonic() + 10 * SECONDS
     while process.poll() is None and not list(tmp_path.rglob("*.npz")) and time.monotonic() < until:
         time.sleep(0.05)
     process.send_signal(signal.SIGINT)
     try:
-        said = process.communicate(timeout=60)[1]
+        said = process.communicate(timeout=5 * SECONDS)[1]
     except subprocess.TimeoutExpired:
         process.kill()
         raise
