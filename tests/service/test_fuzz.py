@@ -24,6 +24,7 @@ from keyhole.service.http import demo
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.store import replay, tokens
 from keyhole.service.store.database import Database
+from tests.patience import SECONDS
 from tests.service.scene import NOW, Clock, client_of, made, predicted
 
 CHECKS = [
@@ -59,7 +60,7 @@ def local(app: Any) -> Any:
 def described(tmp_path_factory: pytest.TempPathFactory) -> Any:
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('fuzz') / 'keyhole.db'}")
     demo.create(database, now=NOW)
-    demo.pictures()  # They take seconds to make, and schemathesis waits for ten.
+    demo.pictures()  # They take seconds to make, which are no request's.
     app = local(create_app(database, Settings(clock=Clock(), demo=True)))
     http = TestClient(app, base_url="http://localhost")
     made(http, name="triage")
@@ -81,7 +82,7 @@ def test_every_response_is_as_described_and_none_is_a_server_error(described: An
         @_quiet
         @given(case=operation.as_strategy())
         def send(case: Any) -> None:
-            case.call_and_validate(checks=CHECKS, headers={"Host": "localhost"})
+            case.call_and_validate(checks=CHECKS, headers={"Host": "localhost"}, timeout=SECONDS)
 
         send()
         tried += 1
