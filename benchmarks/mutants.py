@@ -41,6 +41,7 @@ TESTS = {
     "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
     "store": tuple(f"tests/service/{folder}test_*.py" for folder in ("", "store/", "http/")),
 }
+NO_MUTANT = "no mutant"
 TOO_LONG = 20  # seconds above what its tests take, after which a mutant is stopped
 
 
@@ -78,14 +79,17 @@ def draw(mutants: list[Mutant], *, share: float, seed: int) -> list[Mutant]:
 
 
 def meet(mutant: Mutant, nodes: list[str], *, seconds: float) -> str:
-    """Return how the tests received the mutant: killed, survived or timeout."""
-    if not nodes:
-        return "survived"
+    """Return how the tests received the mutant: killed, survived or timeout; or that it is none."""
     file = TREE / mutant.path
     source, age = file.read_text(encoding="utf-8"), file.stat()
+    changed = mutate(source, mutant)
+    if changed is None:
+        return NO_MUTANT
+    if not nodes:
+        return "survived"
     work = partial(run_pytest, TREE, nodes, plugin=Quick())
     try:
-        file.write_text(mutate(source, mutant), encoding="utf-8")
+        file.write_text(changed, encoding="utf-8")
         code = run_forked(work, cpu=seconds + TOO_LONG, wall=3 * seconds + 6 * TOO_LONG)
     finally:
         file.write_text(source, encoding="utf-8")
@@ -127,7 +131,8 @@ def run_room(room: str, *, share: float, seed: int, budget: float, slow: float, 
 def report(room: str, *, share: float, seed: int, survivors: bool) -> None:
     """Print the score of the share of a room, of its mutants that were met, with its standard error."""
     results, mutants = load_results(), of_room(ROOT, room)
-    met = [mutant for mutant in draw(mutants, share=share, seed=seed) if mutant.key in results]
+    drawn = draw(mutants, share=share, seed=seed)
+    met = [one for one in drawn if results.get(one.key, {"outcome": NO_MUTANT})["outcome"] != NO_MUTANT]
     outcomes = [results[mutant.key]["outcome"] for mutant in met]
     lived, late = outcomes.count("survived"), outcomes.count("timeout")
     score = 1.0 - lived / max(1, len(met))

@@ -102,14 +102,19 @@ def find_annotations(source: str) -> set[tuple[int, int]]:
     return places
 
 
-def mutate(source: str, mutant: Mutant) -> str:
-    """Return the source with the change."""
-    return str(mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence))
+def mutate(source: str, mutant: Mutant) -> str | None:
+    """Return the source with the change; None where that is no Python, or none can be made."""
+    try:
+        changed = str(mutate_code(source, get_operator(mutant.operator)(), mutant.occurrence))
+        compile(changed, mutant.path, "exec")
+    except (AttributeError, SyntaxError):  # cosmic-ray knows no dotted names among exceptions
+        return None
+    return changed
 
 
 def show(folder: Path, mutant: Mutant) -> str:
     """Return the place of the mutant and its line as it became."""
     source = (folder / mutant.path).read_text(encoding="utf-8")
-    pairs = zip(source.splitlines(), mutate(source, mutant).splitlines(), strict=False)
+    pairs = zip(source.splitlines(), (mutate(source, mutant) or "").splitlines(), strict=False)
     line = next((after.strip() for before, after in pairs if after != before), "")
     return f"{mutant.path}:{mutant.line}: {mutant.operator.partition('/')[2]}: {line}"

@@ -80,8 +80,8 @@ class Quick:
 class Watch:
     """Notes the time of every test, infinite if it fails or is slow; coverage notes its lines."""
 
-    def __init__(self, cover: coverage.Coverage, *, slow: float) -> None:
-        self.cover = cover
+    def __init__(self, cover: coverage.Coverage, place: Path, *, slow: float) -> None:
+        self.cover, self.place = cover, place
         self.slow = slow
         self.node = ""
         self.seconds: dict[str, float] = {}
@@ -89,6 +89,7 @@ class Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.node = item.nodeid
+        self.place.write_text(self.node, encoding="utf-8")
         self.cover.switch_context(self.node)
         signal.signal(signal.SIGPROF, stop_test)
         signal.setitimer(signal.ITIMER_PROF, self.slow)
@@ -131,7 +132,7 @@ def watch(folder: Path, path: str, found: Path, *, slow: float, without: list[st
     """Write which tests of a file are quick, how long each takes and which lines it executes."""
     package = str(folder / "src" / "keyhole")
     cover = coverage.Coverage(data_file=None, source=[package], config_file=False)
-    plugin = Watch(cover, slow=slow)
+    plugin = Watch(cover, _place(found), slow=slow)
     cover.start()
     code = run_pytest(folder, [path, *(f"--deselect={node}" for node in without)], plugin=plugin)
     cover.stop()
@@ -153,6 +154,11 @@ def watch(folder: Path, path: str, found: Path, *, slow: float, without: list[st
     return code
 
 
+def _place(found: Path) -> Path:
+    """Return the file that holds which test is run just now."""
+    return found.with_suffix(".at")
+
+
 def _join_lines(own: dict[str, list[int]], shared: dict[str, list[int]]) -> dict[str, list[int]]:
     return {path: sorted({*own.get(path, ()), *shared.get(path, ())}) for path in {**own, **shared}}
 
@@ -167,13 +173,8 @@ def learn_tests(folder: Path, paths: list[str], *, kept: Path, slow: float) -> d
             began, fresh = time.monotonic(), file.with_suffix(".new")
             file.parent.mkdir(parents=True, exist_ok=True)
             fresh.unlink(missing_ok=True)
-            slow_once = known["left_out"] if known and known["slow"] >= slow else []
-            work = partial(watch, folder, path, fresh, slow=slow, without=slow_once)
-            run_forked(work, cpu=600, wall=1200)
-            if not fresh.exists():
-                print(f"  {path}: left out, it did not end", flush=True)
-                continue
-            known = json.loads(fresh.read_text(encoding="utf-8"))
+            without = list(known["left_out"]) if known and known["slow"] >= slow else []
+            known = _watch_to_the_end(folder, path, fresh, slow=slow, without=without)
             names = {name for test in known["tests"].values() for name in test["lines"]}
             sources = {name: _digest(folder, name) for name in names}
             known |= {"digest": digest, "slow": slow, "sources": sources}
@@ -190,6 +191,20 @@ def learn_tests(folder: Path, paths: list[str], *, kept: Path, slow: float) -> d
             lines = _forget_lines(test["lines"], changed)
             tests[node] = {"seconds": test["seconds"], "lines": lines, "digest": known["digest"]}
     return tests
+
+
+def _watch_to_the_end(
+    folder: Path, path: str, found: Path, *, slow: float, without: list[str]
+) -> dict[str, Any]:
+    """Return what ``watch`` writes; a test that is stopped half-way may hang, and then is left out."""
+    while True:
+        run_forked(partial(watch, folder, path, found, slow=slow, without=without), cpu=600, wall=300)
+        if found.exists():
+            return dict(json.loads(found.read_text(encoding="utf-8")))
+        stuck = _place(found).read_text(encoding="utf-8")
+        if stuck in without:
+            raise TimeoutError(f"{path} does not end")
+        without = [*without, stuck]
 
 
 def _digest(folder: Path, path: str) -> str:
