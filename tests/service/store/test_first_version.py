@@ -3,14 +3,18 @@
 import gzip
 import json
 import sqlite3
+from array import array
 from pathlib import Path
 from typing import Any
 
 import pytest
 import sqlalchemy as sql
 
+from keyhole import learners
+from keyhole.errors import QuarantinedError
 from keyhole.predictor.monitor import Watch
-from keyhole.service.store import changes, history, replay, schema, streams
+from keyhole.predictor.scale import Scale
+from keyhole.service.store import changes, first_version, history, replay, schema, streams
 from keyhole.service.store.database import Database
 
 FILE = Path(__file__).parent / "keyhole-0.1.db.gz"
@@ -25,11 +29,17 @@ ADDED: dict[str, dict[str, Any]] = {  # to the state of a learner since, and wha
 }
 
 
+def unpack_file(folder: Path) -> Path:
+    """Return the file as 0.1 left it."""
+    path = folder / "keyhole.db"
+    path.write_bytes(gzip.decompress(FILE.read_bytes()))
+    return path
+
+
 @pytest.fixture(scope="module")
 def old(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     """The rows of the streams as 0.1 left them."""
-    path = tmp_path_factory.mktemp("old") / "old.db"
-    path.write_bytes(gzip.decompress(FILE.read_bytes()))
+    path = unpack_file(tmp_path_factory.mktemp("old"))
     with sqlite3.connect(path) as connection:
         connection.row_factory = sqlite3.Row
         rows = connection.execute("SELECT * FROM streams").fetchall()
@@ -40,9 +50,7 @@ def old(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
 @pytest.fixture(scope="module")
 def carried(tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The file, carried over once; these tests only read it."""
-    path = tmp_path_factory.mktemp("carried") / "keyhole.db"
-    path.write_bytes(gzip.decompress(FILE.read_bytes()))
-    database = Database(f"sqlite:///{path}")
+    database = Database(f"sqlite:///{unpack_file(tmp_path_factory.mktemp('carried'))}")
     yield database
     database.close()
 
@@ -123,3 +131,103 @@ def test_what_0_1_did_not_know_is_as_it_was_without_it(carried: Database) -> Non
     assert (labelled.at_least, labelled.at_most) == (0, None)
     scaled: Any = streams.get(carried, "scaled").setup.score
     assert scaled.side == "both"
+
+
+def read_tables(database: Database) -> dict[str, list[Any]]:
+    with database.read() as connection:
+        return {
+            table.name: [*connection.execute(sql.select(table).order_by(*table.primary_key))]
+            for table in schema.tables.sorted_tables
+        }
+
+
+def test_a_log_of_many_pages_is_carried_over_as_one_of_a_single_page(
+    carried: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also one whose last page is just full: 120, 40 and 32 rows are pages of 8."""
+    monkeypatch.setattr(first_version, "_PAGE", 8)
+    paged = Database(f"sqlite:///{unpack_file(tmp_path)}")
+    assert read_tables(paged) == read_tables(carried)
+    paged.close()
+
+
+def test_the_one_scale_that_0_1_knew_is_fixed(carried: Database) -> None:
+    assert streams.get(carried, "scaled").progress.scale == Scale(2.0, [2.0] * 25)
+
+
+@pytest.mark.parametrize(
+    ("name", "then", "now"),
+    [
+        ("logit-tracker", [0.4], []),
+        ("ocp-unlock+", [3.0, *[0.5] * 9], [3.0, *[0.5] * 9]),
+        ("mvp", [2.0, 1.0], [2.0]),
+        ("mvp+valve", [0.1, 0.2, 7.0, 1.0], [0.1, 0.2, 7.0]),
+        ("logit-tracker+valve", [0.1, 0.2, 0.4], [0.1, 0.2]),
+        ("self-scaled+valve", [0.1, 0.2, -1.4, 0.3], [0.1, 0.2, -1.4, 0.3]),
+    ],
+)
+def test_an_open_round_remembers_what_is_still_asked_for(
+    name: str, then: list[float], now: list[float]
+) -> None:
+    given: Any = {"horizon": 1000, "arms": 8} if name == "ocp-unlock+" else {}
+    learner = learners.make(name, alpha=0.1, **given)
+    assert array("d", first_version._carry_memo(learner, array("d", then).tobytes())) == array("d", now)
+
+
+FAULTS = {
+    "a blueprint that is no JSON": ("UPDATE streams SET blueprint = '{' WHERE id = 1", "Expecting"),
+    "a blueprint without a window": (
+        "UPDATE streams SET blueprint = replace(blueprint, 'window', 'door') WHERE id = 1",
+        "'window'",
+    ),
+    "a state of another learner": (
+        "UPDATE streams SET state = zeroblob(17) WHERE id = 1",
+        "17 bytes are not a state of logit-tracker in 0.1",
+    ),
+    "a memo of half a number": (
+        "UPDATE open SET memo = zeroblob(4) WHERE stream = 1",
+        "bytes length not a multiple of item size",
+    ),
+    "an answer that is gone": (
+        "DELETE FROM feedback WHERE stream = 1 AND number = 10",
+        "its row says 106 answered, its log 105",
+    ),
+    "a count of misses": (
+        "UPDATE streams SET misses = 99 WHERE id = 1",
+        "its row says 99 misses, its log 12",
+    ),
+    "a count of rounds": (
+        "UPDATE streams SET predicted = 121 WHERE id = 1",
+        "its row says 121 predicted, its log 120",
+    ),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_stream_that_does_not_hold_together_is_quarantined_and_its_row_kept_and_the_others_go_on(
+    tmp_path: Path, fault: str
+) -> None:
+    path, (edit, named) = unpack_file(tmp_path), FAULTS[fault]
+    with sqlite3.connect(path) as connection:
+        assert connection.execute(edit).rowcount > 0
+        connection.row_factory = sqlite3.Row
+        was = dict(connection.execute("SELECT * FROM streams WHERE id = 1").fetchone())
+    connection.close()
+    database = Database(f"sqlite:///{path}")
+    with pytest.raises(QuarantinedError, match=r"could not be carried over from Keyhole 0\.1") as said:
+        streams.get(database, "pets")
+    assert named in str(said.value)
+    assert [here.name for here in streams.every(database)] == list(NAMES[1:])
+    with database.read() as reader:
+        table = schema.changes
+        mine = (table.c.stream == 1, table.c.kind == changes.CARRIED)
+        content = reader.execute(sql.select(table.c.content).where(*mine)).scalar_one()
+    packed = {name: was[name].hex() for name in ("recent", "state")}
+    assert json.loads(content)["row"] == {**was, **packed}
+    database.close()
+
+
+def test_of_a_stream_that_is_carried_over_the_old_row_is_not_kept(carried: Database) -> None:
+    with carried.read() as connection:
+        wanted = sql.select(schema.changes.c.content).where(schema.changes.c.kind == changes.CARRIED)
+        assert all("row" not in json.loads(one) for one in connection.execute(wanted).scalars())

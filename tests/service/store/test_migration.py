@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sql
 
-from keyhole.errors import QuarantinedError
+from keyhole.errors import DatabaseError, QuarantinedError
 from keyhole.scores import Interval
 from keyhole.service.store import answers, proposals, replay, schema, stream, streams, tokens
 from keyhole.service.store.answers import Counted
@@ -155,6 +155,16 @@ def test_a_stream_that_cannot_be_carried_over_is_quarantined_and_nothing_of_it_l
     assert (row.progress, kept) == was
     assert "no-such-rule" in str(replay.replay(database, "unlock").difference)
     database.close()
+
+
+def test_a_file_that_cannot_be_carried_over_to_the_end_stays_as_it_was(old: Path) -> None:
+    with sqlite3.connect(old) as connection:
+        connection.execute("CREATE TABLE changes (another INTEGER)")  # where what happened would go
+        before = list(connection.iterdump())
+    with pytest.raises(DatabaseError, match="cannot open the database"):
+        Database(f"sqlite:///{old}")
+    with sqlite3.connect(old) as connection:
+        assert list(connection.iterdump()) == before
 
 
 @pytest.mark.parametrize(

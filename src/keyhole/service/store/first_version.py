@@ -24,8 +24,7 @@ from keyhole.predictor.rounds import measure_delay
 from keyhole.predictor.scale import Scale
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Tally
-from keyhole.scores import Region, ScaledResiduals
-from keyhole.scores.labels import pack_label
+from keyhole.scores import Region
 from keyhole.service.store import schema
 from keyhole.service.store.chain import FIRST, make_link
 
@@ -70,13 +69,13 @@ class _Carried:
     def __init__(self, connection: sql.Connection, old: sql.MetaData, row: dict[str, Any]) -> None:
         self._connection, self._old, self._row = connection, old, row
         self._fault: str | None = None
+        self._blueprint: Any = row["blueprint"]
+        self._limits: dict[str, Any] = {"lifetime": 0.0, "window": 0}  # until they are read
         self._setup = self._read_setup()
         self._tally = Tally.start(0)
         self._then: dict[int, int] = {}  # of rounds without an answer: how many had one before
         self._link = FIRST
         self._marks = blake2b(digest_size=16)
-        self._blueprint = json.loads(row["blueprint"])
-        self._limits = {name: self._blueprint.get(name, 0) for name in ("lifetime", "window")}
 
     def carry(self) -> None:
         """Write the stream and all that is its own into the new tables."""
@@ -121,7 +120,8 @@ class _Carried:
 
     def _read_setup(self) -> Setup[Region] | None:
         try:
-            told = json.loads(self._row["blueprint"])
+            told = self._blueprint = json.loads(self._row["blueprint"])
+            self._limits = {name: told[name] for name in self._limits}
             inner = told["parameters"]["inner"] if told["learner"].endswith(_VALVE) else None
             parameters = told["parameters"] if inner is None else inner
             if told["learner"].removesuffix(_VALVE) == "mvp":
@@ -153,11 +153,9 @@ class _Carried:
     def _carry_round(self, row: dict[str, Any]) -> dict[str, Any]:
         self._then[row["number"]] = self._tally.answered
         self._tally.predicted += 1
-        if self._setup is not None and isinstance(self._setup.score, ScaledResiduals):
-            row["output"] += array("d", [self._setup.score.scale or 0.0]).tobytes()
-        if row["labels"] is not None:
-            labels = json.loads(row["labels"])
-            row["labels"] = json.dumps([k if type(k) is str else pack_label(k) for k in labels])
+        scale = None if self._setup is None else Scale.start(self._setup.score)
+        if scale is not None:
+            row["output"] += array("d", [scale.value]).tobytes()
         return row
 
     def _carry_answer(self, row: dict[str, Any]) -> dict[str, Any]:
