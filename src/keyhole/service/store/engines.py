@@ -115,7 +115,7 @@ def keep_private(url: sql.URL) -> None:
     """Make the file, if it is not there, readable by its owner alone; SQLite's others follow it."""
     if url.database is not None and not url.database.startswith("file:"):
         with suppress(OSError):  # Whatever is wrong with the path, SQLite will say.
-            Path(url.database).touch(mode=_OWNER_ALONE, exist_ok=True)
+            Path(url.database).touch(mode=_OWNER_ALONE)
 
 
 def find_file(url: sql.URL) -> sql.URL:

@@ -20,7 +20,8 @@ class DatabaseFile:
 
     def __init__(self, path: Path) -> None:
         self._path, self._log = path, Path(f"{path}-wal")
-        self._identity, self._seen = _identify(path.stat()), (0, 0)
+        self._identity = _identify(path.stat())
+        self._seen: tuple[int, int] | None = None
         # Opened once: when a process closes any handle to a file, the system takes away all its locks
         # there, SQLite's too, and the next to close the database would remove the log in use.
         self._handle = os.open(path, os.O_RDONLY)

@@ -26,8 +26,7 @@ def prepare(
     found = _read_version(connection, newest=version)
     for step in range(found, version):
         migrations[step](connection)
-    if found < version:
-        connection.execute(meta.update().values(version=version))
+        connection.execute(meta.update().values(version=step + 1))
 
 
 def check(connection: sql.Connection, name: str) -> None:

@@ -15,7 +15,7 @@ from keyhole.errors import InvalidError
 from keyhole.predictor import cases
 from keyhole.predictor.context import Features, Groups, Known, read_context
 from keyhole.predictor.rehearsal import rehearse as play
-from keyhole.scores import Case, Probabilities
+from keyhole.scores import Case
 from keyhole.scores.intervals import Band
 from keyhole.scores.labels import Candidates
 from keyhole.service.store import changes, stream
@@ -108,7 +108,7 @@ def learn_log(connection: sql.Connection, here: Stream, old: str) -> list[Lesson
         sql.select(sql.func.count()).where(
             feedback.c.stream == source.id,
             feedback.c.miss > 0.0,
-            sql.not_(feedback.c.answer.contains('"label": ', autoescape=True)),
+            sql.not_(feedback.c.answer.contains('"label": ')),
         )
     ).scalar_one()
     if silent:
@@ -150,10 +150,9 @@ def _recall_output(source: Stream, case: Case[Any]) -> Any:
     """Return what the model had said."""
     if not isinstance(case, Candidates):
         known: Any = case
-        return known.numbers[:2] if isinstance(case, Band) else known.numbers[0]
-    score: Any = source.setup.score
-    power = score.power if isinstance(score, Probabilities) else 1.0
-    scores = [float(one) ** (1.0 / power) for one in case.scores]
+        return known.numbers if isinstance(case, Band) else known.numbers[0]
+    score: Any = source.setup.score  # of all that have candidates the store knows probabilities alone
+    scores = [float(one) ** (1.0 / score.power) for one in case.scores]
     return scores if isinstance(case.labels, range) else dict(zip(case.labels, scores, strict=True))
 
 

@@ -14,7 +14,7 @@ import sqlalchemy as sql
 
 from keyhole.errors import QuarantinedError
 from keyhole.service.store import alarms, stream
-from keyhole.service.store.chain import FIRST, make_link
+from keyhole.service.store.chain import make_link
 from keyhole.service.store.database import Database
 from keyhole.service.store.player import Difference, Player, expect
 from keyhole.service.store.schema import alarms as raised
@@ -36,8 +36,8 @@ class StreamReplay:
     rounds: int
     answers: int
     difference: str | None
-    unplayed: int = 0
-    link: bytes = FIRST
+    unplayed: int
+    link: bytes
 
 
 def replay(database: Database, name: str) -> StreamReplay:

@@ -74,7 +74,7 @@ def every(database: Database) -> list[Token]:
 def in_use(database: Database) -> bool:
     """Return whether there is any token that is not revoked."""
     with database.read() as connection:
-        query = sql.select(tokens.c.id).where(tokens.c.revoked.is_(None)).limit(1)
+        query = sql.select(tokens.c.id).where(tokens.c.revoked.is_(None))
         return connection.execute(query).first() is not None
 
 
