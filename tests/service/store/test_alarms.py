@@ -19,6 +19,7 @@ from keyhole.service.store.alarms import Alarmed
 from keyhole.service.store.amendments import Amendment
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
+from keyhole.service.store.draft import carry_out
 from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
@@ -101,6 +102,8 @@ def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light
     amendments.amend(light, "first", Amendment(alpha=0.2), now=NOW + 60.0)
     over = streams.get(light, "first").alarmed
     assert over == found._replace(cleared=15, cleared_at=NOW + 60.0)
+    amendments.amend(light, "first", Amendment(alpha=0.3), now=NOW + 90.0)
+    assert streams.get(light, "first").alarmed == over  # which had ended before
     assert replay.replay(light, "first").difference is None
 
 
@@ -116,3 +119,53 @@ def test_misses_that_come_together_began_when_they_came(light: Database) -> None
     assert found is not None
     assert (found.since, found.since_at, found.raised_at) == (1, NOW + 1.0, NOW + 9.0)
     assert replay.replay(light, "first").difference is None
+
+
+def test_answers_that_were_skipped_do_not_move_the_time_an_alarm_began(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    streams.create(light, "first", setup=setup, now=NOW)
+    answer(light, "hit", times=[NOW + 1.0, NOW + 2.0])
+    answer(light, "miss", times=[NOW + 3.0])
+    answer(light, "skip", times=[NOW + 4.0])
+    answer(light, "miss", times=[NOW + 5.0 + n for n in range(12)])
+    found = streams.get(light, "first").alarmed
+    assert found is not None
+    assert (found.since, found.since_at) == (3, NOW + 3.0)
+
+
+def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_first(
+    light: Database,
+) -> None:
+    """Kills: the time of another answer that is not written yet."""
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    streams.create(light, "first", setup=setup, now=NOW)
+    opened = proposals.predict(light, "first", asks=[Query([0.9])] * 14, now=NOW)
+    jobs = [proposals.make_job("first", asks=[Query([0.9])], now=NOW)]
+    for n, one in enumerate(opened):
+        told = "hit" if n < 2 else "miss"
+        jobs += [job for _, job in answers.make_jobs([Reply(one.id, told)], now=NOW + 1.0 + n)]
+    carry_out(light, jobs)
+    found = streams.get(light, "first").alarmed
+    assert found is not None
+    assert (found.since, found.since_at, found.raised_at) == (3, NOW + 3.0, NOW + found.raised)
+    assert replay.replay(light, "first").difference is None
+
+
+def test_every_alarm_of_a_log_is_found_again_by_its_replay_and_the_last_is_listed(
+    light: Database,
+) -> None:
+    """Three alarms: the first two end with a change of the target, the last is on."""
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    for name in ("first", "second"):
+        streams.create(light, name, setup=setup, now=NOW)
+    for n, alpha in enumerate((0.2, 0.1, None)):
+        opened = proposals.predict(light, "first", asks=[Query([0.9])] * 25, now=NOW)
+        answers.answer(light, [Reply(one.id, "miss") for one in opened], now=NOW + 100.0 * n)
+        if alpha is not None:
+            amendments.amend(light, "first", Amendment(alpha=alpha), now=NOW + 100.0 * n + 50.0)
+    with light.read() as connection:
+        found = alarms.list_alarms(connection, 1, most=9)
+    assert [one.cleared_at for one in found] == [NOW + 50.0, NOW + 150.0, None]
+    assert [one.raised_at for one in found] == [NOW, NOW + 100.0, NOW + 200.0]
+    assert replay.replay(light, "first").difference is None
+    assert [here.alarmed for here in streams.survey(light).usable] == [found[-1], None]

@@ -3,8 +3,9 @@
 import sqlite3
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 import sqlalchemy as sql
@@ -12,7 +13,7 @@ import sqlalchemy as sql
 from keyhole.errors import BusyError, DatabaseError, StreamNameError
 from keyhole.service.store import schema, settings, streams
 from keyhole.service.store.database import Database
-from keyhole.service.store.engines import Patience, _connect_arguments
+from keyhole.service.store.engines import Patience, _connect_arguments, make_engines, parse_url
 from keyhole.service.store.schema import tokens
 from keyhole.service.store.transactions import insert
 
@@ -80,6 +81,33 @@ def test_while_another_thread_writes_it_is_busy(
         pool.submit(act, hasty).result(timeout=30.0)
     act(hasty)
     assert count(hasty) == 1
+
+
+def test_a_trial_write_is_one(hasty: Database, tmp_path: Path) -> None:
+    """Kills: a trial that only asks for the lock, which a full disk gives."""
+    with closing(sqlite3.connect(tmp_path / "keyhole.db")) as other:
+        before = other.execute("PRAGMA data_version").fetchone()
+        hasty.try_write()
+        assert other.execute("PRAGMA data_version").fetchone() != before
+
+
+def list_held(folder: Path) -> list[str]:
+    """Return the names of the files of a folder that this process has open."""
+    links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    held = [path.readlink() for path in links if path.is_symlink()]
+    return [path.name for path in held if path.parent == folder]
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are not listed here")
+def test_a_database_that_is_closed_holds_no_file_and_leaves_one(tmp_path: Path) -> None:
+    database = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
+    change(database)
+    database.try_write()
+    assert count(database) == 1
+    assert "keyhole.db" in list_held(tmp_path)
+    database.close()
+    assert list_held(tmp_path) == []
+    assert [path.name for path in tmp_path.iterdir()] == ["keyhole.db"]
 
 
 def test_a_trial_write_leaves_the_version_as_it_was(hasty: Database) -> None:
@@ -152,3 +180,18 @@ def test_postgresql_is_told_the_same_patience_in_its_own_units(
     told = _connect_arguments(patience, lock=patience.lock, statement=statement)
     assert told["options"] == options
     assert (told["connect_timeout"], told["tcp_user_timeout"]) == (connect, most)
+
+
+def test_a_cable_that_was_cut_is_noticed_within_25_seconds_of_silence() -> None:
+    told = _connect_arguments(Patience(), lock=5.0, statement=30.0)
+    signs = told["keepalives_count"] * told["keepalives_interval"]
+    assert told["keepalives_idle"] + signs == 25
+
+
+def test_a_server_is_asked_for_at_most_32_connections_of_a_kind() -> None:
+    engines = make_engines(
+        parse_url("postgresql://u@127.0.0.1:1/d"), Patience(lock=0.5), read_only=False
+    )
+    for engine in engines[:3]:
+        pool: Any = engine.pool
+        assert (pool.size(), pool.size() + pool._max_overflow, pool.timeout()) == (16, 32, 0.5)

@@ -1,6 +1,7 @@
 """A file is whole or as it was."""
 
 import csv
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from keyhole.errors import UnknownStreamError
+from keyhole.errors import MissingExtraError, UnknownStreamError
 from keyhole.service.store import answers, export, proposals, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
@@ -113,3 +114,27 @@ def test_a_row_tells_an_interval_by_its_ends_and_a_gates_answer(
     assert (first["labels"], first["groups"], first["answer"]) == ('["invoice"]', '["old"]', "right")
     assert (first["missed"], first["score"], second["answer"]) == ("True", "0.99", "")
     assert (second["labels"], second["groups"]) == ("", "")
+
+
+def test_parquet_holds_every_row_also_where_they_are_written_in_several_blocks(
+    light: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow as arrow
+    from pyarrow import parquet
+
+    monkeypatch.setattr(export, "_ROWS_AT_ONCE", 3)
+    make(light, learner="kt")
+    for _ in range(7):
+        ask(light, [0.9, 0.1], "hit")
+    file = parquet.ParquetFile(arrow.BufferReader(export.parquet(light, "mine")))
+    assert file.read().column("round").to_pylist() == list(range(7))
+    assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [3, 3, 1]
+
+
+def test_without_pyarrow_parquet_says_what_to_install(
+    light: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make(light, learner="kt")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'keyhole-conformal\[parquet\]'"):
+        export.parquet(light, "mine")

@@ -1,6 +1,7 @@
 """A database's file that is looked at while it is in use."""
 
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -48,10 +49,38 @@ def test_what_is_deleted_or_replaced_is_lost(tmp_path: Path) -> None:
     file = DatabaseFile(path)
     other = fill(tmp_path / "other.db", page=4096)
     path.rename(tmp_path / "elsewhere.db")
-    with pytest.raises(LostDatabaseError, match="was deleted"):
+    with pytest.raises(LostDatabaseError, match=f"the database file {path} was deleted while") as said:
         file.check()
+    assert "restore it (see keyhole backup), and start again" in str(said.value)
     other.rename(path)
     with pytest.raises(LostDatabaseError, match="was replaced by another"):
         file.check()
     (tmp_path / "elsewhere.db").replace(path)
+    file.check()
+
+
+def test_a_log_that_is_gone_is_named_with_what_to_do_about_it(tmp_path: Path) -> None:
+    path = fill(tmp_path / "keyhole.db", page=4096)
+    log = tmp_path / "keyhole.db-wal"
+    log.touch()
+    file = DatabaseFile(path)
+    log.unlink()
+    with pytest.raises(LostDatabaseError, match=f"the database file {log} was deleted") as said:
+        file.check()
+    assert "see with keyhole verify what is there, and start again" in str(said.value)
+
+
+def test_a_file_that_is_cut_short_is_given_a_second_to_grow_and_then_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = fill(tmp_path / "keyhole.db", page=4096)
+    file, content = DatabaseFile(path), path.read_bytes()
+    path.write_bytes(content[:-1])
+    waits: list[float] = []
+    monkeypatch.setattr(time, "sleep", waits.append)
+    with pytest.raises(LostDatabaseError, match=f"the database file {path} was cut short"):
+        file.check()
+    assert sum(waits) == pytest.approx(1.0)
+    monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(content))  # it grows meanwhile
+    path.write_bytes(content[:-1])
     file.check()

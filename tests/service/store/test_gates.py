@@ -79,7 +79,18 @@ def test_only_accepted_answers_count_among_the_recent(light: Database) -> None:
     assert (here.tally.weight, here.tally.misses) == (1.0, 1.0)
 
 
-@pytest.mark.parametrize("reply", ["hit", {}, {"right": "yes"}, {"right": True, "more": 1}])
+def test_a_judgement_may_come_with_its_chance_and_how_often_such_are_wrong(light: Database) -> None:
+    make(light)
+    (opened,) = proposals.predict(light, "gate", asks=[Query(1.0)], now=NOW)
+    reply = {"right": False, "chance": 0.5, "wrong": 0.25}
+    (told,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
+    assert isinstance(told, Counted)
+    (entry,), _ = history.last(light, "gate", count=1)
+    assert (entry.answer, entry.weight, entry.miss) == (reply, 2.0, 1.5)
+    assert replay.replay(light, "gate").difference is None
+
+
+@pytest.mark.parametrize("reply", ["hit", 7, {}, {"right": "yes"}, {"right": True, "more": 1}])
 def test_what_is_no_judgement_is_refused_and_leaves_the_round_open(light: Database, reply: Any) -> None:
     make(light)
     (opened,) = proposals.predict(light, "gate", asks=[Query(1.0)], now=NOW)

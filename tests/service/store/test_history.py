@@ -6,11 +6,20 @@ import pytest
 import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, UnknownRoundError
-from keyhole.service.store import answers, export, history, proposals, settings, stream, streams
+from keyhole.service.store import (
+    answers,
+    changes,
+    export,
+    history,
+    proposals,
+    settings,
+    stream,
+    streams,
+)
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.proposals import Query, pack_metadata
-from keyhole.service.store.schema import feedback, marks
+from keyhole.service.store.schema import alarms, feedback, marks
 
 NOW = 1_800_000_000.0
 
@@ -55,6 +64,56 @@ def test_rounds_are_found_by_what_was_noted_with_them_and_not_by_what_looks_like
     assert history.last(played, "pets", count=10, metadata={"town": 1}) == ([], None)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "alike"),
+    [
+        ({"shop": 1}, {"workshop": 1}),
+        ({"shop": 1}, {"shop": 2}),
+        ({"town": "a_b"}, {"town": "aXb"}),
+        ({"town": "a%b"}, {"town": "aXXb"}),
+        ({"zone": 1}, {"area": 1}),
+    ],
+    ids=str,
+)
+def test_a_round_is_found_behind_newer_ones_that_are_only_alike(
+    light: Database, wanted: dict[str, object], alike: dict[str, object]
+) -> None:
+    """Asked for one round, so that a newer one that is looked at in vain would hide it."""
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    streams.create(light, "pets", setup=setup, now=NOW)
+    asks = [Query([0.9], metadata=pack_metadata({"a": 0, **noted})) for noted in (wanted, alike)]
+    proposals.predict(light, "pets", asks=asks, now=NOW)
+    entries, _ = history.last(light, "pets", count=1, metadata=wanted)
+    assert [one.number for one in entries] == [0]
+
+
+def stand_at(database: Database, *, predicted: int) -> None:
+    """Let the stream have had so many rounds."""
+    here = streams.get(database, "pets")
+    here.tally.predicted = predicted
+    with database.write() as connection:
+        stream.write(connection, here)
+
+
+def test_of_very_many_rounds_the_newest_50000_are_looked_through_and_where_to_go_on_is_said(
+    played: Database,
+) -> None:
+    stand_at(played, predicted=50_004)
+    entries, more = history.last(played, "pets", count=10, metadata={"shop": 1})
+    assert ([one.number for one in entries], more) == ([7, 4], 4)
+    entries, more = history.last(played, "pets", count=10, before=more, metadata={"shop": 1})
+    assert ([one.number for one in entries], more) == ([1], None)
+    everything, _ = history.last(played, "pets", count=20)
+    assert len(everything) == 10
+
+
+def test_metadata_is_kept_in_one_order_and_holds_finite_numbers() -> None:
+    assert pack_metadata({"b": 1, "a": [2.5]}) == pack_metadata({"a": [2.5], "b": 1})
+    for number in (math.nan, math.inf):
+        with pytest.raises(InvalidError, match="not finite"):
+            pack_metadata({"a": number})
+
+
 def test_metadata_of_a_kilobyte_is_taken_and_no_more() -> None:
     assert len(pack_metadata({"a": "x" * (1024 - 8)})) == 1024
     with pytest.raises(InvalidError, match="metadata of 1,025 bytes is longer than 1,024"):
@@ -77,9 +136,30 @@ def test_a_key_finds_the_round_of_its_own_stream(played: Database) -> None:
         history.find_round(played, "other", "key 4")
 
 
+def test_of_a_key_or_an_id_that_is_too_long_the_first_80_letters_are_told(played: Database) -> None:
+    with pytest.raises(UnknownRoundError, match=f"has the key '{'x' * 80}'$"):
+        history.find_round(played, "pets", "x" * 500)
+    (told,) = answers.answer(played, [Reply("y" * 500, "hit")], now=NOW)
+    assert str(told) == f"there is no prediction '{'y' * 80}'; check the id"
+
+
 def test_the_log_is_every_round_in_order(played: Database) -> None:
     assert [one.number for one in history.log(played, "pets")] == list(range(10))
     assert [one.number for one in history.log(played, "other")] == [0]
+
+
+@pytest.mark.parametrize("count", [500, 501])
+def test_a_log_is_whole_and_ends_where_it_ended_when_its_first_page_was_read(
+    light: Database, count: int
+) -> None:
+    """A last page that is just full, and one of a single round."""
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    streams.create(light, "pets", setup=setup, now=NOW)
+    proposals.predict(light, "pets", asks=[Query([0.9])] * count, now=NOW)
+    entries = history.log(light, "pets")
+    first = next(entries)
+    proposals.predict(light, "pets", asks=[Query([0.9])], now=NOW)
+    assert [one.number for one in (first, *entries)] == list(range(count))
 
 
 def test_the_curve_adds_up_answers_as_they_came(played: Database) -> None:
@@ -148,9 +228,60 @@ def test_a_long_curve_is_read_from_snapshots_and_ends_where_the_stream_stands(
     assert few.answered == [100, 1_200, 2_300, 2_350]
 
 
-def test_a_long_curve_that_ends_at_a_snapshot_has_it_once(played: Database) -> None:
+@pytest.mark.parametrize(("points", "kept"), [(3, [100, 2_300]), (4, [100, 1_200, 2_300])])
+def test_a_long_curve_that_ends_at_a_snapshot_has_it_once(
+    played: Database, points: int, kept: list[int]
+) -> None:
     fill_with_marks(played, 2_300)
-    assert history.curve(played, "pets", points=3)[1].answered == [100, 2_300]
+    assert history.curve(played, "pets", points=points)[1].answered == kept
+
+
+def test_the_last_snapshot_is_in_the_curve_however_many_answers_came_since(played: Database) -> None:
+    fill_with_marks(played, 2_380)
+    assert history.curve(played, "pets", points=4)[1].answered == [100, 1_200, 2_300, 2_380]
+
+
+@pytest.mark.parametrize(("predicted", "kept"), [(20_000, [1, 2, 3, 4, 5]), (20_001, [5])])
+def test_past_20000_rounds_few_answers_are_read_from_snapshots_too(
+    played: Database, predicted: int, kept: list[int]
+) -> None:
+    stand_at(played, predicted=predicted)
+    assert history.curve(played, "pets", points=10)[1].answered == kept
+
+
+def test_an_answer_that_stands_for_several_rounds_counts_for_them_in_the_curve(
+    light: Database,
+) -> None:
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    streams.create(light, "pets", setup=setup, now=NOW)
+    asks = [Query([0.9, 0.8, 0.7])] * 2
+    first, second = proposals.predict(light, "pets", asks=asks, now=NOW)
+    answers.answer(light, [Reply(first.id, {"loss": 0.25, "chance": 0.25})], now=NOW)
+    answers.answer(light, [Reply(second.id, "miss")], now=NOW)
+    here, curve = history.curve(light, "pets", points=10)
+    assert curve.weights == [4.0, 5.0]
+    assert curve.misses == [1.0, 2.0] == [1.0, here.tally.misses]
+    assert curve.sizes == [3.0, 6.0]
+
+
+def test_a_curve_shows_the_newest_hundred_alarms_and_changes_of_its_own_stream(
+    light: Database,
+) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    for name in ("pets", "other"):
+        here = streams.create(light, name, setup=setup, now=NOW)
+    with light.write() as connection:
+        for n in range(1, 103):
+            alarm = {"raised": n, "raised_at": NOW, "kind": 1, "since": 1, "since_at": NOW}
+            connection.execute(alarms.insert().values(stream=1, **alarm))
+            changes.note(connection, here, kind=changes.CHANGED, content={"window": n}, now=NOW)
+        stream.write(connection, here)
+    _, curve = history.curve(light, "pets", points=10)
+    assert [one.raised for one in curve.alarms] == list(range(3, 103))
+    assert curve.changes == []
+    _, other = history.curve(light, "other", points=10)
+    assert [one.content["window"] for one in other.changes] == list(range(3, 103))
+    assert other.alarms == []
 
 
 def test_up_to_two_thousand_answers_every_one_is_read(played: Database) -> None:

@@ -6,8 +6,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from keyhole.service.store import answers, history, proposals, settings, streams
+from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
-from tests.service.scene import Clock, answered, client_of, made
+from keyhole.service.store.proposals import Query
+from tests.service.scene import NOW, Clock, answered, client_of, made
 
 TWO = {"cat": 0.9, "dog": 0.8}  # Both are above the first threshold of 1/2,
 NONE = {"cat": 0.1, "dog": 0.2}  # and neither of these.
@@ -72,3 +75,17 @@ def test_a_stream_without_answers_has_no_numbers(http: TestClient) -> None:
     found = lately(http)
     assert found.pop("rounds") == 0
     assert set(found.values()) == {None}
+
+
+def test_the_newest_500_answers_count_as_they_came(tmp_path: Path) -> None:
+    """502 rounds answered backwards, and one skipped: round 0 is the newest, round 501 the oldest."""
+    database = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    streams.create(database, "pets", setup=setup, now=NOW)
+    asks = [Query([0.9, 0.1])] * 500 + [Query([0.1, 0.1])] * 3
+    opened = proposals.predict(database, "pets", asks=asks, now=NOW)
+    replies = [Reply(one.id, "hit") for one in opened[:502]]
+    answers.answer(database, [*replies[::-1], Reply(opened[502].id, "skip")], now=NOW)
+    found = history.curve(database, "pets", points=5)[1].lately
+    assert (found.rounds, found.empty, found.median_size) == (500, 0.0, 1.0)
+    database.close()

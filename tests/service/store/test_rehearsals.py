@@ -5,11 +5,12 @@ from typing import Any
 import pytest
 
 from keyhole import Predictor
-from keyhole.errors import InvalidError
+from keyhole.errors import InvalidError, LabelError
 from keyhole.predictor.cases import fixed_labels
 from keyhole.service.store import (
     amendments,
     answers,
+    changes,
     proposals,
     rehearsals,
     replay,
@@ -96,6 +97,61 @@ def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any
     assert streams.list_names(light) == ["first"]
 
 
+def test_hits_of_no_label_mislead_nobody_and_teach_nothing(light: Database) -> None:
+    make(light, "first")
+    for reply in ({"label": 0}, "hit", {"loss": 0.0}, "skip", {"label": 1}):
+        (opened,) = proposals.predict(light, "first", asks=[Query([0.9, 0.1])], now=NOW)
+        answers.answer(light, [Reply(opened.id, reply)], now=NOW)
+    make(light, "second", source="first")
+    assert streams.get(light, "second").tally.rehearsed == 2
+
+
+@pytest.mark.parametrize("size", [1, 3, 5, 12])
+def test_a_log_is_learnt_in_parts_as_at_once_and_each_part_is_one_event(
+    light: Database, monkeypatch: pytest.MonkeyPatch, size: int
+) -> None:
+    monkeypatch.setattr(rehearsals, "AT_ONCE", size)
+    make(light, "first", learner="kt")
+    opened = proposals.predict(light, "first", asks=[Query(one.output) for one in HISTORY], now=NOW)
+    replies = [Reply(a.id, {"label": b.label}) for a, b in zip(opened, HISTORY, strict=True)]
+    answers.answer(light, replies, now=NOW)
+    make(light, "second", learner="kt", source="first")
+    here = streams.get(light, "second")
+    assert (here.tally.rehearsed, here.version) == (12, -(-12 // size))
+    with light.read() as connection:
+        events = changes.list_changes(connection, here, most=100)
+    assert sum(one.content["rounds"] for one in events) == 12
+    assert sum(one.content["excess"] for one in events) == pytest.approx(here.tally.rehearsed_excess)
+    assert replay.replay(light, "second").difference is None
+
+
+@pytest.mark.parametrize(("names", "kept"), [(["north"], True), (["south"], False)])
+def test_groups_of_a_log_are_learnt_where_the_new_stream_calls_them_the_same(
+    light: Database, names: list[str], *, kept: bool
+) -> None:
+    make(light, "first", groups=["north"])
+    for n in range(8):
+        ask = Query([0.9, 0.4], groups=["north"] if n % 2 else [])
+        (opened,) = proposals.predict(light, "first", asks=[ask], now=NOW)
+        answers.answer(light, [Reply(opened.id, {"label": n % 2})], now=NOW)
+    make(light, "second", source="first", groups=names)
+    make(light, "taught", groups=names)
+    past = [Past([0.9, 0.4], n % 2, None, names if kept and n % 2 else ()) for n in range(8)]
+    rehearsals.rehearse(light, "taught", past, now=NOW)
+    second, taught = streams.get(light, "second"), streams.get(light, "taught")
+    learner = second.setup.learner
+    assert learner.pack(second.progress.state) == learner.pack(taught.progress.state)
+
+
+def test_history_of_a_label_that_the_stream_does_not_have_teaches_nothing(light: Database) -> None:
+    make(light, "pets", labels=["cat", "dog"])
+    history = [Past({"cat": 0.9}, "cat"), Past({"cat": 0.9, "emu": 0.1}, "cat")]
+    with pytest.raises(LabelError, match="label 'emu' is not one of the stream's 2 labels"):
+        rehearsals.rehearse(light, "pets", history, now=NOW)
+    here = streams.get(light, "pets")
+    assert (here.version, here.tally.rehearsed) == (0, 0)
+
+
 def test_a_wider_window_looks_back_into_the_log_and_a_narrower_one_forgets(light: Database) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     streams.create(light, "pets", setup=setup, now=NOW, window=20)
@@ -113,12 +169,29 @@ def test_a_wider_window_looks_back_into_the_log_and_a_narrower_one_forgets(light
 
 def test_a_change_to_what_is_already_so_is_none(light: Database) -> None:
     make(light, "pets", learner="kt", labels=["cat", "dog"])
-    same = Amendment(alpha=0.1, lifetime=7 * 86_400.0, window=1_000, labels=["dog"])
+    same = Amendment(alpha=0.1, lifetime=7 * 86_400.0, window=1_000, labels=["dog"], description="")
     here, said = amendments.amend(light, "pets", same, now=NOW)
     assert (here.version, said) == (0, [])
+    for _ in range(2):
+        here, _ = amendments.amend(light, "pets", Amendment(description="of ours"), now=NOW)
+        assert (here.version, here.description) == (1, "of ours")
     here, said = amendments.amend(light, "pets", Amendment(labels=["dog", "emu"]), now=NOW)
     assert fixed_labels(here.setup.score) == ("cat", "dog", "emu")
     assert "now has 3 places" in said[0]
+
+
+def test_labels_are_added_up_to_ten_thousand_places(light: Database) -> None:
+    make(light, "pets", labels=[str(n) for n in range(9_998)])
+    with pytest.raises(LabelError, match="9,998 labels and 3 more are more than the 10,000"):
+        amendments.amend(light, "pets", Amendment(labels=["a", "b", "c"]), now=NOW)
+    here, said = amendments.amend(light, "pets", Amendment(labels=["7", "a", "b"]), now=NOW)
+    assert (here.version, "now has 10,000 places" in said[0]) == (1, True)
+
+
+def test_labels_are_added_only_where_a_stream_has_some(light: Database) -> None:
+    make(light, "pets")
+    with pytest.raises(LabelError, match="there is nothing to add"):
+        amendments.amend(light, "pets", Amendment(labels=["a"]), now=NOW)
 
 
 def test_a_description_of_two_thousand_letters_is_taken_and_no_longer(light: Database) -> None:

@@ -135,6 +135,15 @@ def test_a_setup_is_read_as_it_was_written_also_where_its_labels_speak_of_seeds(
     assert read.seed == seed
 
 
+def test_streams_that_are_alike_but_for_their_seeds_share_what_is_alike() -> None:
+    """Kills: a learner of its own, checked and prepared anew, for each of ten thousand streams."""
+    texts = [make_setup(alpha=0.1, labels=["a", "b"], seed=seed)[0].to_json() for seed in (7, 8)]
+    first, second = map(load_setup, texts)
+    assert (first.seed, second.seed) == (7, 8)
+    assert first.score is second.score
+    assert load_setup(texts[0]) is first
+
+
 def test_a_setup_whose_seed_is_none_is_refused() -> None:
     text = make_setup(alpha=0.1, seed=7)[0].to_json()
     with pytest.raises((SnapshotError, InvalidError)):

@@ -36,7 +36,9 @@ def test_streams_are_listed_in_pages_the_oldest_first(three: Database) -> None:
         return [here.name for here in found.usable], found.next
 
     assert page(None, None) == (["c", "a", "b"], None)
+    assert page(None, 1) == (["c"], "c")
     assert page(None, 2) == (["c", "a"], "a")
+    assert page(None, 3) == (["c", "a", "b"], "b")
     assert page("a", 2) == (["b"], None)
     assert page("c", 2) == (["a", "b"], "b")
     assert page("b", 2) == ([], None)
@@ -85,6 +87,14 @@ def test_only_an_archived_stream_is_removed_and_nothing_of_it_or_of_others_stays
     assert owners == {1, 3}
 
 
+def test_a_new_stream_does_not_get_the_id_of_one_that_was_removed(three: Database) -> None:
+    """Kills: answers to the rounds of the old stream taken for answers to the new one's."""
+    streams.archive(three, "b", now=NOW)
+    streams.delete(three, "b")
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    assert streams.create(three, "b", setup=setup, now=NOW).id == 4
+
+
 def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired(
     three: Database,
 ) -> None:
@@ -119,6 +129,8 @@ def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
     assert all("more than 3 were open" in str(one) for one in told)
     with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
         proposals.predict(light, "few", asks=[Query([0.9])] * 4, now=NOW)
+    proposals.predict(light, "few", asks=[Query([0.9])], now=NOW)
+    assert (streams.get(light, "few").open, streams.get(light, "few").tally.expired) == (3, 3)
 
 
 def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_removed(
@@ -132,3 +144,20 @@ def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_remo
     assert list(found.quarantined) == ["a"]
     streams.delete(three, "a")
     assert streams.list_names(three) == ["c", "b"]
+
+
+def test_a_survey_of_what_changed_tells_those_alone_and_damaged_streams_hide_none(
+    three: Database,
+) -> None:
+    first = streams.survey_changed(three, {})
+    assert [here.name for here in first.changed] == ["c", "a", "b"]
+    assert streams.survey_changed(three, first.digests) == (first.digests, [], {})
+    proposals.predict(three, "b", asks=[Query([0.5])], now=NOW)
+    with three.write() as connection:
+        mine = schema.streams.c.name == "a"
+        connection.execute(schema.streams.update().where(mine).values(progress=b"\x00"))
+    second = streams.survey_changed(three, first.digests)
+    assert [here.name for here in second.changed] == ["b"]
+    assert list(second.quarantined) == ["a"]
+    assert set(second.digests) == {1, 3}
+    assert list(streams.survey_changed(three, second.digests).quarantined) == ["a"]

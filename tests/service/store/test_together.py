@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sql
 
 from keyhole.errors import DatabaseError, ExpiredError, KeyReusedError, ScoreError, UnknownStreamError
-from keyhole.service.store import answers, proposals, replay, schema, settings, streams
+from keyhole.service.store import answers, draft, proposals, replay, schema, settings, streams
 from keyhole.service.store.answers import Counted, Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.draft import Job, carry_out
@@ -90,3 +90,43 @@ def test_an_expired_round_is_refused_among_others(ready: Database) -> None:
     assert isinstance(results[1][0], ExpiredError)
     with ready.read() as connection:
         assert connection.execute(sql.select(sql.func.count()).select_from(schema.rounds)).scalar() == 2
+
+
+@pytest.fixture
+def few(light: Database) -> Database:
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7, open_limit=2)
+    streams.create(light, "few", setup=setup, now=NOW)
+    return light
+
+
+def test_a_round_that_one_job_pushes_out_cannot_be_answered_by_the_next(few: Database) -> None:
+    first, second = proposals.predict(few, "few", asks=[Query(SCORES)] * 2, now=NOW)
+    jobs = [predict("few", Query(SCORES)), reply(first.id, "miss"), reply(second.id, "hit")]
+    (opened,), (late,), (counted,) = carry_out(few, jobs).outcomes
+    assert opened.number == 2
+    assert isinstance(late, ExpiredError)
+    assert counted == Counted(second.id, "few", missed=False)
+    here = streams.get(few, "few")
+    assert (here.tally.expired, here.tally.answered, here.open) == (1, 1, 1)
+    assert replay.replay(few, "few").difference is None
+
+
+def test_a_key_of_one_job_is_known_to_the_next_also_after_rounds_have_expired(few: Database) -> None:
+    proposals.predict(few, "few", asks=[Query(SCORES, "old")] * 1, now=NOW)
+    jobs = [predict("few", Query(SCORES), Query(SCORES)), predict("few", Query(SCORES, "old"))]
+    _, (again,) = carry_out(few, jobs).outcomes
+    assert (again.number, again.repeated) == (0, True)
+    assert streams.get(few, "few").tally.predicted == 3
+
+
+def test_what_is_kept_to_save_unpacking_is_of_at_most_1024_streams(few: Database) -> None:
+    """Kills: a service that grows with every stream it has ever served."""
+    draft._kept.clear()
+    for count, kept in ((1_022, 1_023), (1_023, 1_024), (1_024, 1)):
+        draft._kept.clear()
+        draft._kept.update({("", n.to_bytes(2, "big")): Any for n in range(count)})  # type: ignore[misc]
+        proposals.predict(few, "few", asks=[Query(SCORES)], now=NOW)
+        assert len(draft._kept) == kept
+    here = streams.get(few, "few")
+    assert list(draft._kept) == [(here.setup.to_json(), here.progress.pack(here.setup.learner))]
+    draft._kept.clear()

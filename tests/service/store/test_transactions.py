@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import sqlalchemy as sql
+from sqlalchemy.dialects import sqlite
 
 from keyhole.service.store.database import Database
 from keyhole.service.store.schema import tokens
@@ -84,6 +85,15 @@ def test_lists_of_any_length_are_written_out(filled: Database, wanted: list[str]
     with filled.change() as connection:
         ((*found,),) = connection.read((SOME, (1.5, wanted)))
     assert [row.id for row in found] == sorted({"b", "c"} & set(wanted))
+
+
+def test_lists_are_written_in_few_lengths_so_that_few_texts_are_prepared() -> None:
+    texts = {}
+    for length in range(1, 9):
+        text, values = SOME.write(sqlite.dialect(), (1.5, ["a"] * length))
+        assert text.count("?") == len(values)
+        texts[length] = len(values) - 1
+    assert texts == {1: 1, 2: 2, 3: 4, 4: 4, 5: 8, 6: 8, 7: 8, 8: 8}
 
 
 def test_what_changed_is_counted(filled: Database) -> None:
