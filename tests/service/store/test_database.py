@@ -1,6 +1,7 @@
 """A database that is busy, damaged or only to be read: what is raised, and that nothing is changed."""
 
 import sqlite3
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
@@ -10,12 +11,18 @@ from typing import Any
 import pytest
 import sqlalchemy as sql
 
-from keyhole.errors import BusyError, DatabaseError, StreamNameError
+from keyhole.errors import BusyError, DatabaseError, MissingExtraError, StreamNameError
 from keyhole.service.store import schema, settings, streams
 from keyhole.service.store.database import Database
-from keyhole.service.store.engines import Patience, _connect_arguments, make_engines, parse_url
+from keyhole.service.store.engines import (
+    Patience,
+    _connect_arguments,
+    make_engines,
+    name_error,
+    parse_url,
+)
 from keyhole.service.store.schema import tokens
-from keyhole.service.store.transactions import insert
+from keyhole.service.store.transactions import insert, named_errors
 
 ADD = insert(tokens)
 SHORT = Patience(lock=0.05, probe=0.05)
@@ -180,6 +187,38 @@ def test_postgresql_is_told_the_same_patience_in_its_own_units(
     told = _connect_arguments(patience, lock=patience.lock, statement=statement)
     assert told["options"] == options
     assert (told["connect_timeout"], told["tcp_user_timeout"]) == (connect, most)
+
+
+def test_postgresql_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'keyhole-conformal\[postgres\]'"):
+        Database("postgresql://u:secret@127.0.0.1:1/d")
+
+
+class OperationalError(Exception):
+    """As a driver of PostgreSQL names its own."""
+
+    def __init__(self, sqlstate: str | None) -> None:
+        super().__init__("canceling statement due to lock timeout\nCONTEXT: while locking")
+        self.sqlstate = sqlstate
+
+
+@pytest.mark.parametrize("state", ["55P03", "57014", "40P01", "40001"])
+def test_what_a_server_refuses_for_now_may_be_asked_again(state: str) -> None:
+    named = name_error(OperationalError(state))
+    assert isinstance(named, BusyError)
+    assert str(named) == "the database is busy (canceling statement due to lock timeout); try again"
+
+
+def test_a_server_that_does_not_answer_is_told_from_a_busy_one_and_from_our_own_faults() -> None:
+    assert isinstance(name_error(OperationalError("57P01")), DatabaseError)
+    assert isinstance(name_error(OperationalError(None)), DatabaseError)
+    assert name_error(ValueError("ours")) is None
+
+
+def test_while_every_connection_is_in_use_it_is_busy() -> None:
+    with pytest.raises(BusyError, match="every connection to the database is in use"), named_errors():
+        raise sql.exc.TimeoutError
 
 
 def test_a_cable_that_was_cut_is_noticed_within_25_seconds_of_silence() -> None:

@@ -174,6 +174,24 @@ def test_an_open_round_remembers_what_is_still_asked_for(
     assert array("d", first_version._carry_memo(learner, array("d", then).tobytes())) == array("d", now)
 
 
+def test_a_stream_whose_last_event_was_a_round_verifies(tmp_path: Path) -> None:
+    path = unpack_file(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute(
+            "INSERT INTO rounds SELECT stream, 120, 227, at, threshold, size, output, labels, NULL "
+            "FROM rounds WHERE stream = 1 AND number = 12"
+        )
+        connection.execute(
+            "INSERT INTO open SELECT stream, 120, expires, memo FROM open WHERE stream = 1 LIMIT 1"
+        )
+        connection.execute("UPDATE streams SET version = 227, predicted = 121 WHERE id = 1")
+    connection.close()
+    database = Database(f"sqlite:///{path}")
+    found = replay.replay(database, "pets")
+    assert (found.difference, found.rounds, found.unplayed) == (None, 121, 121)
+    database.close()
+
+
 FAULTS = {
     "a blueprint that is no JSON": ("UPDATE streams SET blueprint = '{' WHERE id = 1", "Expecting"),
     "a blueprint without a window": (
