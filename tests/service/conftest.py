@@ -1,3 +1,5 @@
+import os
+import signal
 import subprocess
 import tempfile
 import time
@@ -43,7 +45,8 @@ def _server(folder: Path) -> Any:
 def postgres() -> Iterator[Callable[[], str]]:
     """A real PostgreSQL that gives the URL of a new, empty database."""
     # Not in pytest's own folder: another run of pytest, beside this one, may clean that away.
-    server = _server(Path(tempfile.mkdtemp(prefix="keyhole-pg-")))
+    folder = Path(tempfile.mkdtemp(prefix="keyhole-pg-"))
+    server = _server(folder)
     url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
     # A connection of its own for each command: a test may have crashed the server meanwhile.
     engine = sql.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sql.NullPool)
@@ -70,6 +73,9 @@ def postgres() -> Iterator[Callable[[], str]]:
 
     yield make
     engine.dispose()
+    # At once: to bring to the disk what is then deleted takes longer than its end is waited for.
+    os.kill(server.get_pid(), signal.SIGQUIT)
+    wait_until(lambda: not (folder / "postmaster.pid").exists())
     server.cleanup()
 
 
