@@ -1,5 +1,6 @@
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -61,6 +62,13 @@ def test_terminal_table_fits_eighty_columns(contest: Contest) -> None:
     assert max(len(line) for line in lines) <= 80
     assert any(line.startswith("logit-tracker") for line in lines)
     assert sum(line.startswith("not run: dtaci") for line in lines) == 1  # not under every scenario
+
+
+@pytest.mark.parametrize("microseconds", [0.04, 9.96, 999.94, 999.96, 99_999.0])
+def test_lines_of_a_machine_however_slow_are_as_long(contest: Contest, microseconds: float) -> None:
+    ran = next(cell for cell in contest.cells if cell.refusal is None)
+    slow = replace(ran, figures={**ran.figures, "microseconds": Estimate(microseconds, math.nan)})
+    assert len(table._line(slow, grouped=False)) == 80
 
 
 def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> None:

@@ -138,12 +138,17 @@ def _line(cell: Cell, *, grouped: bool) -> str:
         f"{means['worst_window']:>6.3f}{_short(means['size']):>6}"
         f"{_short(means['size_to_best_fixed']):>6}{_short(means['size_to_best_per_segment']):>6}"
         f"{judged:>7}{means['full']:>6.3f}{means['empty']:>6.3f}"
-        f"{means['microseconds']:>5.1f}"
+        f"{_time(means['microseconds']):>5}"
     )
 
 
 def _error(figure: Estimate) -> str:
     return "" if math.isnan(figure.error) else f"±{figure.error:.4f}"
+
+
+def _time(microseconds: float) -> str:
+    """Return a time in five characters, however long it was."""
+    return f"{microseconds:.1f}" if microseconds < 999.95 else f"{microseconds:.0f}"
 
 
 def _fit(name: str) -> str:
