@@ -1,5 +1,6 @@
 """Copies of a database in use, and a file that goes away while it is used."""
 
+import shutil
 import sqlite3
 from pathlib import Path
 
@@ -7,7 +8,7 @@ import pytest
 
 from keyhole.cli import main
 from keyhole.errors import LostDatabaseError
-from keyhole.service.store import answers, proposals, settings, streams, tokens
+from keyhole.service.store import answers, file, proposals, settings, streams, tokens
 from keyhole.service.store.answers import Counted
 from keyhole.service.store.database import Database
 
@@ -87,40 +88,41 @@ def test_a_database_is_not_replaced_by_its_own_copy(used: Database, url: str, tm
     assert streams.get(used, "pets").tally.predicted == 4
 
 
-def delete(file: Path) -> None:
-    file.unlink()
+def delete(path: Path) -> None:
+    path.unlink()
 
 
-def delete_log(file: Path) -> None:
-    file.with_name(f"{file.name}-wal").unlink()
+def delete_log(path: Path) -> None:
+    path.with_name(f"{path.name}-wal").unlink()
 
 
-def replace_log(file: Path) -> None:
-    delete_log(file)
-    file.with_name(f"{file.name}-wal").touch()
+def replace_log(path: Path) -> None:
+    delete_log(path)
+    path.with_name(f"{path.name}-wal").touch()
 
 
-def truncate(file: Path) -> None:
-    with sqlite3.connect(file) as connection:
+def truncate(path: Path) -> None:
+    with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-    with file.open("r+b") as opened:
+    with path.open("r+b") as opened:
         opened.truncate(4096)
 
 
-def empty(file: Path) -> None:
-    file.write_bytes(b"")
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
 
 
-def replace(file: Path) -> None:
-    file.rename(file.with_name("moved.db"))
-    file.touch()
+def replace(path: Path) -> None:
+    path.rename(path.with_name("moved.db"))
+    path.touch()
 
 
 @pytest.mark.parametrize("damage", [delete, delete_log, replace_log, truncate, empty, replace])
 def test_what_is_written_into_a_lost_file_is_not_acknowledged(
-    used: Database, tmp_path: Path, damage: object
+    used: Database, tmp_path: Path, damage: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(damage)
+    monkeypatch.setattr(file, "_LOOKS", 3)  # Nobody is writing it just now.
     play(used, 60)
     damage(tmp_path / "keyhole.db")
     with pytest.raises(LostDatabaseError, match="while the service used it"):
@@ -153,4 +155,30 @@ def test_what_was_acknowledged_before_the_log_was_deleted_is_there_after_closing
     used.close()
     opened = Database(url)
     assert streams.get(opened, "pets").tally.predicted == 60
+    opened.close()
+
+
+def begin_checkpoint(path: Path) -> None:
+    """Write the first page of the log into the file, as SQLite does first, and no other."""
+    log = path.with_name(f"{path.name}-wal").read_bytes()
+    size = int.from_bytes(log[8:12], "big")
+    frames = range(32, len(log), 24 + size)  # A header, then frames: one of their own, and a page.
+    first = [at for at in frames if int.from_bytes(log[at : at + 4], "big") == 1]
+    with path.open("r+b") as opened:
+        opened.write(log[first[-1] + 24 : first[-1] + 24 + size])
+
+
+def test_who_is_killed_in_the_middle_of_a_checkpoint_has_lost_nothing(
+    used: Database, tmp_path: Path
+) -> None:
+    """Kills: a header that is ahead of its file taken for a file that was cut short."""
+    play(used, 60)
+    (tmp_path / "killed").mkdir()
+    for name in ("keyhole.db", "keyhole.db-wal"):
+        shutil.copy(tmp_path / name, tmp_path / "killed" / name)
+    used.close()
+    begin_checkpoint(tmp_path / "killed" / "keyhole.db")
+    opened = Database(f"sqlite:///{tmp_path / 'killed' / 'keyhole.db'}")
+    assert streams.get(opened, "pets").tally.predicted == 60
+    play(opened, 1)
     opened.close()

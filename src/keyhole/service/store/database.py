@@ -88,6 +88,7 @@ class Database:
                 connection.execute(sql.text(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})"))
             migrations.prepare(connection)
         if self.is_file and url.database is not None and not url.database.startswith("file:"):
+            self._finish_checkpoint()
             self._file = DatabaseFile(Path(url.database))
             self._transactions.check_file = self._file.check
 
@@ -109,6 +110,15 @@ class Database:
         """Raise if the file of the database was deleted, replaced or cut short while it is open."""
         if self._file is not None:
             self._file.check()
+
+    def _finish_checkpoint(self) -> None:
+        """Bring into the file what its log holds.
+
+        Whoever was killed in the middle of that has left a header that is ahead of its file. Nothing is
+        lost, but it looks like a file that was cut short.
+        """
+        with self._reader.connect() as connection:
+            connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
 
     @contextmanager
     def _write(self) -> Iterator[sql.Connection]:

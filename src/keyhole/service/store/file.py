@@ -8,7 +8,7 @@ from keyhole.errors import LostDatabaseError
 
 _HEADER_SIZE = 100
 _RESTORE = "restore it (see keyhole backup)"
-_LOOKS, _SECONDS_BETWEEN_LOOKS = 10, 0.1
+_LOOKS, _SECONDS_BETWEEN_LOOKS = 100, 0.1
 
 
 class DatabaseFile:
@@ -56,7 +56,8 @@ class DatabaseFile:
         for _ in range(_LOOKS):
             if self._is_whole():
                 return
-            time.sleep(_SECONDS_BETWEEN_LOOKS)  # It may be growing just now.
+            # It may be growing just now, by a process that is slow: the header is written first.
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
         raise self._lost("was cut short")
 
     def _is_whole(self) -> bool:
