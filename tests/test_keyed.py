@@ -5,6 +5,7 @@ import pickle
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -350,6 +351,14 @@ def test_an_answer_of_a_known_chance_counts_as_for_a_predictor() -> None:
         Skipped("nobody"),
         Asked(12, [0.2, 0.7]),  # type: ignore[arg-type]
         Answered(None, label=0),  # type: ignore[arg-type]
+        Asked("x" * 2**16, [0.2, 0.7]),
+        Answered("\ud800", label=0),
+        Asked("new", [0.2, 0.7], at=None),  # type: ignore[arg-type]
+        Asked("new", [0.2, 0.7], at=1.5),  # type: ignore[arg-type]
+        Elapsed(2**47),
+        Asked("new", [0.2, 0.7], features=5),  # type: ignore[arg-type]
+        Asked("new", [0.2, 0.7], groups=5),  # type: ignore[arg-type]
+        Answered("a", label=0, chance="half"),  # type: ignore[arg-type]
     ],
 )
 def test_an_event_that_cannot_be_used_is_refused_and_changes_nothing(event: Event) -> None:
@@ -423,9 +432,21 @@ def test_a_fold_travels_to_another_process() -> None:
     assert there.step(KEY, state, answer) == fold.step(KEY, state, answer)
 
 
-def test_a_time_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(InvalidError, match="milliseconds"):
-        make_fold(alpha=0.1).step(KEY, b"", Elapsed(2**47))
+def test_a_time_that_does_not_fit_is_refused_with_the_remedy() -> None:
+    _, said = make_fold(alpha=0.1).step(KEY, b"", Elapsed(2**47))
+    assert "milliseconds" in str(said[0].note)
+
+
+def test_an_id_of_the_most_bytes_is_asked_and_answered() -> None:
+    name = "\N{EURO SIGN}" * 21_845  # three bytes each, 65,535 in all
+    _, said = make_fold(alpha=0.1).run(KEY, b"", [Asked(name, [0.7, 0.3]), Answered(name, label=0)])
+    assert [one.kind for one in said] == [Kind.SHOWN, Kind.COUNTED]
+
+
+def test_a_time_of_numpy_is_a_time() -> None:
+    fold = make_fold(alpha=0.1, lifetime=10)
+    state, _ = fold.step(KEY, b"", Asked("a", [0.7, 0.3], at=np.int64(5)))  # type: ignore[arg-type]
+    assert state == fold.step(KEY, b"", Asked("a", [0.7, 0.3], at=5))[0]
 
 
 def test_what_is_no_event_is_refused_by_name() -> None:

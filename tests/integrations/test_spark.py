@@ -36,7 +36,7 @@ def start(fold: Fold = FOLD, **more: Any) -> Any:
     return tester.TwsTester(
         processor,
         timeMode="EventTime",
-        eventTimeExtractor=lambda row: int(row.at.timestamp() * 1000),
+        eventTimeExtractor=lambda row: 0 if row.at is None else int(row.at.timestamp() * 1000),
     )
 
 
@@ -75,6 +75,15 @@ def test_a_hit_answers_as_well_as_a_label() -> None:
         "a", [ask("1", 0), ask("2", 1), answer("1", 2, hit=True), answer("2", 3, hit=False)]
     )
     assert [(row.id, row.miss) for row in said] == [("1", 0.0), ("2", 1.0)]
+
+
+@pytest.mark.parametrize(
+    "row", [answer("1", 1, "none of these"), COLUMNS("a", "1", None, None, "0", None)]
+)
+def test_a_row_that_cannot_be_used_is_refused_and_stops_nothing(row: Any) -> None:
+    spark = start(said=[Kind.REFUSED, Kind.COUNTED])
+    said = spark.test("a", [ask("1", 0), row, answer("1", 2, "0")])
+    assert sorted(row.kind for row in said) == ["counted", "refused"]
 
 
 def test_unanswered_rounds_expire_when_the_watermark_passes() -> None:

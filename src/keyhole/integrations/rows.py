@@ -22,6 +22,15 @@ def read_output(output: Any) -> Any:
     return dict(output) if pairs else output
 
 
+def read_place(label: Any) -> Any:
+    """Return a label as the place of a score, if it is one; any other is left to be refused by name."""
+    try:
+        place = int(label)
+    except (TypeError, ValueError, OverflowError):
+        return label
+    return place if isinstance(label, str) or place == label else label
+
+
 def read_known(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
     """Return what the first values say of a case, by name; what is null was not said."""
     known = zip(names, values, strict=False)
@@ -63,7 +72,7 @@ def play_group(fold: Fold, name: Any, group: Any, *, columns: list[str], places:
         region = predictor.predict(read_output(output), **read_known(names, values))
         miss = None
         if label is not None and label == label:  # NaN is pandas' null
-            truth = int(label) if places else label
+            truth = read_place(label) if places else label
             predictor.learn(region, label=truth)
             miss = float(truth not in region)
         else:

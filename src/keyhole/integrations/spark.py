@@ -11,7 +11,15 @@ from typing import Any
 
 from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.feedback import HIT, MISS
-from keyhole.integrations.rows import KNOWN, name_key, play_group, read_known, read_output, tell_output
+from keyhole.integrations.rows import (
+    KNOWN,
+    name_key,
+    play_group,
+    read_known,
+    read_output,
+    read_place,
+    tell_output,
+)
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Skipped, make_fold
 from keyhole.learners import Learner
 from keyhole.predictor.cases import fixed_labels
@@ -71,7 +79,7 @@ class StreamsProcessor(StatefulProcessor):
         """Yield what is to be said of a batch of the key's rows, which come in no order."""
         events = [self._read_row(row) for row in rows]
         # Of what has the same time asks come first, or their answers would find no round.
-        events.sort(key=lambda event: (event.at, not isinstance(event, Asked)))
+        events.sort(key=lambda event: (event.at or 0, not isinstance(event, Asked)))
         return self._fold_in(key, events, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
@@ -116,7 +124,9 @@ class StreamsProcessor(StatefulProcessor):
         """
         id, at, output, *rest = row[self._first :]  # noqa: A001
         told = rest[len(self._known) :]
-        ms = (at - (_EPOCH if at.tzinfo else _NAIVE_EPOCH)) // _MS
+        ms: Any = at  # None in a row without a time, which the fold refuses
+        if at is not None:
+            ms = (at - (_EPOCH if at.tzinfo else _NAIVE_EPOCH)) // _MS
         if output is not None:
             return Asked(id, read_output(output), at=ms, **read_known(self._known, rest))
         answer = {
@@ -126,7 +136,7 @@ class StreamsProcessor(StatefulProcessor):
             return Skipped(id, at=ms)
         hit, label = answer.pop("hit", None), answer.get("label")
         if label is not None:
-            return Answered(id, label=int(label) if self._places else label, at=ms)
+            return Answered(id, label=read_place(label) if self._places else label, at=ms)
         if hit is not None:
             return Answered(id, HIT if hit else MISS, at=ms)
         return Answered(id, **answer, at=ms)

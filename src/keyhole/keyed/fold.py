@@ -14,7 +14,7 @@ from keyhole.keyed.events import Event, Kind, Output, Outputs
 from keyhole.keyed.steps import STEPS
 from keyhole.learners import Learner
 from keyhole.predictor import compact
-from keyhole.predictor.compact import LATEST, MOST_MARKS, NEVER, Standing
+from keyhole.predictor.compact import LATEST, LONGEST_ID, MOST_MARKS, NEVER, Standing
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup, make_setup
 from keyhole.scores import Score
@@ -78,11 +78,11 @@ class Fold:
             step = STEPS.get(type(event))
             if step is None:
                 raise InvalidError(f"{event!r} is no event; give Asked, Answered, Skipped or Elapsed")
-            if not isinstance(getattr(event, "id", ""), str):
-                said.append(Output(Kind.REFUSED, repr(event.id), note="its id is not text"))  # type: ignore[union-attr]
+            if fault := _find_fault(event):
+                said.append(Output(Kind.REFUSED, ascii(getattr(event, "id", "")), note=fault))
                 continue
-            if not -LATEST <= event.at <= LATEST:
-                raise InvalidError(f"time {event.at} does not fit in six bytes; count milliseconds")
+            if type(event.at) is not int:  # NumPy's, which know no bytes of a number
+                event = event._replace(at=int(event.at))
             if here is None:
                 here = Standing(Progress.start(self.setup.learner, self.setup.score), event.at)
             step(self, key, here, event, said)
@@ -158,6 +158,23 @@ def make_fold(
         open_limit=open_limit,
     )
     return Fold(setup=setup, lifetime=lifetime, recall=recall)
+
+
+def _find_fault(event: Event) -> str:
+    """Return why an event is of no use to any key, or nothing if it may be."""
+    name = getattr(event, "id", "")
+    if not isinstance(name, str):
+        return "its id is not text"
+    if not name.isascii() or len(name) > LONGEST_ID:
+        try:
+            size = len(name.encode())
+        except UnicodeEncodeError:
+            return "its id is not text that UTF-8 can write"
+        if size > LONGEST_ID:
+            return f"its id has {size:,} bytes; {LONGEST_ID:,} is the most"
+    if not is_whole(event.at, least=-LATEST, most=LATEST):
+        return f"its time {event.at!r} is not a whole number that fits in six bytes; count milliseconds"
+    return ""
 
 
 @lru_cache(maxsize=65_536)

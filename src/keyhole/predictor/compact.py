@@ -22,6 +22,7 @@ from keyhole.predictor.tally import Tally
 VERSION = 1
 NEVER = 2**63 - 1  # when a round is due that may wait for ever
 LATEST = 2**47 - 1  # A time takes six bytes: in milliseconds, until the year 6429.
+LONGEST_ID = 2**16 - 1  # bytes of a round's id, whose length takes two
 MARK = 4  # bytes by which a closed round is remembered
 MOST_MARKS = 31
 

@@ -85,7 +85,9 @@ def read_context(
         context[: learner.features] = _read_features(learner, features, names.features)
     if isinstance(groups, str):
         raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
-    for group in groups:
+    if groups is not None and not isinstance(groups, Iterable):
+        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+    for group in () if groups is None else groups:
         context[learner.features + _find_group(learner, group, names.groups)] = 1.0
     return context
 
@@ -109,8 +111,10 @@ def _read_features(learner: Learner, given: Features, names: tuple[str, ...]) ->
             if name not in names:
                 raise ContextError(f"there is no feature {name!r}; {_suggest(name, names, 'feature')}")
         values = [given.get(name) for name in names]
-    else:
+    elif isinstance(given, Iterable):
         values = given if isinstance(given, np.ndarray) else list(given)
+    else:
+        raise ContextError(f"features {given!r} are not a list; give [{given!r}], or a dict of names")
     for value in values:
         if not _is_number(value):
             raise ContextError(

@@ -199,8 +199,8 @@ def _judge_label(waiting: Round[R], label: Any) -> Outcome:
 
 def count_answer(chance: float, *, seed: int, number: int) -> int:
     """Return for how many rounds the answer to a round counts that came with this chance, or raise."""
-    if not 0.0 < chance <= 1.0:
-        raise FeedbackError(f"chance {chance} is not a probability above 0; try 0.5")
+    if not (is_real(chance) and 0.0 < chance <= 1.0):
+        raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
     return int(count_times(float(chance), draw_rounding(seed, number)))
 
 
