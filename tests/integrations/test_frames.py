@@ -144,3 +144,9 @@ def test_features_and_groups_are_columns(kind: str) -> None:
 def test_a_feature_that_is_no_column_is_named() -> None:
     with pytest.raises(InvalidError, match="there is no column 'load'; the table has unique_id"):
         _made(features=["load"]).add_intervals(_forecasts(), "Mean")
+
+
+def test_every_series_keeps_its_rounds_as_columns_where_told_to() -> None:
+    predictors = _made(history=5)
+    predictors.add_intervals(_forecasts(), "Mean")
+    assert predictors["wild"].history()["round"].tolist() == [35.0, 36.0, 37.0, 38.0, 39.0]

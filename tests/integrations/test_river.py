@@ -114,3 +114,10 @@ def test_an_entry_that_a_case_lacks_is_missing() -> None:
     model.learn_one({"x": 3.0}, "a")
     assert model.predictor.groups["new"].rounds == 0  # before the first label there was no round
     assert model.predictor.rounds == 2
+
+
+def test_rounds_are_kept_for_those_who_want_to_see_them() -> None:
+    model = OnlineSetClassifier(naive_bayes.GaussianNB(), history=1)
+    for label in ("a", "b", "a"):
+        model.learn_one({"x": 1.0}, label)
+    assert model.predictor.history()["round"].tolist() == [1.0]

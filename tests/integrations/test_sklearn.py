@@ -206,3 +206,10 @@ def test_a_column_that_is_not_there_is_named_with_the_remedy(names: Any) -> None
     with pytest.raises(ContextError, match=r"has no column 'load'; give features=\.\.\. beside it"):
         model.predict_set(X[:2])
     assert len(model.predict_set(X[:2], features=[[0.1], [None]])) == 2
+
+
+def test_rounds_are_kept_for_those_who_want_to_see_them(names: Any) -> None:
+    X, y = names
+    model = SetClassifier(LogisticRegression(max_iter=5000), seed=1, history=2).fit(X[:300], y[:300])
+    model.learn(model.predict_set(X[300:303]), y[300:303])
+    assert model.predictor_.history()["round"].tolist() == [1.0, 2.0]

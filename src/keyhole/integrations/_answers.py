@@ -39,6 +39,7 @@ def start_predictor(wrapper: Any, kind: Score[Any], *, seed: int | None) -> Pred
         groups=name_columns(wrapper.groups),
         regime=wrapper.regime,
         seed=seed,
+        history=wrapper.history,
     )
 
 

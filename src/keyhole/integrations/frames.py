@@ -53,8 +53,8 @@ class SeriesPredictors:
     features, groups
         The names of the columns that hold what is known of a row, and of those that say by true or
         false, or 1 or 0, whether it is in a group that must be covered by itself.
-    learner, regime, seed
-        As for ``keyhole.Predictor``; series n has the seed ``seed + n``.
+    learner, regime, seed, history
+        As for ``keyhole.Predictor``, of each series; series n has the seed ``seed + n``.
     series, time, truth, cutoff
         The names of the columns; ``series`` may be several, such as ``["unique_id", "step"]``.
 
@@ -83,6 +83,7 @@ class SeriesPredictors:
         learner: str | None = None,
         regime: str = "semi-bandit",
         seed: int | None = None,
+        history: int = 0,
         series: str | Sequence[str] = "unique_id",
         time: str = "ds",
         truth: str = "y",
@@ -90,7 +91,7 @@ class SeriesPredictors:
     ) -> None:
         self.alpha, self.score, self.learner = alpha, score, learner
         self.features, self.groups = tuple(features), tuple(groups)
-        self.regime, self.seed = regime, seed
+        self.regime, self.seed, self.history = regime, seed, history
         self._series = [series] if isinstance(series, str) else list(series)
         self._time, self._truth, self._cutoff = time, truth, cutoff
         self._predictors: dict[Any, Predictor[Any]] = {}

@@ -81,6 +81,8 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         What the world can tell: "bandit", "semi-bandit" or "full".
     seed
         Fixes every draw.
+    history
+        How many answered rounds to keep for ``predictor.plot()`` and ``predictor.history()``.
 
     Examples
     --------
@@ -104,6 +106,7 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         learner: str | None = None,
         regime: str = "semi-bandit",
         seed: int = 0,
+        history: int = 0,
     ) -> None:
         self.classifier = classifier
         self.alpha = alpha
@@ -112,6 +115,7 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         self.learner = learner
         self.regime = regime
         self.seed = seed
+        self.history = history
         self.predictor = start_predictor(self, Probabilities(), seed=seed)
         self._open = _OpenRounds(limit=10_000)
 
@@ -184,7 +188,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         The share of intervals that may miss the true value.
     residuals
         A score kind for real outcomes; by default ``keyhole.ScaledResiduals``.
-    features, groups, learner, regime, seed
+    features, groups, learner, regime, seed, history
         As for ``OnlineSetClassifier``.
 
     Examples
@@ -210,6 +214,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         learner: str | None = None,
         regime: str = "semi-bandit",
         seed: int = 0,
+        history: int = 0,
     ) -> None:
         self.regressor = regressor
         self.alpha = alpha
@@ -219,6 +224,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         self.learner = learner
         self.regime = regime
         self.seed = seed
+        self.history = history
         kind = default_residuals() if residuals is None else residuals
         self.predictor = start_predictor(self, kind, seed=seed)
         self._open = _OpenRounds(limit=10_000)

@@ -50,6 +50,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         What the world can tell: "bandit", "semi-bandit" or "full".
     seed
         Fixes every draw; without one nobody can guess them.
+    history
+        How many answered rounds to keep for ``predictor_.plot()`` and ``predictor_.history()``.
 
     Attributes
     ----------
@@ -84,6 +86,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         learner: Any = None,
         regime: str = "semi-bandit",
         seed: int | None = None,
+        history: int = 0,
     ) -> None:
         self.estimator = estimator
         self.alpha = alpha
@@ -92,6 +95,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.learner = learner
         self.regime = regime
         self.seed = seed
+        self.history = history
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
@@ -173,7 +177,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
     residuals
         A score kind for real outcomes, such as ``keyhole.BoundedResiduals(bound=18.5)``; by default
         ``keyhole.ScaledResiduals``.
-    features, groups, learner, regime, seed
+    features, groups, learner, regime, seed, history
         As for ``SetClassifier``.
 
     Attributes
@@ -208,6 +212,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         learner: Any = None,
         regime: str = "semi-bandit",
         seed: int | None = None,
+        history: int = 0,
     ) -> None:
         self.estimator = estimator
         self.alpha = alpha
@@ -217,6 +222,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         self.learner = learner
         self.regime = regime
         self.seed = seed
+        self.history = history
 
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
