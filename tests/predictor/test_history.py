@@ -75,6 +75,16 @@ def test_the_picture_shows_rate_window_and_target() -> None:
     assert bottom.get_ylabel() == "size"
 
 
+def test_every_line_of_the_picture_is_named_where_no_curve_runs() -> None:
+    predictor = keyhole.Predictor(alpha=0.1, history=1_000, seed=7)
+    _play(predictor, 400)
+    for axis in predictor.plot(window=100):
+        named = axis.get_legend()
+        assert len(named.get_texts()) == len(axis.get_lines())
+        axis.figure.canvas.draw()
+        assert named.get_window_extent().y0 >= axis.get_window_extent().y1
+
+
 def test_infinite_intervals_are_left_out_of_the_mean_size() -> None:
     predictor = keyhole.Predictor(
         alpha=0.1, score=keyhole.ScaledResiduals(scale=1e-300), history=100, seed=7

@@ -40,11 +40,15 @@ def plot_rounds(
             top.plot(rounds[own], rates, color=colour, linewidth=1.2, label=f"{name}, so far")
     top.axhline(alpha, color=_RED, linestyle="--", label=f"target {alpha:g}")
     top.set(ylabel="miss rate", ylim=(0.0, max(2.5 * alpha, 1.1 * float(_slide(missed, width).max()))))
-    top.legend(frameon=False, ncols=3, fontsize="small")
+    _explain(top, columns=3)
     bounded = np.isfinite(size)  # an interval of the whole line has no size to draw
-    bottom.plot(rounds[bounded], size[bounded], ".", color=_GREY, alpha=0.3, markersize=2)
+    bottom.plot(
+        rounds[bounded], size[bounded], ".", color=_GREY, alpha=0.3, markersize=2, label="one round"
+    )
     known = np.where(bounded, size, np.nan)
-    bottom.plot(rounds[width - 1 :], _slide(known, width), color=_BLUE)
+    named = f"mean of the last {width:,}"
+    bottom.plot(rounds[width - 1 :], _slide(known, width), color=_BLUE, label=named)
+    _explain(bottom, columns=2)
     bottom.set(xlabel="answered round", ylabel=sized)
     return top, bottom
 
@@ -65,11 +69,11 @@ def plot_decisions(
         top.plot(rounds[known], _mean_so_far(judged[known]), color=_BLUE, label="wrong so far")
     top.axhline(alpha, color=_RED, linestyle="--", label=f"target {alpha:g}")
     top.set(ylabel="wrong among the accepted", ylim=(0.0, 3.0 * alpha))
-    top.legend(frameon=False, ncols=2, fontsize="small")
+    _explain(top, columns=2)
     bottom.plot(rounds, _mean_so_far(taken), color=_GREY, label="accepted so far")
     bottom.plot(rounds[width - 1 :], _slide(taken, width), color=_GREEN, label=f"of the last {width:,}")
     bottom.set(xlabel="decision", ylabel="share accepted", ylim=(0.0, 1.0))
-    bottom.legend(frameon=False, ncols=2, fontsize="small")
+    _explain(bottom, columns=2)
     return top, bottom
 
 
@@ -91,6 +95,21 @@ def pick_axes(axes: Any, rounds: int) -> tuple[Any, Any]:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2)
     return top, bottom
+
+
+def _explain(axis: Any, *, columns: int) -> None:
+    """Say above the picture, where no curve runs through the words, what each line is."""
+    drawn = axis.legend(
+        frameon=False,
+        ncols=columns,
+        fontsize="small",
+        loc="lower left",
+        bbox_to_anchor=(0.0, 1.0),
+        borderaxespad=0.2,
+        markerscale=4.0,
+    )
+    for line in drawn.get_lines():
+        line.set_alpha(1.0)  # a faint dot among thousands is seen, alone it is not
 
 
 def _choose_window(window: int | None, rounds: int) -> int:

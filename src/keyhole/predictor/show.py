@@ -27,7 +27,7 @@ def show_predictor(predictor: Any) -> str:
         "open": f"{predictor.open_rounds:,}",
     }
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in predictor.notes)
-    bar = _draw_bar(predictor.miss_rate, predictor.alpha, called="miss rate and target")
+    bar = _draw_bar(predictor.miss_rate, predictor.alpha, called="miss rate; the mark is the target")
     return f"{_write_table(rows)}{bar}{notes}"
 
 
@@ -41,7 +41,7 @@ def show_gate(gate: Any) -> str:
         "wrong among the accepted": f"{gate.wrong_share:.4f}",
         "open": f"{gate.open_rounds:,}",
     }
-    bar = _draw_bar(gate.wrong_share, gate.alpha, called="share wrong and target")
+    bar = _draw_bar(gate.wrong_share, gate.alpha, called="share wrong; the mark is the target")
     return f"{_write_table(rows)}{bar}"
 
 
@@ -62,5 +62,5 @@ def _draw_bar(rate: float, alpha: float, *, called: str) -> str:
         f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#8883"/>'
         f'<rect width="{length:.1f}" height="{_HEIGHT}" fill="{colour}"/>'
         f'<line x1="{mark:.1f}" x2="{mark:.1f}" y2="{_HEIGHT}" stroke="currentColor" stroke-width="2"/>'
-        "</svg>"
+        f"</svg><br><small>{called}</small>"
     )
