@@ -109,6 +109,13 @@ def test_bounds_that_say_nothing_yet_are_called_vacuous(capsys: pytest.CaptureFi
     assert "VACUOUS" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("port", ["65536", "-1", "http"])
+def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["serve", f"--port={port}"])
+    assert f"{port!r} is not a port, a whole number from 0 to 65535" in capsys.readouterr().err
+
+
 COMMANDS = [
     "demo", "learners", "bounds", "compare", "paper", "imagenet-file", "gate", "serve", "token create",
     "token list", "token revoke", "verify", "backup", "export", "rehearse",

@@ -197,8 +197,19 @@ def test_a_saved_gate_continues_bit_for_bit(rule: str, regime: str, tmp_path: Pa
 
 def test_another_file_is_no_gate(tmp_path: Path) -> None:
     Predictor(alpha=0.1).save(tmp_path / "predictor")
-    with pytest.raises(SnapshotError):
+    with pytest.raises(SnapshotError, match=r"restore it with keyhole\.Predictor"):
         Gate.load(tmp_path / "predictor")
+
+
+def test_a_share_in_the_place_of_the_rule_is_told_where_it_goes() -> None:
+    with pytest.raises(LearnerError, match=r"write alpha=0\.05"):
+        Gate(0.05)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("score", [[0.5, 0.3], "0.93"])
+def test_what_is_no_number_is_told_what_a_gate_takes(score: Any) -> None:
+    with pytest.raises(ScoreError, match="give one number, or a dict of candidates"):
+        Gate(alpha=0.05).decide(score)
 
 
 def test_groups_keep_the_promise_each_by_itself() -> None:
@@ -260,7 +271,7 @@ def test_a_notebook_shows_its_shares_and_the_target() -> None:
     gate.learn(gate.decide(0.99), right=False)
     shown = gate._repr_html_()
     assert "<td>wrong among the accepted</td><td>1.0000</td>" in shown
-    assert "share wrong and target" in shown
+    assert "share wrong; the mark is the target" in shown
 
 
 @pytest.mark.parametrize(

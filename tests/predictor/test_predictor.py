@@ -129,6 +129,16 @@ def test_rounds_are_answered_in_any_order_late_or_never() -> None:
     assert (predictor.rounds, predictor.open_rounds) == (15, 5)
 
 
+def test_a_share_in_the_place_of_the_learner_is_told_where_it_goes() -> None:
+    with pytest.raises(LearnerError, match=r"write alpha=0\.1"):
+        Predictor(0.1)  # type: ignore[arg-type]
+
+
+def test_a_number_to_be_covered_is_told_which_score_to_take() -> None:
+    with pytest.raises(ScoreError, match=r"124\.8 is one number.*ScaledResiduals"):
+        Predictor(alpha=0.1).predict(124.8)
+
+
 def test_second_answer_is_refused_and_not_counted() -> None:
     predictor = small()
     prediction = predictor.predict(ANIMALS)

@@ -87,6 +87,10 @@ def find_rule(rule: str | Learner, *, alpha: float | None, memory: float | None)
                 f"{rule.name} comes with its parameters; give alpha and memory to it, not to the gate"
             )
         return rule
+    if is_real(rule):
+        raise LearnerError(
+            f"{rule!r} is not a rule; for the share of wrong answers write alpha={rule!r}"
+        )
     if alpha is None:
         raise AlphaError("alpha is missing; give the share of wrong answers you can bear, such as 0.05")
     options = {} if memory is None else {"memory": memory}

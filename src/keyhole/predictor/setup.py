@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, cast
 
 from keyhole import learners, scores
-from keyhole.checks import is_whole
+from keyhole.checks import is_real, is_whole
 from keyhole.errors import AlphaError, InvalidError, KeyholeWarning, LearnerError, ScoreError
 from keyhole.feedback import GateRegime, Regime, check_enough, check_gate_regime, check_regime
 from keyhole.learners import Learner
@@ -158,6 +158,10 @@ def _find_learner(
                     f"with {kind}={count}, or leave the learner out"
                 )
         return learner
+    if is_real(learner):
+        raise LearnerError(
+            f"{learner!r} is not a learner; for the share of misses write alpha={learner!r}"
+        )
     if alpha is None:
         raise AlphaError("alpha is missing; give the share of misses you can bear, such as 0.1")
     known = {kind: count for kind, count in context.items() if count}

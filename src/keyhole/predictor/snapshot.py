@@ -45,9 +45,8 @@ def restore(content: bytes, *, kind: str, score: Score[Any] | None = None) -> Pa
         raise SnapshotError(f"the snapshot lacks or mistypes {error}; restore a copy") from error
     learner = setup.learner
     if learner.rule.kind != kind:
-        raise SnapshotError(
-            f"this is a snapshot of {learner.name}, a rule for each {learner.rule.kind}"
-        )
+        holder = "Gate" if learner.rule.kind == "gate" else "Predictor"
+        raise SnapshotError(f"this is a snapshot of a {holder}; restore it with keyhole.{holder}")
     progress = Progress.unpack(rest[place:], learner=learner)
     return Parts(setup, progress, OpenRounds(setup.open_limit, progress, waiting))
 

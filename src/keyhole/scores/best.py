@@ -105,5 +105,6 @@ class BestScore:
 
 def _check(score: Any, name: str) -> float:
     if not (is_real(score) and 0.0 <= score <= 1.0):
-        raise ScoreError(f"{name} {score!r} is not a number in [0, 1]; rescale it first")
+        remedy = "rescale it first" if is_real(score) else "give one number, or a dict of candidates"
+        raise ScoreError(f"{name} {score!r} is not a number in [0, 1]; {remedy}")
     return float(score)

@@ -70,6 +70,11 @@ def _check_range(scores: Array) -> Array:
     # As bits, the numbers from 0 to 1 are those up to 1's: one look where two comparisons take three.
     if scores.ndim == 1 and scores.size and _largest(scores.view(_BITS)) <= _BITS_OF_ONE:
         return scores
+    if scores.ndim == 0:
+        raise ScoreError(
+            f"{scores.item()} is one number, not a score for each label; if it is what a regression "
+            "predicts, make the predictor with score=keyhole.ScaledResiduals()"
+        )
     check_scores(scores)
     if scores.ndim != 1:
         raise ScoreError(

@@ -50,7 +50,9 @@ def _add_serve(commands: Any) -> None:
         example="serve --database sqlite:///keyhole.db --port 8000",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
-    parser.add_argument("--port", type=int, default=8000, help="0 takes any; default: %(default)s")
+    parser.add_argument(
+        "--port", type=_read_port, default=8000, help="0 takes any; default: %(default)s"
+    )
     parser.add_argument("--demo", action="store_true", help="with handwritten digits to label by hand")
     parser.add_argument(
         "--rate",
@@ -62,6 +64,13 @@ def _add_serve(commands: Any) -> None:
     parser.add_argument(
         "--log", default="info", choices=["debug", "info", "warning"], help="default: %(default)s"
     )
+
+
+def _read_port(text: str) -> int:
+    """Return a port's number, or raise what argparse says."""
+    if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a port, a whole number from 0 to 65535")
+    return int(text)
 
 
 def _serve(options: argparse.Namespace) -> None:

@@ -97,7 +97,8 @@ def test_partial_log_is_played_at_both_ends_of_what_it_leaves_open(
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--scenarios", "storm"], "there is no scenario 'storm'"),
+        (["--scenarios", "storm"], "there is no scenario 'storm'; there are steady"),
+        (["--scenarios", "digit"], "there is no scenario 'digit'; did you mean 'digits'?"),
         (["--regime", "half"], "there is no regime 'half'"),
         (["--learners", "trakcer"], "did you mean 'tracker'"),
         (["--alpha", "2"], "alpha 2.0 is not a number between"),

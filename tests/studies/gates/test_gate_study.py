@@ -111,6 +111,17 @@ def test_a_bad_log_is_refused_with_its_line(tmp_path: Path, header: str, row: st
         read_log(write_log(tmp_path / "log.csv", header, [row]))
 
 
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [(b"", "has no columns; it needs score"), (b"score,right\n\xff", "not a CSV file in UTF-8")],
+)
+def test_a_file_that_is_no_log_is_refused(tmp_path: Path, content: bytes, fault: str) -> None:
+    path = tmp_path / "log.csv"
+    path.write_bytes(content)
+    with pytest.raises(InvalidError, match=fault):
+        read_log(path)
+
+
 def test_the_command_tells_what_a_log_would_have_needed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keyhole.checks import find_near
 from keyhole.errors import InvalidError
 from keyhole.scenarios import Scenario, digits, imagenet, log
 from keyhole.scenarios.airfoil import airfoil
@@ -71,7 +72,9 @@ def pick_scenarios(names: Iterable[str], scenarios: dict[str, Listed]) -> list[L
     """Return the scenarios of these names, or raise with those there are."""
     unknown = [name for name in names if name not in scenarios]
     if unknown:
-        raise InvalidError(f"there is no scenario {unknown[0]!r}; there are {', '.join(scenarios)}")
+        near = find_near(unknown[0], scenarios)
+        said = f"did you mean {near!r}?" if near else f"there are {', '.join(scenarios)}"
+        raise InvalidError(f"there is no scenario {unknown[0]!r}; {said}")
     return [scenarios[name] for name in names]
 
 

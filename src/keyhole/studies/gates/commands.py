@@ -63,7 +63,7 @@ def describe(replay: LogReplay, *, alpha: float) -> str:
         "The gate, which knew nothing beforehand, would have accepted",
         f"{run.accepted_share:.1%}, {run.wrong_share:.2%} of them wrong.",
         f"It promises at most {_bound(replay):.0f} wrong answers beyond {alpha:.1%} of the accepted",
-        f"on any log of this length; here it was {run.excess[-1]:.1f}.",
+        f"on any log of this length; here it was {run.excess[-1]:z.1f}.",
     ]
     return "\n".join(lines)
 

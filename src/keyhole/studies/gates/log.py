@@ -41,26 +41,33 @@ def read_log(path: Path) -> GateCases:
     """
     if not path.is_file():
         raise InvalidError(f"there is no file {path}")
+    try:
+        read, outcome = _read_rows(path)
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise InvalidError(f"{path} is not a CSV file in UTF-8 ({error}); write it so") from None
+    if not read:
+        raise InvalidError(f"{path} has no row with an outcome")
+    scores, told = np.array(read).T
+    wrong = told if _OUTCOMES[outcome] == 1.0 else 1.0 - told
+    return GateCases(*check_cases(scores, wrong))
+
+
+def _read_rows(path: Path) -> tuple[list[tuple[float, float]], str]:
+    """Return score and outcome of every row that has one, and the outcome's column."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file)
         names = {name.strip().lower(): name for name in rows.fieldnames or ()}
         score = next((names[name] for name in _SCORE if name in names), None)
         outcome = next((name for name in _OUTCOMES if name in names), None)
         if score is None or outcome is None:
-            raise InvalidError(
-                f"{path} has the columns {', '.join(names) or 'none'}; "
-                "it needs score, and right or wrong"
-            )
+            there = f"the columns {', '.join(names)}" if names else "no columns"
+            raise InvalidError(f"{path} has {there}; it needs score, and right or wrong")
         read = [
             (_read_score(row[score], number, path), _read_outcome(row[names[outcome]], number, path))
             for number, row in enumerate(rows, start=2)
             if (row[names[outcome]] or "").strip()
         ]
-    if not read:
-        raise InvalidError(f"{path} has no row with an outcome")
-    scores, told = np.array(read).T
-    wrong = told if _OUTCOMES[outcome] == 1.0 else 1.0 - told
-    return GateCases(*check_cases(scores, wrong))
+    return read, outcome
 
 
 def _read_score(text: str | None, line: int, path: Path) -> float:
