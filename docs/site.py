@@ -175,7 +175,7 @@ def cli_page() -> str:
     """Return the page of the command line: every command's own help."""
     from keyhole import cli
 
-    os.environ["COLUMNS"] = "92"
+    os.environ["COLUMNS"] = "80"  # what fits the width of a page
     lines = ["# Command line"]
     for command, parser in _commands(cli._parser()):  # the only place that knows every command
         lines += ["", f"## {command}", "", "```text", parser.format_help().rstrip(), "```"]

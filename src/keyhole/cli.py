@@ -107,7 +107,7 @@ def _add_bounds(commands: Any) -> None:
         help="what is promised of a learner, in numbers",
         description="Say what is certain of a learner's misses on every sequence, and what its theorem "
         "promises; or that nothing is.",
-        epilog="example: keyhole bounds --alpha .1 --horizon 50000 --learner tracker",
+        epilog="example: keyhole bounds --alpha .1 --horizon 50000",
     )
     parser.add_argument("--learner", default="logit-tracker", help="default: %(default)s")
     parser.add_argument(

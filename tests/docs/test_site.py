@@ -53,6 +53,10 @@ def test_every_page_of_the_navigation_is_written_or_made(site: ModuleType, tmp_p
     assert set(site.GENERATED) <= asked
 
 
+def test_help_of_every_command_fits_the_width_of_a_page(site: ModuleType) -> None:
+    assert max(map(len, site.cli_page().splitlines())) <= 80
+
+
 def _pages(nav: object) -> set[str]:
     """Return every page that a navigation names."""
     if isinstance(nav, str):

@@ -36,8 +36,8 @@ def add_demo(commands: Any) -> None:
     parser = commands.add_parser(
         "demo",
         help="sets on real data beside a fixed threshold: a table and a picture",
-        description="Play handwritten digits and airfoil noise with a fixed threshold, with "
-        "ocp-unlock+ and with the default learner, each hearing the label only if it was in the set.",
+        description="Play handwritten digits and airfoil noise with a fixed threshold, the paper's "
+        "learner and the default, each hearing the label only if it was in the set.",
         epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
     )
     parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
@@ -72,10 +72,13 @@ def _add_compare(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
         help="every learner on every scenario, side by side",
-        description="Play every learner that the feedback allows on every scenario, or on a log of "
-        "your own; print who keeps the promise with the smallest sets, and write a page and JSON.",
-        epilog="examples: keyhole compare --learners logit-tracker tracker --scenarios fall digits; "
-        "keyhole compare --scores log.csv; keyhole compare --late --scenarios airfoil",
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # a line for each example
+        description="Play every learner that the feedback allows on every scenario, or on a log of\n"
+        "your own; print who keeps the promise with the smallest sets, and write a page\nand JSON.",
+        epilog="examples:\n"
+        "  keyhole compare --learners logit-tracker tracker --scenarios fall digits\n"
+        "  keyhole compare --scores log.csv\n"
+        "  keyhole compare --late --scenarios airfoil",
     )
     shown = "default: %(default)s"
     parser.add_argument("--list", action="store_true", help="list the scenarios and stop")
