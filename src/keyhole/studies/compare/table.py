@@ -119,7 +119,7 @@ def _block(contest: Contest, scenario: str) -> Iterator[Line]:
     for cell in cells:
         if not broken and not contest.keeps(cell):
             broken = True
-            yield Line(f"{'-- more misses than promised ':-<{_WIDTH}}", "faint")
+            yield Line(f"{'-- more misses than asked for ':-<{_WIDTH}}", "faint")
         yield Line(_line(cell, grouped=grouped), "broken" if broken else "kept")
 
 
