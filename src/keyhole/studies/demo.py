@@ -118,7 +118,9 @@ def _ways(scenario: DemoScenario) -> dict[str, Callable[[str], Run]]:
     paper: dict[str, Any] = {"horizon": rounds, "arms": _ARMS}
     ways: dict[str, Callable[[str], Run]] = {
         f"threshold picked on the first {_PICKED_ON:,}": lambda way: _play_fixed(Run(way), scenario),
-        "ocp-unlock+": lambda way: _play(Run(way), scenario, _predictor(scenario, way, **paper)),
+        "ocp-unlock+ (the paper's)": lambda way: _play(
+            Run(way), scenario, _predictor(scenario, "ocp-unlock+", **paper)
+        ),
         f"{DEFAULT} (default)": lambda way: _play(Run(way), scenario, _predictor(scenario, DEFAULT)),
     }
     if scenario.features is not None:
