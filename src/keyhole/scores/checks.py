@@ -72,7 +72,7 @@ def _check_range(scores: Array) -> Array:
         return scores
     if scores.ndim == 0:
         raise ScoreError(
-            f"{scores.item()} is one number, not a score for each label; if it is what a regression "
+            f"{scores.item()} is one number, not a list of scores; if it is what a regression "
             "predicts, make the predictor with score=keyhole.ScaledResiduals()"
         )
     check_scores(scores)

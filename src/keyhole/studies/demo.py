@@ -189,7 +189,14 @@ def draw(results: list[Result], path: Path) -> None:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2)
     handles, labels = axes[0, -1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=len(labels), frameon=False)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside lower center",
+        ncols=len(labels),
+        frameon=False,
+        columnspacing=1.2,  # or five names are wider than the picture
+    )
     figure.suptitle(f"Asked for: {ALPHA:.0%} misses, with sets as small as possible", fontsize=14)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=110)
