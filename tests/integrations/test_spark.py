@@ -36,7 +36,7 @@ def start(fold: Fold = FOLD, **more: Any) -> Any:
     return tester.TwsTester(
         processor,
         timeMode="EventTime",
-        eventTimeExtractor=lambda row: 0 if row.at is None else int(row.at.timestamp() * 1000),
+        eventTimeExtractor=lambda row: 1 if row.at is None else int(row.at.timestamp() * 1000),
     )
 
 

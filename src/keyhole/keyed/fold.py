@@ -142,8 +142,8 @@ def make_fold(
 
     Examples
     --------
-    >>> make_fold("ocp-unlock+", alpha=0.1, arms=20).setup.learner.name
-    'ocp-unlock+'
+    >>> make_fold(alpha=0.1, lifetime=3_600_000).setup.learner.name
+    'logit-tracker'
     """
     setup = make_setup(
         learner,

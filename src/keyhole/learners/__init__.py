@@ -151,6 +151,8 @@ def make(
 
     Examples
     --------
+    >>> make("logit-tracker", alpha=0.1).needs.value
+    'hit or miss'
     >>> make("ocp-unlock+", alpha=0.1, horizon=50_000, arms=200).needs.value
     'label if hit'
     """

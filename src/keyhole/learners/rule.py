@@ -90,7 +90,7 @@ class Rule(Generic[P]):
     Examples
     --------
     >>> from keyhole import LEARNERS
-    >>> LEARNERS["tracker"](alpha=0.1, step=0.01).alpha
+    >>> LEARNERS["logit-tracker"](alpha=0.1).alpha
     0.1
     """
 
@@ -170,8 +170,8 @@ class Learner:
     Examples
     --------
     >>> from keyhole import make
-    >>> make("tracker", alpha=0.1)
-    <tracker: alpha=0.1, step=0.005, start=0.5>
+    >>> make("logit-tracker", alpha=0.1)
+    <logit-tracker: alpha=0.1, step=0.1, first=0.5, margin=1e-06>
     """
 
     rule: Rule[...]

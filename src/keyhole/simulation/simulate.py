@@ -78,9 +78,8 @@ def simulate(
     --------
     >>> from keyhole import make
     >>> rng = np.random.default_rng(1)
-    >>> learner = make("ocp-unlock+", alpha=0.1, horizon=1000, arms=10)
-    >>> simulate(learner, rng.beta(6, 2, 1000), runs=3).misses.shape
-    (3, 1000)
+    >>> simulate(make("logit-tracker", alpha=0.1), rng.beta(6, 2, 1000))
+    <Simulation of logit-tracker, alpha 0.1: 1 run of 1,000 rounds, miss rate 0.0990>
     """
     table = _table(scores, runs)
     _check(learner, regime, table.shape[1], channel)

@@ -25,9 +25,9 @@ class Simulation:
     Examples
     --------
     >>> from keyhole import make, simulate
-    >>> played = simulate(make("tracker", alpha=0.1), [0.9, 0.8, 0.1], runs=2)
+    >>> played = simulate(make("logit-tracker", alpha=0.1), [0.9, 0.8, 0.1], runs=2)
     >>> played
-    <Simulation of tracker, alpha 0.1: 2 runs of 3 rounds, miss rate 0.3333>
+    <Simulation of logit-tracker, alpha 0.1: 2 runs of 3 rounds, miss rate 0.3333>
     >>> played.misses[0].tolist()
     [False, False, True]
     """
