@@ -8,7 +8,7 @@ import polars as pl
 import pytest
 
 import keyhole
-from keyhole.errors import InvalidError, LabelError
+from keyhole.errors import InvalidError, KeyholeError, LabelError
 from keyhole.integrations.frames import SeriesPredictors
 
 RESIDUALS = keyhole.ScaledResiduals(scale=5.0)
@@ -150,3 +150,24 @@ def test_every_series_keeps_its_rounds_as_columns_where_told_to() -> None:
     predictors = _made(history=5)
     predictors.add_intervals(_forecasts(), "Mean")
     assert predictors["wild"].history()["round"].tolist() == [35.0, 36.0, 37.0, 38.0, 39.0]
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"Mean": np.nan}, "row 5 .*'calm', 2026-01-06.*nan is not a finite number"),
+        ({"y": "much"}, "row 5 .*'calm', 2026-01-06.*'much' is not a finite number"),
+        ({"ds": pd.NaT}, "row 5 has no time; fill the column 'ds'"),
+        ({"ds": "Monday"}, "the times in 'ds' have no order"),
+    ],
+)
+def test_a_row_that_cannot_be_read_is_named_before_any_is_played(
+    changed: dict[str, Any], fault: str
+) -> None:
+    table, predictors = _forecasts(), _made()
+    for name, value in changed.items():
+        table[name] = table[name].astype(object)
+        table.loc[5, name] = value
+    with pytest.raises(KeyholeError, match=fault):
+        predictors.add_intervals(table, "Mean")
+    assert len(predictors) == 0

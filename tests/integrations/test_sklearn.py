@@ -213,3 +213,9 @@ def test_rounds_are_kept_for_those_who_want_to_see_them(names: Any) -> None:
     model = SetClassifier(LogisticRegression(max_iter=5000), seed=1, history=2).fit(X[:300], y[:300])
     model.learn(model.predict_set(X[300:303]), y[300:303])
     assert model.predictor_.history()["round"].tolist() == [1.0, 2.0]
+
+
+def test_a_regressor_is_told_that_it_has_no_labels(names: Any) -> None:
+    X, y = names
+    with pytest.raises(ScoreError, match=r"Ridge has no classes.*IntervalRegressor"):
+        SetClassifier(Ridge()).fit(X[:50], y[:50])

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from keyhole.errors import InvalidError, LabelError, MissingExtraError
+from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
 from keyhole.integrations._answers import default_residuals, start_predictor
 from keyhole.integrations._context import read_case
 from keyhole.predictor.predictor import Predictor
@@ -157,6 +157,7 @@ class SeriesPredictors:
         keys = [frame[name].to_list() for name in self._series]
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
         told = frame[self._time].to_list()
+        _check_times(told, self._time)
         asked = frame[self._cutoff].to_list() if self._cutoff in frame.columns else [None] * len(told)
         truths = frame[self._truth].to_list() if self._truth in frame.columns else [None] * len(told)
         columns = zip(series, asked, told, outputs, truths, self._context(frame), strict=True)
@@ -175,6 +176,7 @@ class SeriesPredictors:
 
     def _play(self, rows: list[_Row], kind: Score[Any]) -> list[Any]:
         """Ask and answer every row in order of time; return what was shown, in the table's order."""
+        _check_rows(rows, kind)
         shown: list[Any] = [None] * len(rows)
         waiting: list[tuple[Any, int]] = []  # a heap of (when the outcome is told, the row's place)
         for row in sorted(
@@ -230,6 +232,30 @@ def _is_known(told: Any, now: _Row) -> bool:
 
 def _is_missing(value: Any) -> bool:
     return value is None or (isinstance(value, float) and math.isnan(value))
+
+
+def _check_times(times: list[Any], column: str) -> None:
+    """Raise if a time is missing, or if they have no order."""
+    for place, time in enumerate(times):
+        if time is None or time != time:  # NaN and NaT are not themselves
+            raise InvalidError(f"row {place} has no time; fill the column {column!r}, or leave it out")
+    try:
+        sorted(times)
+    except TypeError as error:
+        raise InvalidError(
+            f"the times in {column!r} have no order ({error}); make them one type"
+        ) from None
+
+
+def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:
+    """Raise before the first round if a forecast or an outcome cannot be read, and say whose it is."""
+    for row in rows:
+        try:
+            case = kind.read(row.output)
+            if row.truth is not None:
+                case.score(row.truth)
+        except (ScoreError, LabelError) as error:
+            raise type(error)(f"row {row.place} ({row.series!r}, {row.told}): {error}") from None
 
 
 def _check_labels(rows: list[_Row], labels: list[Any]) -> None:

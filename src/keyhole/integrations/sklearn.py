@@ -100,6 +100,11 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
         """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
         self.estimator_ = clone(self.estimator).fit(X, y)
+        if not hasattr(self.estimator_, "classes_"):
+            raise ScoreError(
+                f"{type(self.estimator_).__name__} has no classes, so that no labels can be shown; "
+                "for a number take IntervalRegressor"
+            )
         self.classes_ = self.estimator_.classes_
         _copy_input_names(self)
         self.predictor_ = start_predictor(
