@@ -11,7 +11,13 @@ from numpy.typing import ArrayLike
 
 from keyhole.errors import MissingExtraError, ScoreError
 from keyhole.integrations._answers import default_residuals, learn_rows, start_predictor
-from keyhole.integrations._context import Columns, read_context
+from keyhole.integrations._context import Columns
+from keyhole.integrations._estimators import (
+    copy_input_names,
+    estimator_has,
+    know,
+    tags_of_estimator,
+)
 from keyhole.scores import Interval, LabelSet, Probabilities, Score
 
 try:
@@ -24,11 +30,6 @@ except ImportError:
     ) from None
 
 __all__ = ["IntervalRegressor", "SetClassifier"]
-
-
-def _estimator_has(name: str) -> Any:
-    """Return a test for ``available_if``: whether the estimator, fitted or not, has the method."""
-    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
 
 
 class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
@@ -106,7 +107,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
                 "for a number take IntervalRegressor"
             )
         self.classes_ = self.estimator_.classes_
-        _copy_input_names(self)
+        copy_input_names(self)
         self.predictor_ = start_predictor(
             self, Probabilities(labels=self.classes_.tolist()), seed=self.seed
         )
@@ -117,13 +118,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
-    @available_if(_estimator_has("predict_proba"))
+    @available_if(estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:  # noqa: N803
         """Return the estimator's probabilities."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
-    @available_if(_estimator_has("decision_function"))
+    @available_if(estimator_has("decision_function"))
     def decision_function(self, X: Any) -> Any:  # noqa: N803
         """Return the estimator's decision function."""
         check_is_fitted(self)
@@ -136,7 +137,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         for each of its rows.
         """
         check_is_fitted(self)
-        known = _know(self, X, features, groups)
+        known = know(self, X, features, groups)
         return list(self.predictor_.predict_batch(self._scores(X), **known))
 
     def learn(self, sets: Iterable[LabelSet | int], answers: Iterable[Any]) -> None:
@@ -153,7 +154,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         The first set is then as good as a late one. The predictor's own counts stay at zero.
         """
         check_is_fitted(self)
-        known = _know(self, X, features, groups)
+        known = know(self, X, features, groups)
         self.predictor_.rehearse(self._scores(X), np.asarray(y).tolist(), **known)
         return self
 
@@ -166,7 +167,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         return np.clip(self.estimator_.predict_proba(X), 0.0, 1.0)  # rounding may leave 1 + 2e-16
 
     def __sklearn_tags__(self) -> Any:
-        return _tags_of_estimator(super().__sklearn_tags__(), self.estimator)
+        return tags_of_estimator(super().__sklearn_tags__(), self.estimator)
 
 
 class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
@@ -233,7 +234,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
         values = None if y is None else column_or_1d(y, warn=True)  # an interval is of one outcome
         self.estimator_ = clone(self.estimator).fit(X, values)
-        _copy_input_names(self)
+        copy_input_names(self)
         kind = default_residuals() if self.residuals is None else self.residuals
         self.predictor_ = start_predictor(self, kind, seed=self.seed)
         return self
@@ -250,7 +251,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         for each of its rows.
         """
         check_is_fitted(self)
-        known = _know(self, X, features, groups)
+        known = know(self, X, features, groups)
         return list(self.predictor_.predict_batch(self._centres(X), **known))
 
     def learn(self, intervals: Iterable[Interval | int], answers: Iterable[Any]) -> None:
@@ -267,7 +268,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         The first interval is then as good as a late one. The predictor's own counts stay at zero.
         """
         check_is_fitted(self)
-        known = _know(self, X, features, groups)
+        known = know(self, X, features, groups)
         self.predictor_.rehearse(self._centres(X), np.asarray(y).tolist(), **known)
         return self
 
@@ -281,29 +282,4 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         return centres
 
     def __sklearn_tags__(self) -> Any:
-        return _tags_of_estimator(super().__sklearn_tags__(), self.estimator)
-
-
-def _know(wrapper: Any, X: Any, features: Any, groups: Any) -> dict[str, Any]:  # noqa: N803
-    given = {"features": features, "groups": groups}
-    return read_context(X, features=wrapper.features, groups=wrapper.groups, given=given)
-
-
-def _copy_input_names(wrapper: Any) -> None:
-    """Give the wrapper what its estimator knows of the columns it was fitted to."""
-    for name in ("n_features_in_", "feature_names_in_"):
-        if hasattr(wrapper.estimator_, name):
-            setattr(wrapper, name, getattr(wrapper.estimator_, name))
-
-
-def _tags_of_estimator(tags: Any, estimator: Any) -> Any:
-    """Return the wrapper's tags with what the estimator accepts."""
-    try:
-        inner = estimator.__sklearn_tags__()
-    except AttributeError:
-        return tags
-    tags.input_tags = inner.input_tags
-    tags.target_tags.multi_output = False
-    tags.classifier_tags = inner.classifier_tags
-    tags.regressor_tags = inner.regressor_tags
-    return tags
+        return tags_of_estimator(super().__sklearn_tags__(), self.estimator)

@@ -14,7 +14,8 @@ from keyhole.keyed.events import Event, Kind, Output, Outputs
 from keyhole.keyed.steps import STEPS
 from keyhole.learners import Learner
 from keyhole.predictor import compact
-from keyhole.predictor.compact import LATEST, LONGEST_ID, MOST_MARKS, NEVER, Standing
+from keyhole.predictor.compact import LATEST, MOST_MARKS, Standing
+from keyhole.predictor.compact_rounds import LONGEST_ID, NEVER
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup, make_setup
 from keyhole.scores import Score

@@ -6,9 +6,10 @@ from zlib import crc32
 
 from keyhole.errors import KeyholeError
 from keyhole.keyed.events import Answered, Asked, Elapsed, Kind, Output, Outputs, Skipped
-from keyhole.predictor import compact
+from keyhole.predictor import compact_rounds
 from keyhole.predictor.cases import pack_case, recall_round, unpack_case
-from keyhole.predictor.compact import MARK, NEVER, Standing, Waiting
+from keyhole.predictor.compact import MARK, Standing
+from keyhole.predictor.compact_rounds import NEVER, Waiting
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.rounds import Round, count_answer, propose, read_answer, settle
@@ -47,7 +48,9 @@ def _ask(fold: "Fold", key: str, here: Standing, event: Asked, said: Outputs) ->
     opened: Round[Any] = propose(learner, here.progress, case, draw=draw, context=context)
     shown = opened.prediction
     memo = learner.pack_memo(opened.memo) if learner.memory else b""
-    here.waiting += compact.pack_round(opened, event.id, due=due, memo=memo, case=output, labels=labels)
+    here.waiting += compact_rounds.pack_round(
+        opened, event.id, due=due, memo=memo, case=output, labels=labels
+    )
     here.open += 1
     here.recent[event.id] = opened._replace(groups=()) if opened.groups else opened
     if due < here.earliest:
@@ -55,7 +58,7 @@ def _ask(fold: "Fold", key: str, here: Standing, event: Asked, said: Outputs) ->
     tally.predicted += 1
     said.append(Output(_SHOWN, event.id, shown.id, shown))
     if here.open > setup.open_limit:
-        oldest = compact.find_oldest(here.waiting, memory=learner.memory)
+        oldest = compact_rounds.find_oldest(here.waiting, memory=learner.memory)
         _close(fold, here, oldest.id, oldest)
         here.progress.tally.expired += 1
         said.append(Output(Kind.EXPIRED, oldest.id, oldest.number, note="too many rounds are open"))
@@ -127,7 +130,9 @@ def _advance(fold: "Fold", here: Standing, at: int, said: Outputs) -> None:
     if here.earliest > here.clock:
         return
     memory = fold.setup.learner.memory
-    over, here.waiting, here.earliest = compact.split_due(here.waiting, here.clock, memory=memory)
+    over, here.waiting, here.earliest = compact_rounds.split_due(
+        here.waiting, here.clock, memory=memory
+    )
     here.open -= len(over)
     here.progress.tally.expired += len(over)
     for waiting in over:
@@ -139,7 +144,7 @@ def _advance(fold: "Fold", here: Standing, at: int, said: Outputs) -> None:
 def _is_repeated(fold: "Fold", here: Standing, id: str, said: Outputs) -> bool:  # noqa: A002
     """Return whether an ask is a replay, as far as the key remembers; if so, it is said."""
     if here.open:
-        waiting = compact.find_round(here.waiting, id, memory=fold.setup.learner.memory)
+        waiting = compact_rounds.find_round(here.waiting, id, memory=fold.setup.learner.memory)
         if waiting is not None:
             case = unpack_case(fold.setup.score, waiting.output, waiting.labels)
             shown = case.region(waiting.number, waiting.threshold)
@@ -150,7 +155,7 @@ def _is_repeated(fold: "Fold", here: Standing, id: str, said: Outputs) -> bool: 
 
 def _find(fold: "Fold", here: Standing, id: str, said: Outputs) -> Waiting | None:  # noqa: A002
     """Return the open round of an id; if there is none, that is said."""
-    waiting = compact.find_round(here.waiting, id, memory=fold.setup.learner.memory)
+    waiting = compact_rounds.find_round(here.waiting, id, memory=fold.setup.learner.memory)
     if waiting is None and not _is_remembered(here, id, said):
         said.append(Output(_REFUSED, id, note="no round of this id is open, nor was lately"))
     return waiting
@@ -163,7 +168,7 @@ def _close(fold: "Fold", here: Standing, id: str, waiting: Waiting | None) -> No
     if here.open and waiting is not None:
         here.waiting = here.waiting[: waiting.start] + here.waiting[waiting.end :]
         if waiting.due == here.earliest != NEVER:
-            here.earliest = compact.find_earliest(here.waiting)
+            here.earliest = compact_rounds.find_earliest(here.waiting)
     else:
         here.waiting, here.earliest = b"", NEVER
     _remember(fold, here, id)

@@ -42,6 +42,7 @@ from keyhole.learners.theorems import (
     Theorem,
     bound_miss_rate,
     bound_regret,
+    conditions,
     find_first,
     sharing_gap,
 )
@@ -229,15 +230,6 @@ def miss_rate(learner: Learner) -> float:
 def coverage(learner: Learner, *, slack: float) -> float:
     """Return the paper's bound on MC - alpha, given the run's ``metrics.coverage_slack``."""
     return regret(learner) / loss_of(learner).horizon + slack
-
-
-def conditions(rates: Rates, *, arms: int) -> Conditions:
-    """Return which conditions of the theorems hold."""
-    return Conditions(
-        enough_arms=arms >= 5,
-        moderate_exploration=rates.exploration <= 0.5,
-        slow_enough=(1.0 + 2.0 * rates.bonus) * arms * rates.rate <= rates.exploration,
-    )
 
 
 def conditions_of(learner: Learner) -> Conditions:
