@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from keyhole import Gate
-from keyhole.errors import ContextError, GroupError, ReferredError
+from keyhole.errors import ReferredError
 from keyhole.predictor.context import Known
 from keyhole.service.store import answers, history, proposals, replay, settings, streams
 from keyhole.service.store.answers import Counted, Reply
 from keyhole.service.store.database import Database
-from keyhole.service.store.playing import read_known, show_known, unpack_context
 from keyhole.service.store.proposals import Query
 
 NOW = 1_800_000_000.0
@@ -97,16 +96,3 @@ def test_what_is_no_judgement_is_refused_and_leaves_the_round_open(light: Databa
     (told,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
     assert "not a judgement" in str(told) or "neither True nor False" in str(told)
     assert streams.get(light, "gate").open == 1
-
-
-def test_groups_of_a_gate_go_through_bytes_and_others_are_refused() -> None:
-    setup, _ = settings.make_setup(alpha=0.1, kind="gate", groups=GROUPS, seed=7)
-    for groups in CASES:
-        context = read_known(setup, None, groups)
-        assert show_known(setup, context.tobytes()) == Known(None, groups)
-    assert show_known(setup, None) == Known(None, ())
-    assert unpack_context(setup, None).tolist() == [0.0, 0.0, 0.0]
-    with pytest.raises(GroupError, match="no group 'young'"):
-        read_known(setup, None, ["young"])
-    with pytest.raises(ContextError, match=r"16 bytes are not .* the stream takes 24"):
-        unpack_context(setup, bytes(16))

@@ -5,12 +5,10 @@ from typing import Any
 import pytest
 
 from keyhole import BoundedResiduals, Probabilities, QuantileBands, ScaledResiduals
-from keyhole.errors import InvalidError, LabelError, ScoreError, SnapshotError, StreamNameError
-from keyhole.predictor.progress import Progress
+from keyhole.errors import InvalidError, SnapshotError, StreamNameError
 from keyhole.scores import BestScore
-from keyhole.service.store import stream, streams
+from keyhole.service.store import streams
 from keyhole.service.store.database import Database
-from keyhole.service.store.playing import read_case
 from keyhole.service.store.settings import check_limits, check_name, load_setup, make_setup
 
 NOW = 1_800_000_000.0
@@ -100,30 +98,6 @@ def test_what_the_library_warns_of_is_returned() -> None:
     assert said == ["3 arms work, but the theorem begins at 5"]
 
 
-@pytest.mark.parametrize(
-    ("given", "output", "fault"),
-    [
-        ({}, 3.0, "takes scores, not a centre"),
-        ({}, (1.0, 2.0), "takes scores, not lower and upper"),
-        ({"scale": 1.0}, [0.5], "takes a centre, not scores"),
-        ({"kind": "band"}, 3.0, "takes lower and upper, not a centre"),
-    ],
-)
-def test_an_output_of_another_kind_is_named(given: Any, output: Any, fault: str) -> None:
-    setup, _ = make_setup(alpha=0.1, **given)
-    progress = Progress.start(setup.learner, setup.score)
-    with pytest.raises(ScoreError, match=fault):
-        read_case(setup, progress, output)
-
-
-def test_a_label_that_the_stream_does_not_have_is_named() -> None:
-    setup, _ = make_setup(alpha=0.1, labels=["a", "b"])
-    progress = Progress.start(setup.learner, setup.score)
-    with pytest.raises(LabelError, match="label 'c' is not one of the stream's 2 labels"):
-        read_case(setup, progress, {"a": 0.5, "c": 0.5})
-    assert read_case(setup, progress, {"b": 0.5}).score("b") == 0.5
-
-
 @pytest.mark.parametrize("given", [{}, {"labels": ['"seed": 9', "b"]}, {"kind": "gate"}])
 @pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
 def test_a_setup_is_read_as_it_was_written_also_where_its_labels_speak_of_seeds(
@@ -148,14 +122,3 @@ def test_a_setup_whose_seed_is_none_is_refused() -> None:
     text = make_setup(alpha=0.1, seed=7)[0].to_json()
     with pytest.raises((SnapshotError, InvalidError)):
         load_setup(text.replace('"seed": 7', f'"seed": {2**64}'))
-
-
-def test_ids_of_rounds_cannot_be_guessed_from_one_another() -> None:
-    setup, _ = make_setup(alpha=0.1, seed=7)
-    other, _ = make_setup(alpha=0.1, seed=8)
-    begun = {"name": "pets", "lifetime": 1.0, "window": 20, "created": 0.0}
-    made = [stream.start(one, id=1, **begun) for one in (setup, other)]  # type: ignore[arg-type]
-    tags = {here.prediction_id(number).split("-")[2] for here in made for number in range(100)}
-    assert len(tags) == 200
-    assert {len(tag) for tag in tags} == {10}
-    assert made[0].prediction_id(3) == made[0].prediction_id(3)

@@ -119,20 +119,6 @@ def test_a_round_can_be_answered_until_just_before_its_time_is_over(three: Datab
     assert "has expired: its 604800 seconds are over" in str(late)
 
 
-def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
-    setup, _ = settings.make_setup("kt", alpha=0.1, open_limit=3)
-    streams.create(light, "few", setup=setup, now=NOW)
-    first = proposals.predict(light, "few", asks=[Query([0.9])] * 2, now=NOW)
-    proposals.predict(light, "few", asks=[Query([0.9])] * 3, now=NOW)
-    assert (streams.get(light, "few").open, streams.get(light, "few").tally.expired) == (3, 2)
-    told = answers.answer(light, [Reply(one.id, "hit") for one in first], now=NOW)
-    assert all("more than 3 were open" in str(one) for one in told)
-    with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
-        proposals.predict(light, "few", asks=[Query([0.9])] * 4, now=NOW)
-    proposals.predict(light, "few", asks=[Query([0.9])], now=NOW)
-    assert (streams.get(light, "few").open, streams.get(light, "few").tally.expired) == (3, 3)
-
-
 def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_removed(
     three: Database,
 ) -> None:
