@@ -112,7 +112,9 @@ class Watch:
                 self.cover.switch_context(self.node)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        taken = self.seconds.get(report.nodeid, 0.0) + report.duration
+        # What all tests of a file have shared ends with the last of them, which is not slow for that.
+        own = 0.0 if report.when == "teardown" else report.duration
+        taken = self.seconds.get(report.nodeid, 0.0) + own
         self.seconds[report.nodeid] = taken if report.passed else math.inf
 
 
@@ -227,22 +229,23 @@ def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> lis
     """Return the tests that execute the mutant's line, or the function in whose head it is.
 
     As many as fit the budget: those in the file's own test file come first, then the quickest. A line
-    that only the import executes has the tests of its file, those first that see most of it; so has
-    every line of a file that has changed since its tests were watched.
+    that only the import executes has the tests of its file, those first that see most of it, and all
+    of its own test file; so has every line of a file that has changed since its tests were watched.
     """
     lines, path = mutant.lines, mutant.path
+    own = f"/test_{Path(path).stem}.py::"
     seen = {node: test["lines"][path] for node, test in tests.items() if path in test["lines"]}
     seen = seen or dict.fromkeys(tests)  # a new file: any test may execute it
     reached = {node: 1.0 for node, of in seen.items() if not of or any(n in of for n in lines)}
     if not (reached and lines):
+        seen = dict.fromkeys(node for node in tests if own in node) | seen
         reached = {node: float(len(of or "1")) for node, of in seen.items()}
     chosen: list[str] = []
     spent = 0.0
-    own = f"/test_{Path(path).stem}.py::"
     costs = {node: (own not in node, tests[node]["seconds"] / of, node) for node, of in reached.items()}
     for node in sorted(reached, key=costs.__getitem__):
-        spent += tests[node]["seconds"]
-        if chosen and spent > budget:
-            break
-        chosen.append(node)
+        seconds = tests[node]["seconds"]
+        if not chosen or spent + seconds <= budget:
+            spent += seconds
+            chosen.append(node)
     return chosen

@@ -8,9 +8,9 @@ import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.cli import main
-from keyhole.errors import DatabaseError, NewerStoreError
+from keyhole.errors import DatabaseError
 from keyhole.predictor.progress import Progress
-from keyhole.service.store import answers, migrations, proposals, replay, schema, streams
+from keyhole.service.store import answers, proposals, replay, schema, streams
 from keyhole.service.store.database import Database
 from tests.service.scene import NOW, SCORES, made
 
@@ -104,33 +104,6 @@ def test_verify_says_what_it_found_and_fails_on_a_difference(
     changed(light, schema.rounds, schema.rounds.c.number == 2, threshold=0.5)
     assert main(["verify", "pets", "--database", url]) == 2
     assert "first difference: round 2" in capsys.readouterr().out
-
-
-def test_a_newer_database_is_refused(url: str) -> None:
-    database = Database(url)
-    with database.write() as connection:
-        connection.execute(schema.meta.update().values(version=schema.VERSION + 1))
-    database.close()
-    with pytest.raises(NewerStoreError, match="upgrade keyhole-conformal"):
-        Database(url)
-
-
-def test_an_older_database_is_migrated_step_by_step(database: Database) -> None:
-    def add(name: str) -> migrations.Migration:
-        return lambda connection: (
-            connection.execute(sql.text(f"ALTER TABLE tokens ADD COLUMN {name} TEXT")),
-            None,
-        )[1]
-
-    steps = {schema.VERSION: add("first"), schema.VERSION + 1: add("second")}
-    for _ in range(2):
-        with database.write() as connection:
-            migrations.prepare(connection, version=schema.VERSION + 2, migrations=steps)
-    with database.read() as connection:
-        columns = [column["name"] for column in sql.inspect(connection).get_columns("tokens")]
-        version = connection.execute(sql.select(schema.meta.c.version)).scalar_one()
-    assert columns[-2:] == ["first", "second"]
-    assert version == schema.VERSION + 2
 
 
 @pytest.mark.parametrize(

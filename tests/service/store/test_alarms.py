@@ -149,23 +149,3 @@ def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_fir
     assert found is not None
     assert (found.since, found.since_at, found.raised_at) == (3, NOW + 3.0, NOW + found.raised)
     assert replay.replay(light, "first").difference is None
-
-
-def test_every_alarm_of_a_log_is_found_again_by_its_replay_and_the_last_is_listed(
-    light: Database,
-) -> None:
-    """Three alarms: the first two end with a change of the target, the last is on."""
-    setup, _ = settings.make_setup("kt", alpha=0.1)
-    for name in ("first", "second"):
-        streams.create(light, name, setup=setup, now=NOW)
-    for n, alpha in enumerate((0.2, 0.1, None)):
-        opened = proposals.predict(light, "first", asks=[Query([0.9])] * 25, now=NOW)
-        answers.answer(light, [Reply(one.id, "miss") for one in opened], now=NOW + 100.0 * n)
-        if alpha is not None:
-            amendments.amend(light, "first", Amendment(alpha=alpha), now=NOW + 100.0 * n + 50.0)
-    with light.read() as connection:
-        found = alarms.list_alarms(connection, 1, most=9)
-    assert [one.cleared_at for one in found] == [NOW + 50.0, NOW + 150.0, None]
-    assert [one.raised_at for one in found] == [NOW, NOW + 100.0, NOW + 200.0]
-    assert replay.replay(light, "first").difference is None
-    assert [here.alarmed for here in streams.survey(light).usable] == [found[-1], None]

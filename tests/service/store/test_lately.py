@@ -82,10 +82,11 @@ def test_the_newest_500_answers_count_as_they_came(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
     setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
     streams.create(database, "pets", setup=setup, now=NOW)
-    asks = [Query([0.9, 0.1])] * 500 + [Query([0.1, 0.1])] * 3
+    asks = [Query([*[0.9] * 9, 0.1])] * 500 + [Query([0.1, 0.1])] * 3
     opened = proposals.predict(database, "pets", asks=asks, now=NOW)
     replies = [Reply(one.id, "hit") for one in opened[:502]]
     answers.answer(database, [*replies[::-1], Reply(opened[502].id, "skip")], now=NOW)
     found = history.curve(database, "pets", points=5)[1].lately
-    assert (found.rounds, found.empty, found.median_size) == (500, 0.0, 1.0)
+    assert (found.rounds, found.empty, found.median_size) == (500, 0.0, 9.0)
+    assert found.full == 0.0  # each lacks one of ten candidates
     database.close()

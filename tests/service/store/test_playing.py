@@ -94,3 +94,16 @@ def test_a_stream_of_features_may_be_asked_without_them(light: Database) -> None
     shown = [{"hour": 9.0, "load": 0.5}, {"hour": None, "load": None}]
     assert [one.known.features for one in entries] == shown
     assert replay.replay(light, "pets").difference is None
+
+
+def test_an_answer_counts_in_every_group_of_its_round(light: Database) -> None:
+    """Kills: groups that a round has lost on its way through the tables."""
+    setup, _ = make_setup(alpha=0.1, groups=["north", "new"], seed=7)
+    streams.create(light, "pets", setup=setup, now=NOW)
+    told = [((), "miss"), (["north"], "miss"), (["north", "new"], {"label": 0}), (["new"], "miss")]
+    asks = [Query([0.9, 0.1], groups=groups) for groups, _ in told]
+    opened = proposals.predict(light, "pets", asks=asks, now=NOW)
+    replies = [Reply(one.id, reply) for one, (_, reply) in zip(opened, told, strict=True)]
+    answers.answer(light, replies, now=NOW)
+    assert streams.get(light, "pets").tally.members == [[2.0, 1.0], [2.0, 1.0]]
+    assert replay.replay(light, "pets").difference is None

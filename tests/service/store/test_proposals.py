@@ -118,3 +118,27 @@ def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
         proposals.predict(light, "few", asks=[Query([0.9])] * 4, now=NOW)
     proposals.predict(light, "few", asks=[Query([0.9])], now=NOW)
     assert (streams.get(light, "few").open, streams.get(light, "few").tally.expired) == (3, 3)
+
+
+def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired(
+    pets: Database,
+) -> None:
+    opened = proposals.predict(pets, "pets", asks=[Query([0.9])] * 5, now=NOW)
+    answers.answer(pets, [Reply(opened[0].id, "hit"), Reply(opened[1].id, "skip")], now=NOW)
+    assert streams.get(pets, "pets").open == 3
+    week = 7 * 86_400.0
+    proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW + week - 1.0)
+    assert streams.get(pets, "pets").open == 4
+    proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW + week)  # their time is over just now
+    here = streams.get(pets, "pets")
+    assert (here.open, here.tally.expired, here.tally.skipped) == (2, 3, 1)
+    assert here.sweep == NOW + 2 * week - 1.0
+
+
+def test_a_round_can_be_answered_until_just_before_its_time_is_over(pets: Database) -> None:
+    first, second = proposals.predict(pets, "pets", asks=[Query([0.9])] * 2, now=NOW)
+    assert first.expires == NOW + 7 * 86_400.0
+    (counted,) = answers.answer(pets, [Reply(first.id, "hit")], now=first.expires - 1e-3)
+    (late,) = answers.answer(pets, [Reply(second.id, "hit")], now=second.expires)
+    assert isinstance(counted, answers.Counted)
+    assert "has expired: its 604800 seconds are over" in str(late)

@@ -6,7 +6,7 @@ import pytest
 import sqlalchemy as sql
 
 from keyhole.errors import ArchivedError, InvalidError, StreamExistsError, UnknownStreamError
-from keyhole.service.store import answers, proposals, schema, settings, streams
+from keyhole.service.store import answers, proposals, replay, schema, settings, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.proposals import Query
@@ -95,30 +95,6 @@ def test_a_new_stream_does_not_get_the_id_of_one_that_was_removed(three: Databas
     assert streams.create(three, "b", setup=setup, now=NOW).id == 4
 
 
-def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired(
-    three: Database,
-) -> None:
-    opened = proposals.predict(three, "a", asks=[Query([0.9])] * 5, now=NOW)
-    answers.answer(three, [Reply(opened[0].id, "hit"), Reply(opened[1].id, "skip")], now=NOW)
-    assert streams.get(three, "a").open == 3
-    week = 7 * 86_400.0
-    proposals.predict(three, "a", asks=[Query([0.9])], now=NOW + week - 1.0)
-    assert streams.get(three, "a").open == 4
-    proposals.predict(three, "a", asks=[Query([0.9])], now=NOW + week)  # their time is over just now
-    here = streams.get(three, "a")
-    assert (here.open, here.tally.expired, here.tally.skipped) == (2, 3, 1)
-    assert here.sweep == NOW + 2 * week - 1.0
-
-
-def test_a_round_can_be_answered_until_just_before_its_time_is_over(three: Database) -> None:
-    first, second = proposals.predict(three, "a", asks=[Query([0.9])] * 2, now=NOW)
-    assert first.expires == NOW + 7 * 86_400.0
-    (counted,) = answers.answer(three, [Reply(first.id, "hit")], now=first.expires - 1e-3)
-    (late,) = answers.answer(three, [Reply(second.id, "hit")], now=second.expires)
-    assert isinstance(counted, answers.Counted)
-    assert "has expired: its 604800 seconds are over" in str(late)
-
-
 def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_removed(
     three: Database,
 ) -> None:
@@ -147,3 +123,11 @@ def test_a_survey_of_what_changed_tells_those_alone_and_damaged_streams_hide_non
     assert list(second.quarantined) == ["a"]
     assert set(second.digests) == {1, 3}
     assert list(streams.survey_changed(three, second.digests).quarantined) == ["a"]
+
+
+def test_a_stream_may_be_made_with_what_people_say_of_it_and_verifies(light: Database) -> None:
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    for name, told in (("a", "of ours"), ("b", None)):
+        streams.create(light, name, setup=setup, now=NOW, description=told)
+        assert streams.get(light, name).description == told
+        assert replay.replay(light, name).difference is None
