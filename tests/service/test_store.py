@@ -1,4 +1,4 @@
-"""The database: opened, versioned, migrated; and the log that replays or says where it does not."""
+"""The database: opened, or refused; and the log that replays or says where it does not."""
 
 from pathlib import Path
 from typing import Any
