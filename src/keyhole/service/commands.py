@@ -128,7 +128,7 @@ def _token_create(options: argparse.Namespace) -> None:
 
 
 def _token_list(options: argparse.Namespace) -> None:
-    database = _database(options)
+    database = _database(options, there=True)
     from keyhole.service.store import tokens
 
     for token in tokens.every(database):
@@ -137,7 +137,7 @@ def _token_list(options: argparse.Namespace) -> None:
 
 
 def _token_revoke(options: argparse.Namespace) -> None:
-    database = _database(options)
+    database = _database(options, there=True)
     from keyhole.service.store import tokens
 
     tokens.revoke(database, options.id, now=time.time())
@@ -246,7 +246,7 @@ def _add_rehearse(commands: Any) -> None:
 
 
 def _rehearse(options: argparse.Namespace) -> None:
-    database = _database(options)
+    database = _database(options, there=True)
     from keyhole.service.history_file import read_history
     from keyhole.service.store import rehearsals, streams
     from keyhole.studies.live_line import LiveLine
@@ -260,16 +260,19 @@ def _rehearse(options: argparse.Namespace) -> None:
     print(f"{options.stream}: {tally.rehearsed - before:,} rounds of history played")
 
 
-def _database(options: argparse.Namespace, *, read_only: bool = False) -> Any:
+def _database(options: argparse.Namespace, *, read_only: bool = False, there: bool = False) -> Any:
+    """Return the database; where it must be there, a mistyped name makes no new one."""
     try:
         import fastapi  # noqa: F401
 
         from keyhole.service.store.database import Database
-        from keyhole.service.store.engines import Patience
+        from keyhole.service.store.engines import Patience, find_file, parse_url
     except ImportError as error:
         raise MissingExtraError(
             f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
         ) from None
+    if there and (url := parse_url(options.database)).get_backend_name() == "sqlite":
+        find_file(url)
     # A command may take as long as it takes; a request may not.
     patience = Patience() if options.run is _serve else Patience(statement=0.0)
     return Database(options.database, patience=patience, read_only=read_only)
