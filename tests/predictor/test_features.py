@@ -209,6 +209,14 @@ def test_late_answers_are_noted_in_a_plain_sentence_and_prompt_ones_are_not() ->
     assert again.notes == late.notes
 
 
+def test_a_notebook_shows_the_miss_rate_of_every_group() -> None:
+    predictor: Predictor[Any] = Predictor(alpha=0.1, groups=["<old>", "new"], seed=7)
+    predictor.learn(predictor.predict([0.7, 0.3], groups=["<old>"]), MISS)
+    shown = predictor._repr_html_()
+    assert "<td>miss rate, &lt;old&gt;</td><td>1.0000</td>" in shown
+    assert "<td>miss rate, new</td><td>-</td>" in shown
+
+
 def test_groups_under_late_answers_keep_a_bound_while_no_guards_conflict() -> None:
     rng = np.random.default_rng(6)
     learner = make("contextual-tracker", alpha=0.1, options={"groups": 1})

@@ -1,9 +1,11 @@
 """A predictor or a gate in a notebook: a few numbers, and its rate beside the target."""
 
 import math
+from itertools import islice
 from typing import Any
 
 _WIDTH, _HEIGHT = 240, 14
+_MOST_GROUPS = 12  # that are shown; predictor.groups has all
 
 
 def describe(holder: Any, told: str) -> str:
@@ -23,6 +25,10 @@ def show_predictor(predictor: Any) -> str:
         "target miss rate": f"{predictor.alpha:g}",
         "rounds": f"{predictor.rounds:,}",
         "miss rate": f"{predictor.miss_rate:.4f}",
+        **{
+            f"miss rate, {html.escape(str(name))}": f"{group.miss_rate:.4f}"
+            for name, group in islice(predictor.groups.items(), _MOST_GROUPS)
+        },
         "mean size": f"{predictor.mean_size:.4g}",
         "open": f"{predictor.open_rounds:,}",
     }
