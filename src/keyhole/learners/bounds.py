@@ -35,14 +35,12 @@ from keyhole.learners.loss import Loss
 from keyhole.learners.ocp import OcpParameters
 from keyhole.learners.proofs import find_excess, find_lasting_excess
 from keyhole.learners.rule import Excess, Learner
-from keyhole.learners.strategy import Rates
 from keyhole.learners.theorems import (
     THEOREMS,
     Conditions,
     Theorem,
     bound_miss_rate,
     bound_regret,
-    conditions,
     find_first,
     sharing_gap,
 )
@@ -119,9 +117,7 @@ def doubling_factor(learner: Learner, *, rounds: int) -> float:
     bound = _bound_of(learner, None)
     first, *later = learner.settings.lengths.tolist()
     if rounds < first:
-        raise TheoremError(
-            f"no theorem speaks of a known horizon below {first} rounds, such as {rounds}"
-        )
+        raise TheoremError(f"no theorem speaks of a horizon below {first} rounds, such as {rounds}")
     worst, done = regret(learner, rounds=first) / bound(first), first
     for length in later:
         if done >= rounds:
@@ -232,9 +228,18 @@ def coverage(learner: Learner, *, slack: float) -> float:
     return regret(learner) / loss_of(learner).horizon + slack
 
 
+def conditions(rates: strategy.Rates, *, arms: int) -> Conditions:
+    """Return which conditions of the theorems hold."""
+    return Conditions(
+        enough_arms=arms >= 5,
+        moderate_exploration=rates.exploration <= 0.5,
+        slow_enough=(1.0 + 2.0 * rates.bonus) * arms * rates.rate <= rates.exploration,
+    )
+
+
 def conditions_of(learner: Learner) -> Conditions:
     """Return which conditions hold for a learner's own rates, those of its first epoch."""
-    rates = Rates(*learner.settings.rates[0].tolist())
+    rates = strategy.Rates(*learner.settings.rates[0].tolist())
     return conditions(rates, arms=len(learner.settings.thresholds))
 
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from keyhole.learners.loss import Loss
-from keyhole.learners.strategy import Rates, tuned
+from keyhole.learners.strategy import tuned
 from keyhole.numeric import Array
 
 FARTHEST = 10**18  # rounds; nobody plays more
@@ -53,15 +53,6 @@ class Conditions:
     def hold(self) -> bool:
         """Whether all of them hold."""
         return self.enough_arms and self.moderate_exploration and self.slow_enough
-
-
-def conditions(rates: Rates, *, arms: int) -> Conditions:
-    """Return which conditions of the theorems hold."""
-    return Conditions(
-        enough_arms=arms >= 5,
-        moderate_exploration=rates.exploration <= 0.5,
-        slow_enough=(1.0 + 2.0 * rates.bonus) * arms * rates.rate <= rates.exploration,
-    )
 
 
 def sharing_gap(theorem: Theorem, loss: Loss, thresholds: Array) -> float:
