@@ -89,14 +89,17 @@ class Watch:
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
         self.node = item.nodeid
+        self.seconds[self.node] = 0.0
         self.place.write_text(self.node, encoding="utf-8")
         self.cover.switch_context(self.node)
         signal.signal(signal.SIGPROF, stop_test)
         signal.setitimer(signal.ITIMER_PROF, self.slow)
+        began = time.process_time()  # It does not depend on what else the machine does.
         try:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            self.seconds[self.node] += time.process_time() - began
             self.cover.switch_context("")
 
     @pytest.hookimpl(wrapper=True)
@@ -112,10 +115,8 @@ class Watch:
                 self.cover.switch_context(self.node)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        # What all tests of a file have shared ends with the last of them, which is not slow for that.
-        own = 0.0 if report.when == "teardown" else report.duration
-        taken = self.seconds.get(report.nodeid, 0.0) + own
-        self.seconds[report.nodeid] = taken if report.passed else math.inf
+        if not report.passed:
+            self.seconds[report.nodeid] = math.inf
 
 
 class TooSlowError(BaseException):

@@ -10,7 +10,13 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sql
 
-from keyhole.errors import BusyError, DatabaseError, MissingExtraError, StreamNameError
+from keyhole.errors import (
+    BusyError,
+    DatabaseError,
+    LostDatabaseError,
+    MissingExtraError,
+    StreamNameError,
+)
 from keyhole.service.store import schema, settings, streams
 from keyhole.service.store.database import Database
 from keyhole.service.store.engines import (
@@ -106,6 +112,15 @@ def test_a_database_that_is_closed_holds_no_file_and_leaves_one(tmp_path: Path) 
     database.close()
     assert list_held(tmp_path) == []
     assert [path.name for path in tmp_path.iterdir()] == ["keyhole.db"]
+
+
+@pytest.mark.parametrize("act", [count, change, write, Database.try_write])
+def test_a_file_that_is_deleted_while_it_is_in_use_is_missed_by_whoever_comes_next(
+    hasty: Database, act: Callable[[Database], object], tmp_path: Path
+) -> None:
+    (tmp_path / "keyhole.db").unlink()
+    with pytest.raises(LostDatabaseError, match="was deleted while the service used it"):
+        act(hasty)
 
 
 def test_a_trial_write_leaves_the_version_as_it_was(hasty: Database) -> None:

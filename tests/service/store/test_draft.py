@@ -5,7 +5,14 @@ from typing import Any
 import pytest
 import sqlalchemy as sql
 
-from keyhole.errors import DatabaseError, ExpiredError, KeyReusedError, ScoreError, UnknownStreamError
+from keyhole.errors import (
+    BusyError,
+    DatabaseError,
+    ExpiredError,
+    KeyReusedError,
+    ScoreError,
+    UnknownStreamError,
+)
 from keyhole.service.store import answers, draft, proposals, replay, schema, settings, streams
 from keyhole.service.store.answers import Counted, Reply
 from keyhole.service.store.database import Database
@@ -82,6 +89,19 @@ def test_a_commit_that_fails_is_nobodys_success(ready: Database) -> None:
     ready._transactions.check_file = fail  # What is looked at last.
     results = carry_out(ready, [predict("pets", Query(SCORES)) for _ in range(3)]).outcomes
     assert all(isinstance(result, DatabaseError) for result in results)
+
+
+@pytest.mark.parametrize("error", [BusyError, DatabaseError])
+def test_a_database_that_fails_in_the_middle_is_nobodys_success(
+    ready: Database, error: type[Exception]
+) -> None:
+    def fail(_draft: draft.Draft) -> None:
+        raise error("not now")
+
+    jobs = [predict("pets", Query(SCORES)), Job("pets", fail), predict("pets", Query(SCORES))]
+    outcomes = carry_out(ready, jobs).outcomes
+    assert [type(outcome) for outcome in outcomes] == [error] * 3
+    assert streams.get(ready, "pets").tally.predicted == 0
 
 
 def test_an_expired_round_is_refused_among_others(ready: Database) -> None:

@@ -1,6 +1,5 @@
 """What a database of Keyhole 0.1 holds once it is carried over, stream by stream."""
 
-import gzip
 import json
 import sqlite3
 from array import array
@@ -16,8 +15,8 @@ from keyhole.predictor.monitor import Watch
 from keyhole.predictor.scale import Scale
 from keyhole.service.store import changes, first_version, history, replay, schema, streams
 from keyhole.service.store.database import Database
+from tests.service.store.old import unpack_file
 
-FILE = Path(__file__).parent / "keyhole-0.1.db.gz"
 NAMES = (
     "pets", "unlock", "bounded", "scaled", "scaled-valve", "mvp", "mean", "closed", "short", "young",
 )  # fmt: skip
@@ -27,13 +26,6 @@ ADDED: dict[str, dict[str, Any]] = {  # to the state of a learner since, and wha
     "mean": {"moved": "excess", "lateness": 0},
     "scaled-valve": {"lateness": 0},
 }
-
-
-def unpack_file(folder: Path) -> Path:
-    """Return the file as 0.1 left it."""
-    path = folder / "keyhole.db"
-    path.write_bytes(gzip.decompress(FILE.read_bytes()))
-    return path
 
 
 @pytest.fixture(scope="module")
@@ -174,24 +166,6 @@ def test_an_open_round_remembers_what_is_still_asked_for(
     assert array("d", first_version._carry_memo(learner, array("d", then).tobytes())) == array("d", now)
 
 
-def test_a_stream_whose_last_event_was_a_round_verifies(tmp_path: Path) -> None:
-    path = unpack_file(tmp_path)
-    with sqlite3.connect(path) as connection:
-        connection.execute(
-            "INSERT INTO rounds SELECT stream, 120, 227, at, threshold, size, output, labels, NULL "
-            "FROM rounds WHERE stream = 1 AND number = 12"
-        )
-        connection.execute(
-            "INSERT INTO open SELECT stream, 120, expires, memo FROM open WHERE stream = 1 LIMIT 1"
-        )
-        connection.execute("UPDATE streams SET version = 227, predicted = 121 WHERE id = 1")
-    connection.close()
-    database = Database(f"sqlite:///{path}")
-    found = replay.replay(database, "pets")
-    assert (found.difference, found.rounds, found.unplayed) == (None, 121, 121)
-    database.close()
-
-
 FAULTS = {
     "a blueprint that is no JSON": ("UPDATE streams SET blueprint = '{' WHERE id = 1", "Expecting"),
     "a blueprint without a window": (
@@ -242,6 +216,19 @@ def test_a_stream_that_does_not_hold_together_is_quarantined_and_its_row_kept_an
         content = reader.execute(sql.select(table.c.content).where(*mine)).scalar_one()
     packed = {name: was[name].hex() for name in ("recent", "state")}
     assert json.loads(content)["row"] == {**was, **packed}
+    database.close()
+
+
+def test_limits_that_cannot_be_read_are_not_made_up(tmp_path: Path) -> None:
+    path = unpack_file(tmp_path)
+    with sqlite3.connect(path) as connection:
+        connection.execute("UPDATE streams SET blueprint = '{'")
+    connection.close()
+    database = Database(f"sqlite:///{path}")
+    with database.read() as reader:
+        table = schema.streams
+        found = reader.execute(sql.select(table.c.lifetime, table.c.window)).all()
+    assert found == [(0.0, 0)] * len(NAMES)
     database.close()
 
 

@@ -5,7 +5,6 @@ expired and keyed rounds, one archived, and two tokens. ``keyhole-0.1-postgresql
 PostgreSQL.
 """
 
-import gzip
 import sqlite3
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from keyhole.scores import Interval
 from keyhole.service.store import answers, proposals, replay, schema, stream, streams, tokens
 from keyhole.service.store.answers import Counted
 from keyhole.service.store.database import Database
+from tests.service.store.old import unpack_file
 
 HERE = Path(__file__).parent
 NOW = 1_790_000_200.0  # while the open rounds of the file still wait
@@ -32,9 +32,7 @@ TABLES = ("meta", "streams", "tokens", "rounds", "feedback", "open", "marks")
 @pytest.fixture
 def old(tmp_path: Path) -> Path:
     """The file as 0.1 left it."""
-    path = tmp_path / "old.db"
-    path.write_bytes(gzip.decompress((HERE / "keyhole-0.1.db.gz").read_bytes()))
-    return path
+    return unpack_file(tmp_path)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

@@ -198,8 +198,7 @@ class _Carried:
             return state
         learner, scale = self._setup.learner, Scale.start(self._setup.score)
         if scale is not None:
-            for _ in range(_ENOUGH):
-                scale.add(scale.value)  # 0.1 knew one scale for ever, and so it stays.
+            scale.residuals = [scale.value] * _ENOUGH  # 0.1 knew one scale for ever: so it stays.
         try:
             held = _carry_state(learner, state, self._tally)
         except _UNREADABLE as error:
