@@ -37,7 +37,8 @@ class TrackerByHand:
         honest = max(0.5, 1.0 - 3.0 * alpha)  # who is wrong three times as often as alpha
         self.z = self.back = self.high = math.log(honest / (1.0 - honest))
         self.excess, self.weight, self.grain, self.run, self.band = 0.0, 1.0, 1.0, 0.0, 0.0
-        self.judged = self.rounds = self.late = self.quiet = self.heard = self.best = 0
+        self.judged = self.rounds = self.late = self.heard = self.best = 0
+        self.quiet, self.near = 650, 1.0  # a hundred rounds before the first trial
         self.on_trial = False
 
     def allow(self, rounds: int) -> float:
@@ -53,6 +54,10 @@ class TrackerByHand:
         told = self.heard * self.alpha >= 1.0  # people have spoken of enough referred cases
         return self.best * self.alpha >= 1.0 if told else self.quiet >= 750
 
+    @property
+    def unit(self) -> float:
+        return min(self.near, 1.0)
+
     def choose(self) -> tuple[float, Any]:
         own = threshold_of(self.high if self.is_trial_due() else self.z)
         return (own if self.is_open() else 2.0), (self.is_open(), own)
@@ -61,7 +66,11 @@ class TrackerByHand:
         if self.is_trial_due():
             self.back, self.z, self.on_trial = self.z, self.high, True
             self.quiet = self.best = 0
-        self.high += 0.1 * (float(score > sigmoid(self.high)) - 0.1)
+        place = logit(score)
+        self.high = place if self.rounds == 0 else self.high
+        self.near *= 1.02 if abs(place - min(self.z, self.high)) > self.near else 1.0 / 1.02
+        self.near = max(self.near, 0.001)
+        self.high += 0.1 * (float(place > self.high + 0.1 * self.unit) - 0.1) * self.unit
         self.high = min(EDGE, max(-EDGE, self.high))
         self.rounds += 1
         if self.memory is not None and self.excess > 0.0:
@@ -71,7 +80,7 @@ class TrackerByHand:
             self.heard = 0
         elif self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
-            self.z = max(-EDGE, self.z - 0.01 * self.alpha * credit / self.weight)
+            self.z = max(-EDGE, self.z - 0.01 * self.alpha * credit / self.weight * self.unit)
 
     def judge(self, chance: float, answer: Answer) -> None:
         before, spread = self.excess / self.grain, abs(2.0 * answer.miss - 1.0)
@@ -98,7 +107,8 @@ class TrackerByHand:
             self.z = max(self.z, self.back) if self.on_trial else self.z
             self.run, self.on_trial = 0.0, False
         owed = min(20.0, max(-20.0, self.excess / self.grain))
-        self.z = min(EDGE + 1.0, max(-EDGE, self.z + shift + 0.1 * step**2 * self.alpha * owed))
+        shift += 0.1 * step**2 * self.alpha * owed
+        self.z = min(EDGE + 1.0, max(-EDGE, self.z + shift * self.unit))
 
     def hear(self, memo: Any, answer: Answer) -> None:
         was_open, own = memo
@@ -108,24 +118,27 @@ class TrackerByHand:
             self.best = self.best + 1 if answer.miss < self.alpha else 0
         if not was_open and answer.score >= own:
             self.move(self.excess / self.grain, 1.0, answer)
-        elif place >= self.z - 0.5:
+        elif place >= self.z - 0.5 * self.unit:
             told = (answer.miss - self.alpha) / abs(2.0 * answer.miss - 1.0)
             self.band = min(0.0, self.band + told)
             if self.band <= -2.0:
-                self.z, self.band = max(-EDGE, self.z - 0.5), 0.0
+                self.z, self.band = max(-EDGE, self.z - 0.5 * self.unit), 0.0
 
 
 # alpha, memory, how often an accepted answer is judged, how often a judge errs, whether the referred
-# are judged too, and how late
+# are judged too, how late, and between which scores all of them lie
 WORLDS = {
-    "all are judged": (0.1, None, 1.0, 0.0, False, 0),
-    "the referred too": (0.1, None, 1.0, 0.0, True, 0),
-    "a lower target, both": (0.02, None, 1.0, 0.0, True, 3),
-    "audits": (0.1, None, 0.4, 0.0, False, 0),
-    "judges who err, both": (0.2, None, 1.0, 0.1, True, 0),
-    "late": (0.1, None, 0.8, 0.05, True, 40),
-    "a memory": (0.1, 60.0, 1.0, 0.0, False, 0),
-    "a memory, audits and judges who err": (0.3, 200.0, 0.5, 0.1, True, 5),
+    "all are judged": (0.1, None, 1.0, 0.0, False, 0, (0.0, 1.0)),
+    "the referred too": (0.1, None, 1.0, 0.0, True, 0, (0.0, 1.0)),
+    "a lower target, both": (0.02, None, 1.0, 0.0, True, 3, (0.0, 1.0)),
+    "audits": (0.1, None, 0.4, 0.0, False, 0, (0.0, 1.0)),
+    "judges who err, both": (0.2, None, 1.0, 0.1, True, 0, (0.0, 1.0)),
+    "late": (0.1, None, 0.8, 0.05, True, 40, (0.0, 1.0)),
+    "a memory": (0.1, 60.0, 1.0, 0.0, False, 0, (0.0, 1.0)),
+    "a memory, audits and judges who err": (0.3, 200.0, 0.5, 0.1, True, 5, (0.0, 1.0)),
+    "scores close together": (0.1, None, 1.0, 0.0, False, 0, (0.7, 0.8)),
+    "scores close together and low, both": (0.1, None, 1.0, 0.0, True, 0, (0.2, 0.25)),
+    "scores that are the same": (0.1, None, 1.0, 0.0, False, 0, (0.7, 0.7)),
 }
 
 
@@ -141,12 +154,14 @@ def draw_world(rounds: int, *, seed: int) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_gate_tracker_plays_the_thresholds_worked_out_by_hand(world: str) -> None:
-    """Kills: any change of guard, steps, runs, trials, creeping, audits, erring judges or lateness."""
-    alpha, memory, chance, errs, both, late = WORLDS[world]
+    """Kills: any change of guard, steps, units, runs, trials, creeping, audits, errors or lateness."""
+    alpha, memory, chance, errs, both, late, (least, most) = WORLDS[world]
     learner = make("gate-tracker", alpha=alpha, options={"memory": memory})
     by_hand, state = TrackerByHand(alpha, memory=memory), learner.start()
     rng, waiting = np.random.default_rng(7), []
-    for number, (score, wrong) in enumerate(zip(*draw_world(3_600, seed=5), strict=True)):
+    scores, outcomes = draw_world(3_600, seed=5)
+    scores = least + (most - least) * scores
+    for number, (score, wrong) in enumerate(zip(scores, outcomes, strict=True)):
         threshold, memo = learner.choose(state)
         expected, remembered = by_hand.choose()
         assert threshold == pytest.approx(expected, abs=1e-9), number

@@ -121,6 +121,8 @@ def test_parameters_outside_their_range_are_refused(
 def make_attack(kind: int, rng: np.random.Generator) -> tuple[Array, Array]:
     """Scores and outcomes that are out to break the promise; the kinds differ in what they feign."""
     scores = rng.choice([rng.random(ROUNDS), np.ones(ROUNDS), rng.beta(8, 1, ROUNDS)])
+    if kind % 4 == 3:
+        scores = 0.4 + 0.01 * scores  # so close together that steps shrink
     period = int(rng.integers(2, 1_200))
     phase = np.arange(ROUNDS) % period / period
     match kind % 6:
@@ -284,6 +286,20 @@ def test_what_people_say_of_referred_cases_spares_it_wrong_trials() -> None:
         for regime in ("accepted", "both")
     }
     assert spent["both"] < spent["accepted"] / 1.5
+
+
+def test_scores_below_where_it_starts_are_tried_after_a_hundred_rounds() -> None:
+    scores = np.random.default_rng(3).uniform(0.2, 0.3, 400)
+    run = simulate_gate(make("gate-tracker", alpha=0.1), scores, np.zeros(400))
+    assert (run.thresholds[:100] == run.thresholds[0]).all()
+    assert 0.2 < run.thresholds[100] < 0.3
+
+
+@pytest.mark.parametrize("score", [0.01, 0.3, 0.84])
+def test_a_score_that_all_cases_share_is_accepted_while_they_are_right(score: float) -> None:
+    """Kills: a trial just above the score that one case in ten reaches, where many share it."""
+    run = simulate_gate(make("gate-tracker", alpha=0.05), np.full(1_000, score), np.zeros(1_000))
+    assert run.accepted[100:].all()
 
 
 def test_without_growth_a_spent_budget_closes_it_for_good() -> None:

@@ -3,7 +3,8 @@
 It stands on two legs. The **guard** (``gate_guard``) accepts only while one more wrong
 answer would leave the excess, sum(wrong - alpha) over the accepted, within the budget: that alone is
 the promise, whatever the threshold does. The **threshold** moves on the logit scale by wrong - alpha,
-and by what is left of the excess, so that the share of wrong answers settles at alpha itself.
+and by what is left of the excess, so that the share of wrong answers settles at alpha itself. Scores
+need not be probabilities: where they lie close together, steps are as much smaller.
 """
 
 import math
@@ -14,13 +15,13 @@ import numpy as np
 from keyhole.errors import RateError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.gate_guard import allowance, count_wrong, is_open, spread_of
+from keyhole.learners.gate_scores import EDGE, unit, watch_scores
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
 from keyhole.learners.parameters import number, parameters, positive, target
 from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
 from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
 
-_EDGE = math.log((1.0 - 1e-6) / 1e-6)  # beyond this logit a threshold is all or nothing
-_TOP = _EDGE + 1.0  # so far the threshold can go: one that no score reaches, not even 1
+_TOP = EDGE + 1.0  # so far the threshold can go: one that no score reaches, not even 1
 _START = 3.0  # it starts where an honest probability of being wrong would be three times alpha
 _PULL = 0.1  # times step squared: a little below critical damping, where wrongs fall e-fold a logit
 _CALM = 5.0  # judgements of excess that chance alone explains; beyond, steps grow by a tenth for each
@@ -30,8 +31,8 @@ _CREEP = 0.01  # steps down per referred round, times alpha, while there is cred
 _RUN = 3.0  # a run of right answers longer than this over alpha hastens the way down
 _PATIENCE = 120.0  # an answer this stale moves half as far
 _QUIET = 750.0  # rounds without accepting, after which high scores are tried: each trial costs a wrong
-_TENTH = 0.1  # it tries the scores that one case in ten reaches
-_BAND = 0.5  # logits below the threshold in which judged referred cases are watched
+_EARLY = 100.0  # but for the first time after as many: scores may all lie below where it starts
+_BAND = 0.5  # units below the threshold in which judged referred cases are watched
 _CREDIT = 2.0  # what the band must have earned before the threshold moves to its lower end
 _NO = np.zeros(1, dtype=np.int64)
 _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
@@ -99,11 +100,12 @@ class GateTrackerState(NamedTuple):
     judged: Counts = _NO  # accepted and judged
     rounds: Counts = _NO  # decided
     late: Array = np.zeros(1)  # how late judgements really are: grows by one for each that is older
-    quiet: Counts = _NO  # rounds since the last accepted one
+    quiet: Counts = np.array([_QUIET - _EARLY], dtype=np.int64)  # rounds since the last accepted one
     run: Array = np.zeros(1)  # right answers since the last wrong one
     trial: Counts = _NO  # 1 while a lower threshold is on trial
     back: Array = np.zeros(1)  # where the threshold returns to if the trial fails
     high: Array = np.zeros(1)  # follows the logit that one case in ten reaches
+    near: Array = np.ones(1)  # follows the distance, in logits, that half of the scores keep
     heard: Counts = _NO  # judgements of referred cases since the last accepted one
     best: Counts = _NO  # right ones since the last wrong one, among referred cases above ``high``
     band: Array = np.zeros(1)  # sum(wrong - alpha) of referred cases just below, at most 0
@@ -112,7 +114,7 @@ class GateTrackerState(NamedTuple):
 def start(settings: GateTrackerSettings) -> GateTrackerState:
     """Return the state before the first round."""
     honest = max(0.5, 1.0 - _START * settings.alpha)
-    position = logit(honest, _EDGE)
+    position = logit(honest, EDGE)
     state = GateTrackerState(*(part.copy() for part in GateTrackerState._field_defaults.values()))
     for part in (state.position, state.back, state.high):
         part[0] = position
@@ -135,9 +137,9 @@ def begins_trial(settings: GateTrackerSettings, state: GateTrackerState) -> bool
 @kernel
 def threshold_at(position: float) -> float:
     """Return the threshold of a position; beyond the edges it is all or nothing."""
-    if position <= -_EDGE:
+    if position <= -EDGE:
         return EVERY
-    return NONE if position > _EDGE else sigmoid(position)
+    return NONE if position > EDGE else sigmoid(position)
 
 
 @kernel
@@ -172,14 +174,14 @@ def note_decision(
     settings: GateTrackerSettings, state: GateTrackerState, memo: Array, score: float
 ) -> None:
     """Count the round; creep down while there is credit; forget what the memory does not reach."""
+    place = logit(score, EDGE)
     if begins_trial(settings, state):
         state.back[0] = state.position[0]
         state.position[0] = state.high[0]
         state.trial[0] = 1
         state.quiet[0] = 0
         state.best[0] = 0
-    reached = 1.0 if score > sigmoid(state.high[0]) else 0.0
-    state.high[0] = min(_EDGE, max(-_EDGE, state.high[0] + 0.1 * (reached - _TENTH)))
+    watch_scores(state, place)
     state.rounds[0] += 1
     if settings.window > 0.0 and state.excess[0] > 0.0:
         state.excess[0] -= state.excess[0] / settings.window
@@ -190,8 +192,8 @@ def note_decision(
     state.quiet[0] += 1
     if state.excess[0] < 0.0:
         credit = min(1.0, -state.excess[0] / state.weight[0])
-        down = _CREEP * settings.alpha * credit / state.weight[0]
-        state.position[0] = max(-_EDGE, state.position[0] - down)
+        down = _CREEP * settings.alpha * credit / state.weight[0] * unit(state)
+        state.position[0] = max(-EDGE, state.position[0] - down)
 
 
 @kernel
@@ -227,7 +229,8 @@ def move(
             state.position[0] = max(state.position[0], state.back[0])
         state.trial[0] = 0
     pull = _PULL * step * step * alpha * min(_MOST_PULL, max(-_MOST_PULL, owed))
-    state.position[0] = min(_TOP, max(-_EDGE, state.position[0] + shift + pull))
+    moved = state.position[0] + (shift + pull) * unit(state)
+    state.position[0] = min(_TOP, max(-EDGE, moved))
 
 
 @kernel
@@ -238,7 +241,7 @@ def hear_referred(
 
     Nothing was accepted, so that the excess stays as it is.
     """
-    place = logit(answer.score, _EDGE)
+    place = logit(answer.score, EDGE)
     state.heard[0] += 1
     if place >= state.high[0]:
         state.best[0] = state.best[0] + 1 if answer.miss < settings.alpha else 0
@@ -246,12 +249,13 @@ def hear_referred(
         before = state.excess[0] / state.grain[0]
         move(settings, state, before, 1.0, answer)  # The guard alone was against it.
         return
-    if place < state.position[0] - _BAND:
+    band = _BAND * unit(state)
+    if place < state.position[0] - band:
         return
     told = (answer.miss - settings.alpha) / spread_of(answer.miss)
     state.band[0] = min(0.0, state.band[0] + told)
     if state.band[0] <= -_CREDIT:
-        state.position[0] = max(-_EDGE, state.position[0] - _BAND)
+        state.position[0] = max(-EDGE, state.position[0] - band)
         state.band[0] = 0.0
 
 

@@ -58,6 +58,19 @@ def test_on_imagenet_an_audit_of_one_in_five_is_enough(
     assert np.abs(errors).max() <= 3.0 * deviation
 
 
+@pytest.mark.parametrize(("least", "most"), [(0.7, 0.8), (0.2, 0.25), (0.97, 0.98)])
+def test_scores_need_not_be_probabilities(least: float, most: float) -> None:
+    """Kills: steps of a fixed size, which pass all scores at once: a twentieth of them is accepted."""
+    relative = []
+    for seed in range(8):
+        scores, wrong = SCENARIOS["calibrated"](ROUNDS, seed=seed)
+        scores = least + (most - least) * scores
+        run = simulate_gate(make("gate-tracker", alpha=0.1), scores, wrong)
+        assert abs(run.wrong_share - 0.1) <= 0.005
+        relative.append(run.accepted_share / best_fixed(scores, wrong, alpha=0.1)[1])
+    assert np.mean(relative) >= 0.9
+
+
 def test_every_rule_has_a_row_on_every_scenario() -> None:
     rows = hold(["gate-tracker", "gate-fixed"], pick_scenarios(["calibrated", "always wrong"]),
                 alpha=0.1, rounds=2_000, runs=2, audits=(1.0, 0.3))  # fmt: skip
