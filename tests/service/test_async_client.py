@@ -2,9 +2,11 @@
 
 import asyncio
 import inspect
+import json
+import re
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Self
 
 import httpx
 import pytest
@@ -160,3 +162,118 @@ def test_no_part_of_a_path_becomes_two(part: str) -> None:
     assert path.startswith("/v1/streams/")
     assert not set(path.removeprefix("/v1/streams/")) & set("/?#")
     assert path not in ("/v1/streams/.", "/v1/streams/..")
+
+
+class Line:
+    """A line to a service that fails: each connection does the next of the things it is told."""
+
+    def __init__(self, there: int, *told: str) -> None:
+        self._there, self._told = there, list(told)
+        self.heard: list[bytes] = []
+
+    async def __aenter__(self) -> Self:
+        self._server = await asyncio.start_server(self._serve, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{self._server.sockets[0].getsockname()[1]}"
+        return self
+
+    async def __aexit__(self, *_error: object) -> None:
+        self._server.close()
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            request = head + await reader.readexactly(int(length[1]) if length else 0)
+            self.heard.append(request)
+            told = self._told.pop(0) if self._told else "pass"
+            if told == "wait":
+                await asyncio.sleep(60.0)
+            elif told == "refuse":
+                body = json.dumps(BUSY).encode()
+                start = b"HTTP/1.1 503 Busy\r\nRetry-After: 60\r\nConnection: close\r\n"
+                writer.write(start + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+            elif told in ("pass", "tear"):
+                answer = await self._ask(request)
+                writer.write(answer[: len(answer) - 20] if told == "tear" else answer)
+            await writer.drain()
+        finally:
+            writer.close()
+
+    async def _ask(self, request: bytes) -> bytes:
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._there)
+        writer.write(request.replace(b"\r\n", b"\r\nConnection: close\r\n", 1))
+        answer = await reader.read()
+        writer.close()
+        return answer
+
+
+def find_keys(heard: list[bytes]) -> set[bytes]:
+    return {key for request in heard for key in re.findall(rb'(?i)key"?: "?([0-9a-f]{32})', request)}
+
+
+@pytest.mark.parametrize("failure", ["hang up", "refuse", "tear"])
+def test_the_same_round_comes_over_a_line_that_failed(service: Service, failure: str) -> None:
+    port, name = int(service.url.rpartition(":")[2]), f"line-{failure.replace(' ', '-')}"
+
+    async def rounds(client: AsyncClient) -> None:
+        await client.create_stream(name, alpha=0.1, seed=7)
+        async with (
+            Line(port, failure, failure) as line,
+            AsyncClient(line.url, longest_pause=0.01) as shaky,
+        ):
+            made = await shaky.predict(name, [0.9, 0.1])
+            assert (made.round, len(line.heard), len(find_keys(line.heard))) == (0, 3, 1)
+        async with (
+            Line(port, failure) as line,
+            AsyncClient(line.url, longest_pause=0.01) as shaky,
+        ):
+            many = await shaky.predict_many(name, [[0.9, 0.1]] * 3)
+            assert [one.round for one in many] == [1, 2, 3]
+            assert (len(line.heard), len(find_keys(line.heard))) == (2, 3)
+        async with (
+            Line(port, failure) as line,
+            AsyncClient(line.url, longest_pause=0.01) as shaky,
+        ):
+            receipt = await shaky.learn(made, keyhole.MISS)
+            assert (receipt.missed, receipt.repeated) == (True, failure == "tear")
+        standing = await client.stream(name)
+        assert (standing["predicted"], standing["rounds"]) == (4, 1)
+
+    play(service, rounds)
+
+
+def test_who_is_cancelled_goes_at_once_and_the_client_goes_on(service: Service) -> None:
+    port = int(service.url.rpartition(":")[2])
+
+    async def rounds(client: AsyncClient) -> None:
+        await client.create_stream("cancelled", alpha=0.1, seed=7)
+        async with Line(port, "wait", "pass") as line, AsyncClient(line.url) as shaky:
+            waiting = asyncio.create_task(shaky.predict("cancelled", [0.9, 0.1], key="mine"))
+            while not line.heard:
+                await asyncio.sleep(0.001)
+            waiting.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await asyncio.wait_for(waiting, 10.0)
+            made = await shaky.predict("cancelled", [0.9, 0.1], key="mine")
+        assert (made.round, (await client.stream("cancelled"))["predicted"]) == (0, 1)
+
+    play(service, rounds)
+
+
+def test_who_is_cancelled_between_two_tries_sends_no_more(service: Service) -> None:
+    port = int(service.url.rpartition(":")[2])
+
+    async def rounds(_client: AsyncClient) -> None:
+        async with (
+            Line(port, "refuse") as line,
+            AsyncClient(line.url, longest_pause=60.0) as shaky,
+        ):
+            waiting = asyncio.create_task(shaky.streams())
+            while not line.heard:
+                await asyncio.sleep(0.001)
+            with pytest.raises(TimeoutError):
+                await asyncio.wait_for(waiting, 0.2)
+            assert waiting.cancelled()
+            assert len(line.heard) == 1
+
+    play(service, rounds)

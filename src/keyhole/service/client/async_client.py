@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self
 
-from keyhole.errors import KeyholeError
+from keyhole.errors import InvalidError, KeyholeError
 from keyhole.feedback import Answer
 from keyhole.predictor.context import Features, Groups
 from keyhole.service.client import calls
@@ -12,10 +12,13 @@ from keyhole.service.client.exchange import (
     Call,
     Result,
     Retries,
+    check_open,
+    check_url,
     find_httpx,
     judge,
     list_arguments,
     list_headers,
+    read_response,
 )
 from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict
 
@@ -33,9 +36,10 @@ class AsyncClient:
         longest_pause: float = 2.0,
     ) -> None:
         self._http = find_httpx().AsyncClient(
-            base_url=url, headers=list_headers(token), timeout=timeout
+            base_url=check_url(url), headers=list_headers(token), timeout=timeout
         )
         self._retries = Retries(most=retries, longest_pause=longest_pause)
+        self._loop: asyncio.AbstractEventLoop | None = None
 
     async def __aenter__(self) -> Self:
         return self
@@ -237,17 +241,21 @@ class AsyncClient:
         return await self._send(calls.get_export(stream, kind=format))
 
     async def _send(self, call: Call[Result]) -> Result:
-        turn = 0
+        loop, turn = asyncio.get_running_loop(), 0
+        if self._loop not in (None, loop):
+            raise InvalidError("the client was used in another event loop before; make one in each")
+        self._loop = loop
         while True:
             outcome = await self._try(call)
             pause = judge(outcome, call, turn, retries=self._retries, url=self._http.base_url)
             if pause is None:
-                return call.read(outcome)
+                return read_response(call, outcome)
             await asyncio.sleep(pause)
             turn += 1
 
     async def _try(self, call: Call[Any]) -> Any:
+        check_open(self._http)
         try:
             return await self._http.request(call.method, call.path, **list_arguments(call))
-        except find_httpx().TransportError as error:
+        except find_httpx().RequestError as error:
             return error

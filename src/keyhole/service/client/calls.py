@@ -11,20 +11,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from keyhole.errors import FeedbackError, InvalidError, KeyholeError
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError, UnknownRoundError
 from keyhole.feedback import Answer
 from keyhole.predictor.context import read_rows
-from keyhole.service.client.exchange import Call
+from keyhole.service.client.exchange import Call, write_body
 from keyhole.service.client.wire import (
     MISSING,
     Proposal,
     Receipt,
     Verdict,
+    name_place,
     plain_label,
     read_proposal,
     read_result,
+    write_case,
     write_feedback,
     write_known,
+    write_number,
     write_output,
 )
 
@@ -64,10 +67,10 @@ def rehearse(
     name: str, outputs: Sequence[Any], labels: Sequence[Any], *, after: int
 ) -> Call[dict[str, Any]]:
     """Return the call that teaches a stream some history; what is sent again counts once."""
-    rounds = [
-        {**write_output(output), "label": plain_label(label)}
-        for output, label in zip(outputs, labels, strict=True)
-    ]
+    rounds: list[dict[str, Any]] = []
+    for output, label in zip(outputs, labels, strict=True):
+        with name_place("round", after + len(rounds)):
+            rounds.append({**write_output(output), "label": plain_label(label)})
     body = {"rounds": rounds, "after": after}
     return Call(method="POST", parts=("streams", name, "rehearsal"), json=body, read=_json)
 
@@ -114,10 +117,12 @@ def predict_many(
     """Return the call that asks for many."""
     given = list(outputs)
     rows, members = read_rows(len(given), features, groups)
-    asked = [
-        {**write_output(output), **write_known(row, own), **_about(metadata), "key": uuid.uuid4().hex}
-        for output, row, own in zip(given, rows, members, strict=True)
-    ]
+    about = _about(metadata)
+    asked: list[dict[str, Any]] = []
+    for output, row, own in zip(given, rows, members, strict=True):
+        with name_place("output", len(asked)):
+            known = {**write_output(output), **write_known(row, own), **about}
+            asked.append({**known, "key": uuid.uuid4().hex})
     return Call(
         method="POST",
         parts=("streams", stream, "predictions", "batch"),
@@ -138,7 +143,7 @@ def decide(
     return Call(
         method="POST",
         parts=("streams", stream, "decisions"),
-        json={**_case(score), **write_known(None, groups), **_about(metadata)},
+        json={**write_case(score), **write_known(None, groups), **_about(metadata)},
         headers={"Idempotency-Key": _make_key(key)},
         read=lambda sent: Verdict(**sent.json()),
     )
@@ -150,10 +155,11 @@ def decide_many(
     """Return the call that asks a gate many times."""
     given = list(scores)
     _, members = read_rows(len(given), None, groups)
-    asked = [
-        {**_case(score), **write_known(None, own), "key": uuid.uuid4().hex}
-        for score, own in zip(given, members, strict=True)
-    ]
+    asked: list[dict[str, Any]] = []
+    for score, own in zip(given, members, strict=True):
+        with name_place("case", len(asked)):
+            known = {**write_case(score), **write_known(None, own)}
+            asked.append({**known, "key": uuid.uuid4().hex})
     return Call(
         method="POST",
         parts=("streams", stream, "decisions", "batch"),
@@ -166,18 +172,12 @@ def _make_key(key: str | None) -> str:
     """Return a key that a header can carry: the caller's, or a new one."""
     if key is None:
         return uuid.uuid4().hex
-    if _KEY.fullmatch(key) is None:
+    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
         raise InvalidError(
-            f"key {key[:80]!r} cannot be sent; use 1 to 200 printable ASCII characters, with no space "
+            f"key {key!r:.80} cannot be sent; use 1 to 200 printable ASCII characters, with no space "
             "at either end"
         )
     return key
-
-
-def _case(score: Any) -> dict[str, Any]:
-    if isinstance(score, Mapping):
-        return {"candidates": {name: float(value) for name, value in score.items()}}
-    return {"score": float(score)}
 
 
 def learn(
@@ -192,8 +192,8 @@ def learn(
     wrong: float,
 ) -> Call[Receipt]:
     """Return the call that answers a prediction, or judges a decision."""
-    more = {} if chance is None else {"chance": float(chance)}
-    more |= {} if wrong == 0.0 else {"wrong": float(wrong)}
+    more = {} if chance is None else {"chance": write_number(chance, "chance", FeedbackError)}
+    more |= {} if wrong == 0.0 else {"wrong": write_number(wrong, "wrong", FeedbackError)}
     if right is not None:
         if label is not MISSING or any(one is not None for one in (answer, score, loss)):
             raise FeedbackError(
@@ -209,7 +209,11 @@ def learn_key(stream: str, key: str, call: Call[Receipt]) -> Call[Receipt]:
 
 
 def _about(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    return {} if metadata is None else {"metadata": dict(metadata)}
+    if metadata is None:
+        return {}
+    about = {"metadata": dict(metadata)}
+    write_body(about)  # Later it may be a part of others, and only they would be named.
+    return about
 
 
 def skip(prediction: Proposal | Verdict | str) -> Call[Receipt]:
@@ -230,11 +234,12 @@ def learn_many(
     answers: Sequence[tuple[Proposal | str, Any]],
 ) -> Call[list[Receipt | KeyholeError]]:
     """Return the call that answers many."""
-    asked = []
+    asked: list[dict[str, Any]] = []
     for prediction, given in answers:
-        told = isinstance(given, Answer)
-        answer = write_feedback(given, label=MISSING) if told else write_feedback(None, label=given)
-        asked.append({"id": _id(prediction), **answer})
+        with name_place("answer", len(asked)):
+            told = isinstance(given, Answer)
+            answer = write_feedback(given, label=MISSING) if told else write_feedback(None, label=given)
+            asked.append({"id": _id(prediction), **answer})
     return Call(
         method="POST",
         parts=("feedback",),
@@ -275,4 +280,9 @@ def _json(response: Any) -> Any:
 
 
 def _id(prediction: Proposal | Verdict | str) -> str:
-    return prediction if isinstance(prediction, str) else prediction.id
+    found = prediction if isinstance(prediction, str) else getattr(prediction, "id", None)
+    if not isinstance(found, str):
+        raise UnknownRoundError(
+            f"{prediction!r:.80} is no prediction of the service; give what predict returned, or its id"
+        )
+    return found

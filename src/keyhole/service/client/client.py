@@ -12,10 +12,13 @@ from keyhole.service.client.exchange import (
     Call,
     Result,
     Retries,
+    check_open,
+    check_url,
     find_httpx,
     judge,
     list_arguments,
     list_headers,
+    read_response,
 )
 from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict
 
@@ -49,7 +52,9 @@ class Client:
         retries: int = 4,
         longest_pause: float = 2.0,
     ) -> None:
-        self._http = find_httpx().Client(base_url=url, headers=list_headers(token), timeout=timeout)
+        self._http = find_httpx().Client(
+            base_url=check_url(url), headers=list_headers(token), timeout=timeout
+        )
         self._retries = Retries(most=retries, longest_pause=longest_pause)
 
     def __enter__(self) -> Self:
@@ -253,12 +258,13 @@ class Client:
             outcome = self._try(call)
             pause = judge(outcome, call, turn, retries=self._retries, url=self._http.base_url)
             if pause is None:
-                return call.read(outcome)
+                return read_response(call, outcome)
             time.sleep(pause)
             turn += 1
 
     def _try(self, call: Call[Any]) -> Any:
+        check_open(self._http)
         try:
             return self._http.request(call.method, call.path, **list_arguments(call))
-        except find_httpx().TransportError as error:
+        except find_httpx().RequestError as error:
             return error

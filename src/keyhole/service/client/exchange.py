@@ -1,11 +1,18 @@
 """How a call is sent: what may be sent again, and after which pause."""
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 from urllib.parse import quote
 
-from keyhole.errors import KeyholeError, MissingExtraError, UnreachableError
+from keyhole.errors import (
+    InvalidError,
+    KeyholeError,
+    MissingExtraError,
+    TokenError,
+    UnreachableError,
+)
 from keyhole.service.http import problems
 
 _RETRIED = (429, 502, 503, 504)
@@ -53,13 +60,23 @@ class Retries:
 
 
 def _quote(part: str) -> str:
-    quoted = quote(part, safe="")
+    if not isinstance(part, str) or not part:
+        raise InvalidError(f"{part!r} is neither a name nor an id; give the text of one")
+    try:
+        quoted = quote(part, safe="")
+    except UnicodeEncodeError:
+        raise InvalidError(f"{part[:80]!r} is no text that can be sent; check its encoding") from None
     # A path of dots alone would be taken for a folder above, here or at a proxy.
     return quoted.replace(".", "%2E") if set(part) <= {"."} else quoted
 
 
 def _read_refusal(response: Any) -> KeyholeError:
     """Return what a response that is no success says, as the library would raise it."""
+    if response.is_redirect:
+        where = response.headers.get("location", "")
+        return UnreachableError(
+            f"{response.url} has moved to {where[:200]!r}; give the client that URL"
+        )
     try:
         return problems.read_error(response.json())
     except ValueError:
@@ -70,7 +87,8 @@ def judge(outcome: Any, call: Call[Any], turn: int, *, retries: Retries, url: An
     """Return None for a success and else the seconds to wait before the next try, or raise."""
     if isinstance(outcome, Exception):
         # What never reached the service was certainly not done there.
-        unsent = isinstance(outcome, (find_httpx().ConnectError, find_httpx().ConnectTimeout))
+        httpx = find_httpx()
+        unsent = isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
         if retries.allow(call, turn, status=503 if unsent else None):
             return retries.pause(turn)
         raise UnreachableError(
@@ -85,13 +103,64 @@ def judge(outcome: Any, call: Call[Any], turn: int, *, retries: Retries, url: An
 
 def list_arguments(call: Call[Any]) -> dict[str, Any]:
     """Return what httpx is given for a call."""
-    body = {} if call.json is None else {"json": call.json}
-    return {"headers": dict(call.headers), "params": dict(call.parameters), **body}
+    headers, parameters = dict(call.headers), dict(call.parameters)
+    if call.json is None:
+        return {"headers": headers, "params": parameters}
+    headers["Content-Type"] = "application/json"
+    return {"headers": headers, "params": parameters, "content": write_body(call.json)}
+
+
+def write_body(body: Mapping[str, Any]) -> bytes:
+    """Return a body as JSON, or raise with the part of it that cannot be sent."""
+    parts = []
+    for name, value in body.items():
+        try:
+            parts.append(f"{json.dumps(name)}: {json.dumps(value, allow_nan=False)}")
+        except (TypeError, ValueError) as error:
+            raise InvalidError(
+                f"{name} is {value!r:.80}, which cannot be sent ({error}); use text, finite numbers, "
+                "and lists and maps of them"
+            ) from None
+    return f"{{{', '.join(parts)}}}".encode()
+
+
+def read_response(call: Call[Result], response: Any) -> Result:
+    """Return what a response says, or raise if the service would never say it."""
+    try:
+        return call.read(response)
+    except (ValueError, LookupError, TypeError) as error:
+        raise UnreachableError(
+            f"{response.url} answers, but not as Keyhole does ({error!r:.80}); is that the URL?"
+        ) from error
+
+
+def check_url(url: str) -> str:
+    """Return where a service is, or raise."""
+    httpx = find_httpx()
+    try:
+        parsed = httpx.URL(url)
+    except (httpx.InvalidURL, TypeError):
+        parsed = httpx.URL()
+    if parsed.scheme not in ("http", "https") or not parsed.host:
+        raise InvalidError(f"{url!r} is no URL of a service; give one such as http://localhost:8000")
+    return url
+
+
+def check_open(http: Any) -> None:
+    """Raise if a client was closed."""
+    if http.is_closed:
+        raise UnreachableError("the client is closed; make another one")
 
 
 def list_headers(token: str | None) -> dict[str, str]:
-    """Return the headers of every request."""
-    return {} if token is None else {"Authorization": f"Bearer {token}"}
+    """Return the headers of every request, or raise if they cannot carry the token."""
+    if token is None:
+        return {}
+    if not (token.isascii() and token.isprintable() and token == token.strip()):
+        raise TokenError(
+            "the token holds a space, a line's end or a letter that no header carries; copy it again"
+        )
+    return {"Authorization": f"Bearer {token}"}
 
 
 def find_httpx() -> Any:

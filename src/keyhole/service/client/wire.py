@@ -1,11 +1,20 @@
 """What is sent to the service and what comes back, as JSON has it and as callers hold it."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from keyhole.errors import FeedbackError, GroupError, KeyholeError
+from keyhole.errors import (
+    ContextError,
+    FeedbackError,
+    GroupError,
+    InvalidError,
+    KeyholeError,
+    LabelError,
+    ScoreError,
+)
 from keyhole.feedback import Answer
 from keyhole.service.http import problems
 
@@ -63,42 +72,77 @@ class Receipt:
 def write_output(output: Any) -> dict[str, Any]:
     """Return a model's output as JSON values."""
     if isinstance(output, Mapping):
-        scores = [float(score) for score in output.values()]
+        scores = [write_number(score, f"score of {label!r}") for label, score in output.items()]
         labels = [plain_label(label) for label in output]
         if all(isinstance(label, str) for label in labels):
             return {"scores": dict(zip(labels, scores, strict=True))}
         return {"scores": scores, "labels": labels}  # The keys of JSON are text, whatever they were.
     if isinstance(output, tuple) and len(output) == _PAIR:
-        return {"lower": float(output[0]), "upper": float(output[1])}
+        lower, upper = output
+        return {"lower": write_number(lower, "lower"), "upper": write_number(upper, "upper")}
     if hasattr(output, "__len__"):
-        return {"scores": [float(score) for score in output]}
-    return {"centre": float(output)}
+        scores = [write_number(score, f"score at place {n}") for n, score in enumerate(output)]
+        return {"scores": scores}
+    return {"centre": write_number(output, "centre")}
+
+
+def write_number(value: Any, what: str, error: type[InvalidError] = ScoreError) -> float:
+    """Return a number as JSON has it, or raise: there is none for NaN and the infinities."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{what} is {value!r:.80}, which is no number; give a finite one") from None
+    if not math.isfinite(number):
+        raise error(f"{what} is {number}, which cannot be sent; give a finite number")
+    return number
+
+
+def write_case(score: Any) -> dict[str, Any]:
+    """Return what a gate decides on as JSON values: a score, or candidates with a score each."""
+    if isinstance(score, Mapping):
+        named = {name: write_number(value, f"score of {name!r}") for name, value in score.items()}
+        return {"candidates": named}
+    return {"score": write_number(score, "score")}
+
+
+@contextmanager
+def name_place(what: str, place: int) -> Iterator[None]:
+    """Let an error within say which one of many it is about."""
+    try:
+        yield
+    except InvalidError as error:
+        raise type(error)(f"{what} {place}: {error}") from None
 
 
 def write_known(features: Any, groups: Iterable[Any]) -> dict[str, Any]:
     """Return what is known of a case as JSON values: there a missing feature is null."""
     known: dict[str, Any] = {}
     if isinstance(features, Mapping):
-        known["features"] = {name: _number(value) for name, value in features.items()}
+        known["features"] = {name: _write_feature(name, value) for name, value in features.items()}
     elif features is not None:
-        known["features"] = [_number(value) for value in features]
+        known["features"] = [_write_feature(n, value) for n, value in enumerate(features)]
     if isinstance(groups, str):
         raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
-    if members := [plain_label(group) for group in groups]:
+    if members := [plain_label(group, "group", GroupError) for group in groups]:
         known["groups"] = members
     return known
 
 
-def _number(value: Any) -> float | None:
-    """Return a feature as JSON has it; what is no number is left for the service to refuse."""
-    if value is None or isinstance(value, str):
-        return value  # type: ignore[return-value]
-    return None if math.isnan(value) else float(value)
+def _write_feature(name: Any, value: Any) -> float | None:
+    """Return a feature as JSON has it; text is left for the service to refuse."""
+    if value is None or isinstance(value, str) or value != value:  # NaN: it is missing
+        return value if isinstance(value, str) else None  # type: ignore[return-value]
+    return write_number(value, f"feature {name!r}", ContextError)
 
 
-def plain_label(label: Any) -> Any:
-    """Return a label as Python has it, whatever library it came from."""
-    return label.item() if hasattr(label, "item") else label
+def plain_label(label: Any, what: str = "label", error: type[InvalidError] = LabelError) -> Any:
+    """Return a label as Python has it, whatever library it came from, or raise if none can be sent."""
+    value = label.item() if hasattr(label, "item") else label
+    if not isinstance(value, (str, int, float)):
+        raise error(f"{what} {value!r:.80} cannot be sent; use text or a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise error(f"{what} {value} cannot be sent; use a finite number, or text")
+    return value
 
 
 def write_feedback(
@@ -111,10 +155,10 @@ def write_feedback(
         )
     if label is not MISSING:
         return {"label": plain_label(label)}
-    graded = {"score": score, "loss": loss}
-    for name, value in graded.items():
-        if value is not None:
-            return {name: float(value)}
+    if score is not None:
+        return {"score": write_number(score, "score")}
+    if loss is not None:
+        return {"loss": write_number(loss, "loss", FeedbackError)}
     if isinstance(answer, Answer) and answer.miss == 0.0:
         return {"hit": True}
     if isinstance(answer, Answer) and answer.miss == 1.0:
