@@ -1,5 +1,6 @@
 """A case as bytes, and a round that is read again from them."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -83,7 +84,11 @@ def test_a_case_of_no_known_kind_is_refused() -> None:
 def test_a_round_is_judged_from_memory_as_it_was_shown(score: Probabilities, threshold: float) -> None:
     case = score.read(dict(zip(NAMED, SCORES, strict=True)))
     shown = case.region(3, threshold)
-    kept = recall_round(case, number=3, threshold=threshold, size=shown.size, memo=[], then=2)
+    output, labels = pack_case(score, case)
+    row = SimpleNamespace(
+        number=3, threshold=threshold, size=shown.size, output=output, labels=labels, then=2
+    )
+    kept = recall_round(score, row, memo=[])
     assert (kept.prediction.id, kept.prediction.size, kept.then) == (3, shown.size, 2)
     for label in (*NAMED, "dog"):
         assert kept.case.score(label) == case.score(label)

@@ -97,14 +97,8 @@ def _answer(fold: "Fold", key: str, here: Standing, event: Answered, said: Outpu
 
 def _recall(fold: "Fold", waiting: Waiting) -> Round[Any]:
     """Return the open round that was read from bytes."""
-    return recall_round(
-        unpack_case(fold.setup.score, waiting.output, waiting.labels),
-        number=waiting.number,
-        threshold=waiting.threshold,
-        size=waiting.size,
-        memo=fold.setup.learner.unpack_memo(waiting.memo),
-        then=waiting.then,
-    )
+    memo = fold.setup.learner.unpack_memo(waiting.memo)
+    return recall_round(fold.setup.score, waiting, memo=memo)
 
 
 def _skip(fold: "Fold", key: str, here: Standing, event: Skipped, said: Outputs) -> None:  # noqa: ARG001

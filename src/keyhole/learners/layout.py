@@ -73,13 +73,16 @@ class Layout:
 
     def pack_memo(self, memo: Any) -> bytes:
         """Return a memo as bytes."""
-        return np.asarray(memo, dtype=np.float64).tobytes() if self._memory else b""
+        if not self._memory:
+            return b""
+        return memo.tobytes() if isinstance(memo, np.ndarray) else np.array(memo).tobytes()
 
     def unpack_memo(self, content: bytes) -> Any:
         """Return the memo that was packed, or raise if it does not fit."""
         if self._is_light and not content and not self._memory:
             return []
-        memo = np.frombuffer(content[: len(content) // 8 * 8]).copy()
+        # Numbers that may be changed: of a copy, as it is quicker to copy bytes.
+        memo = np.frombuffer(bytearray(content[: len(content) // 8 * 8]))
         if len(content) != 8 * self._memory or not np.isfinite(memo).all():
             raise InvalidError(
                 f"{len(content)} bytes are not what a round of {self._name} remembers; "

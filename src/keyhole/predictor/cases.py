@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import ScoreError
-from keyhole.predictor.rounds import Round
+from keyhole.predictor.rounds import Recalled, Round
 from keyhole.scores import BestScore, Case, CustomScores, Probabilities, Region, Score
 from keyhole.scores.best import BestCase
 from keyhole.scores.checks import FEW
@@ -16,10 +16,13 @@ from keyhole.scores.intervals import Band
 from keyhole.scores.labels import Candidates, pack_label, unpack_label
 from keyhole.scores.residuals import Centred
 
+_LABELLED = (Probabilities, CustomScores)
+_new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
+
 
 def fixed_labels(score: Score[Region]) -> Sequence[Any] | None:
     """Return the names of the places of an array of scores, if they are fixed."""
-    return score.labels if isinstance(score, Probabilities | CustomScores) else None
+    return score.labels if isinstance(score, _LABELLED) else None
 
 
 def pack_case(score: Score[Region], case: Case[Region]) -> tuple[bytes, str | None]:
@@ -48,7 +51,7 @@ def unpack_case(score: Score[Region], output: bytes, labels: str | None) -> Case
     if isinstance(score, BestScore):
         (name,) = [None] if labels is None else json.loads(labels)
         return kind.restore({"best": numbers[0], "candidate": name})
-    if not isinstance(score, Probabilities | CustomScores):
+    if not isinstance(score, _LABELLED):
         return kind.read_numbers(numbers.tolist())
     scores = numbers.tolist() if len(numbers) <= FEW else np.array(numbers)
     # Labels may have been added since, behind those that there were.
@@ -60,36 +63,12 @@ def unpack_case(score: Score[Region], output: bytes, labels: str | None) -> Case
     )
 
 
-class Kept:
-    """Stands for a case and what was shown of it: enough to judge an answer, and quick to make."""
-
-    __slots__ = ("_found", "_label", "case", "id", "size", "threshold")
-
-    def __init__(self, id: int, threshold: float, size: float, case: Candidates) -> None:  # noqa: A002
-        self.id, self.threshold, self.size, self.case = id, threshold, size, case
-        self._label: Any = self  # no label is this
-
-    def score(self, label: Any) -> float:
-        """Return the score of a label, which is looked up once."""
-        self._found = self.case.score(label)
-        self._label = label
-        return self._found
-
-    def region(self, id: int, threshold: float) -> Region:  # noqa: A002
-        """Return the set of another threshold."""
-        return self.case.region(id, threshold)
-
-    def __contains__(self, label: object) -> bool:
-        known = label is self._label
-        return (self._found if known else self.case.score(label)) >= self.threshold
-
-
-def recall_round(
-    case: Case[Region], *, number: int, threshold: float, size: float, memo: Any, then: int
-) -> Round[Any]:
-    """Return an open round again, to be answered."""
+def recall_round(score: Score[Region], kept: Any, *, memo: Any) -> Round[Any]:
+    """Return an open round again, to be answered, from what is kept of it: a row, or the like."""
+    case = unpack_case(score, kept.output, kept.labels)
     # Without limits on its size, the set holds just the labels whose score reaches the threshold.
     if isinstance(case, Candidates) and case.at_most is None and not case.at_least:
-        kept: Any = Kept(number, threshold, size, case)
-        return Round(kept, kept, memo, then)
-    return Round(case.region(number, threshold), case, memo, then)
+        shown = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
+    else:
+        shown = case.region(kept.number, kept.threshold)
+    return _new(Round, (shown, case, memo, kept.then, ()))

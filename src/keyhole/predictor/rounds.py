@@ -47,6 +47,18 @@ class Round(NamedTuple, Generic[R]):
     groups: tuple[int, ...] = ()
 
 
+class Recalled(NamedTuple):
+    """A set of labels that was shown, again: as much of it as judging an answer takes."""
+
+    id: int
+    threshold: float
+    size: float
+    case: Any
+
+    def __contains__(self, label: object) -> bool:
+        return bool(self.case.score(label) >= self.threshold)
+
+
 def propose(
     learner: Learner,
     progress: Progress,
@@ -187,8 +199,11 @@ def _check_answer(answer: Any) -> Answer:
 
 def _judge_label(waiting: Round[R], label: Any) -> Outcome:
     """Return what a label says. What was shown decides between hit and miss, not rounding."""
-    prediction, case = waiting.prediction, waiting.case
-    edge, score, missed = prediction.threshold, case.score(label), label not in prediction
+    prediction: Any = waiting.prediction
+    case, edge = waiting.case, prediction.threshold
+    score = case.score(label)
+    # What is recalled holds what reaches its threshold: there is no need to look twice.
+    missed = score < edge if type(prediction) is Recalled else label not in prediction
     if missed != (score < edge):
         score = math.nextafter(edge, -math.inf) if missed else edge
     known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0

@@ -143,7 +143,7 @@ def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_fir
     jobs = [proposals.make_job("first", asks=[Query([0.9])], now=NOW)]
     for n, one in enumerate(opened):
         told = "hit" if n < 2 else "miss"
-        jobs += [job for _, job in answers.make_jobs([Reply(one.id, told)], now=NOW + 1.0 + n)]
+        jobs += answers.make_jobs([Reply(one.id, told)], now=NOW + 1.0 + n)
     carry_out(light, jobs)
     found = streams.get(light, "first").alarmed
     assert found is not None

@@ -1,5 +1,6 @@
 """Answers at the store's own door: which round they mean, and what the second time means."""
 
+import json
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from keyhole.errors import (
 from keyhole.service.store import answers, history, proposals, replay, settings, streams
 from keyhole.service.store.answers import Counted, Reply, make_jobs
 from keyhole.service.store.database import Database
+from keyhole.service.store.playing import write_reply
 from keyhole.service.store.proposals import Query
 from keyhole.service.store.schema import marks
 
@@ -53,7 +55,7 @@ def reply(database: Database, *replies: tuple[str, Any]) -> list[Any]:
     ],
 )
 def test_an_id_names_its_stream_or_is_none(id_: str, stream: int | None) -> None:
-    found = [job.wanted for _, job in make_jobs([Reply(id_, "hit")], now=NOW)]
+    found = [job.wanted for job in make_jobs([Reply(id_, "hit")], now=NOW)]
     assert found == ([] if stream is None else [stream])
 
 
@@ -144,3 +146,20 @@ def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Da
         rows = connection.execute(sql.select(marks).order_by(marks.c.answered)).all()
     assert [(row.answered, row.version) for row in rows] == [(100, 354), (200, 454)]
     assert [row.predicted for row in rows] == [252, 252]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "miss",
+        {"label": 7},
+        {"label": 'Größe "x" \\ \n'},
+        {"label": 0.1},
+        {"right": True},
+        {"label": -0.0},
+        {"label": 10**30},
+        {"miss": True, "chance": 0.5},
+    ],
+)
+def test_the_log_keeps_an_answer_as_json_writes_it(told: Any) -> None:
+    assert write_reply(told) == json.dumps(told)

@@ -1,5 +1,7 @@
 """Changes of one stream in one transaction: each as if it had been alone."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -36,7 +38,7 @@ def predict(name: str, *asks: Query) -> Job:
 
 
 def reply(id_: str, told: Any) -> Job:
-    ((_, job),) = answers.make_jobs([Reply(id_, told)], now=NOW)
+    (job,) = answers.make_jobs([Reply(id_, told)], now=NOW)
     return job
 
 
@@ -82,11 +84,17 @@ def test_jobs_of_several_streams_are_done_apart(ready: Database) -> None:
     assert isinstance(results[2], UnknownStreamError)
 
 
-def test_a_commit_that_fails_is_nobodys_success(ready: Database) -> None:
-    def fail() -> None:
+def test_a_commit_that_fails_is_nobodys_success(
+    ready: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @contextmanager
+    def begin() -> Iterator[Any]:
+        with change() as connection:
+            yield connection
         raise DatabaseError("the file was deleted")
 
-    ready._transactions.check_file = fail  # What is looked at last.
+    change = ready.change
+    monkeypatch.setattr(ready, "change", begin)
     results = carry_out(ready, [predict("pets", Query(SCORES)) for _ in range(3)]).outcomes
     assert all(isinstance(result, DatabaseError) for result in results)
 

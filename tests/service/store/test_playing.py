@@ -12,7 +12,6 @@ from keyhole.service.store import answers, history, proposals, replay, streams
 from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.playing import (
-    Settled,
     is_miss,
     read_case,
     read_known,
@@ -62,7 +61,6 @@ def test_what_is_known_of_a_case_is_refused_where_a_stream_does_not_ask_for_it(l
 @pytest.mark.parametrize(("miss", "missed"), [(0.0, False), (0.49, False), (0.5, True), (None, None)])
 def test_a_graded_answer_is_a_miss_from_a_half_on(miss: float | None, *, missed: bool | None) -> None:
     assert is_miss(miss) is missed
-    assert Settled(miss, 1.0, None, 2.0).missed is missed
 
 
 def test_groups_of_a_gate_go_through_bytes_and_others_are_refused() -> None:

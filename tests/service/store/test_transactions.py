@@ -50,9 +50,9 @@ def test_what_was_written_alone_and_together_is_there(filled: Database) -> None:
     assert look(filled) == ROWS
 
 
-@pytest.mark.parametrize("count", [15, 16, 40])
+@pytest.mark.parametrize("count", [2, 15, 16, 40, 300])
 def test_many_rows_are_there_bit_for_bit(database: Database, count: int) -> None:
-    rows = [(f"{n:03}", "\t\\n'%s", "ä", bytes(range(n + 1)), n / 7, None) for n in range(count)]
+    rows = [(f"{n:03}", "\t\\n'%s", "ä", bytes(range(n % 256)), n / 7, None) for n in range(count)]
     with database.change() as connection:
         connection.write([(ADD, rows), (ADD, ROWS)])
     assert look(database) == [*rows, *ROWS]
@@ -101,6 +101,23 @@ def test_what_changed_is_counted(filled: Database) -> None:
         assert connection.change(REVOKE, (9.0, "feedback", "two")) == 2
         assert connection.change(REVOKE, (9.0, "feedback", "none")) == 0
     assert [row[2::3] for row in look(filled)] == [("read", None), *[("feedback", 9.0)] * 2]
+
+
+def test_after_a_failure_statements_are_planned_again(filled: Database) -> None:
+    def fail() -> None:
+        with filled.change() as connection:  # What comes after the row that is there is never planned.
+            connection.write([(ADD, ROWS[:1]), (REVOKE, [(9.0, "feedback", "two")])])
+            connection.read((SOME, (1.5, ["a", "b", "c"])))
+
+    for _ in range(2):
+        with pytest.raises(Exception, match=r"(?i)unique constraint"):
+            fail()
+    for _ in range(2):
+        with filled.change() as connection:
+            connection.write([(REVOKE, [(9.0, "admin", "two")])])
+            (found,) = connection.read((SOME, (1.5, ["a", "b", "c"])))
+        assert [row.id for row in found] == ["b", "c"]
+    assert [row[2::3] for row in look(filled)] == [("read", None), *[("admin", 9.0)] * 2]
 
 
 def test_any_other_statement_returns_its_rows(filled: Database) -> None:

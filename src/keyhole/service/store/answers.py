@@ -24,6 +24,7 @@ from keyhole.service.store.playing import (
     is_miss,
     recall_round,
     settle_reply,
+    write_reply,
 )
 from keyhole.service.store.schema import SUMS, feedback
 from keyhole.service.store.stream import Stream
@@ -52,21 +53,14 @@ class Counted(NamedTuple):
     repeated: bool = False
 
 
-class StreamJob(NamedTuple):
-    """What settles the replies to one stream, and their places among all replies."""
-
-    places: list[int]
-    job: Job
-
-
 def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[Counted | KeyholeError]:
     """Settle every reply that can be; each comes to what was counted, or to why it was not."""
     jobs = make_jobs(replies, now=now)
-    outcomes = [draft.carry_out(database, [one.job]).outcomes[0] for one in jobs]
+    outcomes = [draft.carry_out(database, [job]).outcomes[0] for job in jobs]
     return gather_results(replies, jobs, outcomes)
 
 
-def make_jobs(replies: Sequence[Reply], *, now: float) -> list[StreamJob]:
+def make_jobs(replies: Sequence[Reply], *, now: float) -> list[Job]:
     """Return what settles the replies, for each stream; some may be to none."""
     by_stream: dict[int, list[tuple[int, int]]] = {}
     for place, reply in enumerate(replies):
@@ -75,26 +69,26 @@ def make_jobs(replies: Sequence[Reply], *, now: float) -> list[StreamJob]:
             by_stream.setdefault(int(match[1]), []).append((place, int(match[2])))
     jobs = []
     for wanted, found in by_stream.items():
-        change = partial(_settle_replies, replies=[replies[place] for place, _ in found], now=now)
-        job = Job(wanted, change, numbers=[number for _, number in found])
-        jobs.append(StreamJob([place for place, _ in found], job))
+        places, numbers = zip(*found, strict=True)
+        change = partial(_settle_replies, replies=[replies[place] for place in places], now=now)
+        jobs.append(Job(wanted, change, numbers=numbers, places=places))
     return jobs
 
 
 def gather_results(
-    replies: Sequence[Reply], jobs: Sequence[StreamJob], outcomes: Sequence[Any]
+    replies: Sequence[Reply], jobs: Sequence[Job], outcomes: Sequence[Any]
 ) -> list[Counted | KeyholeError]:
     """Return what each reply came to; raise if the database is away.
 
     What was counted stays counted then, and will be found so by a retry.
     """
     results: list[Any] = [None] * len(replies)
-    for (places, _), outcome in zip(jobs, outcomes, strict=True):
+    for job, outcome in zip(jobs, outcomes, strict=True):
         if isinstance(outcome, UnknownStreamError):
             continue
         if isinstance(outcome, DatabaseError) or not isinstance(outcome, (list, KeyholeError)):
             raise outcome
-        for k, place in enumerate(places):
+        for k, place in enumerate(job.places):
             results[place] = outcome[k] if isinstance(outcome, list) else outcome
     return [
         unknown(reply.id) if result is None else result
@@ -124,7 +118,7 @@ def _settle(draft: Draft, reply: Reply, now: float) -> Counted:
         return _repeat(here, reply, *before)
     _check_waiting(here, row, reply, now)
     settled = settle_reply(here, _read(recall_round, here, row), reply.answer)
-    missed, text = is_miss(settled.miss), json.dumps(reply.answer)
+    missed, text = is_miss(settled.miss), write_reply(reply.answer)
     tally, watch = here.progress.tally, here.progress.watch
     here.version += 1
     draft.answered[reply.id] = (text, settled.miss)

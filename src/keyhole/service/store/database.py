@@ -18,7 +18,8 @@ from keyhole.service.store.engines import (
     parse_url,
 )
 from keyhole.service.store.file import DatabaseFile
-from keyhole.service.store.transactions import Transactions, named_errors, take_turn
+from keyhole.service.store.server_transactions import ServerTransactions
+from keyhole.service.store.transactions import FileTransactions, named_errors, take_turn
 
 _PREPARE_LOCK = 7203665
 
@@ -55,8 +56,10 @@ class Database:
             raise MissingExtraError(
                 f"PostgreSQL needs {error.name}; pip install 'keyhole-conformal[postgres]'"
             ) from None
-        self._transactions = Transactions(
-            self._changer, self._turn if self.is_file else None, seconds=self.patience.lock
+        self._transactions = (
+            FileTransactions(self._changer, self._turn, seconds=self.patience.lock)
+            if self.is_file
+            else ServerTransactions(self._changer)
         )
         # Give what ``write`` gives, by the driver alone: for what every request does.
         self.change = self._transactions.begin
@@ -87,9 +90,10 @@ class Database:
             if not self.is_file:
                 connection.execute(sql.text(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})"))
             migrations.prepare(connection)
-        if self.is_file and url.database is not None and not url.database.startswith("file:"):
+        named = url.database is not None and not url.database.startswith("file:")
+        if named and isinstance(self._transactions, FileTransactions):
             self._finish_checkpoint()
-            self._file = DatabaseFile(Path(url.database))
+            self._file = DatabaseFile(Path(str(url.database)))
             self._transactions.check_file = self._file.check
 
     @contextmanager

@@ -25,12 +25,16 @@ _MOST_KEPT = 1024
 
 
 class Job(NamedTuple):
-    """A change of a stream, by its name or id; and the rounds it is about, by number or by key."""
+    """A change of a stream, by its name or id; and the rounds it is about, by number or by key.
+
+    ``places`` are theirs among all that were sent with them, some perhaps to other streams.
+    """
 
     wanted: str | int
     change: Callable[["Draft"], Any]
     numbers: Sequence[int] = ()
     keys: Sequence[str] = ()
+    places: Sequence[int] = ()
     alone: Callable[[], Any] | None = None  # what makes it in a transaction of its own
 
 

@@ -63,9 +63,15 @@ def make_engines(
     usual = _connect_arguments(patience, lock=patience.lock, statement=patience.statement)
     pool = {"pool_size": 16, "max_overflow": 16, "pool_timeout": patience.lock}
     writer = sql.create_engine(url, **pool, connect_args=usual)
-    # Its transactions are begun and ended by statements, which go with the others.
+    # Its transactions are begun and ended by statements, which go with the others. They find rows by
+    # their keys: a plan made while a table was small, and kept, must not read the whole of it.
     changer = sql.create_engine(
-        url, **pool, connect_args=usual, isolation_level="AUTOCOMMIT", paramstyle="format"
+        url,
+        **pool,
+        pool_reset_on_return=None,
+        connect_args={**usual, "options": f"{usual['options']} -c enable_seqscan=off"},
+        isolation_level="AUTOCOMMIT",
+        paramstyle="format",
     )
     prober = sql.create_engine(
         url,

@@ -227,7 +227,7 @@ class Player:
         tally = here.tally
         _, stale = measure_delay(row.number, waiting.then, tally.predicted, tally.answered)
         tally.count(row.miss, row.size, stale=stale)
-        note_recent(here, missed=is_miss(row.miss) is True)
+        note_recent(here, row.miss)
 
     def mark(self, where: str, row: Any) -> None:
         """Compare a snapshot."""

@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
@@ -31,6 +31,7 @@ from keyhole.service.store.stream import Stream
 from keyhole.service.store.transactions import Statement
 
 _CENTRE = 8  # bytes
+_BLOCK = 64  # rounds whose draws are made at once
 MOST_METADATA = 1024  # bytes of JSON
 
 
@@ -114,7 +115,17 @@ def _draw(here: Stream, count: int) -> list[float]:
     """Return the draws of the next rounds; of a rule that heeds none, none are made."""
     if not here.setup.learner.rule.draws:
         return [0.5] * count
-    return list(make_draws(here.setup.seed, here.tally.predicted, count).tolist())
+    first = here.progress.tally.predicted
+    if count == 1:
+        place = first % _BLOCK
+        return _draw_block(here.setup.seed, first - place)[place : place + 1]
+    return list(make_draws(here.setup.seed, first, count).tolist())
+
+
+@lru_cache(maxsize=1024)
+def _draw_block(seed: int, first: int) -> list[float]:
+    """Return some draws at once, as one takes as long."""
+    return list(make_draws(seed, first, _BLOCK).tolist())
 
 
 def _check_kind(here: Stream, kind: str | None) -> None:

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
@@ -78,9 +79,14 @@ class Stream:
     def prediction_id(self, number: int) -> str:
         """Return the public id of a round."""
         # The tag makes an id hard to guess, and a mistyped one unknown.
-        key = self.setup.seed.to_bytes(8, "big")
-        tag = blake2b(str(number).encode(), key=key, digest_size=_TAG_BYTES).hexdigest()
-        return f"{self.id}-{number}-{tag}"
+        tag = _begin_tag(self.setup.seed).copy()
+        tag.update(str(number).encode())
+        return f"{self.id}-{number}-{tag.hexdigest()}"
+
+
+@lru_cache(maxsize=1024)
+def _begin_tag(seed: int) -> blake2b:
+    return blake2b(key=seed.to_bytes(8, "big"), digest_size=_TAG_BYTES)
 
 
 def start(

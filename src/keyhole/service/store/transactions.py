@@ -8,15 +8,16 @@ import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, NamedTuple, Protocol
 
 import sqlalchemy as sql
 
 from keyhole.errors import BusyError, KeyholeError
 from keyhole.service.store.engines import name_error
 
-_MANY = 16  # Rows from which on a server takes them faster as a stream.
+_MOST_AT_ONCE = 256  # Rows in one statement for a file.
 _LIST = "__[POSTCOMPILE_"  # where SQLAlchemy would write out a list
 
 
@@ -43,6 +44,7 @@ class Statement:
     def __init__(self, expression: Any, *names: str) -> None:
         self._expression, self._names = expression, names
         self._texts: dict[str, _Text] = {}
+        self._inserts: dict[tuple[str, int], str] = {}
         columns = expression.selected_columns.keys() if expression.is_select else ()
         kind: Any = namedtuple("_Row", columns)  # type: ignore[misc]
         self.make_row: Any = kind._make
@@ -65,10 +67,14 @@ class Statement:
 
     def write_all(self, dialect: sql.Dialect, rows: list[Any]) -> tuple[str, list[Any]]:
         """Return the SQL that inserts all of these rows at once, and their values one after another."""
-        text = self._texts.get(dialect.name) or self._compile(dialect)
-        head, _, places = text.before.partition(" VALUES ")
-        values = [value for row in rows for value in row]
-        return f"{head} VALUES {', '.join([places] * len(rows))}", values
+        kind = (dialect.name, len(rows))
+        written = self._inserts.get(kind)
+        if written is None:
+            text = self._texts.get(dialect.name) or self._compile(dialect)
+            head, _, places = text.before.partition(" VALUES ")
+            written = f"{head} VALUES {', '.join([places] * len(rows))}"
+            self._inserts[kind] = written
+        return written, list(chain.from_iterable(rows))
 
     def write_copy(self, dialect: sql.Dialect) -> str:
         """Return the SQL that takes the rows to insert from a stream."""
@@ -100,76 +106,118 @@ def insert(table: sql.Table) -> Statement:
     return Statement(table.insert(), *table.c.keys())
 
 
-class Transactions:
-    """Transactions of one kind of database, by its driver alone.
+class Direct(Protocol):
+    """A transaction whose statements the driver runs by itself."""
+
+    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:
+        """Return the rows of each of these statements with its values, in one exchange."""
+
+    def change(self, statement: Statement, values: Any) -> int:
+        """Run a statement, and return how many rows it changed."""
+
+    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:
+        """Run each statement with each of its rows of values, before the transaction ends."""
+
+    def execute(self, statement: Any) -> "Rows":
+        """Run any other statement, as ``sqlalchemy.Connection`` does."""
+
+
+class FileTransactions:
+    """Transactions on a file, by the driver alone; those of a server are in ``server_transactions``.
 
     Parameters
     ----------
     engine
-        Where the connections are from.
+        Where the connection is from, which is kept.
     turn
-        What threads of one process hold while they write, where there is a file; None for a server.
+        What threads of one process hold while they write.
     seconds
         How long to wait for it.
     """
 
-    def __init__(self, engine: sql.Engine, turn: "threading.Lock | None", *, seconds: float) -> None:
+    def __init__(self, engine: sql.Engine, turn: threading.Lock, *, seconds: float) -> None:
         self._engine, self._turn, self._seconds = engine, turn, seconds
         self._held: sql.PoolProxiedConnection | None = None
         self.check_file: Callable[[], None] | None = None
 
     @contextmanager
-    def begin(self) -> Iterator["Direct"]:
+    def begin(self) -> Iterator[Direct]:
         """Give a transaction whose changes are durable, all or none, once the block is left."""
-        with named_errors():
-            if self._turn is None:
-                with self._begin_on_server() as connection:
-                    yield connection
-            else:
-                with take_turn(self._turn, self._seconds), self._begin_in_file() as connection:
-                    yield connection
+        with named_errors(), take_turn(self._turn, self._seconds):
+            if self._held is None:
+                self._held = self._engine.raw_connection()
+            file: Any = self._held.driver_connection
+            file.execute("BEGIN IMMEDIATE")
+            try:
+                yield FileTransaction(file, self._engine.dialect)
+                file.execute("COMMIT")
+            except BaseException:
+                if file.in_transaction:
+                    file.execute("ROLLBACK")
+                raise
         if self.check_file is not None:
             self.check_file()  # What went into a file that is gone is not to be acknowledged.
-
-    @contextmanager
-    def _begin_in_file(self) -> Iterator["Direct"]:
-        if self._held is None:
-            self._held = self._engine.raw_connection()
-        file: Any = self._held.driver_connection
-        file.execute("BEGIN IMMEDIATE")
-        try:
-            yield Direct(file, self._engine.dialect)
-            file.execute("COMMIT")
-        except BaseException:
-            if file.in_transaction:
-                file.execute("ROLLBACK")
-            raise
-
-    @contextmanager
-    def _begin_on_server(self) -> Iterator["Direct"]:
-        from psycopg import ClientCursor
-
-        held = self._engine.raw_connection()
-        server: Any = held.driver_connection
-        try:
-            direct = Direct(ClientCursor(server), self._engine.dialect, is_server=True)
-            yield direct
-            direct.send("COMMIT")
-        except BaseException:
-            if not server.closed:
-                server.execute("ROLLBACK")
-            if server.closed:
-                held.invalidate()
-                self._engine.dispose()  # The others of its age are gone as well.
-            raise
-        finally:
-            held.close()
 
     def close(self) -> None:
         """Close the connection that is kept."""
         if self._held is not None:
             self._held.close()
             self._held = None
+
+
+@dataclass(slots=True)
+class FileTransaction:
+    """See ``Direct``."""
+
+    _file: Any
+    _dialect: sql.Dialect
+
+    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:  # noqa: D102
+        found = []
+        for statement, values in asked:
+            rows = self._file.execute(*statement.write(self._dialect, values))
+            found.append([*map(statement.make_row, rows)])
+        return found
+
+    def change(self, statement: Statement, values: Any) -> int:  # noqa: D102
+        return int(self._file.execute(*statement.write(self._dialect, values)).rowcount)
+
+    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:  # noqa: D102
+        for statement, rows in changes:
+            if len(rows) == 1:
+                self._file.execute(*statement.write(self._dialect, rows[0]))
+                continue
+            for some in _cut(rows):
+                self._file.execute(*statement.write_all(self._dialect, some))
+
+    def execute(self, statement: Any) -> "Rows":  # noqa: D102
+        found = self._file.execute(*write_out(statement, self._dialect))
+        return Rows(found.fetchall() if found.description else [])
+
+
+def _cut(rows: list[Any]) -> Iterator[list[Any]]:
+    """Yield the rows in pieces of 2, 4, 8 ...: few lengths, so that SQLite parses few statements."""
+    start = 0
+    while start < len(rows):
+        size = min(_MOST_AT_ONCE, 1 << (len(rows) - start).bit_length() - 1)
+        yield rows[start : start + size]
+        start += size
+
+
+def write_out(statement: Any, dialect: sql.Dialect) -> tuple[str, list[Any]]:
+    """Return any statement of SQLAlchemy as SQL, and its values."""
+    compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
+    return str(compiled), [compiled.params[name] for name in compiled.positiontup]
+
+
+class Rows(NamedTuple):
+    """What a statement returned, read to its end as ``sqlalchemy.Result`` is."""
+
+    found: list[Any]
+
+    def all(self) -> list[Any]:
+        """Return every row."""
+        return self.found
 
 
 @contextmanager
@@ -182,98 +230,6 @@ def take_turn(turn: threading.Lock, seconds: float) -> Iterator[None]:
         yield
     finally:
         turn.release()
-
-
-@dataclass(slots=True)
-class Direct:
-    """A transaction whose statements the driver runs by itself.
-
-    Where a server is at the other end, what is written is held back, and sent together with what is
-    waited for next: with what is read, or with the end of the transaction.
-    """
-
-    _driver: Any
-    _dialect: sql.Dialect
-    is_server: bool = False
-    _held: list[str] = field(default_factory=lambda: ["BEGIN"])
-
-    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:
-        """Return the rows of each of these statements with its values, in one exchange."""
-        dialect, driver, found = self._dialect, self._driver, []
-        texts = [statement.write(dialect, values) for statement, values in asked]
-        if self.is_server:
-            before = len(self._held)
-            self.send(*(driver.mogrify(text, values) for text, values in texts), to_end=False)
-            for _ in range(before):
-                driver.nextset()
-        for (statement, _), (text, values) in zip(asked, texts, strict=True):
-            rows = driver.fetchall() if self.is_server else driver.execute(text, values).fetchall()
-            found.append([statement.make_row(row) for row in rows])
-            if self.is_server:
-                driver.nextset()
-        return found
-
-    def change(self, statement: Statement, values: Any) -> int:
-        """Run a statement, and return how many rows it changed."""
-        text, given = statement.write(self._dialect, values)
-        if not self.is_server:
-            return int(self._driver.execute(text, given).rowcount)
-        self.send(self._driver.mogrify(text, given))
-        return int(self._driver.rowcount)
-
-    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:
-        """Run each statement with each of its rows of values, before the transaction ends."""
-        dialect, driver = self._dialect, self._driver
-        for statement, rows in changes:
-            if len(rows) == 1:
-                text, values = statement.write(dialect, rows[0])
-            elif self.is_server and len(rows) >= _MANY:
-                self._copy(statement, rows)
-                continue
-            elif self.is_server:
-                text, values = statement.write_all(dialect, rows)
-            else:
-                text, _ = statement.write(dialect, rows[0])
-                driver.executemany(text, rows)
-                continue
-            if self.is_server:
-                self._held.append(driver.mogrify(text, values))
-            else:
-                driver.execute(text, values)
-
-    def _copy(self, statement: Statement, rows: list[Any]) -> None:
-        self.send()
-        with self._driver.copy(statement.write_copy(self._dialect)) as copy:
-            for row in rows:
-                copy.write_row(row)
-
-    def execute(self, statement: Any) -> "Rows":
-        """Run any other statement, as ``sqlalchemy.Connection`` does."""
-        compiled = statement.compile(dialect=self._dialect, compile_kwargs={"render_postcompile": True})
-        values, cursor = [compiled.params[name] for name in compiled.positiontup], self._driver
-        if self.is_server:
-            self.send(cursor.mogrify(str(compiled), values))
-        else:
-            cursor = cursor.execute(str(compiled), values)
-        return Rows(cursor.fetchall() if cursor.description else [])
-
-    def send(self, *last: str, to_end: bool = True) -> None:
-        """Send what is held back, and these; go on to the results of the last of them, if told so."""
-        text, self._held = ";".join([*self._held, *last]), []
-        if text:
-            self._driver.execute(text.encode())
-        while to_end and self._driver.nextset():
-            pass
-
-
-class Rows(NamedTuple):
-    """What a statement returned, read to its end as ``sqlalchemy.Result`` is."""
-
-    found: list[Any]
-
-    def all(self) -> list[Any]:
-        """Return every row."""
-        return self.found
 
 
 Connection = sql.Connection | Direct
