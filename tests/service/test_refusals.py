@@ -7,7 +7,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from keyhole import errors
-from keyhole.service.http import problems, views
+from keyhole.service.http import problems
 from keyhole.service.store.database import Database
 from tests.service.scene import SCORES, Clock, answered, client_of, made, predicted
 from tests.service.serving import wait_until
@@ -179,5 +179,5 @@ def test_every_error_has_a_status_and_every_code_one_error() -> None:
 
 def test_what_is_sent_can_be_raised_again() -> None:
     for kind in problems.PROBLEMS:
-        again = problems.read_error(dict(views.show_problem(kind("why"))))
+        again = problems.read_error(dict(problems.show_problem(kind("why"))))
         assert (type(again), str(again)) == (kind, "why")

@@ -78,6 +78,14 @@ def test_who_has_nothing_more_to_say_is_left(database: Database) -> None:
         assert found.say(GET + b"\r\n").startswith(b"HTTP/1.1 200")
 
 
+@pytest.mark.parametrize("path", [b"/healthz", b"/readyz"])
+def test_a_probe_that_asks_for_the_head_alone_gets_that(patient: Address, path: bytes) -> None:
+    heard = patient.say(b"HEAD " + path + b" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    head, _, body = heard.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 200")
+    assert body == b""
+
+
 def test_a_body_that_comes_in_pieces_is_waited_for(patient: Address) -> None:
     body = b'{"name": "pieces", "alpha": 0.1}'
     head = POST.replace(b"1000", str(len(body)).encode()).replace(b"Host", b"Connection: close\r\nHost")

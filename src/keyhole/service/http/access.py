@@ -9,6 +9,7 @@ import hashlib
 import ipaddress
 import time
 from collections.abc import Awaitable, Callable
+from functools import lru_cache
 
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
@@ -188,6 +189,7 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     return check
 
 
+@lru_cache(maxsize=64)
 def is_loopback(host: str) -> bool:
     """Return whether a host name or address is this machine alone."""
     if host == "localhost":

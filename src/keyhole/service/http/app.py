@@ -17,10 +17,10 @@ from keyhole.service.http import (
     live,
     middleware,
     probes,
+    problems,
     round_models,
     round_routes,
     stream_routes,
-    views,
 )
 from keyhole.service.http.access import Access, Admission
 from keyhole.service.http.bodies import Bodies
@@ -74,8 +74,9 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
 
 
 def _add_routes(app: FastAPI, *, demo: bool) -> None:
-    app.include_router(stream_routes.router)
+    # A path is looked for in this order: what is asked for most comes first.
     app.include_router(round_routes.router)
+    app.include_router(stream_routes.router)
     app.include_router(page.router)
     app.include_router(probes.router)
     if demo:
@@ -105,14 +106,14 @@ def _add_handlers(app: FastAPI) -> None:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         message = f"{place or 'the body'}: {first['msg']}"
-        problem = views.show_fault("invalid", message, field=place or None)
+        problem = problems.show_fault("invalid", message, field=place or None)
         return middleware.respond(problem, status=422)
 
     @app.exception_handler(HTTPException)
     def answer(_request: Request, error: HTTPException) -> Response:
         code = {404: "no_such_path", 405: "no_such_method"}.get(error.status_code, "error")
         response = middleware.respond(
-            views.show_fault(code, str(error.detail)), status=error.status_code
+            problems.show_fault(code, str(error.detail)), status=error.status_code
         )
         response.headers.update(error.headers or {})
         return response

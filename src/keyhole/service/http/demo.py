@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from keyhole.errors import StreamExistsError
 from keyhole.learners import DEFAULT
 from keyhole.scenarios import digits
-from keyhole.service.http import responses, round_models, round_responses, views
+from keyhole.service.http import responses, round_models, round_responses, round_views
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
@@ -95,7 +95,7 @@ def _propose(state: Any) -> round_responses.Prediction:
     if newest and newest[0].answer is None and newest[0].at + here.lifetime > now:
         found = newest[0]
         expires = found.at + here.lifetime
-        return views.show_prediction(Opened(found.id, found.number, found.region, expires))
+        return round_views.show_prediction(Opened(found.id, found.number, found.region, expires))
     scores = pictures().probabilities[here.tally.predicted % _PICTURES].tolist()
     (made,) = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
-    return views.show_prediction(made)
+    return round_views.show_prediction(made)

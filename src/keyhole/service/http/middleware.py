@@ -6,13 +6,13 @@ import time
 from typing import Any
 
 from pydantic_core import to_json
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keyhole.errors import KeyholeError
-from keyhole.service.http import problems, round_responses, views
+from keyhole.service.http import problems, round_responses
 from keyhole.service.http.access import BODILESS, Access, Admission, find_peer
 from keyhole.service.http.bodies import TAKEN, Bodies
 from keyhole.service.http.outage import Outage
@@ -21,18 +21,19 @@ from keyhole.service.times import show_time
 
 log = logging.getLogger("keyhole.service")
 _SECONDS_TO_RETRY = {429: "1", 503: "1"}
-_HEADERS = {
-    "content-security-policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-        "img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        "frame-ancestors 'none'"
+_HEADERS = [
+    (
+        b"content-security-policy",
+        b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+        b"img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+        b"frame-ancestors 'none'",
     ),
-    "x-content-type-options": "nosniff",
-    "referrer-policy": "no-referrer",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-opener-policy", b"same-origin"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cache-control", b"no-store"),
+]
 
 
 class LogRequests:
@@ -98,9 +99,9 @@ class AddHeaders:
 
         async def add(message: Message) -> None:
             if message["type"] == "http.response.start":
-                headers = MutableHeaders(scope=message)
-                for name, value in _HEADERS.items():
-                    headers.setdefault(name, value)
+                present = {name for name, _ in message["headers"]}
+                more = [header for header in _HEADERS if header[0] not in present]
+                message["headers"] = [*message["headers"], *more]
             await send(message)
 
         await self._app(scope, receive, add)
@@ -124,7 +125,7 @@ class AnswerErrors:
         try:
             await self._app(scope, receive, note)
         except ClientDisconnect:
-            gone = views.show_fault("disconnected", "the connection ended before the body did")
+            gone = problems.show_fault("disconnected", "the connection ended before the body did")
             await respond(gone, status=400)(scope, receive, send)  # Nobody hears it but the log.
         except Exception as error:
             if not started:
@@ -138,11 +139,11 @@ class AnswerErrors:
         if not isinstance(error, KeyholeError):
             log.error("a request failed", exc_info=error)
             message = "something went wrong here; the log of the service says what"
-            return respond(views.show_fault("unexpected", message), status=500)
+            return respond(problems.show_fault("unexpected", message), status=500)
         self._outage.notice(error)
         fields = scope.get("state", {}).get("fields", {})
         status = problems.find_problem(error).status
-        return respond(views.show_problem(error, field=fields.get(type(error))), status=status)
+        return respond(problems.show_problem(error, field=fields.get(type(error))), status=status)
 
 
 class ReleaseBodies:

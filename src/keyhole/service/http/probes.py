@@ -52,12 +52,14 @@ class Readiness:
         self._at = time.monotonic()
 
 
+@router.head("/healthz", include_in_schema=False)
 @router.get("/healthz")
 async def healthz(request: Request) -> responses.Health:
     """Say that the process runs; this needs neither the database nor a thread."""
     return responses.Health(quarantined=sorted(request.app.state.quarantine.reasons))
 
 
+@router.head("/readyz", include_in_schema=False)
 @router.get("/readyz")
 async def readyz(request: Request) -> responses.Health:
     """Say whether the database takes writes."""

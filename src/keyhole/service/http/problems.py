@@ -3,9 +3,12 @@
 ``{"error": {"code": ..., "message": ..., "field": ...}}``; the client reads the same table backwards.
 """
 
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keyhole import errors
+
+if TYPE_CHECKING:
+    from keyhole.service.http.round_responses import Problem
 
 
 class ProblemKind(NamedTuple):
@@ -66,3 +69,14 @@ def read_error(sent: Any) -> errors.KeyholeError:
         return _BY_CODE.get(told["code"], errors.KeyholeError)(told["message"])
     except (TypeError, KeyError):
         return errors.KeyholeError(f"the service answered {str(sent)[:200]!r}")
+
+
+def show_problem(error: errors.KeyholeError, *, field: str | None = None) -> "Problem":
+    """Return an error."""
+    kind = find_problem(error)
+    return show_fault(kind.code, str(error), field=field or kind.field)
+
+
+def show_fault(code: str, message: str, *, field: str | None = None) -> "Problem":
+    """Return the one shape that errors have."""
+    return {"error": {"code": code, "message": message, "field": field}}

@@ -1,7 +1,7 @@
 """The routes of rounds: predicted or decided, and answered.
 
-What they send is described by ``responses`` and written by ``views.send``, without a check of every
-value: ``views`` makes it, and mypy holds that to the description.
+What they send is described by ``round_responses`` and written by ``round_views.send``, without a check
+of every value: ``round_views`` makes it, and mypy holds that to the description.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response
 
 from keyhole.errors import KeyholeError, ScoreError
-from keyhole.service.http import round_models, round_responses, views
+from keyhole.service.http import round_models, round_responses, round_views
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
@@ -45,7 +45,26 @@ async def predict(
     """Propose a set or an interval; a retry with the same Idempotency-Key gives the same one."""
     (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], kind=_SET)
     request.state.noted = {"stream": name, "prediction": made.id}
-    return views.send(views.show_prediction(made), status=200 if made.repeated else 201)
+    return round_views.send(round_views.show_prediction(made), status=200 if made.repeated else 201)
+
+
+@router.post(
+    "/predictions/{id}/feedback",
+    response_model=round_responses.CountedView,
+    dependencies=[_feedback],
+    openapi_extra=describe_body(round_models.Feedback),
+)
+async def answer(
+    request: Request,
+    id: Annotated[str, Path(max_length=200)],  # noqa: A002
+    told: Annotated[Any, Depends(body_of(round_models.Feedback, round_models.Feedback.read))],
+) -> Response:
+    """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
+    request.state.noted = {"prediction": id[:80]}
+    (result,) = await _settle(request, [Reply(id, told)])
+    if isinstance(result, KeyholeError):
+        raise result
+    return round_views.send(round_views.show_counted(result))
 
 
 @router.post(
@@ -65,7 +84,27 @@ async def predict_batch(
     """Propose many at once, all or none."""
     made = await _open(request, name, asks, kind=_SET)
     request.state.noted = {"stream": name, "predictions": len(made)}
-    return views.send({"predictions": [views.show_prediction(one) for one in made]}, status=201)
+    return round_views.send(
+        {"predictions": [round_views.show_prediction(one) for one in made]}, status=201
+    )
+
+
+@router.post(
+    "/feedback",
+    response_model=round_responses.CountedOrNot,
+    dependencies=[_feedback],
+    openapi_extra=describe_body(round_models.Feedbacks),
+)
+async def answer_batch(
+    request: Request,
+    replies: Annotated[
+        list[Reply], Depends(body_of(round_models.Feedbacks, round_models.Feedbacks.read))
+    ],
+) -> Response:
+    """Answer many predictions at once; each is counted or refused on its own."""
+    results = await _settle(request, replies)
+    request.state.noted = {"answers": len(results)}
+    return round_views.send({"results": [round_views.show_result(result) for result in results]})
 
 
 @router.post(
@@ -87,7 +126,7 @@ async def decide(
     """Accept an answer or refer it, in a stream that is a gate; retries are as for predictions."""
     (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], kind=_GATE)
     request.state.noted = {"stream": name, "prediction": made.id}
-    return views.send(views.show_decision(made), status=200 if made.repeated else 201)
+    return round_views.send(round_views.show_decision(made), status=200 if made.repeated else 201)
 
 
 @router.post(
@@ -105,26 +144,7 @@ async def decide_batch(
     """Decide many at once, all or none."""
     made = await _open(request, name, asks, kind=_GATE)
     request.state.noted = {"stream": name, "predictions": len(made)}
-    return views.send({"decisions": [views.show_decision(one) for one in made]}, status=201)
-
-
-@router.post(
-    "/predictions/{id}/feedback",
-    response_model=round_responses.CountedView,
-    dependencies=[_feedback],
-    openapi_extra=describe_body(round_models.Feedback),
-)
-async def answer(
-    request: Request,
-    id: Annotated[str, Path(max_length=200)],  # noqa: A002
-    told: Annotated[Any, Depends(body_of(round_models.Feedback, round_models.Feedback.read))],
-) -> Response:
-    """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
-    request.state.noted = {"prediction": id[:80]}
-    (result,) = await _settle(request, [Reply(id, told)])
-    if isinstance(result, KeyholeError):
-        raise result
-    return views.send(views.show_counted(result))
+    return round_views.send({"decisions": [round_views.show_decision(one) for one in made]}, status=201)
 
 
 @router.put(
@@ -142,24 +162,6 @@ async def answer_by_key(
     """Answer the prediction that was asked for with this key, as by its id."""
     found = await run_in_threadpool(history.find_round, request.app.state.database, name, key)
     return await answer(request, found, told)
-
-
-@router.post(
-    "/feedback",
-    response_model=round_responses.CountedOrNot,
-    dependencies=[_feedback],
-    openapi_extra=describe_body(round_models.Feedbacks),
-)
-async def answer_batch(
-    request: Request,
-    replies: Annotated[
-        list[Reply], Depends(body_of(round_models.Feedbacks, round_models.Feedbacks.read))
-    ],
-) -> Response:
-    """Answer many predictions at once; each is counted or refused on its own."""
-    results = await _settle(request, replies)
-    request.state.noted = {"answers": len(results)}
-    return views.send({"results": [views.show_result(result) for result in results]})
 
 
 async def _open(request: Request, name: str, asks: list[Query], *, kind: str) -> list[Opened]:
@@ -184,8 +186,7 @@ async def _settle(request: Request, replies: list[Reply]) -> list[Counted | Keyh
     """Settle replies, in a turn of each of their streams."""
     state = request.app.state
     jobs = answers.make_jobs(replies, now=state.clock())
-    started = [state.turns.run(one.job) for one in jobs]
-    outcomes = await asyncio.gather(*started, return_exceptions=True)
+    outcomes = await asyncio.gather(*map(state.turns.run, jobs), return_exceptions=True)
     results = answers.gather_results(replies, jobs, outcomes)
     request.state.count = partial(state.gauges.count_answers, replies, results)
     return results

@@ -8,7 +8,15 @@ from fastapi import APIRouter, Depends, Path, Query, Request
 from starlette.responses import Response
 
 from keyhole.errors import FeedbackError, InvalidError, LabelError
-from keyhole.service.http import live, models, responses, round_models, round_responses, views
+from keyhole.service.http import (
+    live,
+    models,
+    responses,
+    round_models,
+    round_responses,
+    round_views,
+    views,
+)
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
@@ -160,7 +168,9 @@ def get_rounds(
     found, following = history.last(
         request.app.state.database, name, count=limit, before=before, metadata=_read_metadata(metadata)
     )
-    return responses.RoundsView(rounds=[views.show_round(entry) for entry in found], next=following)
+    return responses.RoundsView(
+        rounds=[round_views.show_round(entry) for entry in found], next=following
+    )
 
 
 def _read_metadata(text: str | None) -> dict[str, Any] | None:
