@@ -4,8 +4,11 @@
 
 One worker process serves; this process asks, over one connection that is kept open, then over eight:
 of one stream, and of 64. The bare service gets the same bodies, through the same FastAPI and database
-settings. ``--grow`` fills a log with copies of a round, and measures rounds and a start on it beside a
-log that is empty.
+settings, and commits as often. The two take turns in many short blocks, each the first in every other
+turn. Printed is the median of the ratios of their times, turn by turn, with the half of the ratios that
+lies around it, and the ratio of their quickest tenths: on a machine that does other work too, whole
+runs differ by more than the services do, and only the quickest blocks were left alone. ``--grow`` fills
+a log with copies of a round, and measures rounds and a start on it beside a log that is empty.
 """
 
 import argparse
@@ -14,7 +17,6 @@ import http.client
 import json
 import multiprocessing
 import os
-import statistics
 import subprocess
 import sys
 import tempfile
@@ -39,6 +41,7 @@ from keyhole.service.store.database import Database
 SEED = 7
 BATCH = 100
 STREAMS = 64
+BLOCKS = 36
 
 
 class Cost(NamedTuple):
@@ -169,17 +172,22 @@ def batched(asker: Asker, bodies: list[dict[str, Any]]) -> None:
         asker.post("/v1/feedback", json.dumps({"feedback": answers}).encode())
 
 
-def timed(port: int, ask: Callable[..., None], bodies: list[dict[str, Any]], askers: int) -> Cost:
-    lanes = [Asker(port, first=k * STREAMS // askers) for k in range(askers)]
+def connect(port: int, askers: int) -> list[Asker]:
+    return [Asker(port, first=k * STREAMS // askers) for k in range(askers)]
+
+
+def timed(lanes: list[Asker], ask: Callable[..., None], bodies: list[dict[str, Any]]) -> float:
+    """Return the seconds that it takes to ask for all of these."""
     threads = [
-        threading.Thread(target=ask, args=(lane, bodies[k::askers])) for k, lane in enumerate(lanes)
+        threading.Thread(target=ask, args=(lane, bodies[k :: len(lanes)]))
+        for k, lane in enumerate(lanes)
     ]
     began = time.perf_counter()
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    return Cost([each for lane in lanes for each in lane.each], time.perf_counter() - began)
+    return time.perf_counter() - began
 
 
 def stream(url: str, arms: int) -> None:
@@ -192,28 +200,46 @@ def stream(url: str, arms: int) -> None:
 
 def compare(make_url: Callable[[], str], labels: int, rounds: int) -> None:
     """Print our cost and the bare one, taking turns so that a noisy machine disturbs both."""
-    rows = np.random.default_rng(SEED).dirichlet(np.ones(labels), size=rounds)
+    rows = np.random.default_rng(SEED).dirichlet(np.ones(labels), size=2 * BATCH)
     bodies = [{"scores": row.tolist()} for row in rows]
+    some = bodies[: max(8, min(len(bodies), rounds // BLOCKS))]
     ours_url, bare_url = make_url(), make_url()
     stream(ours_url, arms=200)
     with serving(our_app, ours_url) as ours, serving(bare_app, bare_url) as bare:
-        for name, ask, askers in (
-            ("one by one", single, 1),
-            ("one by one, 8 clients of one stream", single, 8),
-            (f"one by one, 8 clients of {STREAMS} streams", spread, 8),
-            (f"batches of {BATCH}", batched, 1),
+        for name, ask, askers, block in (
+            ("one by one", single, 1, some),
+            ("one by one, 8 clients of one stream", single, 8, some),
+            (f"one by one, 8 clients of {STREAMS} streams", spread, 8, some),
+            (f"batches of {BATCH}", batched, 1, bodies),
         ):
-            ask(Asker(ours), bodies[:BATCH])
-            ask(Asker(bare), bodies[:BATCH])
-            ratios, last = [], None
-            for _ in range(3):
-                last = timed(ours, ask, bodies, askers), timed(bare, ask, bodies, askers)
-                ratios.append(last[0].whole / last[1].whole)
-            assert last is not None
+            lanes = connect(ours, askers), connect(bare, askers)
+            times = take_turns(lanes, ask, block)
             print(f"  {labels:>5} labels, {name}")
-            print(f"    keyhole  {last[0].line(rounds)}")
-            print(f"    bare     {last[1].line(rounds)}")
-            print(f"    cost     {statistics.median(ratios):.2f} times the bare one (median of 3)")
+            for called, mine, each in zip(("keyhole", "bare"), lanes, times, strict=True):
+                cost = Cost([one for lane in mine for one in lane.each], sum(each))
+                print(f"    {called:8} {cost.line(len(each) * len(block))}")
+            low, middle, high = np.quantile(np.divide(*times), [0.25, 0.5, 0.75])
+            ours_quick, bare_quick = np.quantile(times, 0.1, axis=1)
+            print(
+                f"    cost     {middle:.2f} times the bare one (half of {BLOCKS} turns {low:.2f} to "
+                f"{high:.2f}; quickest tenths {ours_quick / bare_quick:.2f})"
+            )
+
+
+def take_turns(
+    lanes: tuple[list[Asker], list[Asker]], ask: Callable[..., None], block: list[dict[str, Any]]
+) -> tuple[list[float], list[float]]:
+    """Return the seconds of every block, of the one service and of the other."""
+    times: tuple[list[float], list[float]] = ([], [])
+    for turn in range(-2, BLOCKS):
+        for place in (turn % 2, 1 - turn % 2):
+            seconds = timed(lanes[place], ask, block)
+            if turn >= 0:
+                times[place].append(seconds)
+            else:  # The first ones warm up.
+                for lane in lanes[place]:
+                    lane.each.clear()
+    return times
 
 
 def filled(url: str, rounds: int) -> None:
@@ -257,12 +283,13 @@ def grow(make_url: Callable[[], str], largest: int) -> None:
         filled(url, size)
     with contextlib.ExitStack() as stack:
         ports = [stack.enter_context(serving(our_app, url)) for url in urls]
-        costs: list[list[float]] = [[] for _ in sizes]
+        lanes = [connect(port, 1) for port in ports]
         for _ in range(20):
-            for port, each in zip(ports, costs, strict=True):
-                each += timed(port, single, bodies, 1).each
-    for size, each in zip(sizes, costs, strict=True):
-        print(f"  {size:>10,} rounds in the log: {Cost(each, sum(each)).line(len(each) // 2)}")
+            for lane in lanes:
+                timed(lane, single, bodies)
+    for size, (asker,) in zip(sizes, lanes, strict=True):
+        cost = Cost(asker.each, sum(asker.each))
+        print(f"  {size:>10,} rounds in the log: {cost.line(len(asker.each) // 2)}")
     for url, size in zip(urls, sizes, strict=True):
         began = time.perf_counter()
         with started(url):
@@ -304,7 +331,7 @@ def databases(kind: str) -> Iterator[Callable[[], str]]:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--database", default="both", choices=["sqlite", "postgres", "both"])
-    parser.add_argument("--rounds", type=int, default=400)
+    parser.add_argument("--rounds", type=int, default=900)
     parser.add_argument("--labels", type=int, nargs="+", default=[10, 200, 1000])
     parser.add_argument("--grow", type=int, default=0)
     options = parser.parse_args()
