@@ -4,7 +4,7 @@ import sqlite3
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -97,8 +97,10 @@ def test_a_trial_write_is_one(hasty: Database, tmp_path: Path) -> None:
 
 def list_held(folder: Path) -> list[str]:
     """Return the names of the files of a folder that this process has open."""
-    links = [path for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
-    held = [path.readlink() for path in links if path.is_symlink()]
+    held = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # It was closed meanwhile, by another thread.
+            held.append(link.readlink())
     return [path.name for path in held if path.parent == folder]
 
 

@@ -1,12 +1,13 @@
 """A database's file that is looked at while it is in use."""
 
 import sqlite3
-import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from keyhole.errors import LostDatabaseError
+from keyhole.service.store import file as module
 from keyhole.service.store.database import Database
 from keyhole.service.store.file import DatabaseFile
 
@@ -77,10 +78,11 @@ def test_a_file_that_is_cut_short_is_given_ten_seconds_to_grow_and_then_named(
     file, content = DatabaseFile(path), path.read_bytes()
     path.write_bytes(content[:-1])
     waits: list[float] = []
-    monkeypatch.setattr(time, "sleep", waits.append)
+    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=waits.append))  # of no other thread
     with pytest.raises(LostDatabaseError, match=f"the database file {path} was cut short"):
         file.check()
     assert sum(waits) == pytest.approx(10.0)
-    monkeypatch.setattr(time, "sleep", lambda _: path.write_bytes(content))  # it grows meanwhile
+    grow = SimpleNamespace(sleep=lambda _: path.write_bytes(content))  # meanwhile
+    monkeypatch.setattr(module, "time", grow)
     path.write_bytes(content[:-1])
     file.check()
