@@ -219,20 +219,20 @@ def test_the_same_round_comes_over_a_line_that_failed(service: Service, failure:
         await client.create_stream(name, alpha=0.1, seed=7)
         async with (
             Line(port, failure, failure) as line,
-            AsyncClient(line.url, longest_pause=0.01) as shaky,
+            AsyncClient(line.url, timeout=SECONDS, longest_pause=0.01) as shaky,
         ):
             made = await shaky.predict(name, [0.9, 0.1])
             assert (made.round, len(line.heard), len(find_keys(line.heard))) == (0, 3, 1)
         async with (
             Line(port, failure) as line,
-            AsyncClient(line.url, longest_pause=0.01) as shaky,
+            AsyncClient(line.url, timeout=SECONDS, longest_pause=0.01) as shaky,
         ):
             many = await shaky.predict_many(name, [[0.9, 0.1]] * 3)
             assert [one.round for one in many] == [1, 2, 3]
             assert (len(line.heard), len(find_keys(line.heard))) == (2, 3)
         async with (
             Line(port, failure) as line,
-            AsyncClient(line.url, longest_pause=0.01) as shaky,
+            AsyncClient(line.url, timeout=SECONDS, longest_pause=0.01) as shaky,
         ):
             receipt = await shaky.learn(made, keyhole.MISS)
             assert (receipt.missed, receipt.repeated) == (True, failure == "tear")
@@ -247,13 +247,13 @@ def test_who_is_cancelled_goes_at_once_and_the_client_goes_on(service: Service) 
 
     async def rounds(client: AsyncClient) -> None:
         await client.create_stream("cancelled", alpha=0.1, seed=7)
-        async with Line(port, "wait", "pass") as line, AsyncClient(line.url) as shaky:
+        async with Line(port, "wait", "pass") as line, AsyncClient(line.url, timeout=SECONDS) as shaky:
             waiting = asyncio.create_task(shaky.predict("cancelled", [0.9, 0.1], key="mine"))
             while not line.heard:
                 await asyncio.sleep(0.001)
             waiting.cancel()
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(waiting, 10.0)
+                await asyncio.wait_for(waiting, SECONDS)
             made = await shaky.predict("cancelled", [0.9, 0.1], key="mine")
         assert (made.round, (await client.stream("cancelled"))["predicted"]) == (0, 1)
 
@@ -266,7 +266,7 @@ def test_who_is_cancelled_between_two_tries_sends_no_more(service: Service) -> N
     async def rounds(_client: AsyncClient) -> None:
         async with (
             Line(port, "refuse") as line,
-            AsyncClient(line.url, longest_pause=60.0) as shaky,
+            AsyncClient(line.url, timeout=SECONDS, longest_pause=60.0) as shaky,
         ):
             waiting = asyncio.create_task(shaky.streams())
             while not line.heard:
