@@ -1,6 +1,6 @@
 """What a durable round costs over HTTP, beside a bare endpoint that only commits two rows.
 
-    python benchmarks/service.py [--database sqlite|postgres|both] [--rounds N] [--grow N]
+    python benchmarks/service.py [--database sqlite|postgres|both] [--rounds N] [--learner L] [--grow N]
 
 One worker process serves; this process asks, over one connection that is kept open, then over eight:
 of one stream, and of 64. The bare service gets the same bodies, through the same FastAPI and database
@@ -190,21 +190,23 @@ def timed(lanes: list[Asker], ask: Callable[..., None], bodies: list[dict[str, A
     return time.perf_counter() - began
 
 
-def stream(url: str, arms: int) -> None:
+def stream(url: str, learner: str = "ocp-unlock+") -> None:
+    """Make the streams; a round of ocp-unlock+ must remember the weights of 200 arms."""
     database = Database(url)
-    setup, _ = settings.make_setup("ocp-unlock+", alpha=0.1, horizon=10**7, arms=arms, seed=SEED)
+    horizon, arms = (10**7, 200) if learner == "ocp-unlock+" else (None, None)
+    setup, _ = settings.make_setup(learner, alpha=0.1, horizon=horizon, arms=arms, seed=SEED)
     for name in ("load", *(f"load{n}" for n in range(STREAMS))):
         streams.create(database, name, setup=setup, now=time.time())
     database.close()
 
 
-def compare(make_url: Callable[[], str], labels: int, rounds: int) -> None:
+def compare(make_url: Callable[[], str], labels: int, rounds: int, learner: str) -> None:
     """Print our cost and the bare one, taking turns so that a noisy machine disturbs both."""
     rows = np.random.default_rng(SEED).dirichlet(np.ones(labels), size=2 * BATCH)
     bodies = [{"scores": row.tolist()} for row in rows]
     some = bodies[: max(8, min(len(bodies), rounds // BLOCKS))]
     ours_url, bare_url = make_url(), make_url()
-    stream(ours_url, arms=200)
+    stream(ours_url, learner)
     with serving(our_app, ours_url) as ours, serving(bare_app, bare_url) as bare:
         for name, ask, askers, block in (
             ("one by one", single, 1, some),
@@ -244,7 +246,7 @@ def take_turns(
 
 def filled(url: str, rounds: int) -> None:
     """Make a stream whose log holds so many copies of a round, as large as real ones."""
-    stream(url, arms=200)
+    stream(url)
     database = Database(url)
     (made,) = proposals.predict(
         database, "load", asks=[proposals.Query([0.5, *([0.05] * 9)])], now=time.time()
@@ -333,15 +335,16 @@ def main() -> None:
     parser.add_argument("--database", default="both", choices=["sqlite", "postgres", "both"])
     parser.add_argument("--rounds", type=int, default=900)
     parser.add_argument("--labels", type=int, nargs="+", default=[10, 200, 1000])
+    parser.add_argument("--learner", default="ocp-unlock+", help="with 200 arms; or another one")
     parser.add_argument("--grow", type=int, default=0)
     options = parser.parse_args()
-    print(f"{os.cpu_count()} cores, {options.rounds} rounds a measurement, 200 arms")
+    print(f"{os.cpu_count()} cores, {options.rounds} rounds a measurement, {options.learner}")
     kinds = ["sqlite", "postgres"] if options.database == "both" else [options.database]
     for kind in kinds:
         with databases(kind) as make_url:
             print(kind)
             for labels in options.labels if not options.grow else []:
-                compare(make_url, labels, options.rounds)
+                compare(make_url, labels, options.rounds, options.learner)
             if options.grow:
                 grow(make_url, options.grow)
 
