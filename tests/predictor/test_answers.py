@@ -8,7 +8,7 @@ import pytest
 
 import keyhole
 from keyhole import HIT, MISS, Predictor
-from keyhole.errors import FeedbackError, InvalidError, TheoremError, UnknownRoundError
+from keyhole.errors import FeedbackError, InvalidError, UnknownRoundError
 
 ANIMALS = {"cat": 0.7, "lynx": 0.2, "dog": 0.1}
 
@@ -104,33 +104,6 @@ def test_a_rehearsed_predictor_starts_where_history_ends() -> None:
     whole = keyhole.bounds.excess(rehearsed.learner, rounds=3000 + 500)
     assert rehearsed.bound(rounds=500).most == pytest.approx(whole.most - excess)
     assert Predictor.restore(rehearsed.dump()).dump() == rehearsed.dump()
-
-
-def test_a_rehearsed_bound_claims_no_more_misses_than_rounds() -> None:
-    """Kills: a first round whose bound is that of its history."""
-    predictor = Predictor(alpha=0.1)
-    predictor.rehearse([(0.7,)] * 300, [0] * 300)
-    assert predictor.bound(rounds=2) == (-0.2, 1.8)
-
-
-def test_the_bound_of_a_predictor_is_the_late_one_once_answers_came_late() -> None:
-    """Kills: a promise for prompt answers that is shown although they were late; by hand L is 3."""
-    predictor = Predictor(alpha=0.1)
-    shown = predictor.predict_batch([(0.7, 0.3)] * 4)
-    predictor.learn_batch(shown, [0] * 4)
-    learner = predictor.learner
-    late = keyhole.bounds.excess(learner, rounds=10_000, open=4, age=3)
-    assert predictor.bound(rounds=10_000) == late
-    assert late.most > keyhole.bounds.excess(learner, rounds=10_000).most
-
-
-def test_a_learner_that_promises_prompt_answers_only_says_so_once_they_were_late() -> None:
-    predictor = Predictor("pi", alpha=0.1)
-    predictor.bound()
-    shown = predictor.predict_batch([(0.7, 0.3)] * 4)
-    predictor.learn_batch(shown, [0] * 4)
-    with pytest.raises(TheoremError, match="only when every answer comes before"):
-        predictor.bound()
 
 
 def test_history_comes_before_the_first_round() -> None:

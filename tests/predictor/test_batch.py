@@ -5,8 +5,9 @@ import copy
 import numpy as np
 import pytest
 
-from keyhole import HIT, LabelSet, Predictor, Probabilities
+from keyhole import HIT, BoundedResiduals, LabelSet, Predictor, Probabilities, make
 from keyhole.errors import AnsweredError, ExpiredError, FeedbackError, LabelError, ScoreError
+from keyhole.predictor.batch import fits
 
 RNG = np.random.default_rng(8)
 TABLE = RNG.dirichlet(np.ones(10), 200)
@@ -131,3 +132,23 @@ def test_a_batch_that_is_answered_late_is_as_stale_as_its_rounds_would_be() -> N
         for prediction, label in zip(shown, labels.tolist(), strict=True):
             other.learn(prediction, label=label)
     assert one.dump() == other.dump()
+
+
+@pytest.mark.parametrize(
+    ("learner", "score", "outputs", "fit"),
+    [
+        ("kt", Probabilities(), TABLE, True),
+        ("kt", Probabilities(), TABLE.tolist(), False),
+        ("kt", Probabilities(), TABLE[0], False),
+        ("tracker-decaying", Probabilities(), TABLE, False),  # over arrays
+        ("mvp", Probabilities(), TABLE, False),  # draws
+        ("aci", Probabilities(), TABLE, False),  # remembers
+        ("kt", Probabilities(at_least=1), TABLE, False),
+        ("kt", Probabilities(at_most=2), TABLE, False),
+        ("kt", BoundedResiduals(bound=1.0), TABLE, False),
+    ],
+)
+def test_a_table_is_played_at_once_where_nothing_is_drawn_kept_or_cut(
+    learner: str, score: object, outputs: object, *, fit: bool
+) -> None:
+    assert fits(make(learner, alpha=0.1), score, outputs) is fit

@@ -3,7 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole.predictor.draws import Draws, draw_rounding, make_draws
+from keyhole.errors import SeedError
+from keyhole.predictor.draws import Draws, check_seed, draw_rounding, make_draws
 
 
 @given(st.integers(0, 2**64 - 1), st.integers(0, 5_000), st.integers(1, 50))
@@ -43,3 +44,21 @@ def test_neighbouring_seeds_are_uncorrelated() -> None:
     pairs = np.array([make_draws(seed, 0, 20_000) for seed in range(6)])
     correlations = np.corrcoef(pairs)[np.triu_indices(6, 1)]
     assert np.abs(correlations).max() < 5 / np.sqrt(20_000)  # five standard errors
+
+
+@pytest.mark.parametrize("seed", [0, 7, 2**64 - 1])
+def test_a_seed_is_a_whole_number_of_64_bits(seed: int) -> None:
+    assert check_seed(seed) == seed
+
+
+@pytest.mark.parametrize("seed", [-1, 2**64, 0.5, "7"])
+def test_other_seeds_are_refused(seed: object) -> None:
+    with pytest.raises(SeedError, match=r"is not a whole number from 0 to 2\*\*64 - 1"):
+        check_seed(seed)  # type: ignore[arg-type]
+
+
+def test_a_seed_that_nobody_gave_has_63_bits_and_is_another_each_time() -> None:
+    """Of 64 such seeds none has its 63rd bit once in 2**64 times."""
+    seeds = [check_seed(None) for _ in range(64)]
+    assert 2**62 <= max(seeds) < 2**63
+    assert len(set(seeds)) == 64

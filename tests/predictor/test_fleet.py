@@ -10,11 +10,11 @@ from keyhole.numeric import bind
 from keyhole.predictor.fleet import _ROWS
 
 
-@pytest.mark.parametrize("name", ["logit-tracker", "kt", "aci", "self-scaled", "agaci"])
+@pytest.mark.parametrize("name", ["logit-tracker", "kt", "aci", "self-scaled", "agaci", "dtaci"])
 def test_a_fleet_is_its_predictors_one_by_one(name: str) -> None:
     rng, learner = np.random.default_rng(3), keyhole.make(name, alpha=0.1)
     fleet = Fleet(learner, 4)
-    alone: list[Predictor[LabelSet]] = [Predictor(learner) for _ in range(4)]
+    alone: list[Predictor[LabelSet]] = [Predictor(learner, regime="full") for _ in range(4)]
     for _ in range(60):
         rows = np.flatnonzero(rng.random(4) < 0.7)
         if rows.size == 0:
@@ -91,3 +91,32 @@ def test_a_predictor_of_a_fleet_is_asked_once_at_a_time() -> None:
     fleet.predict([[0.9], [0.2]])
     with pytest.raises(FeedbackError, match="one of the two"):
         fleet.learn(labels=[0, 0], missed=[False, False])
+
+
+@pytest.mark.parametrize(
+    ("name", "heard"),
+    [("kt", [np.nan, np.nan]), ("aci", [0.9, np.nan]), ("dtaci", [0.9, 0.2])],
+)
+def test_a_learner_hears_of_the_true_scores_what_it_uses(name: str, heard: list[float]) -> None:
+    """The first set was a hit, the second a miss."""
+    fleet = Fleet(keyhole.make(name, alpha=0.1), 2)
+    told = fleet._hear(np.array([0.9, 0.2]), np.array([False, True]))
+    np.testing.assert_array_equal(told, heard)
+
+
+@pytest.mark.parametrize(
+    ("name", "missed", "taken"),
+    [("kt", [False, True], True), ("aci", [True, True], True), ("aci", [False, True], False),
+     ("dtaci", [True, True], False)],
+)  # fmt: skip
+def test_answers_without_labels_are_enough_where_none_is_used(
+    name: str, missed: list[bool], *, taken: bool
+) -> None:
+    fleet = Fleet(keyhole.make(name, alpha=0.1), 2)
+    fleet.predict([[0.9], [0.2]])
+    if not taken:
+        with pytest.raises(FeedbackError, match="give labels="):
+            fleet.learn(missed=missed)
+        return
+    fleet.learn(missed=missed)
+    assert fleet.misses.tolist() == [int(one) for one in missed]

@@ -108,6 +108,8 @@ def test_decisions_are_drawn_with_the_wrong_among_those_accepted() -> None:
     top, bottom = plot_decisions(accepted, wrong, alpha=0.05, axes=None)
     assert top.get_lines()[0].get_ydata()[-1] == pytest.approx(1 / 3)
     assert bottom.get_lines()[0].get_ydata()[-1] == pytest.approx(4 / 5)
+    assert top.get_ylim()[0] == bottom.get_ylim()[0] == 0.0
+    assert bottom.get_ylim()[1] == 1.0
 
 
 def test_nothing_is_drawn_of_nothing() -> None:

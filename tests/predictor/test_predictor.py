@@ -42,7 +42,6 @@ from keyhole.errors import (
     ScoreError,
     SeedError,
     SnapshotError,
-    TheoremError,
     UnknownRoundError,
 )
 from keyhole.predictor import file as snapshot
@@ -292,23 +291,6 @@ def test_named_and_constructed_learners_are_the_same() -> None:
     built = Predictor(keyhole.ocp_unlock(alpha=0.2, horizon=900, arms=12), seed=1)
     assert named.learner == built.learner
     assert named.dump() == built.dump()
-
-
-def test_regret_bound_is_that_of_the_theorem() -> None:
-    predictor = small()
-    assert predictor.regret_bound() == keyhole.bounds.regret(predictor.learner)
-    assert Predictor("ocp-unlock+", alpha=0.1, arms=10, seed=7).regret_bound() > 0.0
-
-
-def test_regret_bound_ends_with_the_horizon() -> None:
-    predictor = Predictor("ocp-unlock+", alpha=0.1, horizon=150, arms=10, seed=7)
-    for _ in range(150):
-        predictor.learn(predictor.predict(ANIMALS), label="cat")
-    assert predictor.regret_bound() > 0.0
-    with pytest.warns(HorizonWarning):
-        predictor.learn(predictor.predict(ANIMALS), label="cat")
-    with pytest.raises(TheoremError, match="horizon of 150 rounds, not of 151"):
-        predictor.regret_bound()
 
 
 def test_what_is_shown_of_the_learner_cannot_change_it() -> None:
@@ -628,14 +610,6 @@ def test_history_is_rehearsed_with_draws_of_its_own_that_the_seed_fixes() -> Non
         missed = score < threshold
         learner.observe(state, memo, Answer(float(missed), math.nan if missed else score))
     assert learner.pack(predictor._progress.state) == learner.pack(state)
-
-
-def test_without_a_horizon_the_regret_bound_is_that_of_the_rounds_up_to_now() -> None:
-    predictor = Predictor("ocp-unlock", alpha=0.1, arms=8)
-    assert predictor.regret_bound() == bounds.regret(predictor.learner, rounds=1)
-    for _ in range(5):
-        predictor.learn(predictor.predict([0.9]), label=0)
-    assert predictor.regret_bound() == bounds.regret(predictor.learner, rounds=5)
 
 
 def test_an_interval_is_read_at_the_scale_that_was_found() -> None:

@@ -86,3 +86,15 @@ def test_a_gate_has_a_state_for_each_group_behind_its_own(groups: int) -> None:
     assert [state[0][0] for state in (back.state, *back.states)] == list(range(groups + 1))
     with pytest.raises(SnapshotError, match="not a state of gate-tracker"):
         Progress.unpack(progress.pack(learner)[:-1], learner=learner)
+
+
+@pytest.mark.parametrize("count", [-1, -(2**40), 2])
+def test_a_gate_of_as_many_groups_as_its_bytes_cannot_hold_is_refused(count: int) -> None:
+    learner = make("gate-tracker", alpha=0.1)
+    packed = Progress.start(learner, states=1).pack(learner)
+    place = KNOWN.size
+    forged = (
+        packed[:place] + struct.pack("<q", count) + packed[place + 8 :][: 31 if count > 0 else None]
+    )
+    with pytest.raises(SnapshotError, match=f"bytes do not hold {count} groups"):
+        Progress.unpack(forged, learner=learner)

@@ -1,0 +1,116 @@
+"""One round by hand: what an answer is read as, and how often it is heard."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import HIT, MISS, BoundedResiduals, Probabilities, make
+from keyhole.errors import FeedbackError, ScoreError
+from keyhole.learners import Learner
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import (
+    Round,
+    count_answer,
+    count_times,
+    list_groups,
+    propose,
+    read_answer,
+    settle,
+)
+from keyhole.predictor.tally import Outcome
+
+
+@pytest.fixture
+def learner() -> Learner:
+    return make("logit-tracker", alpha=0.1)
+
+
+def open_round(learner: Learner, score: Any = None, output: Any = (0.9, 0.2)) -> Round[Any]:
+    kind = Probabilities() if score is None else score
+    return propose(learner, Progress.start(learner), kind.read(output))
+
+
+@pytest.mark.parametrize(
+    ("told", "miss"),
+    [({"answer": HIT}, -0.5), ({"answer": MISS}, 1.5), ({"loss": 0.5}, 0.5), ({"label": 0}, -0.5)],
+)
+def test_what_is_wrong_a_quarter_of_the_time_is_stretched_about_the_middle(
+    learner: Learner, told: dict[str, Any], miss: float
+) -> None:
+    """(miss - 1/4) / (1 - 2/4); the score that came with it is as doubtful, and is not used."""
+    outcome = read_answer(learner, open_round(learner), **told, wrong=0.25)
+    assert outcome.miss == miss
+    assert math.isnan(outcome.score)
+
+
+@pytest.mark.parametrize(
+    ("truth", "known", "unreachable"), [(5.0, 1.0, False), (12.5, 0.25, False), (16.0, 0.0, True)]
+)
+def test_a_true_value_beyond_the_bound_scores_nothing_and_is_out_of_reach(
+    learner: Learner, truth: float, known: float, *, unreachable: bool
+) -> None:
+    waiting = open_round(learner, BoundedResiduals(bound=10.0), 5.0)
+    outcome = read_answer(learner, waiting, label=truth)
+    assert (outcome.score, outcome.unreachable) == (known, unreachable)
+
+
+@pytest.mark.parametrize("given", [0.0, 0.5, 1.0])
+def test_losses_and_scores_from_0_to_1_are_taken(learner: Learner, given: float) -> None:
+    waiting = open_round(learner)
+    assert read_answer(learner, waiting, loss=given).miss == given
+    outcome = read_answer(learner, waiting, score=given)
+    assert outcome[:2] == (1.0 if given < waiting.prediction.threshold else 0.0, given)
+
+
+@pytest.mark.parametrize("given", [-0.001, 1.001, math.nan, "0.5"])
+def test_other_losses_and_scores_are_refused(learner: Learner, given: Any) -> None:
+    with pytest.raises(FeedbackError, match=r"^loss .* is not a number in \[0, 1\]"):
+        read_answer(learner, open_round(learner), loss=given)
+    with pytest.raises(ScoreError, match=r"^score .* is not a number in \[0, 1\]"):
+        read_answer(learner, open_round(learner), score=given)
+
+
+@pytest.mark.parametrize(
+    "told", [{}, {"answer": HIT, "label": 0}, {"score": 0.5, "loss": 0.5}, {"label": 0, "score": 0.5}]
+)
+def test_a_round_takes_one_answer(learner: Learner, told: dict[str, Any]) -> None:
+    with pytest.raises(FeedbackError, match="a round takes one answer"):
+        read_answer(learner, open_round(learner), **told)
+
+
+@pytest.mark.parametrize(
+    ("chance", "draw", "times"),
+    [(1.0, 0.0, 1), (0.5, 0.0, 2), (0.4, 0.49, 3), (0.4, 0.5, 2), (0.4, 0.99, 2)],
+)
+def test_an_answer_counts_for_the_inverse_of_its_chance_rounded_by_its_draw(
+    chance: float, draw: float, times: int
+) -> None:
+    assert count_times(chance, draw) == times
+
+
+@pytest.mark.parametrize("chance", [0.0, -0.5, 1.001, math.nan])
+def test_a_chance_is_a_probability_above_0(chance: float) -> None:
+    with pytest.raises(FeedbackError, match="is not a probability above 0"):
+        count_answer(chance, seed=7, number=0)
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+def test_an_answer_that_counts_several_times_is_heard_as_often(learner: Learner, times: int) -> None:
+    progress, heard = (Progress.start(learner, watch=True) for _ in range(2))
+    waiting = open_round(learner)
+    progress.tally.predicted = heard.tally.predicted = 1
+    settle(learner, progress, waiting, Outcome(1.0, math.nan), times=times)
+    for _ in range(times):
+        heard.tally.answered = 0  # so that each is prompt
+        settle(learner, heard, waiting, Outcome(1.0, math.nan))
+    assert learner.pack(progress.state) == learner.pack(heard.state)
+    assert (progress.tally.answered, progress.tally.weight, progress.tally.misses) == (1, times, times)
+    assert progress.watch is not None
+    assert progress.watch.rounds == 1  # It is one answer to the alarm.
+
+
+def test_the_groups_of_a_context_are_those_behind_its_features_that_are_marked() -> None:
+    learner = make("contextual-tracker", alpha=0.1, options={"features": 2, "groups": 3})
+    assert list_groups(learner, np.array([7.0, 8.0, 1.0, 0.0, 1.0])) == (0, 2)
