@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo docs snippets serve test test-spark torture check bench bench-service examples screenshots coverage mutants paper clean
+.PHONY: demo docs snippets serve test test-spark torture fuzz check bench bench-service examples screenshots coverage mutants paper clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -46,6 +46,9 @@ test-spark: .venv-spark/ready
 # The long form of the service's tests: 50 kills on each database, 1,000 fuzzed requests a route.
 torture: $(VENV)/ready
 	KEYHOLE_KILLS=50 KEYHOLE_EXAMPLES=1000 $(RUN)/pytest tests/service/test_torture.py tests/service/test_fuzz.py
+
+fuzz: $(VENV)/ready
+	KEYHOLE_EXAMPLES=8000 $(RUN)/pytest -rP tests/service/test_fuzz.py -k every_response
 
 check: $(VENV)/ready
 	$(RUN)/ruff format --check src tests benchmarks examples docs/site.py
