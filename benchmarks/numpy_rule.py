@@ -12,7 +12,7 @@ class NumpyUnlockPlus:
     def __init__(self, learner: Learner) -> None:
         settings = learner.settings
         self.thresholds: Array = settings.thresholds
-        self.bonus, self.exploration, self.rate = settings.rates[0].tolist()
+        self.bonus, self.exploration, self.rate, _ = settings.epochs[0].tolist()
         self.hit_gains: Array = settings.hit_gains[0]
         self.miss_gains: Array = settings.miss_gains[0]
         self.gains = np.zeros(self.thresholds.size)

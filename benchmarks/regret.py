@@ -30,19 +30,19 @@ PICTURE = Path(__file__).parents[1] / "docs" / "regret.png"
 
 @kernel
 def _by_bandit(
-    rates: Array, state: Any, memo: Array, lengths: Any, arms: Array, scores: Array, uniforms: Array,
+    epochs: Array, state: Any, memo: Array, arms: Array, scores: Array, uniforms: Array,
     is_ix: bool, played: Array,  # noqa: FBT001
 ) -> None:  # fmt: skip
     """Play a bandit on the shifted pinball loss of the arm it chose, which lies in [0, 1]."""
     for n in range(scores.size):
-        arm = choose_arm(rates, state, memo, uniforms[n])
+        arm = choose_arm(epochs, state, memo, uniforms[n])
         threshold = arms[arm]
         hit = threshold <= scores[n]
         loss = scores[n] - ALPHA * threshold if hit else (1.0 - ALPHA) * threshold
         if is_ix:
-            charge(lengths, rates, state, memo, loss)
+            charge(epochs, state, memo, loss)
         else:
-            reward(lengths, rates, state, memo, 1.0 - loss)
+            reward(epochs, state, memo, 1.0 - loss)
         played[n] = threshold
 
 
@@ -51,7 +51,7 @@ def bandit(arms: Array, scores: Array, seed: int, *, is_ix: bool) -> Array:
     played = np.empty(scores.size)
     compiled(_by_bandit)(
         np.array([tuned(arms.size, scores.size)]), strategy.start_arms(arms.size),
-        np.zeros(strategy.memory_of(arms.size)), np.array([scores.size]), arms, scores,
+        np.zeros(strategy.memory_of(arms.size)), arms, scores,
         make_draws(seed, 0, scores.size), is_ix, played,
     )  # fmt: skip
     return played

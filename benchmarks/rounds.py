@@ -133,7 +133,7 @@ def probe_unlock(probe: ctypes.CDLL, learner: Learner, scores: Array, draws: Arr
     settings = learner.settings
     arms = settings.thresholds.size
     gains, running, thresholds = np.zeros(arms), np.zeros(arms), np.empty(scores.size)
-    tables = (settings.thresholds, settings.rates[0], settings.hit_gains[0], settings.miss_gains[0])
+    tables = (settings.thresholds, settings.epochs[0], settings.hit_gains[0], settings.miss_gains[0])
     parts = (*tables, scores, draws, gains, running, thresholds)
     pointers = [_point(part) for part in parts]
 

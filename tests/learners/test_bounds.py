@@ -12,7 +12,7 @@ from keyhole import make, metrics, simulate
 from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.loss import Loss
-from keyhole.learners.strategy import Rates, tuned
+from keyhole.learners.strategy import Epoch, tuned
 from keyhole.learners.theorems import bound_miss_rate
 from keyhole.simulation.simulate import complexity
 
@@ -47,7 +47,7 @@ def lost_by_expectation(alpha: float, *, arms: int, horizon: int, cost: float) -
     loss = Loss(alpha=alpha, horizon=horizon, cost=cost)
     grid = np.linspace(0.0, 1.0, arms)
     hit, miss = (loss.gain(grid, missed=missed) for missed in (False, True))
-    bonus, exploration, rate = tuned(arms, horizon)
+    bonus, exploration, rate, _ = tuned(arms, horizon)
     truth = 0.1 * hit + 0.9 * np.where(grid == 0.0, hit, miss)
     gains, played, together = np.zeros(arms), 0.0, 300_000
     for _ in range(horizon // together):
@@ -143,7 +143,7 @@ def test_conditions_of_the_theorem() -> None:
     assert bounds.conditions(tuned(200, 50_000), arms=200).hold
     assert not bounds.conditions(tuned(200, 2_000), arms=200).moderate_exploration
     assert not bounds.conditions(tuned(4, 50_000), arms=4).enough_arms
-    assert not bounds.conditions(Rates(0.1, 0.1, 0.1), arms=20).slow_enough
+    assert not bounds.conditions(Epoch(0.1, 0.1, 0.1, 1_000), arms=20).slow_enough
 
 
 def test_rate_must_leave_room_for_two_bonuses() -> None:
@@ -171,7 +171,7 @@ def test_horizon_from_which_a_bound_speaks_is_the_first_one() -> None:
 
 def test_epochs_add_up_and_share_delta() -> None:
     learner = make("ocp-bandit", alpha=0.1, arms=20)
-    first, second = (int(length) for length in learner.settings.lengths[:2])
+    first, second = (int(length) for length in learner.settings.epochs[:2, -1])
     parts = [
         bounds.regret(
             make("ocp-bandit", alpha=0.1, horizon=T, arms=20, options={"delta": 0.05 / share})
@@ -188,7 +188,7 @@ def test_epochs_add_up_and_share_delta() -> None:
 def test_epochs_cost_at_most_the_doubling_factor(name: str, alpha: float, arms: int) -> None:
     """At every tenth of every epoch up to 10^9 rounds, and just that in the first round of one."""
     unknown = make(name, alpha=alpha, arms=arms)
-    starts = [0, *unknown.settings.lengths.cumsum().tolist()]
+    starts = [0, *unknown.settings.epochs[:, -1].astype(int).cumsum().tolist()]
     ratios = []
     for start, end in itertools.pairwise(s for s in starts if s < 10**9):
         tenths = np.linspace(start + 1, end, 11).astype(int).tolist()

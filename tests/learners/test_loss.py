@@ -87,7 +87,7 @@ def test_rate_times_estimate_is_at_most_one_under_the_conditions_of_the_theorem(
 ) -> None:
     horizon = math.ceil(strategy.theorem_horizon(arms) * stretch)
     learner = rule(alpha=alpha, horizon=horizon, arms=arms)
-    rates = strategy.Rates(*learner.settings.rates[0].tolist())
+    rates = strategy.Epoch(*learner.settings.epochs[0].tolist())
     assert bounds.conditions(rates, arms=arms).hold
     state = learner.start()
     state.gains[:] = np.random.default_rng(seed).normal(0.0, 3.0 / rates.rate, arms)

@@ -35,7 +35,7 @@ def test_who_draws_and_who_takes_graded_answers() -> None:
 def test_options_override_the_rates() -> None:
     options = {"bonus": 0.02, "exploration": 0.3, "rate": 0.004, "cost": 20.0}
     settings = make("ocp-unlock+", alpha=0.1, horizon=900, arms=9, options=options).settings
-    assert settings.rates[0].tolist() == [0.02, 0.3, 0.004]
+    assert settings.epochs[0].tolist() == [0.02, 0.3, 0.004, 900]
     plain = make("ocp-unlock+", alpha=0.1, horizon=900, arms=9).settings
     assert not np.array_equal(settings.hit_gains, plain.hit_gains)
 

@@ -167,7 +167,7 @@ def test_late_answer_uses_the_probabilities_of_its_own_time(rule: "Rule[...]") -
 @pytest.mark.parametrize("rule", RULES)
 def test_epochs_double_and_start_afresh(rule: "Rule[...]") -> None:
     learner = rule(alpha=0.1, horizon=None, arms=5)
-    lengths = learner.settings.lengths
+    lengths = learner.settings.epochs[:, -1]
     assert lengths[0] == 117  # max(4 * 1.05^2 * 5 ln 5, 19^2 ln 5 / 5) = max(35.5, 116.2)
     assert (lengths[1:] == 2 * lengths[:-1]).all()
     state = learner.start()

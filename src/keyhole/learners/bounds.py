@@ -91,12 +91,17 @@ def regret(learner: Learner, *, rounds: int | None = None, complexity: float | N
     if rounds is None:
         raise InvalidError("the learner has no horizon; say after how many rounds")
     total, done = 0.0, 0
-    for epoch, length in enumerate(learner.settings.lengths.tolist()):
+    for epoch, length in enumerate(_list_lengths(learner)):
         total += bound(length, share=(epoch + 1) * (epoch + 2))
         done += length
         if done >= rounds:
             return total
     raise TheoremError(f"the epochs end after {done} rounds; {rounds} are beyond the theorem")
+
+
+def _list_lengths(learner: Learner) -> list[int]:
+    """Return how many rounds each epoch of a learner without a horizon has."""
+    return strategy.epoch_lengths(learner.settings.thresholds.size, None)
 
 
 def doubling_factor(learner: Learner, *, rounds: int) -> float:
@@ -115,7 +120,7 @@ def doubling_factor(learner: Learner, *, rounds: int) -> float:
     if learner.horizon is not None:
         raise InvalidError(f"the learner knows its horizon, {learner.horizon}; make it without one")
     bound = _bound_of(learner, None)
-    first, *later = learner.settings.lengths.tolist()
+    first, *later = _list_lengths(learner)
     if rounds < first:
         raise TheoremError(f"no theorem speaks of a horizon below {first} rounds, such as {rounds}")
     worst, done = regret(learner, rounds=first) / bound(first), first
@@ -228,19 +233,19 @@ def coverage(learner: Learner, *, slack: float) -> float:
     return regret(learner) / loss_of(learner).horizon + slack
 
 
-def conditions(rates: strategy.Rates, *, arms: int) -> Conditions:
+def conditions(epoch: strategy.Epoch, *, arms: int) -> Conditions:
     """Return which conditions of the theorems hold."""
     return Conditions(
         enough_arms=arms >= 5,
-        moderate_exploration=rates.exploration <= 0.5,
-        slow_enough=(1.0 + 2.0 * rates.bonus) * arms * rates.rate <= rates.exploration,
+        moderate_exploration=epoch.exploration <= 0.5,
+        slow_enough=(1.0 + 2.0 * epoch.bonus) * arms * epoch.rate <= epoch.exploration,
     )
 
 
 def conditions_of(learner: Learner) -> Conditions:
     """Return which conditions hold for a learner's own rates, those of its first epoch."""
-    rates = strategy.Rates(*learner.settings.rates[0].tolist())
-    return conditions(rates, arms=len(learner.settings.thresholds))
+    first = strategy.Epoch(*learner.settings.epochs[0].tolist())
+    return conditions(first, arms=len(learner.settings.thresholds))
 
 
 def regret_speaks_from(learner: Learner) -> float:

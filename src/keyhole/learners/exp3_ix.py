@@ -6,7 +6,6 @@ from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.loss import Loss
@@ -20,7 +19,7 @@ from keyhole.learners.parameters import (
 )
 from keyhole.learners.rule import Ask, Distribution, Rule
 from keyhole.learners.strategy import (
-    Rates,
+    Epoch,
     State,
     advance,
     choose_arm,
@@ -68,16 +67,15 @@ class Exp3IxSettings(NamedTuple):
     """The numbers the kernels read: one row per epoch, one column per arm."""
 
     thresholds: Array
-    lengths: NDArray[np.int64]
-    rates: Array
+    epochs: Array
     hit_losses: Array
     miss_losses: Array
 
 
-def tuned(arms: int, horizon: int) -> Rates:
+def tuned(arms: int, horizon: int) -> Epoch:
     """Return eta = 2 gamma = sqrt(2 ln K / (K T)); gamma, the implicit exploration, as the bonus."""
     rate = math.sqrt(2.0 * math.log(arms) / (arms * horizon))
-    return Rates(bonus=rate / 2.0, exploration=0.0, rate=rate)
+    return Epoch(bonus=rate / 2.0, exploration=0.0, rate=rate, length=horizon)
 
 
 def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
@@ -88,8 +86,7 @@ def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
     losses = [Loss(alpha=p.alpha, horizon=length, cost=p.cost) for length in lengths]
     return Exp3IxSettings(
         thresholds=thresholds,
-        lengths=np.array(lengths),
-        rates=np.array([tuned(thresholds.size, length) for length in lengths]),
+        epochs=np.array([tuned(thresholds.size, length) for length in lengths]),
         hit_losses=np.array([1.0 - loss.gain(thresholds, missed=False) for loss in losses]),
         miss_losses=np.array([1.0 - loss.gain(thresholds, missed=True) for loss in losses]),
     )
@@ -107,35 +104,35 @@ def memory(settings: Exp3IxSettings) -> int:
 
 def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    rate = Rates(*settings.rates[state.clock[-1]]).rate
+    rate = Epoch(*settings.epochs[state.clock[-1]]).rate
     return Distribution(settings.thresholds, shares(state.gains, rate))
 
 
 @kernel
 def choose(settings: Exp3IxSettings, state: State, memo: Array, ask: Ask) -> float:
     """Return the threshold of the drawn arm."""
-    return settings.thresholds[choose_arm(settings.rates, state, memo, ask.draw)]
+    return settings.thresholds[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 
 @kernel
-def charge(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, loss: float) -> None:
+def charge(epochs: Array, state: State, memo: Array, loss: float) -> None:
     """Charge the chosen arm with loss / (p + gamma): a little less than an unbiased estimate."""
     if not is_current(state, memo):
         return
     # Gamma stands where other rules have their bonus; the floor is 0, nothing is explored on purpose.
-    arm, _, implicit, share, _ = recall(rates, memo)
+    arm, _, implicit, share, _ = recall(epochs, memo)
     weights = running_weights(memo)  # sums up to each arm: an arm's own is a difference
     own = weights[arm] - weights[arm - 1] if arm > 0 else weights[0]
     state.gains[arm] -= loss / (share * own + implicit)
-    advance(lengths, state)
+    advance(epochs, state)
 
 
 @kernel
 def observe(settings: Exp3IxSettings, state: State, memo: Array, answer: Answer) -> None:
     """Charge the chosen arm with its own loss; the score is not used."""
-    arm, epoch, _, _, _ = recall(settings.rates, memo)  # not how likely the arm was
+    arm, epoch, _, _, _ = recall(settings.epochs, memo)  # not how likely the arm was
     loss = settings.miss_losses[epoch, arm] if answer.miss > 0.0 else settings.hit_losses[epoch, arm]
-    charge(settings.lengths, settings.rates, state, memo, loss)
+    charge(settings.epochs, state, memo, loss)
 
 
 exp3_ix = Rule(

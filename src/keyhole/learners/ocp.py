@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.learners import strategy
 from keyhole.learners.loss import Loss
@@ -80,8 +79,7 @@ class OcpSettings(NamedTuple):
     """The numbers the kernels read: one row per epoch, one column per arm."""
 
     thresholds: Array
-    lengths: NDArray[np.int64]
-    rates: Array
+    epochs: Array
     hit_gains: Array
     miss_gains: Array
 
@@ -93,8 +91,7 @@ def prepare(parameters: OcpParameters) -> OcpSettings:
     losses = [parameters.loss(length) for length in lengths]
     return OcpSettings(
         thresholds=thresholds,
-        lengths=np.array(lengths),
-        rates=np.array([parameters.tuning.rates(thresholds.size, length) for length in lengths]),
+        epochs=np.array([parameters.tuning.make_epoch(thresholds.size, length) for length in lengths]),
         hit_gains=np.array([loss.gain(thresholds, missed=False) for loss in losses]),
         miss_gains=np.array([loss.gain(thresholds, missed=True) for loss in losses]),
     )
@@ -112,13 +109,13 @@ def memory(settings: OcpSettings) -> int:
 
 def distribution(settings: OcpSettings, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    return strategy.distribution(settings.thresholds, settings.rates, state)
+    return strategy.distribution(settings.thresholds, settings.epochs, state)
 
 
 @kernel
 def choose(settings: OcpSettings, state: State, memo: Array, ask: Ask) -> float:
     """Return the threshold of the drawn arm."""
-    return settings.thresholds[choose_arm(settings.rates, state, memo, ask.draw)]
+    return settings.thresholds[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 
 rule = partial(

@@ -10,9 +10,9 @@ from keyhole.numeric import Array, kernel
 @kernel
 def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) -> None:
     """Reward the chosen arm with its own gain; the score is not used."""
-    arm, epoch, _, _, _ = recall(settings.rates, memo)  # How likely the arm was, reward looks up.
+    arm, epoch, _, _, _ = recall(settings.epochs, memo)  # How likely the arm was, reward looks up.
     gain = settings.miss_gains[epoch, arm] if answer.miss > 0.0 else settings.hit_gains[epoch, arm]
-    reward(settings.lengths, settings.rates, state, memo, gain)
+    reward(settings.epochs, state, memo, gain)
 
 
 ocp_bandit = ocp.rule(

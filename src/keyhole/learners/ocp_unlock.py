@@ -15,7 +15,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     """
     if not is_current(state, memo):
         return
-    arm, epoch, bonus, share, floor = recall(settings.rates, memo)
+    arm, epoch, bonus, share, floor = recall(settings.epochs, memo)
     weights = running_weights(memo)
     add_bonuses(state.gains, weights, bonus, share, floor)
     missed = answer.miss > 0.0
@@ -31,7 +31,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
         seen = share * weights[covering - 1] + floor * covering
         for k in range(covering):
             state.gains[k] += settings.hit_gains[epoch, k] / seen
-    advance(settings.lengths, state)
+    advance(settings.epochs, state)
 
 
 ocp_unlock = ocp.rule(

@@ -16,7 +16,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     """
     if not is_current(state, memo):
         return
-    arm, epoch, bonus, share, floor = recall(settings.rates, memo)
+    arm, epoch, bonus, share, floor = recall(settings.epochs, memo)
     weights = running_weights(memo)
     missed = answer.miss > 0.0
     covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
@@ -33,7 +33,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     running = weights[missing:]
     for k in range(gains.size):
         gains[k] += lost[k] + bonus / (share * running[k] + floor * (missing + k + 1))
-    advance(settings.lengths, state)
+    advance(settings.epochs, state)
 
 
 ocp_unlock_plus = ocp.rule(

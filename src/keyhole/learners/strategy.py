@@ -16,27 +16,32 @@ from keyhole.learners.rule import Distribution
 from keyhole.learners.weights import first_above, weigh
 from keyhole.numeric import Array, kernel
 
-_BONUS, _EXPLORATION, _RATE = 0, 1, 2
+_BONUS, _EXPLORATION, _RATE, _LENGTH = 0, 1, 2, 3  # columns of the epochs
 _ROUNDS, _EPOCH = 0, 1
 _MEMO_ARM, _MEMO_EPOCH, _MEMO_WEIGHTS = 0, 1, 2
 _LONGEST_EPOCH = 10**12
 
 
-class Rates(NamedTuple):
-    """The three rates: ``bonus`` is the paper's beta, ``exploration`` gamma, ``rate`` eta."""
+class Epoch(NamedTuple):
+    """How a strategy plays for so many rounds; to kernels, a row of a table.
+
+    ``bonus`` is the paper's beta, ``exploration`` gamma, ``rate`` eta.
+    """
 
     bonus: float
     exploration: float
     rate: float
+    length: float
 
 
-def tuned(arms: int, horizon: int) -> Rates:
+def tuned(arms: int, horizon: int) -> Epoch:
     """Return the paper's rates for a known horizon."""
     log = math.log(arms)
-    return Rates(
+    return Epoch(
         bonus=math.sqrt(log / (arms * horizon)),
         exploration=1.05 * math.sqrt(arms * log / horizon),
         rate=0.95 * math.sqrt(log / (arms * horizon)),
+        length=horizon,
     )
 
 
@@ -93,8 +98,8 @@ class Tuning:
     exploration: float | None = exploration(default=None)
     rate: float | None = rate(default=None)
 
-    def rates(self, arms: int, length: int) -> Rates:
-        """Return the rates for an epoch of this length, or raise if it is too short."""
+    def make_epoch(self, arms: int, length: int) -> Epoch:
+        """Return an epoch of this length, or raise if it is too short."""
         default = tuned(arms, length)
         if self.exploration is None and default.exploration > 1.0:
             raise HorizonError(
@@ -102,8 +107,8 @@ class Tuning:
                 f"{default.exploration:.2f} > 1; use at least {shortest_horizon(arms)} rounds "
                 "or fewer arms"
             )
-        given = Rates(self.bonus, self.exploration, self.rate)  # type: ignore[arg-type]
-        return Rates(*(d if g is None else g for g, d in zip(given, default, strict=True)))
+        given = (self.bonus, self.exploration, self.rate, None)
+        return Epoch(*(d if g is None else g for g, d in zip(given, default, strict=True)))
 
 
 class State(NamedTuple):
@@ -124,12 +129,12 @@ def memory_of(arms: int) -> int:
 
 
 @kernel
-def choose_arm(rates: Array, state: State, memo: Array, draw: float) -> int:
+def choose_arm(epochs: Array, state: State, memo: Array, draw: float) -> int:
     """Return the drawn arm; the memo keeps it with the weights it was drawn from."""
     epoch = state.clock[_EPOCH]
-    exploration = rates[epoch, _EXPLORATION]
+    exploration = epochs[epoch, _EXPLORATION]
     weights = memo[_MEMO_WEIGHTS:]
-    weigh(state.gains, rates[epoch, _RATE], weights)
+    weigh(state.gains, epochs[epoch, _RATE], weights)
     share = (1.0 - exploration) / weights[-1]  # Weights are running sums: the last is their total.
     arm = first_above(weights, share, exploration / weights.size, draw)
     memo[_MEMO_ARM] = arm
@@ -138,16 +143,16 @@ def choose_arm(rates: Array, state: State, memo: Array, draw: float) -> int:
 
 
 @kernel
-def recall(rates: Array, memo: Array) -> tuple[int, int, float, float, float]:
+def recall(epochs: Array, memo: Array) -> tuple[int, int, float, float, float]:
     """Return a round's arm, epoch, bonus, share and floor.
 
     At its time F(k) was share W(k) + floor (k + 1), with the running weights W in the memo.
     """
-    epoch = int(memo[_MEMO_EPOCH])  # a row of the rates; their names are its columns
-    exploration = rates[epoch, _EXPLORATION]
+    epoch = int(memo[_MEMO_EPOCH])
+    exploration = epochs[epoch, _EXPLORATION]
     arms = memo.size - _MEMO_WEIGHTS
     share = (1.0 - exploration) / memo[-1]
-    return int(memo[_MEMO_ARM]), epoch, rates[epoch, _BONUS], share, exploration / arms
+    return int(memo[_MEMO_ARM]), epoch, epochs[epoch, _BONUS], share, exploration / arms
 
 
 @kernel
@@ -172,37 +177,37 @@ def add_bonuses(gains: Array, weights: Array, bonus: float, share: float, floor:
 
 
 @kernel
-def advance(lengths: NDArray[np.int64], state: State) -> None:
+def advance(epochs: Array, state: State) -> None:
     """Count the round, and start afresh if it was the last of an epoch that has a successor."""
     state.clock[_ROUNDS] += 1  # of this epoch; the last epoch has no end
     epoch = state.clock[_EPOCH]
-    if epoch + 1 < lengths.size and state.clock[_ROUNDS] == lengths[epoch]:
+    if epoch + 1 < len(epochs) and state.clock[_ROUNDS] == epochs[epoch, _LENGTH]:
         state.clock[_ROUNDS] = 0
         state.clock[_EPOCH] += 1
         state.gains[:] = 0.0
 
 
 @kernel
-def reward(lengths: NDArray[np.int64], rates: Array, state: State, memo: Array, gain: float) -> None:
+def reward(epochs: Array, state: State, memo: Array, gain: float) -> None:
     """Add EXP3.P's estimate to every arm: (gain + bonus) / p if chosen, bonus / p if not."""
     if not is_current(state, memo):
         return
-    arm, _, bonus, share, floor = recall(rates, memo)  # not the epoch, which is the present one
+    arm, _, bonus, share, floor = recall(epochs, memo)  # not the epoch, which is the present one
     weights = running_weights(memo)
     add_bonuses(state.gains, weights, bonus, share, floor)
     own = weights[arm] - weights[arm - 1] if arm > 0 else weights[0]
     state.gains[arm] += gain / (share * own + floor)
-    advance(lengths, state)
+    advance(epochs, state)
 
 
-def probabilities(rates: Array, state: State) -> Array:
+def probabilities(epochs: Array, state: State) -> Array:
     """Return how likely each arm is to be drawn next."""
     memo = np.zeros(memory_of(state.gains.size))
-    choose_arm(rates, state, memo, 0.0)
-    _, _, _, share, floor = recall(rates, memo)
+    choose_arm(epochs, state, memo, 0.0)
+    _, _, _, share, floor = recall(epochs, memo)
     return share * np.diff(running_weights(memo), prepend=0.0) + floor
 
 
-def distribution(thresholds: Array, rates: Array, state: State) -> Distribution:
+def distribution(thresholds: Array, epochs: Array, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    return Distribution(thresholds, probabilities(rates, state))
+    return Distribution(thresholds, probabilities(epochs, state))

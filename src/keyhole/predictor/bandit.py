@@ -56,8 +56,7 @@ class Exp3P:
         count = uniform(arms).size
         self._horizon = HORIZON.check("horizon", horizon)
         lengths = strategy.epoch_lengths(count, self._horizon)
-        self._lengths = np.array(lengths)
-        self._rates = np.array([tuning.rates(count, length) for length in lengths])
+        self._epochs = np.array([tuning.make_epoch(count, length) for length in lengths])
         self._low, self._span = low, high - low
         self._state = strategy.start_arms(count)
         self._memo = np.zeros(strategy.memory_of(count))
@@ -68,13 +67,13 @@ class Exp3P:
     @property
     def probabilities(self) -> Array:
         """How likely each arm is to be chosen next."""
-        return strategy.probabilities(self._rates, self._state)
+        return strategy.probabilities(self._epochs, self._state)
 
     def choose(self) -> int:
         """Return the arm of this round; asked again before a report, it is the same."""
         draw = float(make_draws(self._seed, self._round, 1)[0])
         self._chosen = True
-        return int(strategy.choose_arm(self._rates, self._state, self._memo, draw))
+        return int(strategy.choose_arm(self._epochs, self._state, self._memo, draw))
 
     def report(self, gain: float) -> None:
         """Learn the gain of the arm that was chosen."""
@@ -86,7 +85,7 @@ class Exp3P:
                 f"gain {gain} is outside [{self._low}, {self._low + self._span}]; "
                 "give low and high that hold every gain"
             )
-        strategy.reward(self._lengths, self._rates, self._state, self._memo, share)
+        strategy.reward(self._epochs, self._state, self._memo, share)
         self._chosen = False
         self._round += 1
         if self._horizon is not None and self._round == self._horizon + 1:

@@ -84,7 +84,7 @@ def _theorem(learner: Learner, rounds: int) -> list[str]:
     if loss is None or asked is None:
         return [f"theorem    {learner.rule.guarantee}", f"source     {learner.rule.source}"]
     arms = 0 if learner.thresholds is None else learner.thresholds.size
-    rates = strategy.Rates(*learner.settings.rates[0].tolist())
+    rates = strategy.Epoch(*learner.settings.epochs[0].tolist())
     return [
         f"theorem    {arms} arms; bonus (beta) {rates.bonus:.3g}, exploration (gamma) "
         f"{rates.exploration:.3g}, rate (eta) {rates.rate:.3g}",
