@@ -296,6 +296,17 @@ def test_an_answer_finds_its_round_by_the_callers_key(http: TestClient, key: str
     assert http.put("/v1/streams/pets/answers/another", json={"hit": True}).status_code == 404
 
 
+def test_a_null_character_is_refused_by_every_database_alike(http: TestClient) -> None:
+    """Kills: text handed to PostgreSQL that it cannot keep, which was a fault of ours (500)."""
+    default(http)
+    said = {"description": "ours\0"}
+    made_so = http.post("/v1/streams", json={"name": "other", "alpha": 0.1, **said})
+    for refused in (made_so, http.patch("/v1/streams/pets", json=said)):
+        assert (refused.status_code, refused.json()["error"]["code"]) == (422, "invalid")
+        assert "null character" in refused.json()["error"]["message"]
+    assert http.put("/v1/streams/pets/answers/a%00b", json={"hit": True}).status_code == 404
+
+
 def test_an_export_sizes_sets_in_labels(http: TestClient, tmp_path: Path) -> None:
     default(http)
     for scores, label in HISTORY[:6]:

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyhole.service.http.limits import Limits
-from keyhole.service.store.settings import DAY, LABELS
+from keyhole.service.store.settings import DAY, LABELS, LONGEST
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float
@@ -122,7 +122,7 @@ class NewStream(Strict):
         int | None, Field(ge=20, le=10**5, description="Answered rounds in the recent miss rate.")
     ] = None
     description: Annotated[
-        str | None, Field(max_length=2000, description="What people should know of the stream.")
+        str | None, Field(max_length=LONGEST, description="What people should know of the stream.")
     ] = None
     rehearse_from: Annotated[
         str | None,
@@ -145,5 +145,5 @@ class AmendmentBody(Strict):
         Field(max_length=LABELS, description="Labels to add, behind those that there are."),
     ] = None
     description: Annotated[
-        str | None, Field(max_length=2000, description="What people should know of the stream.")
+        str | None, Field(max_length=LONGEST, description="What people should know of the stream.")
     ] = None

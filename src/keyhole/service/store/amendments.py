@@ -9,7 +9,7 @@ from typing import Any
 
 import sqlalchemy as sql
 
-from keyhole.errors import InvalidError, LabelError
+from keyhole.errors import LabelError
 from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Probabilities, Region
@@ -17,10 +17,8 @@ from keyhole.service.store import alarms, changes, stream
 from keyhole.service.store.database import Database
 from keyhole.service.store.playing import is_miss
 from keyhole.service.store.schema import feedback, streams
-from keyhole.service.store.settings import LABELS, check_limits
+from keyhole.service.store.settings import LABELS, check_description, check_limits
 from keyhole.service.store.stream import Stream
-
-LONGEST = 2000  # characters of a description
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +77,7 @@ def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
                 "array of scores may have; add fewer"
             )
         content.update({"labels": added} if added else {})
-    if len(content.get("description") or "") > LONGEST:
-        raise InvalidError(f"the description is longer than {LONGEST} characters; shorten it")
+    check_description(content.get("description"))
     check_limits(
         lifetime=content.get("lifetime", here.lifetime), window=content.get("window", here.window)
     )

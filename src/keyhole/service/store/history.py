@@ -130,7 +130,9 @@ def find_round(database: Database, name: str, key: str) -> str:
     with database.read() as connection:
         here = stream.find(connection, name)
         mine = (rounds.c.stream == here.id, rounds.c.key == key)
-        number = connection.execute(sql.select(rounds.c.number).where(*mine)).scalar_one_or_none()
+        # A key is printable, and PostgreSQL cannot even be asked for all that is not.
+        query = sql.select(rounds.c.number).where(*mine)
+        number = connection.execute(query).scalar_one_or_none() if key.isprintable() else None
     if number is None:
         raise UnknownRoundError(f"no prediction of stream {name!r} has the key {key[:80]!r}")
     return here.prediction_id(number)

@@ -34,6 +34,7 @@ LIFETIME = 7 * DAY
 LABELS = 10_000  # of an array of scores, at the most
 WINDOW = 1000
 GATE = "gate-tracker"  # the rule of a gate that names none
+LONGEST = 2000  # characters of a description
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
@@ -153,6 +154,16 @@ def check_limits(*, lifetime: float, window: int) -> None:
         raise InvalidError(f"lifetime {lifetime} is not from a second to ten years, in seconds")
     if not 20 <= window <= 10**5:
         raise InvalidError(f"window {window} is not from 20 to {10**5}")
+
+
+def check_description(text: str | None) -> None:
+    """Raise if people say more of a stream than is kept, or what PostgreSQL cannot keep."""
+    if text is not None and len(text) > LONGEST:
+        raise InvalidError(f"the description is longer than {LONGEST} characters; shorten it")
+    if text is not None and "\0" in text:
+        raise InvalidError(
+            "the description holds a null character, which no database keeps; leave it out"
+        )
 
 
 def is_name(name: str) -> bool:

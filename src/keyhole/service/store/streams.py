@@ -12,7 +12,13 @@ from keyhole.service.store import alarms, changes, rehearsals, schema, stream
 from keyhole.service.store.database import Database
 from keyhole.service.store.rehearsals import Lesson
 from keyhole.service.store.schema import streams
-from keyhole.service.store.settings import LIFETIME, WINDOW, check_limits, check_name
+from keyhole.service.store.settings import (
+    LIFETIME,
+    WINDOW,
+    check_description,
+    check_limits,
+    check_name,
+)
 from keyhole.service.store.stream import Stream
 
 
@@ -29,6 +35,7 @@ def create(
 ) -> Stream:
     """Make a stream, taught by another one's log if told so, or raise if the name is taken."""
     check_limits(lifetime=lifetime, window=window)
+    check_description(description)
     here = stream.start(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
