@@ -307,6 +307,21 @@ def test_a_null_character_is_refused_by_every_database_alike(http: TestClient) -
     assert http.put("/v1/streams/pets/answers/a%00b", json={"hit": True}).status_code == 404
 
 
+def test_a_prediction_asked_for_again_is_the_same_after_labels_were_added(http: TestClient) -> None:
+    default(http)
+    key = {"Idempotency-Key": "order 17"}
+    shown = predicted(http, [0.7, 0.3], **key)
+    assert http.patch("/v1/streams/pets", json={"labels": ["emu"]}).status_code == 200
+    for same in ([0.7, 0.3], {"cat": 0.7, "dog": 0.3}):
+        assert predicted(http, same, **key) == shown
+    both = [{"scores": [0.7, 0.3], "key": "order 17"}, {"scores": [0.5, 0.3, 0.2]}]
+    batch = http.post("/v1/streams/pets/predictions/batch", json={"predictions": both})
+    assert batch.json()["predictions"][0] == shown
+    for other, status in (([0.6, 0.4], 409), ([0.7, 0.3, 0.0], 409), ([0.7], 422)):
+        again = http.post("/v1/streams/pets/predictions", json={"scores": other}, headers=key)
+        assert again.status_code == status, again.text
+
+
 def test_an_export_sizes_sets_in_labels(http: TestClient, tmp_path: Path) -> None:
     default(http)
     for scores, label in HISTORY[:6]:

@@ -3,17 +3,20 @@
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from keyhole.errors import InvalidError, KeyReusedError
+from keyhole.errors import InvalidError, KeyReusedError, ScoreError
 from keyhole.numeric import Array
 from keyhole.predictor import cases
+from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.context import Features, Groups
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
+from keyhole.predictor.setup import Setup
 from keyhole.scores import Case, Region
 from keyhole.scores.residuals import Centred
 from keyhole.service.store import draft, stream
@@ -30,7 +33,7 @@ from keyhole.service.store.schema import open_rounds, rounds
 from keyhole.service.store.stream import Stream
 from keyhole.service.store.transactions import Statement
 
-_CENTRE = 8  # bytes
+_CENTRE = _BYTES = 8  # of a centre, of a score
 _BLOCK = 64  # rounds whose draws are made at once
 MOST_METADATA = 1024  # bytes of JSON
 
@@ -95,7 +98,7 @@ def _open_rounds(draft: Draft, *, asks: Sequence[Query], now: float, kind: str |
     _check_room(here, len(asks))
     tally, expires = here.progress.tally, now + here.lifetime
     draws, first = _draw(here, len(asks)), tally.predicted
-    read = [_read(here, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
+    read = [_read(draft, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
     made: list[Opened] = []
     for ask, (case, context) in zip(asks, read, strict=True):
         if ask.key is not None and ask.key in draft.keyed:
@@ -148,16 +151,29 @@ def _check_room(here: Stream, count: int) -> None:
         )
 
 
-def _read(here: Stream, ask: Query, place: int | None) -> tuple[Case[Region], Array]:
+def _read(draft: Draft, ask: Query, place: int | None) -> tuple[Case[Region], Array]:
     """Return the case and what is known of it, or raise; of a batch, say which of them it is."""
-    setup = here.setup
+    setup, progress = draft.here.setup, draft.here.progress
     try:
-        case = read_case(setup, here.progress, ask.output)
+        try:
+            case = read_case(setup, progress, ask.output)
+        except ScoreError:
+            # Asked for before labels were added, it has a score for those that there were.
+            then = _find_setup(setup, None if ask.key is None else draft.keyed.get(ask.key))
+            case = read_case(then, progress, ask.output)
         return case, read_known(setup, ask.features, ask.groups)
     except InvalidError as error:
         if place is None:
             raise
         raise type(error)(f"prediction {place}: {error}") from None
+
+
+def _find_setup(setup: Setup[Any], row: Any) -> Setup[Any]:
+    """Return a stream's setup with the labels that it had when the round of this row was asked for."""
+    score: Any = setup.score
+    if row is None or row.labels is not None or fixed_labels(score) is None:
+        return setup
+    return replace(setup, score=replace(score, labels=score.labels[: len(row.output) // _BYTES]))
 
 
 def _note(
@@ -217,7 +233,7 @@ _DROP_OLDEST = Statement(
 
 
 def _repeat(here: Stream, row: Any, case: Case[Region], context: Array) -> Opened:
-    score = here.setup.score
+    score = _find_setup(here.setup, row).score
     output, labels = cases.pack_case(score, case)
     asked = (output, labels, pack_context(context))
     then = (row.output, row.labels, row.context)
