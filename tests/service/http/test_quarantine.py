@@ -26,7 +26,17 @@ def damage(database: Database, table: sql.Table, **values: object) -> None:
         )
 
 
-@pytest.mark.parametrize("values", [{"progress": b"\0"}, {"setup": "{"}, {"fault": "told to"}])
+@pytest.mark.parametrize(
+    "values",
+    [
+        {"progress": b"\0"},
+        {"setup": "{"},
+        {"fault": "told to"},
+        # As a blob becomes by SQLite's ``||``: text, and none that can be decoded.
+        {"progress": sql.text("progress || x'81'")},
+        {"link": sql.text("link || x'81'")},
+    ],
+)
 def test_one_damaged_stream_is_shown_and_leaves_the_others_alone(
     one: TestClient, light: Database, values: dict[str, object], caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -124,7 +124,15 @@ EDITS = {
     "damaged labels": ("UPDATE rounds SET labels = '[' WHERE number = 40", "round 40 cannot be read"),
     "bytes that are no text": (
         "UPDATE rounds SET labels = CAST(x'ff' AS TEXT) WHERE number = 40",
-        "decode",
+        "round 40 cannot be read",
+    ),
+    "progress that is no text": (
+        "UPDATE streams SET progress = progress || x'81' WHERE id = 1",
+        "quarantined",
+    ),
+    "name that is no text": (
+        "UPDATE streams SET name = CAST(x'ff' AS TEXT) WHERE id = 1",
+        "there is no stream",
     ),
     "text for a number": ("UPDATE rounds SET at = 'noon' WHERE number = 40", "round 40 cannot be read"),
 }

@@ -84,7 +84,8 @@ def make_engines(
 def _connect_arguments(patience: Patience, *, lock: float, statement: float) -> dict[str, Any]:
     settings = {"lock_timeout": lock, "statement_timeout": statement}
     options = " ".join(f"-c {name}={round(seconds * 1000)}" for name, seconds in settings.items())
-    # A server that is frozen, or behind a cable that was cut, is given up by the kernel.
+    # A server behind a cable that was cut is given up by the kernel; one that is frozen is waited for,
+    # as its kernel goes on answering.
     most = round(1000 * (patience.lock + (statement or 3600.0)))
     return {
         "options": options,
@@ -107,6 +108,7 @@ def _sqlite(url: sql.URL, begin: str, *, seconds: float, pragmas: Sequence[str])
     @sql.event.listens_for(engine, "connect")
     def _connected(connection: sqlite3.Connection, _record: object) -> None:
         connection.isolation_level = None  # Otherwise the driver begins transactions by itself.
+        connection.text_factory = _read_text
         for pragma in pragmas:
             connection.execute(f"PRAGMA {pragma}")
 
@@ -115,6 +117,11 @@ def _sqlite(url: sql.URL, begin: str, *, seconds: float, pragmas: Sequence[str])
         connection.exec_driver_sql(begin)
 
     return engine
+
+
+def _read_text(content: bytes) -> str:
+    """Return text, whatever its bytes are: a row that holds none spoils itself, not the others."""
+    return content.decode(errors="backslashreplace")
 
 
 def keep_private(url: sql.URL) -> None:
@@ -141,7 +148,7 @@ _BUSY_STATES = ("55P03", "57014", "40P01", "40001")
 def name_error(error: BaseException | None) -> KeyholeError | None:
     """Return what a driver's error is to us, None if it is none of the database's troubles."""
     reason = find_reason(error)
-    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # It has none where text is no UTF-8.
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # PostgreSQL's errors have none.
     busy = code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
     if busy or getattr(error, "sqlstate", None) in _BUSY_STATES:
         return BusyError(f"the database is busy ({reason}); try again")

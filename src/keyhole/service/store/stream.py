@@ -190,7 +190,7 @@ def _read_row(row: Any, kept: Progress | None) -> Stream:
         progress=kept or Progress.unpack(row.progress, learner=setup.learner),
         sweep=row.sweep,
         recent=int.from_bytes(row.recent, "big"),
-        link=row.link,
+        link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
         description=row.description,
     )
 
