@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import numpy as np
@@ -240,6 +241,19 @@ def test_features_groups_and_every_kind_of_answer(client: keyhole.Client) -> Non
         client.predict("known", [0.5], groups=["weekends"])
 
 
+def test_history_is_taught_with_what_is_known_of_it(client: keyhole.Client) -> None:
+    """Kills: history sent without its features and groups, which the library would have heeded."""
+    client.create_stream("taught", alpha=0.1, features=["hour"], groups=["weekend"], seed=7)
+    past: Any = [[0.7, 0.3]] * 60, [0, 0, 1] * 20
+    about: Any = {"features": {"hour": [*range(60)]}, "groups": [["weekend"], []] * 30}
+    client.rehearse("taught", *past, **about)
+    predictor = keyhole.Predictor(alpha=0.1, features=["hour"], groups=["weekend"], seed=7)
+    predictor.rehearse(*past, **about)
+    case: Any = {"features": {"hour": 7}, "groups": ["weekend"]}
+    ours = predictor.predict([0.6, 0.4], **case)
+    assert client.predict("taught", [0.6, 0.4], **case).threshold == ours.threshold
+
+
 def test_bands(client: keyhole.Client) -> None:
     client.create_stream("bands", alpha=0.1, kind="band")
     made = client.predict("bands", (46.0, 54.0))
@@ -249,7 +263,9 @@ def test_bands(client: keyhole.Client) -> None:
 
 def test_gates(client: keyhole.Client) -> None:
     client.create_stream("gated", alpha=0.05, kind="gate", regime="both", groups=["new"])
-    sure, unsure = client.decide_many("gated", [0.99, 0.02], groups=[["new"], []])
+    about = {"model": "v3"}
+    sure, unsure = client.decide_many("gated", [0.99, 0.02], groups=[["new"], []], metadata=about)
+    assert [row["metadata"] for row in client.rounds("gated")] == [about, about]
     named = client.decide("gated", {"invoice": 0.97, "letter": 0.04})
     assert (sure.accepted, unsure.accepted, named.candidate) == (True, False, "invoice")
     assert client.learn(sure, right=True).missed is False

@@ -79,14 +79,21 @@ class AsyncClient:
         await self._send(calls.delete_stream(name))
 
     async def rehearse(
-        self, name: str, outputs: Sequence[Any], labels: Sequence[Any]
+        self,
+        name: str,
+        outputs: Sequence[Any],
+        labels: Sequence[Any],
+        *,
+        features: Mapping[str, Sequence[Any]] | Sequence[Features] | None = None,
+        groups: Sequence[Groups] | None = None,
     ) -> dict[str, Any]:
-        """Teach a stream labelled history before its first round, a thousand rounds at a time."""
+        """Teach a stream labelled history before its first round, a thousand rounds at a time.
+
+        Features and groups are given as for ``predict_many``.
+        """
         stream = await self.stream(name)
-        for start, end in calls.slice_history(outputs, labels):
-            after = stream["rehearsed"]
-            call = calls.rehearse(name, outputs[start:end], labels[start:end], after=after)
-            stream = await self._send(call)
+        for past in calls.cut_history(outputs, labels, features=features, groups=groups):
+            stream = await self._send(calls.rehearse(name, past, after=stream["rehearsed"]))
         return stream
 
     async def archive(self, name: str) -> dict[str, Any]:
@@ -147,9 +154,10 @@ class AsyncClient:
         scores: Iterable[Any],
         *,
         groups: Sequence[Iterable[str]] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[Verdict]:
         """Return a verdict for every score or map of candidates, in order, in one transaction."""
-        return await self._send(calls.decide_many(stream, scores, groups=groups))
+        return await self._send(calls.decide_many(stream, scores, groups=groups, metadata=metadata))
 
     async def learn(
         self,

@@ -31,8 +31,7 @@ from keyhole.service.client.wire import (
     write_output,
 )
 
-_AT_ONCE = 1000  # rounds of history in a request
-_MOST_ROUNDS = 500  # of the log in a response
+_AT_ONCE, _MOST_ROUNDS = 1000, 500  # rounds of history in a request, of the log in a response
 _KEY = re.compile(r"(?! )[ -~]{1,200}(?<! )")
 
 
@@ -63,23 +62,30 @@ def delete_stream(name: str) -> Call[None]:
     return Call(method="DELETE", parts=("streams", name), read=lambda _: None, safe=False)
 
 
-def rehearse(
-    name: str, outputs: Sequence[Any], labels: Sequence[Any], *, after: int
-) -> Call[dict[str, Any]]:
+def rehearse(name: str, past: Sequence[Any], *, after: int) -> Call[dict[str, Any]]:
     """Return the call that teaches a stream some history; what is sent again counts once."""
     rounds: list[dict[str, Any]] = []
-    for output, label in zip(outputs, labels, strict=True):
+    for output, label, row, own in past:
         with name_place("round", after + len(rounds)):
-            rounds.append({**write_output(output), "label": plain_label(label)})
+            known = {**write_output(output), **write_known(row, own)}
+            rounds.append({**known, "label": plain_label(label)})
     body = {"rounds": rounds, "after": after}
     return Call(method="POST", parts=("streams", name, "rehearsal"), json=body, read=_json)
 
 
-def slice_history(outputs: Sequence[Any], labels: Sequence[Any]) -> Iterable[tuple[int, int]]:
-    """Return from where to where history is sent at once, or raise if labels are missing."""
+def cut_history(
+    outputs: Sequence[Any],
+    labels: Sequence[Any],
+    *,
+    features: Any,
+    groups: Sequence[Iterable[Any]] | None,
+) -> list[list[Any]]:
+    """Return history as what is sent at once, round by round, or raise if a part of one is missing."""
     if len(outputs) != len(labels):
         raise FeedbackError(f"{len(labels)} labels came for {len(outputs)} outputs; give one for each")
-    return [(start, start + _AT_ONCE) for start in range(0, len(outputs), _AT_ONCE)]
+    rows, members = read_rows(len(outputs), features, groups)
+    past = list(zip(outputs, labels, rows, members, strict=True))
+    return [past[start : start + _AT_ONCE] for start in range(0, len(past), _AT_ONCE)]
 
 
 def archive_stream(name: str) -> Call[dict[str, Any]]:
@@ -150,15 +156,20 @@ def decide(
 
 
 def decide_many(
-    stream: str, scores: Iterable[Any], *, groups: Sequence[Iterable[str]] | None
+    stream: str,
+    scores: Iterable[Any],
+    *,
+    groups: Sequence[Iterable[str]] | None,
+    metadata: Mapping[str, Any] | None,
 ) -> Call[list[Verdict]]:
     """Return the call that asks a gate many times."""
     given = list(scores)
     _, members = read_rows(len(given), None, groups)
+    about = _about(metadata)
     asked: list[dict[str, Any]] = []
     for score, own in zip(given, members, strict=True):
         with name_place("case", len(asked)):
-            known = {**write_case(score), **write_known(None, own)}
+            known = {**write_case(score), **write_known(None, own), **about}
             asked.append({**known, "key": uuid.uuid4().hex})
     return Call(
         method="POST",

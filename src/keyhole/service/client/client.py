@@ -94,13 +94,22 @@ class Client:
         """Remove an archived stream and its log for good."""
         self._send(calls.delete_stream(name))
 
-    def rehearse(self, name: str, outputs: Sequence[Any], labels: Sequence[Any]) -> dict[str, Any]:
-        """Teach a stream labelled history before its first round, a thousand rounds at a time."""
+    def rehearse(
+        self,
+        name: str,
+        outputs: Sequence[Any],
+        labels: Sequence[Any],
+        *,
+        features: Mapping[str, Sequence[Any]] | Sequence[Features] | None = None,
+        groups: Sequence[Groups] | None = None,
+    ) -> dict[str, Any]:
+        """Teach a stream labelled history before its first round, a thousand rounds at a time.
+
+        Features and groups are given as for ``predict_many``.
+        """
         stream = self.stream(name)
-        for start, end in calls.slice_history(outputs, labels):
-            after = stream["rehearsed"]
-            call = calls.rehearse(name, outputs[start:end], labels[start:end], after=after)
-            stream = self._send(call)
+        for past in calls.cut_history(outputs, labels, features=features, groups=groups):
+            stream = self._send(calls.rehearse(name, past, after=stream["rehearsed"]))
         return stream
 
     def archive(self, name: str) -> dict[str, Any]:
@@ -161,9 +170,10 @@ class Client:
         scores: Iterable[Any],
         *,
         groups: Sequence[Iterable[str]] | None = None,
+        metadata: Mapping[str, Any] | None = None,
     ) -> list[Verdict]:
         """Return a verdict for every score or map of candidates, in order, in one transaction."""
-        return self._send(calls.decide_many(stream, scores, groups=groups))
+        return self._send(calls.decide_many(stream, scores, groups=groups, metadata=metadata))
 
     def learn(
         self,
