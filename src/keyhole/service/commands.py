@@ -240,7 +240,8 @@ def _add_rehearse(commands: Any) -> None:
         "file",
         type=Path,
         metavar="FILE",
-        help=".csv: a column 'label' and one of scores for each label, or 'label' and 'centre'; "
+        help=".csv: a column 'label' and one of scores for each label, or 'centre', or 'lower' and "
+        "'upper'; "
         '.jsonl: a line like {"scores": {"cat": 0.7}, "label": "cat"}',
     )
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from keyhole import Predictor, Probabilities
+from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
 from keyhole.predictor import rehearsal
 from keyhole.scenarios.log import read_log
@@ -170,6 +170,22 @@ def test_a_file_of_history_is_rehearsed(
     )
     now = one.get("/v1/streams/pets").json()
     assert now["rehearsed"] == 60
+    assert now["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
+
+
+@pytest.mark.parametrize("kind", ["csv", "jsonl"])
+def test_a_file_of_bands_is_rehearsed(one: TestClient, tmp_path: Path, kind: str) -> None:
+    made(one, learner="logit-tracker", horizon=None, kind="band")
+    past = [((n, n + 4.0), n + 6.0 * (n % 3 == 0)) for n in range(30)]
+    lines = ["upper,label,lower"] + [f"{upper},{truth},{lower}" for (lower, upper), truth in past]
+    if kind == "jsonl":
+        lines = [json.dumps({"lower": a, "upper": b, "label": truth}) for (a, b), truth in past]
+    path = tmp_path / f"history.{kind}"
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    assert main(["rehearse", "pets", str(path), "--database", f"sqlite:///{tmp_path}/keyhole.db"]) == 0
+    predictor = Predictor(alpha=0.1, score=QuantileBands())
+    predictor.rehearse(*zip(*past, strict=True))
+    now = one.get("/v1/streams/pets").json()
     assert now["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
 
 
