@@ -75,7 +75,10 @@ class DistributionView(Sent):
 
 
 class Certain(Sent):
-    """What no data can make of the misses, if every answer came before the next prediction."""
+    """What no data can make of the misses, if every answer is true: as late as they came.
+
+    Of a gate, if every judgement came before the next decision.
+    """
 
     excess: Annotated[float, Field(description="misses - alpha * rounds, as it is now.")]
     least: Annotated[float | None, Field(description="It cannot be less; null without a theorem.")]
@@ -196,7 +199,7 @@ class LatelyView(Sent):
 class HistoryView(Sent):
     """Miss rate and mean size at some answers, and what alpha would give by chance.
 
-    Every list but the last two has an item for each of these answers.
+    ``last``, ``alarms`` and ``changes`` aside, every list has an item for each of these answers.
     """
 
     alpha: float

@@ -64,6 +64,12 @@ function marks(history, by) {
   return [...alarms, ...changes];
 }
 
+// Whether the target was at a time what it is now: to rounds of before nothing of today applies.
+function isHeld(history) {
+  const changed = history.changes.findLast((change) => "alpha" in change.content);
+  return (at) => changed === undefined || at >= changed.at;
+}
+
 // Where each change stands, and what it was, in words.
 function changesAlong(history, by) {
   return history.changes.map((change) => {
@@ -73,8 +79,14 @@ function changesAlong(history, by) {
   });
 }
 
-const notes = (history, by) => changesAlong(history, by).map(([x, text]) =>
-  ({ x, y: 1, xref: "x", yref: "paper", text, showarrow: false, xanchor: "left", yanchor: "top", xshift: 3, font: { size: 11, color: colour("quiet") } }));
+// Beside their lines, on the side where there is room.
+function notes(history, by) {
+  const places = along(history, by).map((place) => new Date(place).getTime()), middle = (by === "time" ? places[0] + places.at(-1) : places.at(-1)) / 2;
+  return changesAlong(history, by).map(([x, text]) => {
+    const left = new Date(x).getTime() > middle;
+    return { x, y: 1, xref: "x", yref: "paper", text, showarrow: false, xanchor: left ? "right" : "left", yanchor: "top", xshift: left ? -3 : 3, font: { size: 11, color: colour("quiet") } };
+  });
+}
 
 function words(history, what, last) {
   return history.rounds.length && last !== null ? `${what} over ${history.rounds.at(-1)} answered rounds: now ${(100 * last).toFixed(1)} percent, target ${100 * history.alpha} percent.` : "No rounds yet.";
@@ -83,7 +95,9 @@ function words(history, what, last) {
 export function missRate(element, history, by = "rounds") {
   const x = along(history, by), rates = history.miss_rate;
   const top = Math.min(1.02, Math.max(3 * history.alpha, 1.15 * Math.max(0, ...rates.slice(Math.floor(x.length / 10)).map((rate) => rate ?? 0))));
-  draw(element, [...band(x, history.band), target(x, history), line(x, rates, "whole life")],
+  const held = isHeld(history), since = x.filter((_, place) => held(history.at[place]));
+  const shaded = since.length === x.length ? band(x, history.band) : []; // It speaks of one target.
+  draw(element, [...shaded, target(since, history), line(x, rates, "whole life")],
     { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) }, words(history, "Miss rate", rates.at(-1)));
 }
 
@@ -109,14 +123,15 @@ export function roll(history) {
 }
 
 export function rolling(element, history, by = "rounds") {
-  const rolled = roll(history).map((one, place) => ({ ...one, x: along(history, by)[place] })).filter((one) => one.width >= WINDOW / 2 && one.rate !== null);
+  const held = isHeld(history);
+  const rolled = roll(history).map((one, place) => ({ ...one, x: along(history, by)[place], held: held(history.at[place]) })).filter((one) => one.width >= WINDOW / 2 && one.rate !== null);
   const x = rolled.map((one) => one.x), rates = rolled.map((one) => one.rate);
-  const spread = rolled.map(({ weight }) => 2.576 * Math.sqrt((history.alpha * (1 - history.alpha)) / weight));
+  const now = rolled.filter((one) => one.held), spread = now.map(({ weight }) => 2.576 * Math.sqrt((history.alpha * (1 - history.alpha)) / weight));
   const pairs = spread.map((half) => [Math.max(0, history.alpha - half), Math.min(1, history.alpha + half)]);
   const young = history.rounds.length && !rolled.length ? [{ text: `from ${WINDOW / 2} answers on`, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false }] : [];
-  const bad = rolled.filter((one, place) => one.rate > pairs[place][1]);
+  const bad = now.filter((one, place) => one.rate > pairs[place][1]), since = now.map((one) => one.x);
   const top = Math.min(1.02, 1.1 * Math.max(3 * history.alpha, ...rates, ...pairs.map((pair) => pair[1])));
-  draw(element, [...band(x, pairs), target(x, history), line(x, rates, "of late"),
+  draw(element, [...band(since, pairs), target(since, history), line(x, rates, "of late"),
     { x: bad.map((one) => one.x), y: bad.map((one) => one.rate), mode: "markers", marker: { color: colour("red"), size: 5 }, hoverinfo: "skip" }],
     { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: [...notes(history, by), ...young] },
     words(history, "Rolling miss rate", rates.at(-1) ?? 0));

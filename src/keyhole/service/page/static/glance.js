@@ -18,14 +18,16 @@ function number(name, value, note) {
   return h("span", { class: `number ${name}` }, h("strong", {}, value), h("small", {}, note));
 }
 
+const share = (stream, rate) => (rate === null ? "–" : `${percent(rate)} ${fault(stream)}`);
+
 function row(stream) {
   const { recent } = stream;
   return h("li", {}, h("a", { class: "card line", href: `#/streams/${encodeURIComponent(stream.name)}` },
     number("who", stream.name, stream.learner),
     h("span", { class: isAlert(stream) ? "verdict" : "verdict calm" }, pill(stream), h("small", {}, speaker(stream))),
-    number("recent", `${percent(recent.miss_rate)} ${fault(stream)}`, recent.rounds ? `last ${count(Math.min(recent.rounds, recent.window))}, target ${aim(stream.alpha)}` : `target ${aim(stream.alpha)}`),
+    number("recent", share(stream, recent.miss_rate), recent.rounds ? `last ${count(Math.min(recent.rounds, recent.window))}, target ${aim(stream.alpha)}` : `target ${aim(stream.alpha)}`),
     meter(stream),
-    number("life", `${percent(stream.miss_rate)} ${fault(stream)}`, stream.rounds ? `whole life, ${count(stream.rounds)}` : "no answers yet"),
+    number("life", share(stream, stream.miss_rate), stream.rounds ? `whole life, ${count(stream.rounds)}` : "no answers yet"),
     stream.kind === "gate" ? number("open", percent(stream.accepted_share), "accepted") : number("open", count(stream.open), "open")));
 }
 
@@ -81,7 +83,7 @@ export async function glance(signal) {
     const shown = order(live.filter(KINDS[chosen.only][1]).filter(matches));
     reconcile(list, shown, (stream) => stream.name, row);
     nothing.textContent = shown.length ? "" : "No stream is like that.";
-    unusable.replaceChildren(...Object.entries(apart).map(([name, why]) => h("p", { class: "card note broken" }, h("b", {}, `${name} cannot be used: `), why)));
+    unusable.replaceChildren(...Object.entries(apart).map(([name, why]) => h("p", { class: "card note broken" }, h("b", {}, `${name} cannot be used: `), why.replace(`stream '${name}' is quarantined: `, ""))));
     const old = streams.filter((stream) => stream.archived && matches(stream));
     archived.hidden = !old.length;
     archived.firstChild.textContent = `Archived: ${count(old.length)}`;

@@ -25,7 +25,7 @@ function sizes(stream, lately) {
   const late = tile("answers come after", duration(lately.median_seconds), `9 in 10: ${duration(lately.late_seconds)}`);
   if (stream.kind === "gate") return [tile("accepted", percent(stream.accepted_share), "of all decisions"), late];
   const notes = stream.kind === "labels"
-    ? [`${percent(lately.empty)} empty, ${percent(lately.full)} full`]
+    ? [`${percent(lately.empty)} empty`, `${percent(lately.full)} full`]
     : [`${percent(lately.empty)} empty`, lately.unbounded ? `${percent(lately.unbounded)} unbounded` : null];
   const median = lately.median_size === null ? "unbounded" : size(lately.median_size);
   return [
@@ -35,25 +35,28 @@ function sizes(stream, lately) {
 }
 
 function groups(stream) {
-  if (stream.kind === "gate") return h("p", {}, `${stream.groups.map((group) => group.name).join(", ")}: each keeps the promise by itself. What was wrong is counted for all of them together.`);
+  const proven = stream.groups.some((group) => group.bound !== null);
+  const names = ["group", stream.kind === "gate" ? "judged" : "answered", fault(stream), "more than the target", ...(proven ? ["at most, for certain"] : [])];
   return h("div", { class: "scroll" }, h("table", {},
-    h("thead", {}, h("tr", {}, ["group", "answered", "missed", "more than the target", "at most, for certain"].map((name) => h("th", { scope: "col" }, name)))),
+    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, stream.groups.map((group) => h("tr", {},
-      h("td", {}, String(group.name)), h("td", {}, count(group.rounds)), h("td", {}, percent(group.miss_rate)),
-      h("td", {}, size(group.excess)), h("td", {}, group.bound === null ? "–" : size(group.bound)))))));
+      h("td", {}, String(group.name)), h("td", {}, size(group.rounds)), h("td", {}, percent(group.miss_rate)),
+      h("td", {}, size(group.excess)), proven ? h("td", {}, size(group.bound)) : null)))));
 }
 
 // What the theorem says of these rounds; where they are beyond it, what it asks for was not so.
 function certainty(stream, most) {
-  if (stream.misses > most) return [". ", h("b", { class: "miss" }, `More than ${count(most)} could not have been`), " if every answer were true and came before the next prediction: some came late, or said what cannot be."];
-  return ["; ", h("b", {}, `more than ${count(most)} cannot happen`), ", whatever the data, if every answer came before the next prediction."];
+  const gate = stream.kind === "gate"; // How late the answers to sets came is in the number already.
+  if (most >= stream.rounds) return [". Of so few, nothing is certain yet."];
+  if (stream.misses > most) return [". ", h("b", { class: "miss" }, `More than ${count(most)} could not have been`), gate ? " if every judgement were true and came before the next decision." : " if every answer were true."];
+  return ["; ", h("b", {}, `more than ${count(most)} cannot happen`), `, whatever the data, if every ${gate ? "judgement is true and comes before the next decision" : "answer is true"}.`];
 }
 
 function guarantee(stream, certain) {
   const target = stream.alpha * stream.rounds;
   const gate = stream.kind === "gate", happened = `Of ${plural(stream.rounds, gate ? "judged answer" : "answered round")} ${size(stream.misses)} ${gate ? "were wrong" : "missed"}.`;
   const most = certain && certain.most !== null ? Math.floor(Math.max(0, Math.min(stream.rounds, target + certain.most))) : null;
-  const own = !stream.rounds ? ["Nothing is answered yet."] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."] : certainty(stream, most))];
+  const own = !stream.rounds ? ["Nothing is answered yet."] : certain === null ? [`${happened} The target was another before, so that nothing is certain of them together.`] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."] : certainty(stream, most))];
   const lost = stream.unreachable ? h("p", {}, `${plural(stream.unreachable, "true value")} could not be covered by any threshold.`) : null;
   return h("div", {}, h("p", {}, ...own), lost, h("p", { class: "quiet small" }, `The rule: ${stream.guarantee}.`));
 }
@@ -87,7 +90,7 @@ const ASKS = { labels: '{"scores": {"cat": 0.71, "lynx": 0.22}}', interval: '{"c
 
 function empty(stream) {
   return h("section", { class: "card wide" }, h("h2", {}, "Nothing has been asked yet"),
-    h("p", {}, "Ask for a set or an interval, and give back what turned out to be true:"),
+    h("p", {}, stream.kind === "gate" ? "Ask whether to accept an answer, and give back whether it was right:" : "Ask for a set or an interval, and give back what turned out to be true:"),
     h("pre", { class: "scroll" }, h("code", {}, `curl ${location.origin}/v1/streams/${encodeURIComponent(stream.name)}/${stream.kind === "gate" ? "decisions" : "predictions"} \\\n  -H 'Content-Type: application/json' \\\n  -d '${ASKS[stream.kind]}'`)));
 }
 
@@ -97,7 +100,7 @@ export async function stream(name, signal) {
   const gate = first.kind === "gate", drawn = first.distribution.thresholds.length > 1;
   const unit = first.kind === "labels" ? "labels" : "in the outcome's unit";
   const head = h("div"), notes = h("div", { class: "notes" }), numbers = h("dl", { class: "tiles" }), fresh = h("div"), ticks = h("div");
-  const last = h("div"), fates = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
+  const last = h("div"), grouped = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
   const late = h("div", { class: "chart" }), misses = h("div", { class: "chart" }), widths = h("div", { class: "chart" }), play = h("div", { class: "chart" });
   const save = (kind) => h("button", { class: "plain", onclick: () => download(`${path}/export?format=${kind}`, `${name}.${kind}`).catch((error) => say(error.message)) }, `Download ${kind}`);
   let history = null;
@@ -108,14 +111,14 @@ export async function stream(name, signal) {
     else charts.setSize(widths, history, unit, by);
   };
   const box = card("What is certain", proven), curved = h("div", {},
-    card("The last 200 rounds", ticks, "", `the newest on the right; tall and red: ${fault(first)}`),
+    card("The newest answers", ticks, "", `on the right the last one; tall and red: ${fault(first)}`),
     h("div", { class: "charts" },
       h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => history && curves())),
       card(gate ? "Wrong of late" : "Miss rate of late", late, "tall", "last 100; shaded: chance"), todo,
       card(gate ? "Wrong, whole life" : "Miss rate of its whole life", misses, "", "shaded: what the target allows"),
       card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: of late; thick: whole life"),
       drawn ? card("Thresholds it may play next", play) : null, box,
-      first.groups?.length ? card("Groups", fates, "wide", "each is promised the target") : null,
+      first.groups?.length ? card("Groups", grouped, "wide", "each is promised the target") : null,
       card("Last rounds", last, "wide")));
   show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), notes, numbers, fresh, curved, card("Settings", chosen, "below"));
   let state = first.promise.state, seen = "";
@@ -136,7 +139,7 @@ export async function stream(name, signal) {
     if (drawn) charts.thresholds(play, now.distribution);
     box.classList.toggle("wide", isAlert(now) !== drawn); // So that no place in the grid stays empty.
     chosen.replaceChildren(settings(now));
-    if (now.groups?.length) fates.replaceChildren(groups(now));
+    if (now.groups?.length) grouped.replaceChildren(groups(now));
     proven.replaceChildren(guarantee(now, history.certain));
     last.replaceChildren(log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
     if (now.promise.state !== state) say(`${now.name}: ${(state = now.promise.state)}`);
