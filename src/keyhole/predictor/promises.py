@@ -52,7 +52,11 @@ def bound_regret(setup: Setup[Any], progress: Progress) -> float:
 
 
 def judge_groups(setup: Setup[Any], progress: Progress) -> dict[str | int, Group]:
-    """Return how each group has fared; the excess of the history widens its bound."""
+    """Return how each group has fared.
+
+    What the learner's own count has beyond the group's rounds at today's target widens its bound: the
+    excess of a history, and that of rounds which had another target.
+    """
     rule, alpha, tally = setup.learner.rule, setup.learner.alpha, progress.tally
     names: Any = setup.names.groups or range(setup.learner.groups)
     found = {}
@@ -60,7 +64,7 @@ def judge_groups(setup: Setup[Any], progress: Progress) -> dict[str | int, Group
         excess, bound = misses - alpha * rounds, None
         if rule.bound_groups is not None:
             bound = rule.bound_groups(setup.learner.parameters, progress.state)
-            if tally.rehearsed:
-                bound += abs(float(progress.state.excess[1 + number]) - excess)
+            beyond = float(progress.state.excess[1 + number]) - excess
+            bound += abs(round(beyond, 6))  # Sums of floats differ by a little anyway.
         found[name] = Group(int(rounds), misses, excess, bound)
     return found

@@ -67,6 +67,28 @@ def test_the_learner_goes_on_with_the_new_target(one: TestClient) -> None:
     assert after["parameters"]["alpha"] == 0.3
 
 
+def test_nothing_is_proven_against_a_target_that_some_rounds_did_not_have(one: TestClient) -> None:
+    """Kills: the newest hundred changes taken for all; a group's excess beyond its own bound."""
+    made(one, learner="contextual-tracker", horizon=None, groups=["new"], alpha=0.4)
+    for label in [0] * 30 + [1] * 20:
+        body = {"scores": [1.0, 0.0], "groups": ["new"]}
+        answered(one, one.post("/v1/streams/pets/predictions", json=body).json(), label=label)
+    (before,) = one.get("/v1/streams/pets").json()["groups"]
+    one.patch("/v1/streams/pets", json={"alpha": 0.01})
+    for number in range(101):
+        one.patch("/v1/streams/pets", json={"description": f'the {number}th "alpha": 1'})
+    assert one.get("/v1/streams/pets/history").json()["certain"] is None
+    (after,) = one.get("/v1/streams/pets").json()["groups"]
+    wider = after["misses"] - 0.01 * 50 - (before["misses"] - 0.4 * 50)
+    assert after["bound"] == pytest.approx(before["bound"] + wider)
+
+
+def test_what_is_said_of_a_target_is_no_change_of_it(one: TestClient) -> None:
+    default(one)
+    one.patch("/v1/streams/pets", json={"description": 'its "alpha": 0.1'})
+    assert one.get("/v1/streams/pets/history").json()["certain"] is not None
+
+
 def test_the_same_change_twice_is_one(one: TestClient, light: Database) -> None:
     default(one)
     for _ in range(2):

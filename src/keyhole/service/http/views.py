@@ -130,10 +130,8 @@ def show_change(found: Change) -> responses.ChangeView:
     return responses.ChangeView(at=show_time(found.at), kind=found.kind, content=found.content)
 
 
-def show_certain(here: Stream, changes: list[Change]) -> responses.Certain | None:
+def show_certain(here: Stream) -> responses.Certain:
     """Return between what the excess of misses lies, whatever the data."""
-    if any("alpha" in change.content for change in changes):
-        return None  # Each round counts against the target of its time, and those are not kept.
     excess = here.tally.misses - here.setup.learner.alpha * here.tally.weight
     try:
         decided = here.tally.predicted if find_kind(here.setup) == "gate" else None
@@ -186,7 +184,8 @@ def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
         alarms=[show_alarm(found) for found in curve.alarms],
         changes=[show_change(found) for found in curve.changes],
         lately=responses.LatelyView(**asdict(curve.lately)),
-        certain=show_certain(here, curve.changes),
+        # Each round counts against the target of its time, and those are not kept.
+        certain=None if curve.has_other_targets else show_certain(here),
     )
 
 

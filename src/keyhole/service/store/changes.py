@@ -35,6 +35,14 @@ def list_changes(connection: sql.Connection, here: Stream, *, most: int) -> list
     return [Change(row.at, row.kind, json.loads(row.content)) for row in reversed(rows)]
 
 
+def has_other_targets(connection: sql.Connection, here: Stream) -> bool:
+    """Return whether a stream's alpha was ever changed."""
+    # Within a text of the content, every quotation mark would follow a backslash.
+    retargeted = changes.c.content.contains('"alpha": ', autoescape=True)
+    mine = (changes.c.stream == here.id, changes.c.kind == CHANGED, retargeted)
+    return connection.execute(sql.select(changes.c.version).where(*mine).limit(1)).first() is not None
+
+
 def note(
     connection: sql.Connection,
     here: Stream,

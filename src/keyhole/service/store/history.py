@@ -45,6 +45,7 @@ class StreamCurve:
     alarms: list[Alarmed]
     changes: list[Change]
     lately: Lately
+    has_other_targets: bool
 
 
 @dataclass(frozen=True)
@@ -78,8 +79,9 @@ def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Stream
         alarmed = alarms.list_alarms(connection, here.id, most=_MOST_ALARMS)
         changed = changes.list_changes(connection, here, most=_MOST_ALARMS)
         late = lately.look_back(connection, here)
+        retargeted = changes.has_other_targets(connection, here)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
-    parts: Any = [*map(list, columns), alarmed, changed, late]
+    parts: Any = [*map(list, columns), alarmed, changed, late, retargeted]
     return here, StreamCurve(*parts)
 
 
