@@ -57,6 +57,8 @@ def test_without_tokens_another_address_is_refused_whatever_host_it_names(light:
         "X-Forwarded-Proto",
         "X-Real-IP",
         "True-Client-IP",
+        "X-Original-Forwarded-For",
+        "X-Envoy-External-Address",
         "CF-Connecting-IP",
     ],
 )

@@ -36,7 +36,9 @@ _PROBES = ("/healthz", "/readyz")
 BODILESS = ("GET", "HEAD", "OPTIONS")
 _FORWARDING = {
     b"forwarded", b"via", b"x-real-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-host",
-    b"true-client-ip", b"cf-connecting-ip", b"fastly-client-ip", b"fly-client-ip",
+    b"true-client-ip", b"cf-connecting-ip", b"fastly-client-ip", b"fly-client-ip", b"client-ip",
+    b"x-original-forwarded-for", b"x-envoy-external-address", b"x-azure-clientip",
+    b"x-appengine-user-ip", b"x-proxyuser-ip", b"cf-ray",
 }  # fmt: skip
 _FORWARDED = b"x-forwarded"  # -for, -host, -proto, ...
 
