@@ -68,6 +68,14 @@ def test_the_focus_stays_on_a_stream_that_changes(streams: Any, service: Service
     assert streams.evaluate("document.activeElement.closest('[data-key]').dataset.key") == "mail"
 
 
+@pytest.mark.parametrize("width", [320, 600, 821, 900, 1020, 1021])
+def test_a_line_fits_every_window(streams: Any, width: int) -> None:
+    """Kills: six columns beside each other where there is room for five."""
+    streams.set_viewport_size({"width": width, "height": 844})
+    wide = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    assert streams.evaluate(wide) == 0
+
+
 def test_sixty_streams_fit_a_phone(streams: Any, service: Service) -> None:
     with Client(service.url) as client:
         for number in range(60):
