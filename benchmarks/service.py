@@ -111,7 +111,7 @@ def serve(make: Callable[[str], FastAPI], url: str, port: Any) -> None:
     app = make(url)
     config = uvicorn.Config(app, port=0, log_level="error", access_log=False)
     if make is our_app:
-        warm.compile_streams(streams.every(app.state.database))
+        warm.compile_streams(streams.survey(app.state.database).usable)
     listening = config.bind_socket()
     listening.listen(config.backlog)
     port.put(listening.getsockname()[1])

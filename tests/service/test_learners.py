@@ -41,4 +41,4 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
     assert (here.tally.miss_rate, here.tally.mean_size) == (predictor.miss_rate, predictor.mean_size)
     assert replay.replay(light, "any").difference is None
     assert views.show_stream(here).rounds == 130
-    warm.compile_streams(streams.every(light))
+    warm.compile_streams(streams.survey(light).usable)

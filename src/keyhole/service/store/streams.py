@@ -97,11 +97,6 @@ class Survey(NamedTuple):
     next: str | None
 
 
-def every(database: Database) -> list[Stream]:
-    """Return where every stream stands that can be used, the oldest first."""
-    return survey(database).usable
-
-
 def survey(database: Database, *, after: str | None = None, limit: int | None = None) -> Survey:
     """Return every stream, the oldest first; or those made after one, and at most so many."""
     with database.read() as connection:
