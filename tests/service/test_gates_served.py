@@ -2,6 +2,7 @@
 
 import csv
 import io
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from fastapi.testclient import TestClient
 import keyhole
 from keyhole.service.store import answers, proposals, replay
 from keyhole.service.store.database import Database
+from keyhole.studies.gates.log import read_log
 from tests.service.scene import NOW, answered, predicted
 
 
@@ -184,6 +186,23 @@ def test_settings_that_are_not_a_gates_are_refused(
     response = one.post("/v1/streams", json=body)
     assert response.status_code == 422
     assert message in response.json()["error"]["message"]
+
+
+def test_an_export_holds_every_score_and_is_read_by_keyhole_gate(
+    one: TestClient, tmp_path: Path
+) -> None:
+    """Kills: the score of a referred case left out; a log that our own command does not take."""
+    made(one)
+    for score, right in ((0.99, True), (0.02, None), (0.98, False)):
+        shown = decided(one, score)
+        if right is not None:
+            answered(one, shown, right=right)
+    text = one.get("/v1/streams/mail/export").text
+    rows = list(csv.DictReader(io.StringIO(text)))
+    assert [row["scores"] for row in rows] == ["[0.99]", "[0.02]", "[0.98]"]
+    (tmp_path / "mail.csv").write_text(text, encoding="utf-8")
+    cases = read_log(tmp_path / "mail.csv")
+    assert (cases.scores.tolist(), cases.wrong.tolist()) == ([0.99, 0.98], [0.0, 1.0])
 
 
 def test_an_export_tells_what_was_accepted_and_what_was_wrong(one: TestClient) -> None:

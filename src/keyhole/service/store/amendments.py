@@ -91,7 +91,9 @@ def apply(here: Stream, content: dict[str, Any], *, read_recent: Callable[[int],
         said.append(_change_alpha(here, content["alpha"]))
     if "lifetime" in content:
         here.lifetime = content["lifetime"]
-        said.append(f"New rounds wait {here.lifetime:,.10g} seconds; those that are open keep their time.")
+        said.append(
+            f"New rounds wait {here.lifetime:,.10g} seconds; those that are open keep their time."
+        )
     if "window" in content:
         here.window = content["window"]
         here.recent = read_recent(here.window)

@@ -2,7 +2,8 @@
 
 Labels are written as JSON, so that the number 3 and the text "3" stay apart and no label can be taken
 for a formula: text begins with a quotation mark. ``score`` is the true label's, empty where the answer
-did not tell it; ``scores`` are those of all ``candidates``.
+did not tell it; ``scores`` are those of all ``candidates``. Of a gate, ``scores`` is the one that was
+decided on, judged or not.
 """
 
 import csv
@@ -19,6 +20,7 @@ import sqlalchemy as sql
 
 from keyhole.errors import MissingExtraError
 from keyhole.scores import Case, Decision, Interval, Region
+from keyhole.scores.best import BestCase
 from keyhole.scores.labels import Candidates
 from keyhole.service.store import stream
 from keyhole.service.store.database import Database
@@ -155,6 +157,8 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
 
 def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:
     """Return all labels that could have been in the set, and their scores; the places need no names."""
+    if isinstance(case, BestCase):
+        return None, json.dumps([case.best])
     if not isinstance(case, Candidates):
         return None, None
     named = None if isinstance(case.labels, range) else json.dumps(list(case.labels))

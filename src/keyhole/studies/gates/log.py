@@ -12,7 +12,8 @@ from keyhole.simulation.gates import GateRun, best_fixed, check_cases, simulate_
 from keyhole.studies.gates.scenarios import GateCases
 
 _SCORE = ("score", "confidence", "probability")
-_OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0}  # a column, and what a 1 in it means
+# A column, and what a 1 in it means; the last is what a service writes of its gates.
+_OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0, "missed": 1.0}
 _YES, _NO = {"1", "1.0", "true", "yes", "y"}, {"0", "0.0", "false", "no", "n"}
 
 
@@ -37,7 +38,7 @@ def read_log(path: Path) -> GateCases:
 
     It has a column ``score`` (or ``confidence``, ``probability``), and a column ``right`` (or
     ``correct``) or ``wrong``, which says so by 1 or 0, true or false, yes or no. Other columns are left
-    alone, and so are rows without an outcome.
+    alone, and so are rows without an outcome. What ``keyhole export`` writes of a gate is such a file.
     """
     if not path.is_file():
         raise InvalidError(f"there is no file {path}")
