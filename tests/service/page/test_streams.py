@@ -131,7 +131,7 @@ def test_a_gate_shows_what_it_accepts_and_what_was_wrong_beside_the_target(page:
     opened(page, "approvals")
     page.get_by_role("img", name="Accepted so far").wait_for()
     page.wait_for_selector("h2:has-text('Wrong, whole life')")
-    page.wait_for_selector(".tile:has-text('wrong, whole life'):has-text('true')")
+    page.wait_for_selector(".tile:has-text('wrong, whole life'):has-text('99 % sure')")
     page.wait_for_selector("td .chip:text-is('accepted')")
 
 

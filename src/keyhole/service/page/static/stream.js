@@ -15,7 +15,7 @@ export function tiles(stream) {
   const { recent, promise } = stream;
   return [
     tile(recent.rounds ? `${fault(stream)}, last ${count(Math.min(recent.rounds, recent.window))}` : `${fault(stream)}, of late`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`),
-    tile(`${fault(stream)}, whole life`, percent(stream.miss_rate), stream.rounds ? `true: ${(100 * promise.lifetime[0]).toFixed(1)} to ${percent(promise.lifetime[1])}` : null),
+    tile(`${fault(stream)}, whole life`, percent(stream.miss_rate), stream.rounds ? `99 % sure: ${(100 * promise.lifetime[0]).toFixed(1)} to ${percent(promise.lifetime[1])}` : null),
     tile(stream.kind === "gate" ? "judged" : "answered", count(stream.rounds), `${count(stream.open)} open, ${count(stream.expired)} expired`, stream.skipped ? `${count(stream.skipped)} skipped` : null),
   ];
 }
