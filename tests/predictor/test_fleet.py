@@ -1,5 +1,7 @@
 """A fleet makes the choices of its predictors one by one."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -56,6 +58,32 @@ def test_bad_answers_are_named_and_change_nothing() -> None:
     assert fleet.rounds.tolist() == [0, 0]
     with pytest.raises(FeedbackError, match="a row for each"):
         fleet.predict([[0.9]], rows=[0, 1])
+
+
+@pytest.mark.parametrize("rows", [[2], [-1], [10**9], [0.5], [True], ["a"], [[0]]])
+def test_only_the_predictors_of_a_fleet_are_asked(rows: list[object]) -> None:
+    """Kills: rows that are not looked at, past which compiled code reads and writes."""
+    fleet = Fleet(keyhole.make("logit-tracker", alpha=0.1), 2)
+    with pytest.raises(InvalidError, match="not places from 0 to 1"):
+        fleet.predict([[0.9, 0.2]], rows=rows)
+
+
+@pytest.mark.parametrize("missed", [["x", "y"], [2, 0], [math.nan, 0.0], [True]])
+def test_a_set_of_a_fleet_missed_or_it_did_not(missed: list[object]) -> None:
+    """Kills: anything that is not 0 taken for a miss."""
+    fleet = Fleet(keyhole.make("logit-tracker", alpha=0.1), 2)
+    fleet.predict([[0.9], [0.2]])
+    with pytest.raises(FeedbackError, match="True or False for each"):
+        fleet.learn(missed=missed)
+    assert fleet.misses.tolist() == [0, 0]
+
+
+def test_a_fleet_is_made_of_a_learner_and_a_whole_number() -> None:
+    with pytest.raises(LearnerError, match="'kt' is not a learner"):
+        Fleet("kt", 3)  # type: ignore[arg-type]
+    for count in (2.5, True, "3"):
+        with pytest.raises(InvalidError, match="no fleet"):
+            Fleet(keyhole.make("kt", alpha=0.1), count)  # type: ignore[arg-type]
 
 
 def test_rules_that_draw_do_not_sail() -> None:

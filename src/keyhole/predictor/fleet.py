@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keyhole.checks import is_whole
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError, NotCompiledError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
@@ -46,12 +47,14 @@ class Fleet:
     """
 
     def __init__(self, learner: Learner, count: int) -> None:
+        if not isinstance(learner, Learner):
+            raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=0.1)")
         if learner.rule.draws or learner.context:
             raise LearnerError(
                 f"{learner.name} draws, or takes features or groups; give each its own Predictor"
             )
-        if count < 1:
-            raise InvalidError(f"{count!r} predictors are no fleet; give at least 1")
+        if not is_whole(count, least=1):
+            raise InvalidError(f"{count!r} predictors are no fleet; give a whole number from 1")
         self.learner = learner
         first = learner.start_arrays()
         self._states = type(first)(*(np.repeat(part[None], count, axis=0) for part in first))
@@ -73,7 +76,7 @@ class Fleet:
         It stays open until it is answered; asked again before, it is asked anew.
         """
         table = check_scores(scores)
-        asked = np.arange(len(self)) if rows is None else np.asarray(rows, dtype=np.int64)
+        asked = np.arange(len(self)) if rows is None else self._check_rows(np.asarray(rows))
         if table.ndim != 2 or table.shape[0] != asked.size or np.unique(asked).size != asked.size:
             raise FeedbackError(
                 f"scores of shape {table.shape} came for {asked.size} predictors; give a row for each, "
@@ -83,6 +86,13 @@ class Fleet:
         self._loops[0](self.learner.settings, self._states, self._memos, asked, thresholds)
         self._open = (asked, table, thresholds)
         return table >= thresholds[:, None]
+
+    def _check_rows(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+        """Return the places of these predictors, or raise: a compiled loop would write anywhere."""
+        whole = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
+        if not whole or (rows < 0).any() or (rows >= len(self)).any():
+            raise InvalidError(f"rows {rows.tolist()} are not places from 0 to {len(self) - 1}")
+        return rows.astype(np.int64)
 
     def learn(self, *, labels: ArrayLike | None = None, missed: ArrayLike | None = None) -> None:
         """Answer the sets of the last ``predict``: with the true labels' places, or miss by miss."""
@@ -99,9 +109,14 @@ class Fleet:
             if places.min() < 0 or places.max() >= table.shape[1]:
                 raise FeedbackError(f"labels are not places from 0 to {table.shape[1] - 1}")
             scores = table[np.arange(rows.size), places]
-        told = scores < thresholds if missed is None else np.asarray(missed, dtype=np.bool_)
-        if told.shape != rows.shape:
-            raise FeedbackError(f"{told.shape} answers came for {rows.size} sets; give one for each")
+        told = scores < thresholds if missed is None else np.asarray(missed)
+        truths = told.dtype.kind == "b" or (told.dtype.kind in "iuf" and np.isin(told, (0, 1)).all())
+        if told.shape != rows.shape or not truths:
+            raise FeedbackError(
+                f"missed={missed!r} does not say of {rows.size} sets which missed; give True or False "
+                "for each"
+            )
+        told = told.astype(np.bool_)
         heard = self._hear(scores, told)
         self._loops[1](self.learner.settings, self._states, self._memos, rows, told, heard)
         self.rounds[rows] += 1
