@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, BoundedResiduals, Probabilities, make
+from keyhole import HIT, MISS, BoundedResiduals, Gate, Probabilities, make
 from keyhole.errors import FeedbackError, ScoreError
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
@@ -88,6 +88,20 @@ def test_an_answer_counts_for_the_inverse_of_its_chance_rounded_by_its_draw(
     chance: float, draw: float, times: int
 ) -> None:
     assert count_times(chance, draw) == times
+
+
+@pytest.mark.parametrize("chance", [9.9e-5, 1e-9, 5e-324])
+def test_an_answer_cannot_stand_for_so_many_rounds_that_hearing_it_has_no_end(chance: float) -> None:
+    """Kills: no least chance, with which one answer keeps a predictor, or a service, for ever."""
+    with pytest.raises(FeedbackError, match=r"count for .* rounds; give at least 0\.0001"):
+        count_answer(chance, seed=7, number=0)
+    gate = Gate(alpha=0.1)
+    with pytest.raises(FeedbackError, match=r"give at least 0\.0001"):
+        gate.learn(gate.decide(1.0), right=True, chance=chance)
+
+
+def test_the_least_chance_counts_for_its_inverse() -> None:
+    assert count_answer(1e-4, seed=7, number=0) == 10_000
 
 
 @pytest.mark.parametrize("chance", [0.0, -0.5, 1.001, math.nan])

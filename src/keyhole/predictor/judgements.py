@@ -19,6 +19,7 @@ from keyhole.feedback import GateRegime
 from keyhole.learners import Learner
 from keyhole.predictor.context import Names
 from keyhole.predictor.draws import check_seed
+from keyhole.predictor.rounds import check_chance
 from keyhole.predictor.setup import Setup
 from keyhole.scores.best import BestScore, Decision
 
@@ -44,9 +45,7 @@ def read_chance(chance: Any, decision: Decision, regime: Any) -> float:
                 "chance this one was picked: chance=0.1"
             )
         return 1.0
-    if not (is_real(chance) and 0.0 < chance <= 1.0):
-        raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
-    return float(chance)
+    return check_chance(chance)
 
 
 def check_judged(decision: Any, regime: Any) -> None:

@@ -358,7 +358,7 @@ class Predictor(Generic[R]):
             A graded answer in [0, 1]: 0 is a hit, 1 a miss.
         chance
             The known probability that an answer comes, where some never do: it then counts for the
-            1 / ``chance`` rounds that it stands for, on average.
+            1 / ``chance`` rounds that it stands for, on average. At least 1e-4.
         wrong
             The known probability that the answer says the opposite of the truth. The promise then
             holds on average, no longer for certain.

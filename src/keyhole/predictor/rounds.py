@@ -31,6 +31,7 @@ _NOTHING = np.zeros(0)
 _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that heeds neither draw nor context
 _UNKNOWN = math.nan
+_LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
@@ -214,9 +215,19 @@ def _judge_label(waiting: Round[R], label: Any) -> Outcome:
 
 def count_answer(chance: float, *, seed: int, number: int) -> int:
     """Return for how many rounds the answer to a round counts that came with this chance, or raise."""
+    return int(count_times(check_chance(chance), draw_rounding(seed, number)))
+
+
+def check_chance(chance: Any) -> float:
+    """Return the known chance of an answer, or raise if it is none that one can learn from."""
     if not (is_real(chance) and 0.0 < chance <= 1.0):
         raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
-    return int(count_times(float(chance), draw_rounding(seed, number)))
+    if chance < _LEAST_CHANCE:
+        raise FeedbackError(
+            f"chance {chance!r} would make one answer count for {1.0 / chance:.3g} rounds; give at "
+            f"least {_LEAST_CHANCE:g}"
+        )
+    return float(chance)
 
 
 def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:
