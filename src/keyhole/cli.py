@@ -6,12 +6,12 @@ import sys
 import textwrap
 import warnings
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from typing import Any
 
 import keyhole
 from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
-from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find, make
+from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find, make, takes
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.gates import commands as gates
@@ -88,7 +88,7 @@ def _learners(options: argparse.Namespace) -> None:
         told = "for gates" if rule.kind == "gate" else f"needs {rule.needs.value}"
         late = f"late answers: {rule.late or 'not measured'}"
         default = " (the default)" if rule.name in (DEFAULT, DEFAULT_GATE) else ""
-        print(f"{rule.name:<19}{told}{default}")
+        print(f"{rule.name:<18} {told}{default}")
         for line in (rule.summary, _takes(rule), rule.guarantee, late, rule.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
         print()
@@ -96,8 +96,7 @@ def _learners(options: argparse.Namespace) -> None:
 
 def _takes(rule: Rule[...]) -> str:
     """Return the rule's parameters beside alpha, with their defaults."""
-    known = [field for field in fields(rule.parameters) if field.name != "alpha"]  # type: ignore[arg-type]
-    shown = [f"{field.name}={field.default}" for field in known if field.default is not MISSING]
+    shown = [f"{name}={default}" for name, default in takes(rule).items() if default is not MISSING]
     return "takes " + ", ".join(["alpha", *shown])
 
 
@@ -131,14 +130,8 @@ def _bounds(options: argparse.Namespace) -> None:
     learner = make(
         options.learner,
         alpha=options.alpha,
-        horizon=options.horizon if "horizon" in _parameters(options.learner) else None,
+        horizon=options.horizon if "horizon" in takes(find(options.learner)) else None,
         arms=options.arms,
         options=None if options.delta is None else {"delta": options.delta},
     )
     print(describe_promises(learner, rounds=options.horizon, waiting=options.open))
-
-
-def _parameters(learner: str) -> set[str]:
-    """Return the names of what a learner takes, behind a valve or not."""
-    rule = find(learner.removesuffix("+valve"))
-    return {field.name for field in fields(rule.parameters)}  # type: ignore[arg-type]

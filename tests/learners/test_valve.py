@@ -4,6 +4,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import keyhole
 from keyhole import HIT, LEARNERS, MISS, Answer, Learner, Predictor, make, safety_valve, simulate
 from keyhole.errors import LearnerError, RateError
 from keyhole.feedback import Needs
@@ -90,6 +91,25 @@ def test_a_valve_takes_what_the_learner_inside_takes() -> None:
 def test_valve_comes_by_name() -> None:
     assert make("kt+valve", alpha=0.1) == safety_valve(make("kt", alpha=0.1))
     assert make("ocp-unlock++valve", alpha=0.1, horizon=900).horizon == 900
+
+
+def test_options_of_a_learner_behind_a_valve_are_its_own_and_the_budget() -> None:
+    """Kills: the budget handed to the rule inside; the rule's own options taken for the valve's."""
+    made = make("logit-tracker+valve", alpha=0.1, options={"step": 0.2, "budget": 2.0})
+    inner = make("logit-tracker", alpha=0.1, options={"step": 0.2})
+    assert made == safety_valve(inner, budget=2.0)
+    both = make("self-scaled+valve", alpha=0.1, options={"budget": 50.0})
+    assert both == safety_valve(make("self-scaled", alpha=0.1, options={"budget": 50.0}))
+
+
+@pytest.mark.parametrize("option", ["step", "budget"])
+def test_what_a_predictor_does_not_take_can_be_given_where_it_says(option: str) -> None:
+    given: dict[str, Any] = {option: 0.2}
+    with pytest.raises(LearnerError) as refused:
+        Predictor("logit-tracker+valve", alpha=0.1, **given)
+    *_, call = str(refused.value).partition("Predictor(")
+    learner = eval(call.removesuffix(")").replace("...", "0.1"), {"keyhole": keyhole})  # noqa: S307
+    assert Predictor(learner).learner == make("logit-tracker+valve", alpha=0.1, options=given)
 
 
 def test_budget_must_be_positive() -> None:

@@ -18,9 +18,9 @@ from keyhole.learners.rule import Ask, Distribution, Excess, Learner, Rule
 from keyhole.learners.valve import SUFFIX, safety_valve, wrap
 
 __all__ = [
-    "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "Ask", "Distribution", "Excess", "Learner", "Rule",
-    "compile_learner", "find", "make", "make_suited", "parameters", "rebuild", "register",
-    "safety_valve",
+    "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "SUFFIX", "Ask", "Distribution", "Excess", "Learner",
+    "Rule", "compile_learner", "find", "make", "make_suited", "parameters", "rebuild", "register",
+    "safety_valve", "takes",
 ]  # fmt: skip
 
 DEFAULT = "logit-tracker"
@@ -28,7 +28,8 @@ DEFAULT_GATE = "gate-tracker"
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
 _GROUP = "keyhole.learners"
 _GATE_GROUP = "keyhole.gates"
-_COMMON = ("alpha", "horizon", "arms")
+_COMMON = {"alpha", "horizon", "arms"}
+_BUDGET = "budget"  # the valve's one option
 _OURS = (
     "logit-tracker", "contextual-tracker", "tracker", "tracker-decaying", "sf-ogd", "kt", "pi", "agaci",
     "mvp", "exp3-ix", "ocp-bandit", "self-scaled", "unlock-hedge", "aci", "sps", "ocp-unlock",
@@ -147,7 +148,8 @@ def make(
     arms
         Number of thresholds, for rules that have a grid.
     options
-        Further parameters of the rule, by name.
+        Further parameters of the rule, by name; behind a valve also its ``budget``, unless the rule
+        has one of its own.
 
     Examples
     --------
@@ -158,10 +160,14 @@ def make(
     """
     rule = find(name)
     if rule.name.endswith(SUFFIX):
+        inside = name.removesuffix(SUFFIX)
+        own = {_BUDGET} - takes(find(inside)).keys()
+        given = options or {}
         inner = make(
-            name.removesuffix(SUFFIX), alpha=alpha, horizon=horizon, arms=arms, options=options
-        )
-        return safety_valve(inner)
+            inside, alpha=alpha, horizon=horizon, arms=arms,
+            options={key: given[key] for key in given if key not in own},
+        )  # fmt: skip
+        return safety_valve(inner, **{key: given[key] for key in given if key in own})
     common = {"horizon": horizon, "arms": arms}
     given = {key: value for key, value in common.items() if value is not None}
     for key in given:
@@ -170,7 +176,7 @@ def make(
         if key in _COMMON:
             raise LearnerError(f"{key} is not an option of {name}; give it beside the options")
         _check_option(
-            rule, key, f"it takes {', '.join(sorted(takes(rule) - set(_COMMON))) or 'alpha alone'}"
+            rule, key, f"it takes {', '.join(sorted(takes(rule).keys() - _COMMON)) or 'alpha alone'}"
         )
     try:
         return rule(alpha=alpha, **given, **(options or {}))
@@ -191,7 +197,7 @@ def make_suited(
     ``context`` is how many features and groups there are. That is for running many rules side by side;
     ``make`` refuses what would be of no use.
     """
-    known = takes(find(name.removesuffix(SUFFIX)))
+    known = takes(find(name))
     return make(
         name,
         alpha=alpha,
@@ -201,9 +207,17 @@ def make_suited(
     )
 
 
-def takes(rule: Rule[...]) -> set[str]:
-    """Return the names of a rule's parameters."""
-    return {one.name for one in fields(rule.parameters)}  # type: ignore[arg-type]
+def takes(rule: Rule[...]) -> dict[str, Any]:
+    """Return the default of every parameter, ``MISSING`` where there is none.
+
+    Behind a valve these are the parameters of the rule inside, and the budget.
+    """
+    own = {one.name: one.default for one in fields(rule.parameters)}  # type: ignore[arg-type]
+    if "inner" not in own:
+        return own
+    del own["inner"]
+    inside = LEARNERS.get(rule.name.removesuffix(SUFFIX))
+    return own if inside is None else own | takes(inside)
 
 
 def _check_option(rule: Rule[...], name: str, remedy: str) -> None:

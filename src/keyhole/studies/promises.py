@@ -4,7 +4,7 @@ import textwrap
 
 from keyhole.checks import is_whole
 from keyhole.errors import HorizonError, TheoremError
-from keyhole.learners import Learner, bounds, strategy
+from keyhole.learners import SUFFIX, Learner, bounds, strategy
 
 _WIDTH = 80
 _INDENT = 11  # as wide as the words that lines begin with
@@ -40,7 +40,7 @@ def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
             return [f"certain    nothing: {error}."]
         return [
             "certain    nothing: no theorem bounds its misses on every sequence. Behind a valve, "
-            f"{learner.name}+valve, they are bounded."
+            f"{learner.name}{SUFFIX}, they are bounded."
         ]
     when = _AT_ONCE if waiting == 1 else f"at most {waiting:,} rounds are open at once"
     low = max(0.0, learner.alpha + excess.least / rounds)

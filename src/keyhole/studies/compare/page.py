@@ -6,7 +6,7 @@ import math
 from importlib import resources
 
 from keyhole.errors import MissingExtraError
-from keyhole.learners import LEARNERS
+from keyhole.learners import find
 from keyhole.studies.compare import charts, table
 from keyhole.studies.compare.contest import Cell, Contest
 from keyhole.studies.compare.late import LateContests
@@ -170,8 +170,7 @@ def _or_dash(value: float) -> str:
 
 
 def _needs(learner: str) -> str:
-    rule = LEARNERS.get(learner.removesuffix("+valve"))
-    return rule.needs.value if rule else ""
+    return find(learner).needs.value
 
 
 def _panel(contest: Contest, name: str) -> str:
