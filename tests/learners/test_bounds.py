@@ -3,13 +3,15 @@
 import itertools
 import math
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from keyhole import make, metrics, simulate
-from keyhole.errors import InvalidError, TheoremError, TheoryWarning
+import keyhole
+from keyhole import Predictor, make, metrics, simulate
+from keyhole.errors import InvalidError, LearnerError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import Epoch, tuned
@@ -271,6 +273,45 @@ def test_where_the_theorem_is_silent_so_is_the_calculator(
     learner = make("ocp-unlock+", alpha=0.1, arms=20, **arguments)
     with pytest.raises(TheoremError, match=match):
         bounds.regret(learner, rounds=rounds)
+
+
+OCP = make("ocp-unlock+", alpha=0.1, horizon=5_000, arms=20)
+ENDLESS = make("ocp-unlock+", alpha=0.1, arms=20)
+KT = make("kt", alpha=0.1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: bounds.excess(KT, rounds=0),
+        lambda: bounds.excess(KT, rounds=-1),
+        lambda: bounds.excess(KT, rounds=2.5),  # type: ignore[arg-type]
+        lambda: bounds.regret(ENDLESS, rounds=-1),
+        lambda: bounds.doubling_factor(ENDLESS, rounds=0),
+        lambda: bounds.regret(OCP, complexity=-1.0),
+        lambda: bounds.exp3p_regret(arms=5, horizon=100, delta=0.0),
+        lambda: bounds.unlock_hedge_regret(arms=1, horizon=100),
+        lambda: bounds.unlock_hedge_regret(arms=5, horizon=0),
+        lambda: Predictor(KT).bound(rounds=-1),
+    ],
+)
+def test_no_bound_speaks_of_numbers_that_are_none(ask: Callable[[], object]) -> None:
+    """Kills: a calculator that takes any number, and answers with nonsense or a domain error."""
+    with pytest.raises(InvalidError, match="give"):
+        ask()
+
+
+def test_conditions_are_those_of_a_theorem_that_there_is() -> None:
+    for name in ("kt", "mvp", "exp3-ix"):
+        with pytest.raises(TheoremError, match=f"no regret theorem speaks of {name}"):
+            bounds.conditions_of(make(name, alpha=0.1))
+
+
+@pytest.mark.parametrize("given", ["kt", keyhole.LEARNERS["kt"]])
+def test_a_name_or_a_rule_is_told_how_to_become_a_learner(given: Any) -> None:
+    for ask in (bounds.regret, bounds.excess, lambda one: simulate(one, [0.5])):
+        with pytest.raises(LearnerError, match=r"make one first: keyhole\.make\('kt', alpha=0\.1\)"):
+            ask(given)
 
 
 def test_complexity_of_a_run_by_hand() -> None:

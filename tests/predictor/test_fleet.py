@@ -1,6 +1,7 @@
 """A fleet makes the choices of its predictors one by one."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -61,7 +62,7 @@ def test_bad_answers_are_named_and_change_nothing() -> None:
 
 
 @pytest.mark.parametrize("rows", [[2], [-1], [10**9], [0.5], [True], ["a"], [[0]]])
-def test_only_the_predictors_of_a_fleet_are_asked(rows: list[object]) -> None:
+def test_only_the_predictors_of_a_fleet_are_asked(rows: Any) -> None:
     """Kills: rows that are not looked at, past which compiled code reads and writes."""
     fleet = Fleet(keyhole.make("logit-tracker", alpha=0.1), 2)
     with pytest.raises(InvalidError, match="not places from 0 to 1"):
@@ -69,7 +70,7 @@ def test_only_the_predictors_of_a_fleet_are_asked(rows: list[object]) -> None:
 
 
 @pytest.mark.parametrize("missed", [["x", "y"], [2, 0], [math.nan, 0.0], [True]])
-def test_a_set_of_a_fleet_missed_or_it_did_not(missed: list[object]) -> None:
+def test_a_set_of_a_fleet_missed_or_it_did_not(missed: Any) -> None:
     """Kills: anything that is not 0 taken for a miss."""
     fleet = Fleet(keyhole.make("logit-tracker", alpha=0.1), 2)
     fleet.predict([[0.9], [0.2]])

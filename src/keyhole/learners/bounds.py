@@ -27,20 +27,20 @@ Examples
 import math
 from collections.abc import Callable
 
-from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, TheoremError
 from keyhole.learners import strategy
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.loss import Loss
 from keyhole.learners.ocp import OcpParameters
-from keyhole.learners.proofs import find_excess, find_lasting_excess
-from keyhole.learners.rule import Excess, Learner
+from keyhole.learners.proofs import check_rounds, find_excess, find_lasting_excess
+from keyhole.learners.rule import Excess, Learner, check_learner
 from keyhole.learners.theorems import (
     THEOREMS,
     Conditions,
     Theorem,
     bound_miss_rate,
     bound_regret,
+    check_counts,
     find_first,
     sharing_gap,
 )
@@ -55,8 +55,6 @@ def exp3p_regret(*, arms: int, horizon: int, delta: float = 0.05, span: float = 
     >>> round(exp3p_regret(arms=20, horizon=50_000))
     10645
     """
-    if not (is_whole(arms, least=2) and is_whole(horizon, least=1)):
-        raise InvalidError(f"{arms!r} arms, {horizon!r} rounds: give at least 2 and 1, whole numbers")
     return span * bound_regret(
         THEOREMS["ocp-bandit"], arms=arms, horizon=horizon, delta=delta, complexity=arms, gap=0.0
     )
@@ -90,6 +88,7 @@ def regret(learner: Learner, *, rounds: int | None = None, complexity: float | N
         return bound(learner.horizon)
     if rounds is None:
         raise InvalidError("the learner has no horizon; say after how many rounds")
+    check_rounds(rounds)
     total, done = 0.0, 0
     for epoch, length in enumerate(_list_lengths(learner)):
         total += bound(length, share=(epoch + 1) * (epoch + 2))
@@ -120,6 +119,7 @@ def doubling_factor(learner: Learner, *, rounds: int) -> float:
     if learner.horizon is not None:
         raise InvalidError(f"the learner knows its horizon, {learner.horizon}; make it without one")
     bound = _bound_of(learner, None)
+    check_rounds(rounds)
     first, *later = _list_lengths(learner)
     if rounds < first:
         raise TheoremError(f"no theorem speaks of a horizon below {first} rounds, such as {rounds}")
@@ -207,6 +207,7 @@ def unlock_hedge_regret(*, arms: int, horizon: int) -> float:
     >>> round(unlock_hedge_regret(arms=101, horizon=20_000))
     608
     """
+    check_counts(arms, horizon)
     return 2.0 * math.sqrt(horizon * math.log(arms))
 
 
@@ -244,8 +245,9 @@ def conditions(epoch: strategy.Epoch, *, arms: int) -> Conditions:
 
 def conditions_of(learner: Learner) -> Conditions:
     """Return which conditions hold for a learner's own rates, those of its first epoch."""
+    _, _, thresholds = _find_theorem(learner)
     first = strategy.Epoch(*learner.settings.epochs[0].tolist())
-    return conditions(first, arms=len(learner.settings.thresholds))
+    return conditions(first, arms=len(thresholds))
 
 
 def regret_speaks_from(learner: Learner) -> float:
@@ -276,7 +278,7 @@ def gap_of(learner: Learner) -> float:
 
 
 def _find_theorem(learner: Learner) -> tuple[Theorem, OcpParameters, Array]:
-    parameters = learner.parameters
+    parameters = check_learner(learner).parameters
     if not isinstance(parameters, OcpParameters):
         raise TheoremError(
             f"no regret theorem speaks of {learner.name}; there are some for {', '.join(THEOREMS)}"

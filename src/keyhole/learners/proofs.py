@@ -1,9 +1,18 @@
 """What a rule's own theorem says of its excess of misses, with answers at once or late."""
 
+from typing import Any
+
+from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, TheoremError
 from keyhole.learners.lateness import Lateness
-from keyhole.learners.rule import Excess, Learner
+from keyhole.learners.rule import Excess, Learner, check_learner
 from keyhole.learners.theorems import FARTHEST
+
+
+def check_rounds(rounds: Any) -> None:
+    """Raise unless this is a number of rounds, at least one."""
+    if not is_whole(rounds, least=1):
+        raise InvalidError(f"{rounds!r} is not a number of rounds; give a whole number from 1")
 
 
 def find_lasting_excess(learner: Learner, lateness: Lateness) -> Excess:
@@ -16,7 +25,8 @@ def find_lasting_excess(learner: Learner, lateness: Lateness) -> Excess:
 
 def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     """Return what the rule's own theorem says, of prompt answers or of late ones."""
-    rule, parameters = learner.rule, learner.parameters
+    rule, parameters = check_learner(learner).rule, learner.parameters
+    check_rounds(rounds)
     if rule.excess is None and rule.kind == "gate":
         raise TheoremError(
             f"no theorem bounds the wrong answers of {learner.name} on every stream; "

@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec
 
 import numpy as np
 
+from keyhole.errors import LearnerError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
@@ -284,3 +285,14 @@ class Learner:
     def dump(self) -> dict[str, Any]:
         """Return the name and the parameters, as JSON values."""
         return {"learner": self.name, "parameters": asdict(self.parameters)}
+
+
+def check_learner(given: Any) -> Learner:
+    """Return the learner, or raise if it is only the name of one, a rule, or something else."""
+    if isinstance(given, Learner):
+        return given
+    name = given.name if isinstance(given, Rule) else given
+    example = repr(name) if isinstance(name, str) else "name"
+    raise LearnerError(
+        f"{given!r} is not a learner; make one first: keyhole.make({example}, alpha=0.1)"
+    )

@@ -18,6 +18,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from keyhole.checks import is_real, is_whole
+from keyhole.errors import InvalidError
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import tuned
 from keyhole.numeric import Array
@@ -74,6 +76,11 @@ def bound_regret(
     theorem: Theorem, *, arms: int, horizon: int, delta: float, complexity: float, gap: float
 ) -> float:
     """Return the bound for losses that span 1."""
+    check_counts(arms, horizon)
+    if not (is_real(delta) and 0.0 < delta < 1.0 and is_real(complexity) and complexity >= 0.0):
+        raise InvalidError(
+            f"delta {delta!r}, complexity {complexity!r}: give one between 0 and 1, one of at least 0"
+        )
     log = math.log(arms)
     confident = math.sqrt(horizon * arms / log) * math.log(1.0 / delta)
     exploring = _exploring(theorem, arms, horizon) * math.sqrt(horizon * arms * log)
@@ -93,6 +100,12 @@ def _exploring(theorem: Theorem, arms: int, horizon: int) -> float:
     return max(
         theorem.exploring, 1.05 + 0.95 * (1.0 + 2.0 * tuned(arms, horizon).bonus) + 1.0 + 1.0 / 0.95
     )
+
+
+def check_counts(arms: int, horizon: int) -> None:
+    """Raise unless these are numbers of arms and rounds."""
+    if not (is_whole(arms, least=2) and is_whole(horizon, least=1)):
+        raise InvalidError(f"{arms!r} arms, {horizon!r} rounds: give at least 2 and 1, whole numbers")
 
 
 def bound_miss_rate(loss: Loss, regret_per_round: float) -> float:

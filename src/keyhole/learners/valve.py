@@ -17,7 +17,7 @@ from keyhole.errors import LearnerError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.parameters import parameters, positive
-from keyhole.learners.rule import EVERY, Ask, Distribution, Excess, Learner, Rule
+from keyhole.learners.rule import EVERY, Ask, Distribution, Excess, Learner, Rule, check_learner
 from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
@@ -83,10 +83,7 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
     >>> safety_valve(make("kt", alpha=0.1)).name
     'kt+valve'
     """
-    if not isinstance(learner, Learner):
-        raise LearnerError(
-            f"{learner!r} is not a learner; make one first: keyhole.make({learner!r}, alpha=0.1)"
-        )
+    check_learner(learner)
     return wrap(learner.rule)(inner=learner.parameters, budget=budget)
 
 

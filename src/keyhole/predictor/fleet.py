@@ -9,6 +9,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError, NotCompiledError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
+from keyhole.learners.rule import check_learner
 from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
 from keyhole.scores.checks import check_scores
 
@@ -47,8 +48,7 @@ class Fleet:
     """
 
     def __init__(self, learner: Learner, count: int) -> None:
-        if not isinstance(learner, Learner):
-            raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=0.1)")
+        check_learner(learner)
         if learner.rule.draws or learner.context:
             raise LearnerError(
                 f"{learner.name} draws, or takes features or groups; give each its own Predictor"

@@ -5,6 +5,7 @@ from typing import Any
 from keyhole.errors import TheoremError
 from keyhole.learners import Excess, bounds
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.proofs import check_rounds
 from keyhole.predictor.context import Group
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
@@ -13,6 +14,8 @@ from keyhole.predictor.setup import Setup
 def bound_excess(setup: Setup[Any], progress: Progress, *, rounds: int | None) -> Excess:
     """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
     tally, alpha, score = progress.tally, setup.learner.alpha, setup.score
+    if rounds is not None:
+        check_rounds(rounds)
     count = max(1, int(tally.weight)) if rounds is None else rounds
     lateness = _find_lateness(setup, progress)
     proven = bounds.excess(

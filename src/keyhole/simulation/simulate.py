@@ -20,6 +20,7 @@ from keyhole.errors import (
 )
 from keyhole.feedback import Needs, Regime, check_enough, check_regime
 from keyhole.learners import Learner
+from keyhole.learners.rule import check_learner
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
 from keyhole.predictor.predictor import Predictor
@@ -154,8 +155,7 @@ def simulate_against(
 
 def _check(learner: Learner, regime: str, rounds: int, channel: Channel) -> None:
     """Raise if it is no learner or the regime tells too little; warn if the horizon is too short."""
-    if not isinstance(learner, Learner):
-        raise LearnerError(f"{learner!r} is not a learner; make one: keyhole.make(name, alpha=...)")
+    check_learner(learner)
     if learner.rule.kind == "gate":
         raise LearnerError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
     check_enough(learner.name, learner.needs, check_regime(regime))

@@ -79,7 +79,7 @@ def _theorem(learner: Learner, rounds: int) -> list[str]:
     try:
         asked = bounds.conditions_of(learner) if learner.horizon is not None else None
         loss = bounds.loss_of(learner) if asked else None
-    except (TheoremError, AttributeError):
+    except TheoremError:
         loss = asked = None
     if loss is None or asked is None:
         return [f"theorem    {learner.rule.guarantee}", f"source     {learner.rule.source}"]
