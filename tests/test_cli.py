@@ -98,6 +98,16 @@ def test_bounds_of_a_gate_speak_of_wrong_answers_and_of_no_valve(
     assert not any(word in text for word in ("valve", "miss", "threshold 0"))
 
 
+def test_bounds_of_a_gate_are_wider_where_judgements_are_late(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Kills: --open dropped for gates. 80 + 2 x 399 + 2 x 0.9: 399 x 400 / 2 <= 2 x 40,000."""
+    asked = ["bounds", "--learner", "gate-tracker", "--alpha", ".1", "--horizon", "40000"]
+    assert main([*asked, "--open", "3"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "at most 879.8, on every sequence, if at most 3 rounds wait for their judgement" in text
+
+
 @pytest.mark.parametrize("horizon", ["0", "-3"])
 def test_bounds_over_no_rounds_are_refused(horizon: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", "--alpha", ".1", "--horizon", horizon]) == 2

@@ -209,12 +209,15 @@ def test_lateness_and_outcome_may_conspire_and_the_bound_for_late_answers_holds(
         delays = np.where(wrong == hidden, slow, fast)
         run = simulate_gate(learner, scores, wrong, delays=delays)
         most_open, late, judged = measure_lateness(run.accepted, delays)
-        told = np.zeros(ROUNDS + max(slow, fast) + 1)
-        np.add.at(told, np.arange(ROUNDS) + delays, run.accepted * (wrong - alpha))
-        excess = np.cumsum(told)[:ROUNDS].max()
+        added = np.zeros(ROUNDS + max(slow, fast) + 1)
+        np.add.at(added, np.arange(ROUNDS) + delays, run.accepted * (wrong - alpha))
+        excess = np.cumsum(added)[:ROUNDS].max()
         limit = _limit(ROUNDS) + 2.0 * late + (most_open - 1) * (1.0 - alpha)
         assert excess <= limit + ROUNDING
         assert late <= math.sqrt(2.0 * most_open * judged) + 1.0
+        told = bounds.excess(learner, rounds=ROUNDS, open=most_open, age=late)
+        assert told.most == pytest.approx(limit)
+        assert bounds.excess(learner, rounds=ROUNDS, open=most_open).most >= told.most
 
 
 def measure_lateness(accepted: NDArray[np.bool_], delays: NDArray[Any]) -> tuple[int, int, int]:

@@ -7,7 +7,10 @@ grows with the root of the rounds. The proof is in docs/guarantees-gate.md.
 import math
 from typing import Any
 
+from keyhole.errors import TheoremError
 from keyhole.feedback import Answer
+from keyhole.learners.lateness import Lateness
+from keyhole.learners.rule import Excess
 from keyhole.numeric import kernel
 
 _LATE = 2.0  # budget for every answer of lateness
@@ -47,3 +50,30 @@ def count_wrong(settings: Any, state: Any, chance: float, answer: Answer) -> Non
         least = -allowance(settings, state.rounds[0]) * state.weight[0]
         state.excess[0] = max(least, state.excess[0])
     state.judged[0] += 1
+
+
+def excess(parameters: Any, rounds: int) -> Excess:
+    """Return the bounds.
+
+    The guard lets a round through only if one more wrong answer leaves the excess within the budget,
+    so that it stays there; each answer takes at most alpha off it. What a memory of m rounds forgets
+    is at most budget / m a round. See docs/guarantees-gate.md.
+    """
+    p = parameters
+    most = allowance(p, float(rounds))
+    forgotten = most * rounds / p.window if p.window > 0.0 else 0.0
+    return Excess(least=-p.alpha * rounds, most=most + forgotten)
+
+
+def late_excess(parameters: Any, rounds: int, lateness: Lateness) -> Excess:
+    """Return the bounds where so many rounds wait at once for their judgement.
+
+    The guard allows for lateness, and of what waited when it shut all may be wrong but the one that it
+    had made room for.
+    """
+    p = parameters
+    if p.window > 0.0:
+        raise TheoremError("no theorem bounds late judgements together with a memory; leave it out")
+    least, most = excess(p, rounds)
+    waiting = (lateness.open - 1) * (1.0 - p.alpha)
+    return Excess(least, most + _LATE * lateness.level(rounds) + waiting)

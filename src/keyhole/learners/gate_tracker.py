@@ -14,11 +14,11 @@ import numpy as np
 
 from keyhole.errors import RateError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.gate_guard import allowance, count_wrong, is_open, spread_of
+from keyhole.learners.gate_guard import count_wrong, excess, is_open, late_excess, spread_of
 from keyhole.learners.gate_scores import EDGE, unit, watch_scores
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
 from keyhole.learners.parameters import number, parameters, positive, target
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.rule import EVERY, NONE, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
 
 _TOP = EDGE + 1.0  # so far the threshold can go: one that no score reaches, not even 1
@@ -259,20 +259,6 @@ def hear_referred(
         state.band[0] = 0.0
 
 
-def excess(parameters: GateTrackerParameters, rounds: int) -> Excess:
-    """Return the bounds.
-
-    The guard lets a round through only if one more wrong answer leaves the excess within the budget,
-    so that it stays there; each answer takes at most alpha off it. What a memory of m rounds forgets
-    is at most budget / m a round. See docs/guarantees-gate.md.
-    """
-    p = parameters
-    settings = GateTrackerSettings(p.alpha, p.budget, p.growth, p.window, p.step, p.first)
-    most = allowance(settings, float(rounds))
-    forgotten = most * rounds / p.window if p.window > 0.0 else 0.0
-    return Excess(least=-p.alpha * rounds, most=most + forgotten)
-
-
 gate_tracker = Rule(
     name="gate-tracker",
     needs=Needs.HIT_OR_MISS,
@@ -283,6 +269,7 @@ gate_tracker = Rule(
     choose=choose,
     observe=observe,
     excess=excess,
+    late_excess=late_excess,
     graded=True,
     kind="gate",
     summary="a threshold that settles where alpha of the accepted are wrong, behind a guard",

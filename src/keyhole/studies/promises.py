@@ -23,7 +23,7 @@ def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str
     lines = [
         f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {needs}",
         "",
-        *(_certain_of_gate(learner, rounds) if is_gate else _certain(learner, rounds, waiting)),
+        *(_certain_of_gate if is_gate else _certain)(learner, rounds, waiting),
         *_theorem(learner, rounds),
     ]
     return "\n".join(
@@ -55,16 +55,17 @@ def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
     return lines
 
 
-def _certain_of_gate(learner: Learner, rounds: int) -> list[str]:
+def _certain_of_gate(learner: Learner, rounds: int, waiting: int) -> list[str]:
     """Return the bound on wrong answers; the share of them depends on how much is accepted."""
     try:
-        most = bounds.excess(learner, rounds=rounds).most
+        most = bounds.excess(learner, rounds=rounds, open=waiting).most
     except TheoremError:
         return ["certain    nothing: no theorem bounds its wrong answers on every sequence."]
     tenth = max(1, rounds // 10)
+    at_once = "every accepted answer is judged before the next decision"
+    when = at_once if waiting == 1 else f"at most {waiting:,} rounds wait for their judgement at once"
     return [
-        f"certain    wrong - alpha accepted at most {most:,.1f}, on every sequence, if every accepted "
-        "answer is judged before the next decision",
+        f"certain    wrong - alpha accepted at most {most:,.1f}, on every sequence, if {when}",
         f"wrong      at most {_cap(learner.alpha + most / rounds)} of the accepted if all cases are, "
         f"{_cap(learner.alpha + most / tenth)} if a tenth is (target {learner.alpha:g})",
     ]
