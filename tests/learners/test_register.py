@@ -4,9 +4,10 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -24,6 +25,7 @@ from keyhole import (
     simulate,
 )
 from keyhole.errors import LearnerError, RateError, SpeedWarning
+from keyhole.feedback import Needs
 from keyhole.numeric import can_compile
 
 SCORES = np.random.default_rng(5).beta(6, 2, 1_500)
@@ -266,3 +268,58 @@ def test_a_first_round_does_not_ask_the_packages(package: dict[str, str]) -> Non
     """To look through all that is installed takes longer than the round."""
     code = "import keyhole; keyhole.Predictor(alpha=0.1); print(keyhole.LEARNERS._asked_packages)"
     assert run(["-c", code], package) == "False\n"
+
+
+def make_rule(**changed: Any) -> Rule[...]:
+    """A rule that plays one threshold, with something about it changed."""
+    kt = LEARNERS["kt"]
+    given: dict[str, Any] = {
+        "name": "still", "needs": "hit or miss", "parameters": kt.parameters, "state": StillState,
+        "choose": lambda _settings, state, _memo, _ask: state.threshold[0],
+        "observe": lambda _settings, _state, _memo, _answer: None,
+        "summary": "it plays one threshold", "guarantee": "nothing", "source": "nobody",
+    }  # fmt: skip
+    return Rule(**given | changed)
+
+
+class StillState(NamedTuple):
+    threshold: Any = np.full(1, 0.5)
+
+
+@dataclass(frozen=True)
+class Aimless:
+    step: float = 0.1
+
+
+def test_a_rule_may_say_what_it_needs_in_words() -> None:
+    assert make_rule()(alpha=0.1).needs is Needs.HIT_OR_MISS
+
+
+@pytest.mark.parametrize(
+    ("changed", "fault"),
+    [
+        ({"state": None}, "still does not say what it remembers; give state="),
+        ({"needs": "everything"}, "still needs 'everything', which is none of 'hit or miss'"),
+        ({"parameters": dict}, "the parameters of still are no dataclass with alpha"),
+        ({"parameters": Aimless}, "the parameters of still are no dataclass with alpha"),
+        ({"name": None}, "None cannot name a learner"),
+    ],
+)
+def test_a_rule_that_lacks_something_is_told_what(changed: dict[str, Any], fault: str) -> None:
+    """Kills: a rule that is taken as it is, and fails with an attribute error at its first round."""
+    with pytest.raises(LearnerError, match=fault):
+        make_rule(**changed)
+
+
+def test_a_valve_finds_the_state_of_a_rule_that_starts_with_a_function() -> None:
+    def start(_settings: Any) -> "StillState":
+        return StillState(np.full(1, 0.4))
+
+    learner = safety_valve(make_rule(name="started", state=None, start=start)(alpha=0.1))
+    assert Predictor(learner).predict([0.5, 0.3]).threshold == 0.4
+
+
+def test_a_valve_around_a_state_that_nobody_named_is_refused() -> None:
+    learner = make_rule(name="unnamed", state=None, start=lambda _: StillState())(alpha=0.1)
+    with pytest.raises(LearnerError, match="unnamed does not say what its state is"):
+        safety_valve(learner)

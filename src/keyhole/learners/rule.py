@@ -19,7 +19,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
 from keyhole.learners.layout import Layout
-from keyhole.learners.rule_help import describe_rule, list_given, show_learner
+from keyhole.learners.rule_help import check_rule, describe_rule, list_given, show_learner
 from keyhole.numeric import Array
 
 EVERY = 0.0  # the threshold that every label reaches
@@ -119,6 +119,8 @@ class Rule(Generic[P]):
     kind: str = "set"
 
     def __post_init__(self) -> None:
+        check_rule(self)
+        object.__setattr__(self, "needs", Needs(self.needs))
         object.__setattr__(self, "__doc__", describe_rule(self))
         object.__setattr__(self, "__signature__", inspect.signature(self.parameters))
 
@@ -291,8 +293,7 @@ def check_learner(given: Any) -> Learner:
     """Return the learner, or raise if it is only the name of one, a rule, or something else."""
     if isinstance(given, Learner):
         return given
-    name = given.name if isinstance(given, Rule) else given
-    example = repr(name) if isinstance(name, str) else "name"
+    example = repr(given) if isinstance(given, str) else repr(getattr(given, "name", "kt"))
     raise LearnerError(
         f"{given!r} is not a learner; make one first: keyhole.make({example}, alpha=0.1)"
     )

@@ -1,8 +1,11 @@
-"""What ``help`` shows of a rule, and a notebook of a learner."""
+"""What a rule must have, what ``help`` shows of it, and a notebook of a learner."""
 
 import inspect
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
+
+from keyhole.errors import LearnerError
+from keyhole.feedback import Needs
 
 _EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), regime="full")
 >>> shown = predictor.predict({{"cat": 0.7, "lynx": 0.3}})
@@ -16,6 +19,26 @@ _GATE_EXAMPLE = """>>> gate = keyhole.Gate(keyhole.make("{}", alpha=0.1))
 >>> gate.rounds
 1
 """
+
+
+def check_rule(rule: Any) -> None:
+    """Raise if a rule lacks something that its learners are made of."""
+    kind = rule.parameters
+    if not isinstance(rule.name, str):
+        raise LearnerError(f"{rule.name!r} cannot name a learner; use text")
+    if rule.needs not in list(Needs):
+        known = ", ".join(repr(need.value) for need in Needs)
+        raise LearnerError(f"{rule.name} needs {rule.needs!r}, which is none of {known}")
+    # A valve has alpha as a property: it is that of the rule inside.
+    if not is_dataclass(kind) or not (hasattr(kind, "alpha") or "alpha" in kind.__dataclass_fields__):
+        raise LearnerError(
+            f"the parameters of {rule.name} are no dataclass with alpha; make one with "
+            "keyhole.learners.parameters"
+        )
+    if rule.state is None and rule.start is None:
+        raise LearnerError(
+            f"{rule.name} does not say what it remembers; give state=, a named tuple of arrays"
+        )
 
 
 def describe_rule(rule: Any) -> str:

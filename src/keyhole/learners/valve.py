@@ -5,11 +5,10 @@ round t, the round is forced to threshold 0, which cannot miss. So D < B_T + 1 -
 whatever the stream, the adversary and the learner inside.
 """
 
-import inspect
 import math
 from collections import namedtuple
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
@@ -155,6 +154,20 @@ def late_excess(parameters: ValveParameters, rounds: int, lateness: Lateness) ->
     return Excess(least=-alpha * rounds, most=most)
 
 
+def _find_state(rule: Rule[...]) -> Any:
+    """Return the class of a rule's state, which the kernels must know before there is one."""
+    try:
+        told = get_type_hints(rule.start).get("return")
+    except NameError:  # It stands for something that is imported for type checkers alone.
+        told = None
+    if not hasattr(told, "_fields"):
+        raise LearnerError(
+            f"{rule.name} does not say what its state is, as a valve must know; give the rule state=, "
+            "or let start say which named tuple it returns"
+        )
+    return told
+
+
 @cache
 def _wrap(inner: Rule[...]) -> Rule[...]:
     """Return the rule around this one; made once, so that its kernels compile once."""
@@ -182,7 +195,7 @@ def _wrap(inner: Rule[...]) -> Rule[...]:
         threshold = rule.choose(settings, state, np.zeros(memory(settings)), Ask())
         return Distribution(np.array([threshold]), np.ones(1))
 
-    inside = inner.state or inspect.signature(inner.start).return_annotation  # type: ignore[arg-type]
+    inside = inner.state or _find_state(inner)
     # numba finds a class again by the name that its module has for it.
     valved = globals()[f"{inside.__name__}Valved"] = _named(
         f"{inside.__name__}Valved", (*inside._fields, "valve"), module=__name__
