@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole import HIT, MISS, Predictor
-from keyhole.errors import FeedbackError, InvalidError, UnknownRoundError
+from keyhole import HIT, MISS, Answer, Predictor
+from keyhole.errors import FeedbackError, InvalidError, ScoreError, UnknownRoundError
 
 ANIMALS = {"cat": 0.7, "lynx": 0.2, "dog": 0.1}
 
@@ -111,3 +111,24 @@ def test_history_comes_before_the_first_round() -> None:
     predictor.predict(ANIMALS)
     with pytest.raises(InvalidError, match="history comes before the first round"):
         predictor.rehearse([ANIMALS], ["cat"])
+
+
+@pytest.mark.parametrize("name", ["logit-tracker", "aci", "saocp"])
+@pytest.mark.parametrize("score", [7.0, -0.5, math.inf, "x"])
+def test_the_score_of_an_answer_is_a_score(name: str, score: Any) -> None:
+    """Kills: a score beyond [0, 1] that reaches the state, where no file can hold it any more."""
+    predictor = Predictor(name, alpha=0.1, regime="full")
+    shown = predictor.predict([0.7, 0.2])
+    with pytest.raises(ScoreError, match="is not a number in"):
+        predictor.learn(shown, Answer(0.0, score))
+    assert (predictor.rounds, predictor.open_rounds) == (0, 1)
+
+
+def test_an_answer_whose_score_and_outcome_disagree_is_refused() -> None:
+    predictor = Predictor(alpha=0.1)
+    shown = predictor.predict([0.7, 0.2])  # at threshold 0.5
+    for answer in (Answer(1.0, 0.7), Answer(0.0, 0.2)):
+        with pytest.raises(FeedbackError, match="contradicts itself: at threshold 0.5"):
+            predictor.learn(shown, answer)
+    predictor.learn(shown, Answer(1.0, 0.2))
+    assert predictor.miss_rate == 1.0

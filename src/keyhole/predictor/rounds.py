@@ -168,7 +168,7 @@ def read_answer(
     elif score is not None:
         outcome = _judge_score(waiting.prediction.threshold, score)
     elif answer is not None:
-        outcome = Outcome(*_check_answer(answer)[:2])
+        outcome = _judge_answer(waiting.prediction.threshold, answer)
     else:
         outcome = Outcome(_check_loss(loss), _UNKNOWN)
         check_graded(learner, "graded answers")
@@ -188,14 +188,23 @@ def _check_loss(loss: Any) -> float:
     return float(loss)
 
 
-def _check_answer(answer: Any) -> Answer:
+def _judge_answer(threshold: float, answer: Any) -> Outcome:
     if not isinstance(answer, Answer):
         raise FeedbackError(
             f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, label=... or score=..."
         )
     if answer.miss not in (0.0, 1.0):
         raise FeedbackError(f"{answer!r} is neither a hit nor a miss; give loss= for a graded answer")
-    return answer
+    miss, score = answer[:2]
+    if score != score:  # NaN: not told
+        return _new(Outcome, (miss, _UNKNOWN, False, None))
+    outcome = _judge_score(threshold, score)
+    if outcome.miss != miss:
+        raise FeedbackError(
+            f"{answer!r} contradicts itself: at threshold {threshold:g} such a score is the other; give "
+            "score= alone"
+        )
+    return outcome
 
 
 def _judge_label(waiting: Round[R], label: Any) -> Outcome:
