@@ -1,3 +1,4 @@
+import math
 from typing import Any
 
 import numpy as np
@@ -61,3 +62,9 @@ def test_thresholds_and_their_number_must_agree() -> None:
     assert pick_thresholds([0.0, 0.3], 2, default=3).tolist() == [0.0, 0.3]
     with pytest.raises(GridError, match="4 arms were asked for, but 2 thresholds given; drop one"):
         pick_thresholds([0.0, 0.3], 4, default=3)
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_thresholds_are_finite(value: float) -> None:
+    with pytest.raises(GridError, match="are not all finite"):
+        check_thresholds([0.0, value, 1.0])

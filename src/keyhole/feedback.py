@@ -46,7 +46,7 @@ class Answer(NamedTuple):
     cost: float = 0.0
 
     def __repr__(self) -> str:
-        kind = {0.0: "hit", 1.0: "miss"}.get(self.miss, f"loss {self.miss:g}")
+        kind = {0.0: "hit", 1.0: "miss"}.get(self.miss) or f"loss {self.miss}"
         known = "" if math.isnan(self.score) else f", score {self.score:g}"
         late = f", {self.age:g} answers late" if self.age else ""
         return f"<{kind}{known}{late}>"

@@ -49,7 +49,9 @@ def check_thresholds(thresholds: Sequence[float] | Array) -> Array:
     if grid.ndim != 1:
         raise GridError(f"thresholds have shape {grid.shape}; give one list of numbers")
     _check_count(grid.size)
-    if not np.isfinite(grid).all() or grid[0] != 0.0 or grid[-1] > 1.0:
+    if not np.isfinite(grid).all():
+        raise GridError(f"thresholds {thresholds!r} are not all finite; try grid.uniform(20)")
+    if grid[0] != 0.0 or grid[-1] > 1.0:
         raise GridError(
             f"thresholds run from {grid[0]} to {grid[-1]}; they must start at 0 and end by 1"
         )

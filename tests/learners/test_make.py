@@ -111,3 +111,24 @@ def test_what_a_rule_has_no_use_for_is_refused(given: dict[str, Any]) -> None:
 def test_mistyped_option_gets_the_nearest() -> None:
     with pytest.raises(LearnerError, match="no parameter 'budgett'; did you mean 'budget'"):
         make("self-scaled", alpha=0.1, options={"budgett": 1.0})
+
+
+@pytest.mark.parametrize("name", [["kt"], {"kt"}, None, 3, LEARNERS["kt"], make("kt", alpha=0.1)])
+def test_what_is_no_name_is_told_so(name: Any) -> None:
+    with pytest.raises(
+        LearnerError, match=r"is no learner's name; give one, such as '(kt|logit-tracker)'"
+    ):
+        make(name, alpha=0.1)
+
+
+@pytest.mark.parametrize("name", ["locker", "tracking", "cat"])
+def test_a_name_that_is_not_near_gets_all_of_them(name: str) -> None:
+    """Kills: difflib's usual 0.6, at which 'tracking' becomes 'tracker-decaying'."""
+    with pytest.raises(LearnerError, match=f"there is no learner '{name}'; there are logit-tracker, "):
+        make(name, alpha=0.1)
+
+
+@pytest.mark.parametrize("steps", [0.1, "0.1", None])
+def test_one_number_is_not_several(steps: Any) -> None:
+    with pytest.raises(RateError, match="are not a list of numbers; give several"):
+        make("agaci", alpha=0.1, options={"steps": steps})

@@ -128,7 +128,7 @@ def test_an_answer_whose_score_and_outcome_disagree_is_refused() -> None:
     predictor = Predictor(alpha=0.1)
     shown = predictor.predict([0.7, 0.2])  # at threshold 0.5
     for answer in (Answer(1.0, 0.7), Answer(0.0, 0.2)):
-        with pytest.raises(FeedbackError, match="contradicts itself: at threshold 0.5"):
+        with pytest.raises(FeedbackError, match=r"contradicts itself at threshold 0\.5"):
             predictor.learn(shown, answer)
     predictor.learn(shown, Answer(1.0, 0.2))
     assert predictor.miss_rate == 1.0

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Channel, Predictor, ScaledResiduals, make, simulate
-from keyhole.errors import ContextError, FeedbackError, LearnerError
+from keyhole import HIT, MISS, Channel, Predictor, Probabilities, ScaledResiduals, make, simulate
+from keyhole.errors import ContextError, FeedbackError, GroupError, LearnerError, ScoreError
 from keyhole.predictor.context import Known, read_context, show_context
 from keyhole.predictor.setup import Setup
 
@@ -264,3 +264,25 @@ def test_what_was_known_of_a_case_is_shown_as_it_was_told(
 def test_of_a_case_of_a_learner_without_context_nothing_is_known() -> None:
     setup = Predictor(alpha=0.1).setup
     assert show_context(setup.learner, read_context(setup.learner), setup.names) == Known()
+
+
+@pytest.mark.parametrize("features", [3, {"hour": 7}, {"hour": [7, 8]}])
+def test_features_of_a_batch_are_one_for_each_case(features: Any) -> None:
+    predictor = Predictor(alpha=0.1, features=["hour"], groups=["weekend"])
+    with pytest.raises(ContextError, match="case"):
+        predictor.predict_batch([[0.7, 0.3]], features=features)
+    with pytest.raises(GroupError, match="groups 3 are not one for each of 1 cases"):
+        predictor.predict_batch([[0.7, 0.3]], groups=3)  # type: ignore[arg-type]
+    assert predictor.open_rounds == 0
+
+
+def test_a_number_that_counts_nothing_is_no_name() -> None:
+    with pytest.raises(ContextError, match="features -1 are neither names nor how many; try 2"):
+        Predictor(alpha=0.1, features=-1)
+    with pytest.raises(GroupError, match=r"groups 'weekend' are neither .*; try \['weekend'\]"):
+        Predictor(alpha=0.1, groups="weekend")
+
+
+def test_a_score_is_made_before_it_is_given() -> None:
+    with pytest.raises(ScoreError, match=r"try keyhole\.Probabilities\(\)"):
+        Predictor(alpha=0.1, score=Probabilities)  # type: ignore[arg-type]

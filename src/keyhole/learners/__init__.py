@@ -116,9 +116,12 @@ def register(rule: Rule[...]) -> Rule[...]:
 
 def find(name: str) -> Rule[...]:
     """Return the rule of that name, or raise with the nearest name."""
+    if not isinstance(name, str):
+        example = getattr(name, "name", DEFAULT)
+        raise LearnerError(f"{name!r} is no learner's name; give one, such as {example!r}")
     if name in LEARNERS:
         return LEARNERS[name]
-    if isinstance(name, str) and name.endswith(SUFFIX):
+    if name.endswith(SUFFIX):
         return wrap(find(name.removesuffix(SUFFIX)))
     if name in GATES:
         return GATES[name]

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
@@ -60,6 +60,8 @@ class Constraint:
         if value is None and self.optional:
             return None
         if self.many:
+            if isinstance(value, str) or not isinstance(value, Iterable):
+                raise self.error(f"{name} {value!r} are not a list of numbers; give several")
             return tuple(self._check_one(name, one) for one in value)
         return self._check_one(name, value)
 

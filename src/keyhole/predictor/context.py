@@ -1,6 +1,6 @@
 """What is known of a case, as the numbers a rule reads: the one door for features and groups."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Sized
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +58,8 @@ def read_names(given: int | Iterable[str] | None, kind: str) -> tuple[int, tuple
     if is_whole(given, least=0):
         return int(given), ()  # type: ignore[arg-type]
     if isinstance(given, str) or not isinstance(given, Iterable):
-        raise _FAULTS[kind](f"{kind} {given!r} are neither names nor a number; try [{str(given)!r}]")
+        example = [given] if isinstance(given, str) else 2
+        raise _FAULTS[kind](f"{kind} {given!r} are neither names nor how many; try {example!r}")
     names = tuple(given)
     check_names(names, kind, count=len(names))
     return len(names), names
@@ -180,11 +181,19 @@ def read_rows(
     """Return the features and the groups of a batch case by case, or raise if they are not as many."""
     rows: Any = [None] * count
     if isinstance(features, Mapping):
+        for name, column in features.items():
+            _check_count(column, count, f"feature {name!r}", ContextError)
         rows = [{name: column[n] for name, column in features.items()} for n in range(count)]
     elif features is not None:
         rows = features
     members: Sequence[Groups] = [()] * count if groups is None else groups
     for kind, given in (("features", rows), ("groups", members)):
-        if len(given) != count:
-            raise _FAULTS[kind](f"{kind} are given for {len(given)} cases, outputs for {count}")
+        _check_count(given, count, kind, _FAULTS[kind])
     return rows, members
+
+
+def _check_count(given: Any, count: int, what: str, error: type[ContextError]) -> None:
+    if not isinstance(given, Sized):
+        raise error(f"{what} {given!r} are not one for each of {count} cases; give a list")
+    if len(given) != count:
+        raise error(f"{what} are given for {len(given)} cases, outputs for {count}")

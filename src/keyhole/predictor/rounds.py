@@ -201,8 +201,8 @@ def _judge_answer(threshold: float, answer: Any) -> Outcome:
     outcome = _judge_score(threshold, score)
     if outcome.miss != miss:
         raise FeedbackError(
-            f"{answer!r} contradicts itself: at threshold {threshold:g} such a score is the other; give "
-            "score= alone"
+            f"{answer!r} contradicts itself at threshold {threshold:g}, where such a score is the "
+            "other; give score= alone"
         )
     return outcome
 

@@ -51,7 +51,7 @@ class Setup(Generic[R]):
         fill(self, "regime", self._check_regime())
         if not is_whole(self.open_limit, least=1, most=10**9):
             raise InvalidError(f"open_limit {self.open_limit!r} is not a whole number of at least 1")
-        if not callable(getattr(self.score, "read", None)):
+        if isinstance(self.score, type) or not callable(getattr(self.score, "read", None)):
             raise ScoreError(f"score {self.score!r} is not a score kind; try keyhole.Probabilities()")
         fill(self, "seed", check_seed(self.seed))
         fill(self, "open_limit", int(self.open_limit))
