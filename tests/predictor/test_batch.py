@@ -152,3 +152,11 @@ def test_a_table_is_played_at_once_where_nothing_is_drawn_kept_or_cut(
     learner: str, score: object, outputs: object, *, fit: bool
 ) -> None:
     assert fits(make(learner, alpha=0.1), score, outputs) is fit
+
+
+def test_a_table_without_rows_is_a_batch_of_none() -> None:
+    predictor = Predictor(alpha=0.1)
+    shown = predictor.predict_batch(np.zeros((0, 3)))
+    assert list(shown) == []
+    predictor.learn_batch(shown, [])
+    assert (predictor.rounds, predictor.open_rounds) == (0, 0)

@@ -85,6 +85,7 @@ def fits(learner: Learner, score: object, outputs: object) -> bool:
     return (
         isinstance(outputs, np.ndarray)
         and outputs.ndim == 2
+        and len(outputs) > 0
         and learner.is_light
         and not learner.rule.draws
         and learner.memory == 0
