@@ -89,3 +89,9 @@ def test_answers_say_what_they_are() -> None:
 def test_unknown_regime_is_named() -> None:
     with pytest.raises(FeedbackError, match="no regime 'some'"):
         check_regime("some")
+
+
+def test_answers_show_themselves_in_colour() -> None:
+    told = [answer._repr_html_() for answer in (HIT, MISS, Answer(0.0, 0.25))]
+    assert [text.rpartition("> ")[2] for text in told] == ["hit", "miss", "hit, score 0.25"]
+    assert ("#2a7" in told[0], "#2a7" in told[1], "#2a7" in told[2]) == (True, False, True)

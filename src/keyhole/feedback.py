@@ -51,6 +51,11 @@ class Answer(NamedTuple):
         late = f", {self.age:g} answers late" if self.age else ""
         return f"<{kind}{known}{late}>"
 
+    def _repr_html_(self) -> str:
+        colour = "#2a7" if self.miss == 0.0 else "#c63"
+        dot = f'<svg width="10" height="10"><circle cx="5" cy="5" r="5" fill="{colour}"/></svg>'
+        return f"{dot} {repr(self)[1:-1]}"
+
 
 HIT = Answer(miss=0.0)
 MISS = Answer(miss=1.0)

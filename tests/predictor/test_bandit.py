@@ -83,3 +83,11 @@ def test_report_wants_a_choice_and_a_gain_in_bounds() -> None:
         bandit.report(1.5)
     with pytest.raises(InvalidError, match="gain nan"):
         bandit.report(float("nan"))
+
+
+def test_a_bandit_tells_which_arm_it_favours() -> None:
+    bandit = Exp3P(arms=3, horizon=1_000, seed=7)
+    for _ in range(1_000):
+        bandit.report(1.0 if bandit.choose() == 2 else 0.0)
+    favourite = f"{bandit.probabilities[2]:.3f}"
+    assert repr(bandit) == f"<Exp3P, 3 arms: 1,000 rounds, arm 2 most likely ({favourite})>"

@@ -160,3 +160,12 @@ def test_a_table_without_rows_is_a_batch_of_none() -> None:
     assert list(shown) == []
     predictor.learn_batch(shown, [])
     assert (predictor.rounds, predictor.open_rounds) == (0, 0)
+
+
+def test_a_batch_shows_its_rounds_and_its_first_sets() -> None:
+    predictor = Predictor(alpha=0.1)
+    shown = predictor.predict_batch(np.tile([0.7, 0.6, 0.1], (7, 1)))
+    assert repr(shown) == "<7 sets, rounds 0 to 6, threshold 0.5: mean size 2>"
+    told = shown._repr_html_()  # type: ignore[attr-defined]
+    assert told.count("(round ") == 5
+    assert told.endswith("and 2 more")

@@ -64,6 +64,12 @@ class Exp3P:
         self._round = 0
         self._chosen = False
 
+    def __repr__(self) -> str:
+        likely = self.probabilities
+        best = int(likely.argmax())
+        told = f"{self._round:,} rounds, arm {best} most likely ({likely[best]:.3f})"
+        return f"<Exp3P, {likely.size} arms: {told}>"
+
     @property
     def probabilities(self) -> Array:
         """How likely each arm is to be chosen next."""

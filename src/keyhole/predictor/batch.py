@@ -19,10 +19,11 @@ from keyhole.scores import LabelSet, Probabilities
 from keyhole.scores.checks import check_scores
 from keyhole.scores.labels import Candidates
 
+_SHOWN = 5  # sets of a batch, in a notebook
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class LabelSets(Sequence[LabelSet]):
     """The sets of a batch, each made when it is looked at.
 
@@ -52,6 +53,17 @@ class LabelSets(Sequence[LabelSet]):
 
     def __len__(self) -> int:
         return int(self.scores.shape[0])
+
+    def __repr__(self) -> str:
+        return (
+            f"<{len(self):,} sets, rounds {self.first} to {self.first + len(self) - 1}, threshold "
+            f"{self.threshold:g}: mean size {self.sizes.mean():.4g}>"
+        )
+
+    def _repr_html_(self) -> str:
+        shown = "<br>".join(one._repr_html_() for one in self[:_SHOWN])
+        rest = f"<br>and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
+        return f"{shown}{rest}"
 
     @overload
     def __getitem__(self, place: int) -> LabelSet: ...
