@@ -118,7 +118,7 @@ aci = Rule(
     choose=choose,
     observe=observe,
     summary="a quantile of the last 500 scores, its level steered by the misses",
-    guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any stream",
+    guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any sequence",
     source="Gibbs and Candes (2021), arXiv 2106.00170; missed scores imputed here",
     excess=excess,
     late_excess=late_excess,

@@ -188,7 +188,7 @@ agaci = Rule(
     choose=choose,
     observe=observe,
     summary="trackers of eight speeds, averaged by how well each would have done",
-    guarantee="|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T on any stream",
+    guarantee="|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T on any sequence",
     source="Zaffran et al. (2022), arXiv 2202.07282; Wintenberger (2017); linearised here",
     excess=excess,
     late_excess=late_excess,

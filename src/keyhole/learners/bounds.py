@@ -155,7 +155,7 @@ def excess(
     at_least: int = 0,
     at_most: int | None = None,
 ) -> Excess:
-    """Return between what the excess of misses over alpha a round lies, on any stream.
+    """Return between what the excess of misses over alpha a round lies, on any sequence.
 
     That is sum(miss - alpha) over so many answered rounds, whenever and in whatever order they were
     answered; divided by their number, it bounds their miss rate. Threshold 0 must never miss.

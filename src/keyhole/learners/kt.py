@@ -72,7 +72,7 @@ kt = Rule(
     observe=observe,
     summary="parameter-free coin betting on misses; errs on the side of small sets",
     guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
-    "on any stream",
+    "on any sequence",
     source="Orabona and Pal (2016), arXiv 1602.04128; Podkopaev, Xu and Lee (2024), arXiv 2412.19318",
     excess=excess,
     late="every answer counts alike, however old, because shorter bets would lose its promise; so bets "

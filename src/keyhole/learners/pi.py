@@ -114,7 +114,7 @@ pi = Rule(
     observe=observe,
     summary="a tracker plus a saturating integrator of past errors",
     guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T "
-    "on any stream",
+    "on any sequence",
     source="Angelopoulos, Candes and Tibshirani (2023), arXiv 2307.16895",
     excess=excess,
     late="a stale answer moves its tracker less: with answers up to 100 rounds late sets are 1.4 to "

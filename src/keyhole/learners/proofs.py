@@ -29,12 +29,12 @@ def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     check_rounds(rounds)
     if rule.excess is None and rule.kind == "gate":
         raise TheoremError(
-            f"no theorem bounds the wrong answers of {learner.name} on every stream; "
+            f"no theorem bounds the wrong answers of {learner.name} on every sequence; "
             f"gate-tracker's are bounded"
         )
     if rule.excess is None:
         raise TheoremError(
-            f"no theorem bounds the misses of {learner.name} on every stream; "
+            f"no theorem bounds the misses of {learner.name} on every sequence; "
             f"put it behind a valve: keyhole.safety_valve"
         )
     if lateness.is_prompt:

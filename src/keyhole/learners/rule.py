@@ -36,7 +36,7 @@ class Distribution(NamedTuple):
 
 
 class Excess(NamedTuple):
-    """Between what the excess of misses, sum(miss - alpha), lies after some rounds, on any stream."""
+    """Between what the excess of misses, sum(miss - alpha), lies after some rounds, on any sequence."""
 
     least: float
     most: float

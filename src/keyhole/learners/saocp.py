@@ -169,6 +169,6 @@ saocp = Rule(
     choose=choose,
     observe=observe,
     summary="scale-free descents born every round, weighed by coin betting on every stretch",
-    guarantee="pinball regret O(sqrt(length ln T)) on every stretch of the stream at once",
+    guarantee="pinball regret O(sqrt(length ln T)) on every stretch of the sequence at once",
     source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869",
 )

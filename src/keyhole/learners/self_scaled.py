@@ -172,7 +172,7 @@ self_scaled = Rule(
     observe=observe,
     summary="a logit tracker that finds its own step; for scores of unknown or changing scale",
     guarantee="alpha - (budget + alpha) / T <= miss rate <= alpha + (budget + 1 - alpha) / T "
-    "on any stream",
+    "on any sequence",
     source="this project",
     excess=excess,
     late_excess=late_excess,

@@ -58,6 +58,6 @@ sf_ogd = Rule(
     late="a stale answer moves it less, but its early steps are long: with answers 100 rounds late "
     "sets are 20 times too large, with 1,000 thousands of times; use it only with prompt answers",
     summary="scale-free gradient descent on the pinball loss; no step to tune",
-    guarantee="pinball regret O(sqrt(T)) on any stream, at any time",
+    guarantee="pinball regret O(sqrt(T)) on any sequence, at any time",
     source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869; Orabona and Pal (2018)",
 )

@@ -111,6 +111,6 @@ tracker = Rule(
     "0; with 1,000 the miss rate is off by 0.07",
     graded=True,
     summary="one step down after a miss, a small one up after a hit: ACI on the threshold itself",
-    guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any stream",
+    guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any sequence",
     source="Gibbs and Candes (2021), arXiv 2106.00170; Angelopoulos et al. (2023), arXiv 2307.16895",
 )

@@ -44,7 +44,7 @@ class UnlockHedgeParameters:
     thresholds
         A grid of one's own instead: increasing from 0, at most 1.
     window
-        About how many rounds to remember; None remembers all, for streams that do not drift.
+        About how many rounds to remember; None remembers all, for sequences that do not drift.
     rate
         A fixed rate (eta); None adapts it, as AdaHedge does.
     """

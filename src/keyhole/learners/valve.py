@@ -2,7 +2,7 @@
 
 With D the excess of misses, sum(miss - alpha), and the budget B_t = budget sqrt(t): if D >= B_t before
 round t, the round is forced to threshold 0, which cannot miss. So D < B_T + 1 - alpha after T rounds,
-whatever the stream, the adversary and the learner inside.
+whatever the sequence, the adversary and the learner inside.
 """
 
 import math
@@ -222,7 +222,7 @@ def _wrap(inner: Rule[...]) -> Rule[...]:
         excess=excess,
         late_excess=late_excess,
         summary=f"{inner.name}, and every label while there are too many misses",
-        guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any stream",
+        guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any sequence",
         source="this project",
     )
     return rule

@@ -484,7 +484,7 @@ class Predictor(Generic[R]):
             rehearse(self._setup, self._progress, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None) -> Excess:
-        """Return between what sum(miss - alpha) lies after so many rounds, on any stream.
+        """Return between what sum(miss - alpha) lies after so many rounds, on any sequence.
 
         By default after the rounds up to now. It holds if answers come no later than they have until
         now (``keyhole.bounds.excess`` has it for any lateness), were taken as they are (no ``wrong=``,

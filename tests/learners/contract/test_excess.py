@@ -1,4 +1,4 @@
-"""What a theorem says of every stream holds on every stream, adversaries included: no tolerance."""
+"""What a theorem says of every sequence holds on every sequence, adversaries included: no tolerance."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ def excesses(run: Simulation) -> Array:
 
 
 def runs(learner: Learner) -> list[Simulation]:
-    """One run on every stream there is."""
+    """One run on every sequence there is."""
     streams = [drift(ROUNDS, seed=3).scores for drift in DRIFTS.values()]
     obliviously = [simulate(learner, s, regime="full") for s in (*streams, *ATTACKS.values())]
     watched = [

@@ -71,9 +71,9 @@ def make_turning(rounds: int, *, seed: int) -> GateCases:
 
 def make_digits(rounds: int, *, seed: int) -> GateCases:
     """Return handwritten digits, read by a classifier that saw 150 of them."""
-    stream = digits.digits(rounds, seed=seed)
-    best = stream.probabilities.argmax(axis=1)
-    return GateCases(stream.probabilities.max(axis=1), (best != stream.digits).astype(np.float64))
+    drawn = digits.digits(rounds, seed=seed)
+    best = drawn.probabilities.argmax(axis=1)
+    return GateCases(drawn.probabilities.max(axis=1), (best != drawn.digits).astype(np.float64))
 
 
 SCENARIOS: dict[str, Callable[..., GateCases]] = {
