@@ -64,17 +64,17 @@ class ByHand:
 
 def play_by_hand(alpha: float, scores: Array, channel: Channel) -> list[float]:
     """Return the thresholds that the arithmetic plays when answers travel so."""
-    rule, fates = ByHand(alpha), channel.fates(scores.size, seed=0)
+    rule, deliveries = ByHand(alpha), channel.deliver(scores.size, seed=0)
     played: list[float] = []
     memos: list[Any] = []
-    order = fates.order.tolist()
+    order = deliveries.order.tolist()
     for n in range(scores.size):
         threshold, memo = rule.choose()
         played.append(threshold)
         memos.append(memo)
-        while order and fates.arrivals[order[0]] <= n:
+        while order and deliveries.arrivals[order[0]] <= n:
             past = order.pop(0)
-            if fates.report[past] < fates.told_if_hit:
+            if deliveries.report[past] < deliveries.told_if_hit:
                 rule.observe(memos[past], float(scores[past] < played[past]))
     return played
 

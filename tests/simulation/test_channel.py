@@ -18,27 +18,27 @@ SCORES = np.random.default_rng(9).beta(5, 2, 3_000)
 def by_predictor(name: str, channel: Channel, seed: int) -> Array:
     """Play the scores through a predictor, delivering each answer as the channel would."""
     predictor: Predictor[Any] = Predictor(make_fitting(name, arms=20), seed=seed)
-    fates = channel.fates(SCORES.size, seed=seed)
+    deliveries = channel.deliver(SCORES.size, seed=seed)
     waiting: dict[int, Any] = {}
     played = []
     for n, score in enumerate(SCORES):
         waiting[n] = predictor.predict([score])
         played.append(waiting[n].threshold)
-        for past in np.flatnonzero(fates.arrivals[: n + 1] == n):
-            deliver(predictor, fates, int(past), waiting.pop(int(past)))
+        for past in np.flatnonzero(deliveries.arrivals[: n + 1] == n):
+            deliver(predictor, deliveries, int(past), waiting.pop(int(past)))
     return np.array(played)
 
 
-def deliver(predictor: "Predictor[Any]", fates: Any, number: int, prediction: Any) -> None:
+def deliver(predictor: "Predictor[Any]", deliveries: Any, number: int, prediction: Any) -> None:
     score = SCORES[number]
     missed = bool(score < prediction.threshold)
-    chance = fates.told_if_missed if missed else fates.told_if_hit
-    if fates.report[number] >= chance:
+    chance = deliveries.told_if_missed if missed else deliveries.told_if_hit
+    if deliveries.report[number] >= chance:
         return
-    said, spoken = hear(fates, number, prediction.threshold, missed, score)
-    known = chance if fates.known else 1.0
-    if fates.corrected:
-        predictor.learn(prediction, MISS if said else HIT, chance=known, wrong=fates.wrong)
+    said, spoken = hear(deliveries, number, prediction.threshold, missed, score)
+    known = chance if deliveries.known else 1.0
+    if deliveries.corrected:
+        predictor.learn(prediction, MISS if said else HIT, chance=known, wrong=deliveries.wrong)
     elif said:
         predictor.learn(prediction, MISS, chance=known)
     else:
@@ -76,17 +76,17 @@ def test_both_loops_play_alike_when_nothing_happens_to_answers(name: str) -> Non
 
 
 def test_room_is_what_is_open_at_once() -> None:
-    assert Channel(delay=0).fates(50, seed=1).room == 1
-    assert Channel(delay=7).fates(50, seed=1).room == 8
-    fates = Channel(delay=9, geometric=True).fates(500, seed=1)
-    most = max(sum(fates.arrivals[: n + 1] >= n) for n in range(500))
-    assert fates.room == most
+    assert Channel(delay=0).deliver(50, seed=1).room == 1
+    assert Channel(delay=7).deliver(50, seed=1).room == 8
+    deliveries = Channel(delay=9, geometric=True).deliver(500, seed=1)
+    most = max(sum(deliveries.arrivals[: n + 1] >= n) for n in range(500))
+    assert deliveries.room == most
 
 
 def test_sets_of_a_batch_are_chosen_before_any_of_its_answers() -> None:
-    fates = Channel(batch=3).fates(8, seed=1)
-    assert fates.arrivals.tolist() == [2, 2, 2, 5, 5, 5, 8, 8]
-    assert fates.room == 3
+    deliveries = Channel(batch=3).deliver(8, seed=1)
+    assert deliveries.arrivals.tolist() == [2, 2, 2, 5, 5, 5, 8, 8]
+    assert deliveries.room == 3
     run = simulate(make("tracker", alpha=0.1), SCORES, channel=Channel(batch=100))
     by_batch = run.thresholds[0].reshape(-1, 100)
     assert (by_batch == by_batch[:, :1]).all()
@@ -98,7 +98,7 @@ def test_sets_of_a_batch_are_chosen_before_any_of_its_answers() -> None:
 
 
 def test_geometric_delays_have_the_mean_they_are_given() -> None:
-    delays = Channel(delay=30, geometric=True).fates(20_000, seed=5).arrivals - np.arange(20_000)
+    delays = Channel(delay=30, geometric=True).deliver(20_000, seed=5).arrivals - np.arange(20_000)
     error = np.sqrt(30 * 31 / 20_000)
     assert abs(delays.mean() - 30) < 4 * error
     assert delays.min() == 0
@@ -141,13 +141,13 @@ def test_taking_turns_gives_neither_hits_nor_misses_the_fractions_of_the_other()
 
 
 def test_wrong_answers_say_the_opposite_and_never_that_an_empty_set_held_it() -> None:
-    fates = Channel(wrong=0.999999).fates(50, seed=1)
+    deliveries = Channel(wrong=0.999999).deliver(50, seed=1)
     for n in range(50):
-        assert hear(fates, n, 0.4, False, 0.7)[0]  # noqa: FBT003
-        missed, score = hear(fates, n, 0.4, True, 0.2)  # noqa: FBT003
+        assert hear(deliveries, n, 0.4, False, 0.7)[0]  # noqa: FBT003
+        missed, score = hear(deliveries, n, 0.4, True, 0.2)  # noqa: FBT003
         assert not missed
         assert 0.4 <= score <= 1.0
-        assert hear(fates, n, 2.0, True, 0.2) == (True, 0.2)  # noqa: FBT003
+        assert hear(deliveries, n, 2.0, True, 0.2) == (True, 0.2)  # noqa: FBT003
 
 
 @pytest.mark.parametrize(

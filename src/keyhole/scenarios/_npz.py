@@ -23,7 +23,7 @@ def names(path: Path) -> list[str]:
         raise OutputsError(f"{path} is not an .npz file; write it with numpy.savez") from None
 
 
-def mapped(path: Path) -> NDArray[Any]:
+def map_array(path: Path) -> NDArray[Any]:
     """Return the array of an ``.npy``, mapped, or raise."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)

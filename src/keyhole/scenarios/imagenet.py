@@ -195,9 +195,9 @@ def _read_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
     beside = path.with_name(f"{path.stem}_labels.npy")
     if not beside.is_file():
         raise OutputsError(f"there are no labels beside {path}; put them in {beside}")
-    values = _npz.mapped(path)
+    values = _npz.map_array(path)
     first = np.asarray(values[:_BLOCK], dtype=np.float64)
-    return values, _npz.mapped(beside), bool((first < 0.0).any() or (first > 1.0).any())
+    return values, _npz.map_array(beside), bool((first < 0.0).any() or (first > 1.0).any())
 
 
 def _check_shapes(path: Path, values: NDArray[Any], labels: NDArray[Any]) -> None:

@@ -12,7 +12,7 @@ from keyhole.errors import InvalidError
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.draws import ROUNDING, make_draws
 
-_STREAM = 1  # Philox takes two words as its key; the learner's draws have 0 for the second.
+_CHANNEL = 1  # Philox takes two words as its key; the learner's draws have 0 for the second.
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,16 +81,16 @@ class Channel:
         """Whether every answer comes, at once and right."""
         return self.batch == 1 and self.delay == self.lost == self.lost_on_miss == self.wrong == 0.0
 
-    def fates(self, rounds: int, *, seed: int) -> "Fates":
+    def deliver(self, rounds: int, *, seed: int) -> "Deliveries":
         """Return what happens to the answers of a run."""
-        rng = np.random.Generator(np.random.Philox(key=np.array([seed, _STREAM], dtype=np.uint64)))
+        rng = np.random.Generator(np.random.Philox(key=np.array([seed, _CHANNEL], dtype=np.uint64)))
         numbers = np.arange(rounds)
         delays = np.full(rounds, int(self.delay))
         if self.geometric:
             delays = rng.geometric(1.0 / (1.0 + self.delay), rounds) - 1
         full = numbers + self.batch - 1 - numbers % self.batch  # when each round's batch is complete
         arrivals = full + delays
-        return Fates(
+        return Deliveries(
             arrivals=arrivals,
             order=np.lexsort((numbers, arrivals)),
             room=_most_open(arrivals),
@@ -106,8 +106,8 @@ class Channel:
         )
 
 
-class Fates(NamedTuple):
-    """When each answer comes, in which order, and the draws that decide its fate.
+class Deliveries(NamedTuple):
+    """When each answer comes, in which order, and the draws that decide what it says.
 
     ``room`` is how many rounds are open at most; ``made_up`` is where in the set a wrong label is, and
     ``rounding`` what rounds how often an answer counts.
@@ -137,7 +137,7 @@ def _most_open(arrivals: NDArray[np.int64]) -> int:
 
 @kernel
 def hear(
-    fates: Fates,
+    deliveries: Deliveries,
     number: int,
     threshold: float,
     missed: bool,  # noqa: FBT001
@@ -147,9 +147,9 @@ def hear(
 
     An empty set cannot be said to have held the label, so that its miss is never told wrong.
     """
-    if fates.lie[number] >= fates.wrong or (missed and threshold > 1.0):
+    if deliveries.lie[number] >= deliveries.wrong or (missed and threshold > 1.0):
         return missed, score
     edge = min(1.0, max(0.0, threshold))
     if missed:
-        return False, edge + (1.0 - edge) * fates.made_up[number]
-    return True, edge * fates.made_up[number]
+        return False, edge + (1.0 - edge) * deliveries.made_up[number]
+    return True, edge * deliveries.made_up[number]

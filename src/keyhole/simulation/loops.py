@@ -15,7 +15,7 @@ from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import count_times, measure_delay
 from keyhole.simulation import adversaries
 from keyhole.simulation.adversaries import RECITE, next_score, take_note
-from keyhole.simulation.channel import Channel, Fates, hear
+from keyhole.simulation.channel import Channel, Deliveries, hear
 
 _NOTHING = np.zeros((0, 0))
 
@@ -62,14 +62,14 @@ def play_channel(
 ) -> None:
     """Play one run whose world may watch the learner, and whose answers may be late, lost or wrong."""
     rounds = thresholds.size
-    fates = channel.fates(rounds, seed=seed)
+    deliveries = channel.deliver(rounds, seed=seed)
     arguments = (
         learner.settings,
         learner.start_arrays(),
-        np.zeros((fates.room, learner.memory)),
+        np.zeros((deliveries.room, learner.memory)),
         learner.alpha,
         _draw(learner, seed, rounds),
-        fates,
+        deliveries,
         kind,
         adversaries.notes(),
         repertoire,
@@ -138,7 +138,7 @@ def _loop_channel(
     memos: Array,
     alpha: float,
     uniforms: Array,
-    fates: Fates,
+    deliveries: Deliveries,
     kind: int,
     notebook: Array,
     repertoire: Array,
@@ -163,11 +163,11 @@ def _loop_channel(
         scores[n] = next_score(kind, notebook, repertoire, n, median, alpha)
         thresholds[n] = _choose(settings, state, memo, Ask(uniforms[n], known))
         take_note(notebook, scores[n] < thresholds[n])
-        while heard < fates.order.size and fates.arrivals[fates.order[heard]] <= n:
-            past = fates.order[heard]
+        while heard < deliveries.order.size and deliveries.arrivals[deliveries.order[heard]] <= n:
+            past = deliveries.order[heard]
             age, stale = measure_delay(past, before[past], n + 1, answered)
             answered += _answer(
-                settings, state, memos[slots[past]], fates, past,
+                settings, state, memos[slots[past]], deliveries, past,
                 thresholds[past], scores[past], tells, age, stale,
             )  # fmt: skip
             taken -= 1
@@ -180,7 +180,7 @@ def _answer(
     settings: Any,
     state: Any,
     memo: Array,
-    fates: Fates,
+    deliveries: Deliveries,
     number: int,
     threshold: float,
     score: float,
@@ -190,16 +190,16 @@ def _answer(
 ) -> int:
     """Let the learner hear of a round what its answer says; return 1, or 0 if it never comes."""
     truly_missed = score < threshold
-    chance = fates.told_if_missed if truly_missed else fates.told_if_hit
-    if fates.report[number] >= chance:
+    chance = deliveries.told_if_missed if truly_missed else deliveries.told_if_hit
+    if deliveries.report[number] >= chance:
         return 0
-    missed, spoken = hear(fates, number, threshold, truly_missed, score)
+    missed, spoken = hear(deliveries, number, threshold, truly_missed, score)
     label_if_hit, label_if_miss = tells
     told = label_if_miss if missed else label_if_hit
-    times = count_times(chance, fates.rounding[number]) if fates.known else 1
+    times = count_times(chance, deliveries.rounding[number]) if deliveries.known else 1
     miss, known = 1.0 if missed else 0.0, spoken if told else np.nan
-    if fates.corrected:  # on average it then tells the truth
-        miss, known = (miss - fates.wrong) / (1.0 - 2.0 * fates.wrong), np.nan
+    if deliveries.corrected:  # on average it then tells the truth
+        miss, known = (miss - deliveries.wrong) / (1.0 - 2.0 * deliveries.wrong), np.nan
     for _ in range(times):
         _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0))
     return 1

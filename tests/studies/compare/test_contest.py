@@ -38,7 +38,7 @@ def test_figures_are_those_of_the_runs(contest: Contest) -> None:
 
 def test_learners_that_need_more_are_shown_and_not_run(contest: Contest) -> None:
     for listed in contest.scenarios:
-        (refused,) = contest.refused(listed.name)
+        (refused,) = contest.list_refused(listed.name)
         assert refused.learner == "dtaci"
         assert "label always" in str(refused.refusal)
         assert refused.figures == {}
@@ -47,7 +47,7 @@ def test_learners_that_need_more_are_shown_and_not_run(contest: Contest) -> None
 def test_everyone_runs_where_the_label_is_always_told() -> None:
     terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=400, runs=1)
     full = hold(["dtaci"], [listing.list_scenarios()["steady"]], terms)
-    assert full.refused("steady") == []
+    assert full.list_refused("steady") == []
     assert math.isnan(full.cells[0].figures["miss_rate"].error)
 
 

@@ -22,7 +22,7 @@ from keyhole.studies.paper.document import (
     markdown,
     page,
 )
-from keyhole.studies.paper.tables import published
+from keyhole.studies.paper.tables import read_published
 
 ONLY = ["table2", "table3", "table6", "exp2", "exp5/airfoil"]
 
@@ -43,7 +43,7 @@ def shape(part: Any) -> Any:
 def test_tables_have_the_structure_of_the_published_ones(folder: Path) -> None:
     tables = json.loads((folder / "tables.json").read_text())
     errors = json.loads((folder / "standard_errors.json").read_text())
-    chosen = {key: published()[key] for key in tables}
+    chosen = {key: read_published()[key] for key in tables}
     assert sorted(key[:6] for key in tables) == ["table2", "table3", "table6"]
     assert shape(tables) == shape(errors) == shape(chosen)
     assert tables["table3_imagenet_K"]["K"] == [180, 200, 220]
@@ -94,7 +94,7 @@ def test_table_2_holds_the_numbers_of_its_data_and_no_others(written: tuple[str,
                     cell = [
                         part[key]["T"][horizon][metric][scenario][column] for part in (means, errors)
                     ]
-                    paper = published()[key]["T"][horizon][metric][scenario][column]
+                    paper = read_published()[key]["T"][horizon][metric][scenario][column]
                     row += shown(*cell, paper=paper, size=metric == "ineff", ratio=True)
                 expected.append(row)
     assert rows_of(text, "Table 2") == expected
@@ -115,7 +115,7 @@ def test_table_3_holds_the_numbers_of_its_data_and_no_others(written: tuple[str,
                     cell: list[float] = [
                         part[key][learner][metric][scenario][column] for part in (means, errors)
                     ]
-                    paper = published()[key][learner][metric][scenario][column]
+                    paper = read_published()[key][learner][metric][scenario][column]
                     row += shown(*cell, paper=paper, size=metric == "ineff")
                 expected.append(row)
     assert rows_of(text, "Table 3") == expected
@@ -130,7 +130,7 @@ def test_table_6_holds_the_numbers_of_its_data_and_no_others(written: tuple[str,
                 cell: list[float] = [
                     part[key]["T"][horizon][scenario][column] for part in (means, errors)
                 ]
-                paper = published()[key]["T"][horizon][scenario][column]
+                paper = read_published()[key]["T"][horizon][scenario][column]
                 row = [f"{int(horizon):,}", name, f"{alpha:g}", *shown(*cell, paper=paper, size=False)]
                 expected.append(row)
     assert rows_of(text, "Table 6") == expected
@@ -160,7 +160,7 @@ def test_agreement_counts_what_the_tables_show(written: tuple[str, Any, Any]) ->
         mean - paper
         for horizon in means[key]["T"]
         for mean, paper in zip(
-            means[key]["T"][horizon]["shift"], published()[key]["T"][horizon]["shift"], strict=True
+            means[key]["T"][horizon]["shift"], read_published()[key]["T"][horizon]["shift"], strict=True
         )
     ]
     row = next(r for r in rows_of(text, "How near") if r[0] == "Table 6" and r[2] == "covariate shift")
@@ -221,7 +221,7 @@ def test_a_file_has_columns_and_tables_of_its_own(tmp_path: Path) -> None:
     ]
     assert main([*command, "--out", str(out)]) == 0
     own = json.loads((out / "tables-imagenet-tiny-net.json").read_text())
-    assert shape(own) == shape({"table3_imagenet_K": published()["table3_imagenet_K"]})
+    assert shape(own) == shape({"table3_imagenet_K": read_published()["table3_imagenet_K"]})
     assert own != json.loads((out / "tables.json").read_text())
     text = (out / "report.md").read_text()
     assert "MC Tiny Net" in text

@@ -12,7 +12,7 @@ from keyhole.studies.paper.comparison import range_of_lengths
 from keyhole.studies.paper.results import Results, difference, tolerance
 from keyhole.studies.paper.settings import SCENARIOS, VARIANTS, Setting
 from keyhole.studies.paper.sources import GENERATED, Pair, Source, from_file
-from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Table, published, tables
+from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Table, read_published, tables
 
 from .conftest import results_of
 
@@ -71,7 +71,7 @@ def test_literal_settings_are_those_that_a_stretched_schedule_changes() -> None:
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
 def test_variants_miss_in_the_papers_order(imagenet: Results, scenario: str) -> None:
-    for arms in published()["table3_imagenet_K"]["K"]:
+    for arms in read_published()["table3_imagenet_K"]["K"]:
         bandit, unlock, plus = (
             Setting("imagenet", scenario, learner, 0.15, 50_000, arms) for learner in VARIANTS
         )
@@ -104,7 +104,7 @@ def test_every_published_number_has_a_cell() -> None:
         return len(part) if isinstance(part, list) else 0
 
     for table in tables():
-        listed = published()[table.key]
+        listed = read_published()[table.key]
         labels = sum(len(v) for k, v in listed.items() if k in ("alpha", "K") and isinstance(v, list))
         assert len(table.cells) == numbers(listed) - labels
         assert len({cell.path for cell in table.cells}) == len(table.cells)

@@ -113,7 +113,7 @@ class Contest:
         """Return whether a learner that ran keeps the promise on a scenario."""
         return self.terms.is_kept(cell.figures["miss_rate"])
 
-    def refused(self, name: str) -> list[Cell]:
+    def list_refused(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that were not run."""
         return [cell for cell in self.cells if cell.scenario == name and cell.refusal is not None]
 

@@ -189,7 +189,7 @@ def _table(contest: Contest, name: str) -> str:
     heads = "".join(f"<th>{title}</th>" for title, _ in _COLUMNS.values())
     refusals = "".join(
         f"<li>not run: <b>{html.escape(cell.learner)}</b>: {html.escape(cell.refusal or '')}</li>"
-        for cell in contest.refused(name)
+        for cell in contest.list_refused(name)
     )
     return (
         f"<details><summary><b>{html.escape(name)}</b>: {html.escape(listed.about)}; size in "

@@ -16,7 +16,7 @@ METRICS = {MISS_RATE: "MC", SIZE: "Ineff", SLACK: "C_mc"}
 _ROW_NAMES = {"horizon": "T", "scenario": "scenario", "alpha": "α", "learner": "learner", "arms": "K"}
 
 
-def compared(results: Results, table: Table) -> Grid:
+def compare(results: Results, table: Table) -> Grid:
     """Return a table with the paper's numbers, ours, and the difference, for every source."""
     sources = results.plan.sources_of(table.data)
     metrics = list(dict.fromkeys(cell.metric for cell in table.cells))

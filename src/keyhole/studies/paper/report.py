@@ -10,7 +10,7 @@ from keyhole import __version__
 from keyhole.studies.paper import figures, notes
 from keyhole.studies.paper.comparison import (
     agreement,
-    compared,
+    compare,
     finals,
     literal,
     order,
@@ -123,7 +123,7 @@ def _table(results: Results, table: Table) -> Iterator[Block]:
         f"{table.title} (experiment {table.experiment[3]}). "
         f"Selected by `--only {table.key}` or `--only {table.experiment}`."
     )
-    yield compared(results, table)
+    yield compare(results, table)
     yield Bullets(_beside(results, table))
     if table.literal_settings:
         yield Heading(3, "The shift as it is written")

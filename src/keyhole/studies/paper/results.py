@@ -108,7 +108,7 @@ def _fill(
 
 
 def _table(table: Table, source: Source, read: Callable[[Pair, str], float | None]) -> dict[str, Any]:
-    return table.filled(lambda cell: read(Pair(source, cell.setting), cell.metric))
+    return table.fill(lambda cell: read(Pair(source, cell.setting), cell.metric))
 
 
 def _row(results: Results, pair: Pair) -> dict[str, Any]:

@@ -66,14 +66,14 @@ class Table:
 
     def published(self, cell: TableCell) -> float:
         """Return what the paper has in this cell."""
-        found: Any = published()[self.key]
+        found: Any = read_published()[self.key]
         for step in cell.path:
             found = found[step]
         return float(found)
 
-    def filled(self, value: Callable[[TableCell], float | None]) -> dict[str, Any]:
+    def fill(self, value: Callable[[TableCell], float | None]) -> dict[str, Any]:
         """Return the table in the structure of the published one, with other numbers."""
-        table = copy.deepcopy(published()[self.key])
+        table = copy.deepcopy(read_published()[self.key])
         for cell in self.cells:
             place = table
             for step in cell.path[:-1]:
@@ -83,7 +83,7 @@ class Table:
 
 
 @cache
-def published() -> dict[str, Any]:
+def read_published() -> dict[str, Any]:
     """Return every number of the paper's tables."""
     return json.loads((resources.files("keyhole.studies.paper") / "published.json").read_text())
 
@@ -110,7 +110,7 @@ _Cells = Callable[[Mapping[str, Any], str], Iterator[TableCell]]
 
 def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> Table:
     rows = ("learner", "scenario", "arms") if cells is _by_arms else ("horizon", "scenario", "alpha")
-    found = tuple(cells(published()[key], data))
+    found = tuple(cells(read_published()[key], data))
     return Table(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
 
 
