@@ -156,3 +156,10 @@ def test_bad_input_is_named(make: Any, error: type[Exception], match: str) -> No
 def test_score_kind_is_rebuilt_from_what_it_dumps(kind: Any) -> None:
     dumped = rebuild(kind.dump()).dump()
     assert dumped == kind.dump()
+
+
+def test_a_score_of_ones_own_can_be_called() -> None:
+    with pytest.raises(ScoreError, match="function 3 cannot be called"):
+        CustomScores(3, ["a"])  # type: ignore[arg-type]
+    with pytest.raises(ScoreError, match=r"interval 0\.5 cannot be called"):
+        CustomIntervals(lambda _output, _value: 0.5, 0.5)  # type: ignore[arg-type]

@@ -91,3 +91,13 @@ def test_a_bandit_tells_which_arm_it_favours() -> None:
         bandit.report(1.0 if bandit.choose() == 2 else 0.0)
     favourite = f"{bandit.probabilities[2]:.3f}"
     assert repr(bandit) == f"<Exp3P, 3 arms: 1,000 rounds, arm 2 most likely ({favourite})>"
+
+
+def test_gains_are_numbers_and_so_are_their_ends() -> None:
+    with pytest.raises(InvalidError, match="gains from 'a' to"):
+        Exp3P(arms=3, low="a")  # type: ignore[arg-type]
+    bandit = Exp3P(arms=3, seed=7)
+    bandit.choose()
+    for gain in ("a", float("nan")):
+        with pytest.raises(InvalidError, match=r"is outside \[0\.0, 1\.0\]"):
+            bandit.report(gain)  # type: ignore[arg-type]

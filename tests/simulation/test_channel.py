@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Channel, Predictor, make, simulate
+from keyhole import HIT, MISS, Channel, Predictor, make, simulate, simulate_against
 from keyhole.errors import FeedbackError, InvalidError
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import count_times
@@ -156,6 +156,9 @@ def test_wrong_answers_say_the_opposite_and_never_that_an_empty_set_held_it() ->
         ({"delay": -1}, "delay -1"),
         ({"batch": 0}, "batch 0 is not a whole number of sets"),
         ({"delay": 2.5}, "delay 2.5 is not a whole number"),
+        ({"delay": "a"}, "delay 'a' is not a whole number of rounds"),
+        ({"delay": 1e300}, r"delay 1e\+300 is not a whole number of rounds"),
+        ({"lost": "a"}, "lost 'a' is not a probability below 1"),
         ({"lost": 1.0}, "lost 1.0 is not a probability below 1"),
         ({"lost_if_missed": -0.1}, "lost_if_missed -0.1"),
         ({"wrong": 2.0}, "wrong 2.0"),
@@ -198,3 +201,14 @@ def test_only_learners_that_take_graded_answers_can_correct() -> None:
         simulate(make("kt", alpha=0.1), SCORES, channel=Channel(wrong=0.1, corrected=True))
     with pytest.raises(InvalidError, match=r"wrong 0\.5 cannot be corrected"):
         Channel(wrong=0.5, corrected=True)
+
+
+@pytest.mark.parametrize("rounds", [0, -1, 2.5, "a"])
+def test_an_adversary_plays_a_number_of_rounds(rounds: Any) -> None:
+    with pytest.raises(InvalidError, match="is not a number of rounds"):
+        simulate_against(make("kt", alpha=0.1), "lure-and-strike", rounds=rounds)
+
+
+def test_a_channel_is_one() -> None:
+    with pytest.raises(InvalidError, match="3 is not a channel"):
+        simulate(make("kt", alpha=0.1), [0.5], channel=3)  # type: ignore[arg-type]

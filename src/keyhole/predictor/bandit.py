@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 
+from keyhole.checks import is_real
 from keyhole.errors import HorizonWarning, InvalidError
 from keyhole.grid import uniform
 from keyhole.learners import strategy
@@ -50,8 +51,8 @@ class Exp3P:
         rate: float | None = None,
         seed: int | None = None,
     ) -> None:
-        if not -math.inf < low < high < math.inf:
-            raise InvalidError(f"gains from {low} to {high} have no span; give low < high, finite")
+        if not (is_real(low) and is_real(high) and low < high):
+            raise InvalidError(f"gains from {low!r} to {high!r} have no span; give low < high, finite")
         tuning = strategy.Tuning(bonus=bonus, exploration=exploration, rate=rate)
         count = uniform(arms).size
         self._horizon = HORIZON.check("horizon", horizon)
@@ -85,10 +86,10 @@ class Exp3P:
         """Learn the gain of the arm that was chosen."""
         if not self._chosen:
             raise InvalidError("no arm was chosen since the last report; call choose first")
-        share = (gain - self._low) / self._span
+        share = (gain - self._low) / self._span if is_real(gain) else math.nan
         if not 0.0 <= share <= 1.0:
             raise InvalidError(
-                f"gain {gain} is outside [{self._low}, {self._low + self._span}]; "
+                f"gain {gain!r} is outside [{self._low}, {self._low + self._span}]; "
                 "give low and high that hold every gain"
             )
         strategy.reward(self._epochs, self._state, self._memo, share)

@@ -97,3 +97,9 @@ def check_positive(value: float, what: str) -> float:
     if not (is_real(value) and value > 0.0):
         raise BoundError(f"{what} {value!r} is not a positive number; give it in the outcome's unit")
     return float(value)
+
+
+def check_callable(given: Any, name: str) -> None:
+    """Raise unless this can be called, as a score of one's own is."""
+    if not callable(given):
+        raise ScoreError(f"{name} {given!r} cannot be called; give a function")

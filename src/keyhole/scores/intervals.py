@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyhole.errors import ScoreError
-from keyhole.scores.checks import check_number
+from keyhole.scores.checks import check_callable, check_number
 from keyhole.scores.regions import Interval, make_empty_interval
 
 
@@ -133,6 +133,10 @@ class CustomIntervals:
 
     function: Callable[[Any, float], float]
     interval: Callable[[Any, float], tuple[float, float]]
+
+    def __post_init__(self) -> None:
+        check_callable(self.function, "function")
+        check_callable(self.interval, "interval")
 
     def read(self, output: Any) -> Measured:
         """Return the case of a model output."""

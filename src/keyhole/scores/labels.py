@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
-from keyhole.scores.checks import FEW, check_row, read_scores
+from keyhole.scores.checks import FEW, check_callable, check_row, read_scores
 from keyhole.scores.regions import Label, LabelSet, check_place
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
@@ -196,6 +196,7 @@ class CustomScores:
     labels: Sequence[Label]
 
     def __post_init__(self) -> None:
+        check_callable(self.function, "function")
         object.__setattr__(self, "labels", _distinct(self.labels))
 
     def read(self, output: Any) -> Candidates:

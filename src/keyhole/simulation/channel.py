@@ -1,17 +1,17 @@
 """How answers travel from the world to the learner: at once, late, never, or wrong."""
 
-import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.checks import is_whole
+from keyhole.checks import is_real, is_whole
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.draws import ROUNDING, make_draws
 
+_LATEST = 10**15  # rounds of delay, as of a horizon
 _CHANNEL = 1  # Philox takes two words as its key; the learner's draws have 0 for the second.
 
 
@@ -58,14 +58,17 @@ class Channel:
     corrected: bool = False
 
     def __post_init__(self) -> None:
-        if not 0.0 <= self.delay < math.inf or (not self.geometric and self.delay != int(self.delay)):
-            raise InvalidError(f"delay {self.delay} is not a whole number of rounds, 0 or more")
+        late = self.delay
+        if not (is_real(late) and 0 <= late <= _LATEST and (self.geometric or late == int(late))):
+            raise InvalidError(
+                f"delay {late!r} is not a whole number of rounds from 0 to {_LATEST:,}; try 10"
+            )
         if not is_whole(self.batch, least=1):
             raise InvalidError(f"batch {self.batch!r} is not a whole number of sets, 1 or more")
         chances = {"lost": self.lost, "lost_if_missed": self.lost_on_miss, "wrong": self.wrong}
         for name, chance in chances.items():
-            if not 0.0 <= chance < 1.0:
-                raise InvalidError(f"{name} {chance} is not a probability below 1; try 0.1")
+            if not (is_real(chance) and 0.0 <= chance < 1.0):
+                raise InvalidError(f"{name} {chance!r} is not a probability below 1; try 0.1")
         if self.corrected and self.wrong >= 0.5:
             raise InvalidError(
                 f"wrong {self.wrong} cannot be corrected: answers tell nothing from 1/2 on; try 0.1"

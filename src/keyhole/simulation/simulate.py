@@ -20,6 +20,7 @@ from keyhole.errors import (
 )
 from keyhole.feedback import Needs, Regime, check_enough, check_regime
 from keyhole.learners import Learner
+from keyhole.learners.proofs import check_rounds
 from keyhole.learners.rule import check_learner
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
@@ -156,6 +157,9 @@ def simulate_against(
 def _check(learner: Learner, regime: str, rounds: int, channel: Channel) -> None:
     """Raise if it is no learner or the regime tells too little; warn if the horizon is too short."""
     check_learner(learner)
+    check_rounds(rounds)
+    if not isinstance(channel, Channel):
+        raise InvalidError(f"{channel!r} is not a channel; try keyhole.Channel(delay=10)")
     if learner.rule.kind == "gate":
         raise LearnerError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
     check_enough(learner.name, learner.needs, check_regime(regime))
