@@ -98,6 +98,11 @@ def test_bounds_of_a_gate_speak_of_wrong_answers_and_of_no_valve(
     assert not any(word in text for word in ("valve", "miss", "threshold 0"))
 
 
+def test_a_comparison_asks_for_a_seed_that_is_one(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["compare", "--learners", "kt", "--scenarios", "fall", "--seed", "-1"]) == 2
+    assert "seed -1 is not a whole number from 0" in capsys.readouterr().err
+
+
 def test_bounds_of_a_gate_are_wider_where_judgements_are_late(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

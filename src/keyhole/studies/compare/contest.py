@@ -14,6 +14,7 @@ from keyhole.errors import FeedbackError, HorizonError, InvalidError
 from keyhole.feedback import Regime, check_enough
 from keyhole.learners import DEFAULT, Learner, find, make, make_suited
 from keyhole.numeric import Array
+from keyhole.predictor.draws import check_seed
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
 from keyhole.simulation.simulate import simulate, simulate_against
@@ -45,6 +46,7 @@ class Terms:
         for name in ("rounds", "runs"):
             if getattr(self, name) < 1:
                 raise InvalidError(f"{name} {getattr(self, name)} is not a number of at least 1")
+        check_seed(self.seed)
 
     def is_kept(self, rate: "Estimate") -> bool:
         """Return whether a miss rate keeps the promise: not above alpha by more than chance allows.
