@@ -310,7 +310,7 @@ def test_conditions_are_those_of_a_theorem_that_there_is() -> None:
 @pytest.mark.parametrize("given", ["kt", keyhole.LEARNERS["kt"]])
 def test_a_name_or_a_rule_is_told_how_to_become_a_learner(given: Any) -> None:
     for ask in (bounds.regret, bounds.excess, lambda one: simulate(one, [0.5])):
-        with pytest.raises(LearnerError, match=r"make one first: keyhole\.make\('kt', alpha=0\.1\)"):
+        with pytest.raises(LearnerError, match=r"make one: keyhole\.make\('kt', alpha=0\.1\)"):
             ask(given)
 
 

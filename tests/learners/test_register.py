@@ -1,6 +1,7 @@
 """A rule of one's own: by ``register``, or by the entry point of a package."""
 
 import os
+import pickle
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -323,3 +324,22 @@ def test_a_valve_around_a_state_that_nobody_named_is_refused() -> None:
     learner = make_rule(name="unnamed", state=None, start=lambda _: StillState())(alpha=0.1)
     with pytest.raises(LearnerError, match="unnamed does not say what its state is"):
         safety_valve(learner)
+
+
+def test_a_valve_around_a_rule_that_nobody_registered_can_be_pickled() -> None:
+    """Kills: a valve that travels by its name alone, which another process does not know."""
+    arrived = pickle.loads(pickle.dumps(safety_valve(unlisted(alpha=0.1), budget=2.0)))  # noqa: S301
+    assert (arrived.name, arrived.parameters.budget) == ("unlisted+valve", 2.0)
+    assert Predictor(arrived).predict([0.5, 0.3]).threshold == 0.5
+    assert "unlisted" not in LEARNERS
+
+
+def choose_still(_settings: Any, state: Any, _memo: Any, _ask: Any) -> float:
+    return float(state.threshold[0])
+
+
+def observe_nothing(_settings: Any, _state: Any, _memo: Any, _answer: Any) -> None:
+    pass
+
+
+unlisted = make_rule(name="unlisted", choose=choose_still, observe=observe_nothing)

@@ -120,5 +120,5 @@ def test_budget_must_be_positive() -> None:
 def test_a_second_valve_and_a_valve_around_no_learner_are_refused() -> None:
     with pytest.raises(LearnerError, match="kt\\+valve has a valve already"):
         safety_valve(make("kt+valve", alpha=0.1))
-    with pytest.raises(LearnerError, match="'kt' is not a learner; make one first"):
+    with pytest.raises(LearnerError, match="'kt' is not a learner; make one"):
         safety_valve("kt")  # type: ignore[arg-type]

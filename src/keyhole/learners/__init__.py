@@ -20,7 +20,7 @@ from keyhole.learners.valve import SUFFIX, safety_valve, wrap
 __all__ = [
     "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "SUFFIX", "Ask", "Distribution", "Excess", "Learner",
     "Rule", "compile_learner", "find", "make", "make_suited", "parameters", "rebuild", "register",
-    "safety_valve", "takes",
+    "safety_valve", "takes", "wrap",
 ]  # fmt: skip
 
 DEFAULT = "logit-tracker"
@@ -216,11 +216,10 @@ def takes(rule: Rule[...]) -> dict[str, Any]:
     Behind a valve these are the parameters of the rule inside, and the budget.
     """
     own = {one.name: one.default for one in fields(rule.parameters)}  # type: ignore[arg-type]
-    if "inner" not in own:
+    if rule.inner is None:
         return own
     del own["inner"]
-    inside = LEARNERS.get(rule.name.removesuffix(SUFFIX))
-    return own if inside is None else own | takes(inside)
+    return own | takes(rule.inner)
 
 
 def _check_option(rule: Rule[...], name: str, remedy: str) -> None:

@@ -1,8 +1,7 @@
 """What a rule is, and a learner: a rule with its parameters, prepared for its kernels.
 
-A learner is its parameters and two kernels. What else a rule may say has defaults: settings and state
-are named tuples, a round remembers nothing unless told, and a rule that draws nothing plays one
-threshold for certain.
+A learner is its parameters and two kernels; the rest has defaults: settings and state are named tuples,
+a round remembers nothing unless told, and a rule that draws nothing plays one threshold for certain.
 """
 
 import copyreg
@@ -75,8 +74,7 @@ class Rule(Generic[P]):
     distribution
         ``distribution(settings, state)`` for rules that draw.
     excess
-        ``excess(parameters, rounds)`` bounds the excess of misses of a learner that is answered at
-        once, where a theorem does.
+        ``excess(parameters, rounds)`` bounds the excess of misses, answers coming at once, if one can.
     late_excess
         ``late_excess(parameters, rounds, lateness)`` bounds it with late answers, where a theorem does.
     bound_groups
@@ -87,6 +85,8 @@ class Rule(Generic[P]):
         What answers that come late do to it, in a plain sentence.
     kind
         What its threshold is for: a "set", or a "gate" (see ``keyhole.learners.gates``).
+    inner
+        The rule behind the valve, of one that has a valve.
 
     Examples
     --------
@@ -117,6 +117,7 @@ class Rule(Generic[P]):
     graded: bool = False
     late: str = ""
     kind: str = "set"
+    inner: "Rule[...] | None" = None
 
     def __post_init__(self) -> None:
         check_rule(self)
@@ -130,9 +131,11 @@ class Rule(Generic[P]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a rule of ours travel by its name: it arrives as the one there is, compiled or not."""
-        if self.choose.__module__.startswith(__package__):
-            from keyhole.learners import find
+        from keyhole.learners import find, wrap
 
+        if self.inner is not None:
+            return wrap, (self.inner,)
+        if self.choose.__module__.startswith(__package__):
             return find, (self.name,)
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
 
@@ -216,8 +219,7 @@ class Learner:
         fill(self, "layout", Layout(rule.name, first, self.memory, is_light=self.is_light))
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name}={value!r}" for name, value in list_given(self.parameters))
-        return f"<{self.name}: {told}>"
+        return f"<{self.name}: {', '.join(f'{k}={v!r}' for k, v in list_given(self.parameters))}>"
 
     def _repr_html_(self) -> str:
         return show_learner(self)
@@ -293,7 +295,5 @@ def check_learner(given: Any) -> Learner:
     """Return the learner, or raise if it is only the name of one, a rule, or something else."""
     if isinstance(given, Learner):
         return given
-    example = repr(given) if isinstance(given, str) else repr(getattr(given, "name", "kt"))
-    raise LearnerError(
-        f"{given!r} is not a learner; make one first: keyhole.make({example}, alpha=0.1)"
-    )
+    example = given if isinstance(given, str) else getattr(given, "name", "kt")
+    raise LearnerError(f"{given!r} is not a learner; make one: keyhole.make({example!r}, alpha=0.1)")

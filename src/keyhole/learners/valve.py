@@ -224,5 +224,6 @@ def _wrap(inner: Rule[...]) -> Rule[...]:
         summary=f"{inner.name}, and every label while there are too many misses",
         guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any sequence",
         source="this project",
+        inner=inner,
     )
     return rule
