@@ -32,7 +32,7 @@ from keyhole.learners import strategy
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.loss import Loss
 from keyhole.learners.ocp import OcpParameters
-from keyhole.learners.proofs import check_rounds, find_excess, find_lasting_excess
+from keyhole.learners.proofs import check_rounds, clip_excess, find_excess, find_lasting_excess
 from keyhole.learners.rule import Excess, Learner, check_learner
 from keyhole.learners.theorems import (
     THEOREMS,
@@ -189,12 +189,7 @@ def excess(
         proven = find_lasting_excess(learner, Lateness(open, open - 1 if age is None else age))
     else:
         proven = find_excess(learner, rounds, Lateness(open, age))
-    answers = math.inf if rounds is None else rounds
-    fewest, most = -learner.alpha * answers, (1.0 - learner.alpha) * answers
-    return Excess(
-        least=fewest if at_least > 0 else max(proven.least, fewest),
-        most=most if at_most is not None else min(proven.most, most),
-    )
+    return clip_excess(proven, learner.alpha, rounds, floor=at_least > 0, cap=at_most is not None)
 
 
 def unlock_hedge_regret(*, arms: int, horizon: int) -> float:
@@ -246,8 +241,7 @@ def conditions(epoch: strategy.Epoch, *, arms: int) -> Conditions:
 def conditions_of(learner: Learner) -> Conditions:
     """Return which conditions hold for a learner's own rates, those of its first epoch."""
     _, _, thresholds = _find_theorem(learner)
-    first = strategy.Epoch(*learner.settings.epochs[0].tolist())
-    return conditions(first, arms=len(thresholds))
+    return conditions(strategy.Epoch(*learner.settings.epochs[0].tolist()), arms=len(thresholds))
 
 
 def regret_speaks_from(learner: Learner) -> float:

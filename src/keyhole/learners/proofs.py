@@ -1,5 +1,6 @@
 """What a rule's own theorem says of its excess of misses, with answers at once or late."""
 
+import math
 from typing import Any
 
 from keyhole.checks import is_whole
@@ -46,3 +47,16 @@ def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
             f"at once, only when every answer comes before the next prediction (open=1)"
         )
     return late(parameters, rounds, lateness)
+
+
+def clip_excess(proven: Excess, alpha: float, rounds: int | None, *, floor: bool, cap: bool) -> Excess:
+    """Return the bounds within what so many rounds can come to at all.
+
+    Where sets have a floor or a cap nothing else is left of the lower or the upper one.
+    """
+    answers = math.inf if rounds is None else rounds
+    fewest, most = -alpha * answers, (1.0 - alpha) * answers
+    return Excess(
+        least=fewest if floor else max(proven.least, fewest),
+        most=most if cap else min(proven.most, most),
+    )
