@@ -11,6 +11,7 @@ from keyhole import (
     CustomIntervals,
     CustomScores,
     Interval,
+    Predictor,
     Probabilities,
     ScaledResiduals,
 )
@@ -163,3 +164,45 @@ def test_a_score_of_ones_own_can_be_called() -> None:
         CustomScores(3, ["a"])  # type: ignore[arg-type]
     with pytest.raises(ScoreError, match=r"interval 0\.5 cannot be called"):
         CustomIntervals(lambda _output, _value: 0.5, 0.5)  # type: ignore[arg-type]
+
+
+_MANY = {f"label {n}": 0.5 for n in range(100)}
+
+
+@pytest.mark.parametrize(
+    "output",
+    [
+        {"cat": "0.5", "dog": 0.25},
+        [0.25, "0.5"],
+        np.array(["0.5", "0.5"]),
+        np.array([0.25, "0.5"], dtype=object),
+        {**_MANY, "cat": "0.5"},
+        [b"0.5"],
+    ],
+)
+def test_text_is_no_score_even_where_it_spells_one(output: Any) -> None:
+    predictor = Predictor(alpha=0.1)
+    with pytest.raises(ScoreError, match=r"0\.5' is text"):
+        predictor.predict(output)
+    assert predictor.open_rounds == 0
+
+
+def test_text_in_a_table_of_scores_is_refused() -> None:
+    with pytest.raises(ScoreError, match="'0.5' is text"):
+        Predictor(alpha=0.1).predict_batch(np.array([["0.5", "0.25"]]))
+
+
+def test_what_has_no_order_is_no_score() -> None:
+    with pytest.raises(ScoreError, match="not numbers"):
+        Predictor(alpha=0.1).predict(np.array([0.5 + 0.25j]))
+
+
+def test_many_scores_of_a_dict_are_read_as_they_are() -> None:
+    scores = {f"label {n}": n / 128 for n in range(128)}
+    assert list(Probabilities().read(scores).scores) == list(scores.values())
+
+
+def test_a_missing_score_is_not_to_be_rescaled() -> None:
+    with pytest.raises(ScoreError, match="fill it") as caught:
+        Probabilities().read([0.5, math.nan])
+    assert "softmax" not in str(caught.value)

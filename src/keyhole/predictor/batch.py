@@ -111,7 +111,7 @@ def propose_batch(
     learner: Learner, progress: Progress, score: Probabilities, outputs: Array
 ) -> LabelSets:
     """Return the sets of a table of scores, a row each; the progress is left as it is."""
-    scores = check_scores(np.array(outputs, dtype=np.float64))
+    scores = check_scores(np.array(outputs))
     if score.labels is not None:
         score.read(scores[0])  # One row tells whether there is a label for each column.
     scores = scores if score.power == 1.0 else scores**score.power
