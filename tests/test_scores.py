@@ -188,7 +188,7 @@ def test_text_is_no_score_even_where_it_spells_one(output: Any) -> None:
 
 
 def test_text_in_a_table_of_scores_is_refused() -> None:
-    with pytest.raises(ScoreError, match="'0.5' is text"):
+    with pytest.raises(ScoreError, match=r"'0\.5' is text"):
         Predictor(alpha=0.1).predict_batch(np.array([["0.5", "0.25"]]))
 
 

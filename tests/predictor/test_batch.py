@@ -101,7 +101,7 @@ def test_a_place_that_is_none_is_refused_in_a_batch(label: int) -> None:
     """Kills: -1 taken for the last column."""
     predictor = Predictor(alpha=0.1)
     batch = predictor.predict_batch(TABLE[:2])
-    with pytest.raises(LabelError, match="not places from 0 to 9"):
+    with pytest.raises(LabelError, match="is not a place of the 10 scores"):
         predictor.learn_batch(batch, [0, label])
     assert predictor.rounds == 0
     predictor.learn_batch(batch, [0, 9])
@@ -114,13 +114,14 @@ def test_a_table_must_have_a_column_for_each_name() -> None:
     assert predictor.open_rounds == 0
 
 
-def test_a_label_that_names_no_column_is_refused_in_a_batch() -> None:
-    predictor = Predictor(alpha=0.1, score=Probabilities(labels=["a", "b"]))
+@pytest.mark.parametrize("history", [0, 10])
+def test_a_label_that_names_no_column_is_out_of_reach_in_a_batch_too(history: int) -> None:
+    """Kills: refused in a batch that is played at once, counted in one that is kept."""
+    named = Probabilities(labels=["a", "b"])
+    predictor = Predictor(alpha=0.1, score=named, history=history)
     batch = predictor.predict_batch(np.array([[0.75, 0.25], [0.25, 0.75]]))
-    with pytest.raises(LabelError, match="'c' is not one of the 2 labels"):
-        predictor.learn_batch(batch, ["a", "c"])
-    predictor.learn_batch(batch, ["a", "a"])
-    assert (predictor.rounds, predictor.miss_rate) == (2, 0.5)
+    predictor.learn_batch(batch, ["a", "c"])
+    assert (predictor.rounds, predictor.unreachable, predictor.miss_rate) == (2, 1, 0.5)
 
 
 def test_a_batch_that_is_answered_late_is_as_stale_as_its_rounds_would_be() -> None:

@@ -141,3 +141,13 @@ def test_rounds_and_export_show_answers_as_they_were_given(one: TestClient) -> N
     assert [line["answer"] for line in lines] == ["loss", "skip", "label"]
     assert [line["miss"] for line in lines] == ["0.25", "", "0.0"]
     assert [line["weight"] for line in lines] == ["1.0", "0.0", "2.0"]
+
+
+def test_a_number_is_not_taken_for_a_miss_where_the_label_is_its_text(http: TestClient) -> None:
+    made(http, **DEFAULT)
+    asked = predicted(http, {"1": 0.7, "2": 0.3})
+    refused = answered(http, asked, label=1)
+    assert refused.status_code == 422
+    assert refused.json()["error"]["code"] == "label"
+    assert "convert it to the labels' type" in refused.json()["error"]["message"]
+    assert answered(http, asked, label="1").json()["missed"] is False

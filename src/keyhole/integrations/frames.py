@@ -134,7 +134,7 @@ class SeriesPredictors:
         frame = _read(table, [*self._series, self._time, *self.features, *self.groups, *names])
         kind = Probabilities(labels=list(names.values())) if self.score is None else self.score
         rows = self._rows(frame, list(zip(*(frame[name].to_list() for name in names), strict=True)))
-        _check_labels(rows, list(names.values()))
+        _check_labels(rows, names)
         shown = self._play(rows, kind)
         return frame.with_columns(
             _column(frame, "set", [list(one.labels) for one in shown])
@@ -258,13 +258,16 @@ def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:
             raise type(error)(f"row {row.place} ({row.series!r}, {row.told}): {error}") from None
 
 
-def _check_labels(rows: list[_Row], labels: list[Any]) -> None:
+def _check_labels(rows: list[_Row], names: Mapping[str, Any]) -> None:
     """Raise before the first round if a true label is none of the columns'."""
-    known = set(labels)
+    known = list(names.values())
     for row in rows:
         if row.truth is not None and row.truth not in known:
+            near = next((one for one, label in names.items() if str(label) == str(row.truth)), None)
+            column = next(iter(names)) if near is None else near
             raise LabelError(
-                f"the true label {row.truth!r} is none of {labels!r}; if the columns are named "
-                "otherwise than the labels, give a mapping from column to label, such as "
-                f"{{{next(iter(labels))!r}: {row.truth!r}}}"
+                f"row {row.place} ({row.series!r}, {row.told}): the true label {row.truth!r} "
+                f"({type(row.truth).__name__}) is none of {known!r}; convert it, or if the columns are "
+                "named otherwise than the labels, give a mapping from column to label, such as "
+                f"{{{column!r}: {row.truth!r}}}"
             )

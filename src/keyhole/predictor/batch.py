@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import AnsweredError, LabelError
+from keyhole.errors import AnsweredError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner
 from keyhole.numeric import Array
@@ -120,11 +120,6 @@ def propose_batch(
     return LabelSets(tally.predicted, tally.answered, threshold, scores, score)
 
 
-def holds_labels(answers: Sequence[Any]) -> bool:
-    """Return whether every answer is a true label."""
-    return not any(isinstance(answer, Answer) for answer in answers)
-
-
 def read_answers(
     learner: Learner, waiting: Sequence[Round[R]], answers: Sequence[Any]
 ) -> list[Outcome]:
@@ -142,9 +137,10 @@ def read_answers(
     return outcomes
 
 
-def settle_batch(learner: Learner, progress: Progress, batch: LabelSets, labels: Any) -> None:
-    """Teach the progress the true labels of a batch that is answered whole, in order; or raise."""
-    places = _find_places(batch, labels)
+def settle_batch(
+    learner: Learner, progress: Progress, batch: LabelSets, places: NDArray[np.int64]
+) -> None:
+    """Teach the progress in which columns the true labels of a batch are, answered whole, in order."""
     rows = np.arange(len(batch))
     told = batch.scores[rows, places]
     missed = told < batch.threshold
@@ -163,22 +159,20 @@ def settle_batch(learner: Learner, progress: Progress, batch: LabelSets, labels:
             find_monitor(learner.alpha).observe(watch, miss)
 
 
-def _find_places(batch: LabelSets, labels: Any) -> NDArray[np.int64]:
-    """Return in which column each true label is, or raise."""
-    names = batch.kind.labels
+def find_places(batch: LabelSets, answers: Sequence[Any]) -> NDArray[np.int64] | None:
+    """Return in which column each true label is; None unless every answer is one of the labels."""
+    if any(isinstance(answer, Answer) for answer in answers):
+        return None
+    names, columns = batch.kind.labels, batch.scores.shape[1]
     if names is not None:
         known = {name: place for place, name in enumerate(names)}
-        unknown = [label for label in labels if label not in known]
-        if unknown:
-            raise LabelError(f"label {unknown[0]!r} is not one of the {len(known)} labels")
-        return np.array([known[label] for label in labels])
-    places = np.asarray(labels)
-    if places.dtype.kind not in "iu" or places.min() < 0 or places.max() >= batch.scores.shape[1]:
-        raise LabelError(
-            f"labels are not places from 0 to {batch.scores.shape[1] - 1}; name the columns: "
-            "Probabilities(labels=[...])"
-        )
-    return places.astype(np.int64)
+        try:
+            return np.array([known[label] for label in answers])
+        except (KeyError, TypeError):
+            return None
+    places = np.asarray(answers)
+    fit = places.dtype.kind in "iu" and places.min() >= 0 and places.max() < columns
+    return places.astype(np.int64) if fit else None
 
 
 def _measure_delays(progress: Progress, batch: LabelSets) -> tuple[Array, Array]:

@@ -12,8 +12,8 @@ from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, notes, snapshot
 from keyhole.predictor.batch import (
+    find_places,
     fits,
-    holds_labels,
     propose_batch,
     read_answers,
     settle_batch,
@@ -408,10 +408,12 @@ class Predictor(Generic[R]):
             )
         learner, progress, rounds = self._setup.learner, self._progress, self._open
         with rounds.lock:
-            if self._history is None and rounds.has_batch(predictions) and holds_labels(answers):
-                settle_batch(learner, progress, predictions, answers)
-                rounds.close_batch(predictions)
-                return
+            if self._history is None and rounds.has_batch(predictions):
+                places = find_places(predictions, answers)
+                if places is not None:
+                    settle_batch(learner, progress, predictions, places)
+                    rounds.close_batch(predictions)
+                    return
             waiting = [rounds.find(prediction) for prediction in predictions]
             outcomes = read_answers(learner, waiting, answers)
             for one, outcome in zip(waiting, outcomes, strict=True):

@@ -68,26 +68,24 @@ def check_row(values: ArrayLike) -> Array:
 
 def _read_numbers(values: ArrayLike) -> Array:
     """Return real numbers as an array, or raise."""
+    text = None
     try:
         given = np.asarray(values)
         if given.dtype.kind not in _NUMBERS:
-            _refuse_text(values)
-            if given.dtype.kind != "O":
-                raise TypeError("complex numbers or times")
-        return given.astype(np.float64, copy=False)
-    except ScoreError:
-        raise
+            text = _find_text(values)
+        if text is None and given.dtype.kind in _NUMBERS + "O":
+            return given.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
-        raise ScoreError(f"scores {values!r} are not numbers; give numbers in [0, 1]") from None
+        pass  # What is wrong is said below.
+    if text is not None:
+        raise ScoreError(f"scores are not numbers: {text!r} is text; convert it first, as by float")
+    raise ScoreError(f"scores {values!r} are not numbers; give numbers in [0, 1]")
 
 
-def _refuse_text(values: ArrayLike) -> None:
-    """Raise with the first score that is text: numpy would read the number in it."""
-    for value in np.asarray(values, dtype=object).flat:
-        if isinstance(value, (str, bytes)):
-            raise ScoreError(
-                f"scores are not numbers: {value!r} is text; convert it first, as by float"
-            )
+def _find_text(values: ArrayLike) -> str | bytes | None:
+    """Return the first score that is text, if one is: numpy would read the number in it."""
+    flat = np.asarray(values, dtype=object).flat
+    return next((value for value in flat if isinstance(value, (str, bytes))), None)
 
 
 def _check_range(scores: Array) -> Array:

@@ -11,7 +11,7 @@ from keyhole.checks import is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
 from keyhole.scores.checks import FEW, check_callable, check_row, read_scores
-from keyhole.scores.regions import Label, LabelSet, check_place
+from keyhole.scores.regions import Label, LabelSet, check_unknown
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
 _new_set = LabelSet.__new__  # what LabelSet(...) calls, in less time
@@ -62,9 +62,8 @@ class Candidates:
         labels, scores = self.labels, self.scores
         try:
             place = labels.index(label)
-        except ValueError:
-            if type(labels) is range:
-                check_place(label, len(labels))
+        except (ValueError, TypeError):  # not there, or something that cannot be compared
+            check_unknown(label, labels)
             return UNREACHABLE
         if self.at_most is not None and place not in self._rank(-1.0)[: self.at_most]:
             return UNREACHABLE

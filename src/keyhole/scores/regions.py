@@ -1,7 +1,7 @@
 """What is shown: a set of labels or an interval; and what a score kind must do to make one."""
 
 import math
-from collections.abc import Hashable, Iterator
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
@@ -26,7 +26,8 @@ class LabelSet:
     """The labels whose score reaches the threshold, the most plausible first.
 
     ``size`` is how many it holds. ``places`` is how many scores there were, where the labels are their
-    places because nobody named them; what is no place is then refused, not taken for a miss.
+    places because nobody named them; what is no place is then refused, not taken for a miss. So is what
+    differs from a label by its type alone, such as "1" from 1.
 
     Examples
     --------
@@ -60,10 +61,12 @@ class LabelSet:
     __delattr__ = _refuse
 
     def __contains__(self, label: object) -> bool:
-        if label in self.labels:
-            return True
-        if self.places:
-            check_place(label, self.places)
+        try:
+            if label in self.labels:
+                return True
+        except (ValueError, TypeError):
+            pass  # What cannot be compared is refused below.
+        check_unknown(label, range(self.places) if self.places else self.labels)
         return False
 
     def __len__(self) -> int:
@@ -97,7 +100,40 @@ class LabelSet:
         return LabelSet, (*_told(self), self.places)
 
 
-def check_place(label: object, places: int) -> None:
+def check_unknown(label: object, labels: Sequence[Label]) -> None:
+    """Raise unless what is none of these labels is certainly another: none is guessed."""
+    if not _is_label(label):
+        raise LabelError(
+            f"{label!r} is no label; leave the round open until the true one is known, skip it, or "
+            "answer keyhole.MISS if it was not in the set"
+        )
+    if type(labels) is range:
+        _check_place(label, len(labels))
+        return
+    kind = type(label)
+    for known in labels:
+        if type(known) is not kind and not _spell(label).isdisjoint(_spell(known)):
+            raise LabelError(
+                f"label {label!r} ({kind.__name__}) is not the label {known!r} "
+                f"({type(known).__name__}), though it is spelt so; convert it to the labels' type"
+            )
+
+
+def _is_label(label: Any) -> bool:
+    """Return whether something can be a label: nothing, NaN, NA and lists cannot."""
+    try:
+        return label is not None and isinstance(label, Hashable) and bool(label == label)
+    except TypeError:  # pandas' NA is neither itself nor another
+        return False
+
+
+def _spell(label: Any) -> set[str]:
+    """Return how a label is written; beside NaN a whole number may have become a float."""
+    whole = isinstance(label, (float, np.floating)) and label.is_integer()
+    return {str(label), str(int(label))} if whole else {str(label)}
+
+
+def _check_place(label: object, places: int) -> None:
     """Raise if a label is no place among so many scores: whether it is a name is never guessed."""
     whole = isinstance(label, (int, np.integer))
     if 0 <= label < places if whole else label in range(places):  # type: ignore[operator]
