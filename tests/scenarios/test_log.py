@@ -160,3 +160,15 @@ def test_a_byte_order_mark_is_no_part_of_the_first_name(tmp_path: Path) -> None:
     path = tmp_path / "log.csv"
     path.write_text("score\n0.5\n", encoding="utf-8-sig")
     assert read_log(path)[0].scores.tolist() == [0.5]
+
+
+def test_the_columns_of_a_log_are_found_in_any_case_and_labels_keep_theirs(tmp_path: Path) -> None:
+    log = write_csv(tmp_path / "log.CSV", "Round, Score ,Chance\n1,0.5,1\n2,,\n")
+    assert read_log(log)[0].scores.tolist() == [0.5]
+    named = write_csv(tmp_path / "log.csv", "Label,Score,score\nScore,0.9,0.2\nscore,0.1,0.3\n")
+    assert read_log(named)[0].scores.tolist() == [0.9, 0.3]
+
+
+def test_a_column_of_the_very_name_comes_before_one_in_another_case(tmp_path: Path) -> None:
+    log = write_csv(tmp_path / "log.csv", "Score,score\n0.9,0.2\n")
+    assert read_log(log)[0].scores.tolist() == [0.2]

@@ -20,6 +20,7 @@ from keyhole.scores import check_scores
 
 _SCORE, _SCORES, _LABEL = "score", "scores", "label"
 _THRESHOLD, _MISSED, _CHANCE = "threshold", "missed", "chance"
+_COLUMNS = (_SCORE, _SCORES, _THRESHOLD, _MISSED, _CHANCE)
 _KINDS = (".csv", ".npz", ".parquet")
 _LONGEST_CELL = 2**27
 
@@ -59,21 +60,28 @@ def read_log(path: Path) -> list[LogScenario]:
         side of the threshold played the score was, and ``chance``, if it is there, how likely the
         score was to be told in each round that tells it; ``scores``, a JSON list of those of all
         labels, lets sets be sized in labels. Or with a column ``label`` and one column of
-        scores for each label, named by it. Or an ``.npz`` with ``scores`` of one dimension;
-        or of two, with ``labels``, the column of each row's true label.
+        scores for each label, named by it. Columns that are not labels are found in any case. Or an
+        ``.npz`` with ``scores`` of one dimension; or of two, with ``labels``, the column of each row's
+        true label.
 
     Raises
     ------
     InvalidError
         If the file is not that; the message says where.
     """
-    if path.suffix not in _KINDS:
+    kind = path.suffix.lower()
+    if kind not in _KINDS:
         raise InvalidError(f"{path} is not a {', '.join(_KINDS[:-1])} or {_KINDS[-1]} file; convert it")
     if not path.is_file():
         raise InvalidError(f"there is no file {path}")
-    if path.suffix == ".npz":
+    if kind == ".npz":
         return [_of_arrays(path)]
-    return _of_columns(path, _read_csv(path) if path.suffix == ".csv" else _read_parquet(path))
+    return _of_columns(path, _read_csv(path) if kind == ".csv" else _read_parquet(path))
+
+
+def fold_name(name: str) -> str:
+    """Return the name of a column as it is looked for: in any case, without blanks around it."""
+    return name.strip().lower()
 
 
 def _of_arrays(path: Path) -> LogScenario:
@@ -103,7 +111,18 @@ def _with_labels(path: Path, scores: Array, columns: NDArray[Any]) -> LogScenari
     return LogScenario(scores[np.arange(len(scores)), columns], scores)
 
 
-def _of_columns(path: Path, table: dict[str, list[Any]]) -> list[LogScenario]:
+def _fold_names(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
+    """Return the table with the columns that a log has called by their names; labels keep theirs."""
+    there = {fold_name(name) for name in table}
+    looked = (_LABEL,) if _LABEL in there else _COLUMNS
+    return {
+        folded if (folded := fold_name(name)) in looked and folded not in table else name: values
+        for name, values in table.items()
+    }
+
+
+def _of_columns(path: Path, columns: dict[str, list[Any]]) -> list[LogScenario]:
+    table = _fold_names(columns)
     if _SCORE in table and _LABEL not in table:
         return _of_scores(path, table)
     if _LABEL not in table or len(table) < 3:

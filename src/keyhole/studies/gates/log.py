@@ -8,6 +8,7 @@ import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.learners import make
+from keyhole.scenarios.log import fold_name
 from keyhole.simulation.gates import GateRun, best_fixed, check_cases, simulate_gate
 from keyhole.studies.gates.scenarios import GateCases
 
@@ -37,8 +38,9 @@ def read_log(path: Path) -> GateCases:
     """Return the cases in a CSV file, in their order.
 
     It has a column ``score`` (or ``confidence``, ``probability``), and a column ``right`` (or
-    ``correct``) or ``wrong``, which says so by 1 or 0, true or false, yes or no. Other columns are left
-    alone, and so are rows without an outcome. What ``keyhole export`` writes of a gate is such a file.
+    ``correct``) or ``wrong``, which says so by 1 or 0, true or false, yes or no; their names in any
+    case. Other columns are left alone, and so are rows without an outcome. What ``keyhole export``
+    writes of a gate is such a file.
     """
     if not path.is_file():
         raise InvalidError(f"there is no file {path}")
@@ -57,7 +59,7 @@ def _read_rows(path: Path) -> tuple[list[tuple[float, float]], str]:
     """Return score and outcome of every row that has one, and the outcome's column."""
     with path.open(newline="", encoding="utf-8-sig") as file:
         rows = csv.DictReader(file)
-        names = {name.strip().lower(): name for name in rows.fieldnames or ()}
+        names = {fold_name(name): name for name in rows.fieldnames or ()}
         score = next((names[name] for name in _SCORE if name in names), None)
         outcome = next((name for name in _OUTCOMES if name in names), None)
         if score is None or outcome is None:
