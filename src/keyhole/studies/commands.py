@@ -14,8 +14,8 @@ from keyhole.learners import LEARNERS
 from keyhole.simulation.channel import Channel
 from keyhole.studies import demo, imagenet_file
 from keyhole.studies.compare import listing, publish, table
-from keyhole.studies.compare.contest import Contest, Terms, hold
-from keyhole.studies.compare.late import CHANNELS, LateContests, hold_late
+from keyhole.studies.compare.contest import Contest, Terms, check_entries, hold
+from keyhole.studies.compare.late import CHANNELS, LateContests, drop_adversaries, hold_late
 from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.gates import commands as gates
 from keyhole.studies.live_line import LiveLine
@@ -142,6 +142,9 @@ def _compare(options: argparse.Namespace) -> None:
     entered = (
         listing.read_log(options.scores) if options.scores else listing.pick_scenarios(asked, scenarios)
     )
+    check_entries(names, terms)
+    if options.late:
+        entered = drop_adversaries(entered)
     print(
         f"{len(names)} learners, {len(entered)} scenarios; each is compiled first, a second or two.\n"
     )

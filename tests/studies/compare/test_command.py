@@ -22,6 +22,19 @@ def test_command_prints_a_table_and_writes_two_files(
     assert "Plotly.react" in (tmp_path / "compare.html").read_text()
 
 
+@pytest.mark.parametrize(
+    "asked",
+    [["--alpha", "10"], ["--learners", "foo"], ["--late", "--scenarios", "just-below"]],
+)
+def test_what_cannot_be_played_is_said_and_nothing_before_it(
+    asked: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *asked]) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("keyhole: ")
+
+
 def test_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -144,7 +144,7 @@ def hold(
 
     ``rounds_of`` are those of ``stage``, for who holds several contests on the same.
     """
-    _check(names, terms)
+    check_entries(names, terms)
     cells: list[Cell] = []
     frontiers: dict[str, Frontier] = {}
     stages = stage(scenarios, terms) if rounds_of is None else rounds_of
@@ -159,7 +159,7 @@ def hold(
     return Contest(terms, tuple(scenarios), tuple(cells), frontiers)
 
 
-def _check(names: Sequence[str], terms: Terms) -> None:
+def check_entries(names: Sequence[str], terms: Terms) -> None:
     """Raise for a name or an alpha that cannot be, before rounds are made, which takes a while."""
     make(DEFAULT, alpha=terms.alpha)
     for name in names:

@@ -45,6 +45,17 @@ class LateContests:
         return found
 
 
+def drop_adversaries(scenarios: Sequence[Listed]) -> list[Listed]:
+    """Return the scenarios that can be judged by size, or raise if there is none."""
+    given = [listed for listed in scenarios if listed.build is not None]
+    if not given:
+        raise InvalidError(
+            "late answers are judged by size against the best in hindsight, which no adversary has; "
+            "name another scenario"
+        )
+    return given
+
+
 def hold_late(
     names: Sequence[str],
     scenarios: Sequence[Listed],
@@ -53,12 +64,7 @@ def hold_late(
     told: Callable[[str], None] = lambda _: None,
 ) -> LateContests:
     """Play every learner on every scenario under every channel, but against no adversary."""
-    given = [listed for listed in scenarios if listed.build is not None]
-    if not given:
-        raise InvalidError(
-            "late answers are judged by size against the best in hindsight, which no adversary has; "
-            "name another scenario"
-        )
+    given = drop_adversaries(scenarios)
     stages = stage(given, terms)
     return LateContests(
         {
