@@ -62,3 +62,16 @@ def test_it_prints_a_table_writes_a_picture_and_says_what_to_try_next(
     assert max(map(len, text.replace(str(picture), "").splitlines())) <= 80
     assert "What to try next" in text
     assert picture.read_bytes().startswith(b"\x89PNG")
+
+
+def test_the_names_in_the_picture_can_be_read_on_a_phone_and_none_is_cut_off(
+    results: list[demo.Result],
+) -> None:
+    figure = demo.make_figure(results)
+    figure.draw_without_rendering()
+    (legend,) = figure.legends
+    inch = 360 / figure.get_figwidth()  # the pixels of an inch where a phone shows it whole
+    assert all(text.get_fontsize() / 72 * inch >= 7.5 for text in legend.get_texts())
+    box = legend.get_window_extent()
+    assert box.x0 >= figure.bbox.x0
+    assert box.x1 <= figure.bbox.x1

@@ -181,30 +181,37 @@ def tabulate(results: list[Result]) -> str:
 
 def draw(results: list[Result], path: Path) -> None:
     """Write the picture: misses in a window above, sizes below, one column per scenario."""
-    figure = open_figure(5.6 * len(results), 5.6)
+    figure = make_figure(results)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=160)
+
+
+def make_figure(results: list[Result]) -> Any:
+    """Return the picture, so small in inches that its letters can be read on a phone."""
+    figure = open_figure(3.8 * len(results), 6.2)
     axes = figure.subplots(2, len(results), sharex="col", squeeze=False)
     for column, result in enumerate(results):
         _draw_result(axes[0, column], axes[1, column], result)
     for axis in axes.flat:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2)
+    axes[0, 0].set_ylabel(f"missed, of the last {WINDOW:,}")
     handles, labels = axes[0, -1].get_legend_handles_labels()
     figure.legend(
         handles,
         labels,
         loc="outside lower center",
-        ncols=len(labels),
+        ncols=2,
         frameon=False,
-        columnspacing=1.2,  # or five names are wider than the picture
+        fontsize=12,
     )
-    figure.suptitle(f"Asked for: {ALPHA:.0%} misses, with sets as small as possible", fontsize=14)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110)
+    figure.suptitle(f"Asked for: {ALPHA:.0%} misses, with sets as small as possible", fontsize=13)
+    return figure
 
 
 def _draw_result(top: Any, bottom: Any, result: Result) -> None:
     """Draw one scenario: the miss rate in a window with its target, and the size of what was shown."""
-    from matplotlib.ticker import FuncFormatter, PercentFormatter
+    from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
     styles = {0: ("#8a8f98", 1.6), 1: ("#d08a1d", 1.6), 3: ("#2a7a4b", 2.0)}
     highest = 0.0
@@ -218,7 +225,7 @@ def _draw_result(top: Any, bottom: Any, result: Result) -> None:
     top.set(ylim=(0.0, 1.08 * highest))
     top.set_title(f"{result.scenario.name}\n{result.scenario.change}", fontsize=11)
     top.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    top.set_ylabel(f"missed, of the last {WINDOW:,}")
     bottom.set(ylim=(0.0, None), xlabel="round")
+    bottom.xaxis.set_major_locator(MaxNLocator(4))
     bottom.xaxis.set_major_formatter(FuncFormatter(lambda number, _: f"{number:,.0f}"))
     bottom.set_ylabel(f"size ({result.scenario.unit})")
