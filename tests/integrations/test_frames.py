@@ -171,3 +171,68 @@ def test_a_row_that_cannot_be_read_is_named_before_any_is_played(
     with pytest.raises(KeyholeError, match=fault):
         predictors.add_intervals(table, "Mean")
     assert len(predictors) == 0
+
+
+def _tickets(**changed: Any) -> pd.DataFrame:
+    columns = {"unique_id": "mail", "ds": [1, 1, 2], "spam": [0.9, 0.2, 0.3], "ham": [0.1, 0.8, 0.7],
+               "y": ["spam", "ham", "ham"]}  # fmt: skip
+    return pd.DataFrame({**columns, **changed})
+
+
+def test_rows_of_one_time_are_each_answered_by_their_own_truth() -> None:
+    """Kills: the first row's truth for all of its time."""
+    predictors = SeriesPredictors(alpha=0.1, history=3)
+    predictors.add_sets(_tickets(), ["spam", "ham"])
+    assert predictors["mail"].history()["miss"].tolist() == [0.0, 0.0, 0.0]
+
+
+def test_outcomes_that_differ_for_open_rows_of_one_time_are_refused() -> None:
+    predictors, table = SeriesPredictors(alpha=0.1), _tickets()
+    predictors.add_sets(table.drop(columns="y"), ["spam", "ham"])
+    with pytest.raises(InvalidError, match="2 open rows have this series and time"):
+        predictors.learn(table)
+    assert predictors["mail"].rounds == 0
+    assert predictors.learn(table[table["ds"] == 2]) == 1
+
+
+@pytest.mark.parametrize("dtype", ["string", "category", "object"])
+def test_a_truth_that_is_missing_leaves_its_row_open_whatever_the_column_is_made_of(dtype: str) -> None:
+    table = _tickets(y=pd.Series(["spam", None, "ham"], dtype=dtype))
+    predictors = SeriesPredictors(alpha=0.1)
+    predictors.add_sets(table, ["spam", "ham"])
+    assert (predictors["mail"].rounds, predictors["mail"].open_rounds) == (2, 1)
+
+
+def test_whole_numbers_that_may_be_missing_are_truths() -> None:
+    table = _tickets(y=pd.array([1, None, 2], dtype="Int64"))
+    predictors = SeriesPredictors(alpha=0.1)
+    predictors.add_sets(table, {"spam": 1, "ham": 2})
+    assert (predictors["mail"].rounds, predictors["mail"].unreachable) == (2, 0)
+
+
+@pytest.mark.parametrize("nobody", [None, np.nan, pd.NA])
+def test_a_row_that_does_not_say_whose_it_is_is_refused(nobody: Any) -> None:
+    table = _tickets(unique_id=pd.Series(["mail", nobody, "mail"], dtype=object))
+    with pytest.raises(InvalidError, match="row 1 has no series; fill the column 'unique_id'"):
+        SeriesPredictors(alpha=0.1).add_sets(table, ["spam", "ham"])
+
+
+def test_a_label_that_has_no_column_is_out_of_reach() -> None:
+    predictors = SeriesPredictors(alpha=0.1)
+    predictors.add_sets(_tickets(y=["spam", "phishing", "ham"]), ["spam", "ham"])
+    assert (predictors["mail"].rounds, predictors["mail"].unreachable) == (3, 1)
+
+
+def test_outcomes_whose_times_are_of_another_type_are_refused_not_passed_over() -> None:
+    predictors, table = SeriesPredictors(alpha=0.1), _tickets(ds=[1, 2, 3])
+    predictors.add_sets(table.drop(columns="y"), ["spam", "ham"])
+    with pytest.raises(InvalidError, match="the times in 'ds' have no order"):
+        predictors.learn(table.assign(ds=table["ds"].astype(str)))
+
+
+def test_what_was_refused_can_be_told_again() -> None:
+    predictors, table = SeriesPredictors(alpha=0.1), _tickets(ds=[1, 2, 3], y=[1, 2, 2])
+    predictors.add_sets(table.drop(columns="y"), {"spam": 1, "ham": 2})
+    with pytest.raises(LabelError, match="convert it"):
+        predictors.learn(table.assign(y=table["y"].astype(str)))
+    assert predictors.learn(table) == 3

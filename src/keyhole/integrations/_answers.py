@@ -24,6 +24,14 @@ def check_pairs(shown: Iterable[Any], answers: Iterable[Any]) -> list[tuple[Any,
     return list(zip(predictions, given, strict=True))
 
 
+def is_missing(value: Any) -> bool:
+    """Return whether a cell of a table holds nothing: None, NaN, NaT or NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # NA is neither itself nor another; of an array nothing is asked
+        return type(value).__name__ == "NAType"
+
+
 def default_residuals() -> ScaledResiduals:
     """Return the score of a real outcome whose unit nobody told: it is found from the first answers."""
     return ScaledResiduals()
@@ -45,5 +53,5 @@ def start_predictor(wrapper: Any, kind: Score[Any], *, seed: int | None) -> Pred
 
 def learn_rows(predictor: Predictor[Any], shown: Iterable[Any], answers: Iterable[Any]) -> None:
     """Answer the rounds that have an answer, all or none of them."""
-    known = [pair for pair in check_pairs(shown, answers) if pair[1] is not None]
+    known = [pair for pair in check_pairs(shown, answers) if not is_missing(pair[1])]
     predictor.learn_batch([one for one, _ in known], [answer for _, answer in known])

@@ -6,13 +6,12 @@ is such a column, is when the row was forecast; without it, just before ``ds``.
 """
 
 import heapq
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
-from keyhole.integrations._answers import default_residuals, start_predictor
+from keyhole.integrations._answers import default_residuals, is_missing, start_predictor
 from keyhole.integrations._context import read_case
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Interval, Probabilities, Score
@@ -128,7 +127,8 @@ class SeriesPredictors:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
 
         ``labels`` are the columns that hold a probability each, named as the labels are in the
-        truth; where they are named otherwise, a mapping from column to label.
+        truth; where they are named otherwise, a mapping from column to label. A true label that has
+        no column counts as a miss out of reach, unless none has one: then it is refused.
         """
         names = dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
         frame = _read(table, [*self._series, self._time, *self.features, *self.groups, *names])
@@ -146,23 +146,37 @@ class SeriesPredictors:
         Rows that wait for no answer, or hold none, are passed over.
         """
         frame = _read(table, [*self._series, self._time, self._truth])
-        answered = 0
-        for row in sorted(self._rows(frame, [None] * len(frame)), key=lambda row: row.told):
-            if row.truth is not None:
-                answered += self._answer(row)
-        return answered
+        rows = [row for row in self._rows(frame, [None] * len(frame)) if row.truth is not None]
+        self._check_outcomes(rows)
+        return sum(self._answer(row) for row in sorted(rows, key=lambda row: row.told))
+
+    def _check_outcomes(self, rows: list[_Row]) -> None:
+        """Raise before the first answer if it is not certain which open round an outcome is of."""
+        told: dict[tuple[Any, Any], Any] = {}
+        for row in rows:
+            waiting = self._open.get((row.series, row.told), [])
+            if len(waiting) > 1 and told.setdefault((row.series, row.told), row.truth) != row.truth:
+                raise InvalidError(
+                    f"row {row.place} ({row.series!r}, {row.told}): {len(waiting)} open rows have this "
+                    f"series and time, and outcomes differ; give each row its own time in {self._time!r}"
+                )
+        if rows and self._open:
+            _check_order([rows[0].told, next(iter(self._open))[1]], self._time)
 
     def _rows(self, frame: Any, outputs: Iterable[Any]) -> list[_Row]:
         """Return the rows as they stand in the table."""
         keys = [frame[name].to_list() for name in self._series]
+        for name, values in zip(self._series, keys, strict=True):
+            _check_filled(values, name, "series")
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
         told = frame[self._time].to_list()
-        _check_times(told, self._time)
+        _check_filled(told, self._time, "time")
+        _check_order(told, self._time)
         asked = frame[self._cutoff].to_list() if self._cutoff in frame.columns else [None] * len(told)
         truths = frame[self._truth].to_list() if self._truth in frame.columns else [None] * len(told)
         columns = zip(series, asked, told, outputs, truths, self._context(frame), strict=True)
         return [
-            _Row(place, whose, early, late, output, None if _is_missing(truth) else truth, known)
+            _Row(place, whose, early, late, output, None if is_missing(truth) else truth, known)
             for place, (whose, early, late, output, truth, known) in enumerate(columns)
         ]
 
@@ -178,26 +192,36 @@ class SeriesPredictors:
         """Ask and answer every row in order of time; return what was shown, in the table's order."""
         _check_rows(rows, kind)
         shown: list[Any] = [None] * len(rows)
-        waiting: list[tuple[Any, int]] = []  # a heap of (when the outcome is told, the row's place)
-        for row in sorted(
-            rows, key=lambda row: (row.told if row.asked is None else row.asked, row.told)
+        waiting: list[tuple[Any, int, _Row]] = []  # a heap: when it is told, the order of asking
+        for order, row in enumerate(
+            sorted(rows, key=lambda row: (row.told if row.asked is None else row.asked, row.told))
         ):
             while waiting and _is_known(waiting[0][0], row):
-                self._answer(rows[heapq.heappop(waiting)[1]])
+                self._answer_own(heapq.heappop(waiting)[2], shown)
             predictor = self._predictor(row.series, kind)
             shown[row.place] = predictor.predict(row.output, **row.known)
-            self._open.setdefault((row.series, row.told), []).append(shown[row.place].id)
             if row.truth is not None:
-                heapq.heappush(waiting, (row.told, row.place))
-        for _told, place in sorted(waiting):
-            self._answer(rows[place])
+                heapq.heappush(waiting, (row.told, order, row))
+        for _told, _order, row in sorted(waiting):
+            self._answer_own(row, shown)
+        for row in rows:
+            if row.truth is None:
+                self._open.setdefault((row.series, row.told), []).append(shown[row.place].id)
         return shown
+
+    def _answer_own(self, row: _Row, shown: list[Any]) -> None:
+        """Answer a row's own round, after those of earlier tables that waited for its outcome."""
+        self._answer(row)
+        self._predictors[row.series].learn(shown[row.place].id, label=row.truth)
 
     def _answer(self, row: _Row) -> int:
         """Answer the open rounds of a row's series and time; return how many there were."""
-        rounds = self._open.pop((row.series, row.told), [])
+        rounds = self._open.get((row.series, row.told), [])
         for number in rounds:
             self._predictors[row.series].learn(number, label=row.truth)
+        self._open.pop(
+            (row.series, row.told), None
+        )  # now, not before: what was refused can be told again
         return len(rounds)
 
     def _predictor(self, series: Any, kind: Score[Any]) -> Predictor[Any]:
@@ -230,15 +254,17 @@ def _is_known(told: Any, now: _Row) -> bool:
     return bool(told < now.told if now.asked is None else told <= now.asked)
 
 
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))
+def _check_filled(values: list[Any], column: str, what: str) -> None:
+    """Raise if a row does not say whose it is, or of which time."""
+    for place, value in enumerate(values):
+        if is_missing(value):
+            raise InvalidError(
+                f"row {place} has no {what}; fill the column {column!r}, or leave it out"
+            )
 
 
-def _check_times(times: list[Any], column: str) -> None:
-    """Raise if a time is missing, or if they have no order."""
-    for place, time in enumerate(times):
-        if time is None or time != time:  # NaN and NaT are not themselves
-            raise InvalidError(f"row {place} has no time; fill the column {column!r}, or leave it out")
+def _check_order(times: list[Any], column: str) -> None:
+    """Raise if times have no order."""
     try:
         sorted(times)
     except TypeError as error:
@@ -259,15 +285,17 @@ def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:
 
 
 def _check_labels(rows: list[_Row], names: Mapping[str, Any]) -> None:
-    """Raise before the first round if a true label is none of the columns'."""
+    """Raise before the first round if the true labels are named otherwise than the columns' are.
+
+    Where some are, the others were no candidates: they count as out of reach.
+    """
     known = list(names.values())
-    for row in rows:
-        if row.truth is not None and row.truth not in known:
-            near = next((one for one, label in names.items() if str(label) == str(row.truth)), None)
-            column = next(iter(names)) if near is None else near
-            raise LabelError(
-                f"row {row.place} ({row.series!r}, {row.told}): the true label {row.truth!r} "
-                f"({type(row.truth).__name__}) is none of {known!r}; convert it, or if the columns are "
-                "named otherwise than the labels, give a mapping from column to label, such as "
-                f"{{{column!r}: {row.truth!r}}}"
-            )
+    truths = [row for row in rows if row.truth is not None]
+    if truths and not any(row.truth in known for row in truths):
+        row = truths[0]
+        raise LabelError(
+            f"row {row.place} ({row.series!r}, {row.told}): the true label {row.truth!r} "
+            f"({type(row.truth).__name__}), like all others, is none of {known!r}; convert it, or if "
+            "the columns are named otherwise than the labels, give a mapping from column to label, "
+            f"such as {{{next(iter(names))!r}: {row.truth!r}}}"
+        )
