@@ -206,3 +206,14 @@ def test_a_missing_score_is_not_to_be_rescaled() -> None:
     with pytest.raises(ScoreError, match="fill it") as caught:
         Probabilities().read([0.5, math.nan])
     assert "softmax" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [math.nan, "51", None])
+def test_what_is_no_number_is_neither_in_an_interval_nor_outside_it(value: Any) -> None:
+    with pytest.raises(ScoreError, match="neither inside nor outside"):
+        _ = value in Interval(0, 0.5, 48.0, 52.0)
+
+
+def test_an_array_for_a_number_is_told_so() -> None:
+    with pytest.raises(ScoreError, match="give one of its numbers"):
+        Predictor(alpha=0.1, score=ScaledResiduals()).predict(np.array([1.0]))

@@ -236,3 +236,10 @@ def test_what_was_refused_can_be_told_again() -> None:
     with pytest.raises(LabelError, match="convert it"):
         predictors.learn(table.assign(y=table["y"].astype(str)))
     assert predictors.learn(table) == 3
+
+
+def test_a_row_without_a_cutoff_was_forecast_just_before_its_time() -> None:
+    table = _forecasts()
+    plain = _made().add_intervals(table, "Mean")
+    table["cutoff"] = pd.Series([pd.NaT] * len(table))
+    assert _made().add_intervals(table, "Mean")["Mean-lo-90"].equals(plain["Mean-lo-90"])

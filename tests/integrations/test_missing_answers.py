@@ -1,4 +1,4 @@
-"""Cells of a table that hold nothing leave their rounds open."""
+"""Cells of a table that hold nothing leave their rounds open and their rows in no group."""
 
 from typing import Any
 
@@ -7,7 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from keyhole.integrations._answers import is_missing
+from keyhole.errors import GroupError
+from keyhole.integrations import _context
+from keyhole.integrations._cells import is_missing
 from keyhole.integrations.sklearn import IntervalRegressor, SetClassifier
 
 X = np.arange(20.0)[:, None]
@@ -33,3 +35,36 @@ def test_a_set_whose_label_is_nan_stays_open() -> None:
     model = SetClassifier(LogisticRegression(), alpha=0.2).fit(X, X[:, 0] > 9)
     model.learn(model.predict_set(X[:3]), pd.Series([True, np.nan, False], dtype=object))
     assert (model.predictor_.rounds, model.predictor_.open_rounds) == (2, 1)
+
+
+def _grouped(flags: Any) -> Any:
+    table = pd.DataFrame({"x": X[:, 0], "late": flags})
+    model = IntervalRegressor(Ridge(), alpha=0.2, groups=["late"])
+    model.fit(table[["x"]].assign(late=0.0), X[:, 0])
+    model.learn(model.predict_interval(table), X[:, 0])
+    return model.predictor_.groups["late"].rounds
+
+
+@pytest.mark.parametrize("flags", [[True, False] * 10, [1, 0] * 10, [1.0, 0.0] * 10])
+def test_a_group_is_said_by_true_or_false_or_one_or_nought(flags: Any) -> None:
+    assert _grouped(flags) == 10
+
+
+@pytest.mark.parametrize("cell", ["yes", "True", 2, 0.5])
+def test_a_group_that_is_said_otherwise_is_refused_not_left_empty(cell: Any) -> None:
+    known = _context.read_case
+    with pytest.raises(GroupError, match="say by true or false, or 1 or 0"):
+        known({"late": cell}, features=None, groups=["late"])
+    with pytest.raises(GroupError, match="say by true or false, or 1 or 0"):
+        _context.read_context(
+            pd.DataFrame({"late": [cell]}), features=None, groups=["late"],
+            given={"features": None, "groups": None},
+        )  # fmt: skip
+
+
+def test_a_row_whose_group_is_na_is_in_none() -> None:
+    flags = pd.DataFrame({"late": pd.array([True, None], dtype="boolean")})
+    known = _context.read_context(
+        flags, features=None, groups=["late"], given={"features": None, "groups": None}
+    )
+    assert known["groups"] == [[0], []]

@@ -286,3 +286,9 @@ def test_a_number_that_counts_nothing_is_no_name() -> None:
 def test_a_score_is_made_before_it_is_given() -> None:
     with pytest.raises(ScoreError, match=r"try keyhole\.Probabilities\(\)"):
         Predictor(alpha=0.1, score=Probabilities)  # type: ignore[arg-type]
+
+
+def test_groups_by_true_and_false_are_not_taken_for_a_list_of_all() -> None:
+    predictor = Predictor(alpha=0.1, groups=["weekend", "holiday"])
+    with pytest.raises(GroupError, match="give the names of those it is in"):
+        predictor.predict([0.7, 0.3], groups={"weekend": False, "holiday": True})

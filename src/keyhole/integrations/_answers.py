@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import FeedbackError
+from keyhole.integrations._cells import is_missing
 from keyhole.integrations._context import name_columns
 from keyhole.learners import Learner
 from keyhole.predictor.predictor import Predictor
@@ -22,14 +23,6 @@ def check_pairs(shown: Iterable[Any], answers: Iterable[Any]) -> list[tuple[Any,
             "None where there is none yet"
         )
     return list(zip(predictions, given, strict=True))
-
-
-def is_missing(value: Any) -> bool:
-    """Return whether a cell of a table holds nothing: None, NaN, NaT or NA."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # NA is neither itself nor another; of an array nothing is asked
-        return type(value).__name__ == "NAType"
 
 
 def default_residuals() -> ScaledResiduals:

@@ -5,7 +5,8 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import ContextError
+from keyhole.errors import ContextError, GroupError
+from keyhole.integrations._cells import is_missing
 
 Columns = Sequence[str | int] | None
 
@@ -29,7 +30,7 @@ def read_context(
     if features is not None and known["features"] is None:
         known["features"] = np.column_stack([_column(table, c, "features") for c in features])
     if groups is not None and known["groups"] is None:
-        flags = [_column(table, column, "groups") == 1 for column in groups]
+        flags = [_read_flags(_column(table, column, "groups"), column) for column in groups]
         known["groups"] = [list(np.flatnonzero(row)) for row in np.column_stack(flags)]
     return known
 
@@ -45,7 +46,20 @@ def read_case(x: Mapping[Any, Any], *, features: Columns, groups: Columns) -> di
 
 
 def _true_groups(groups: Iterable[Any], x: Mapping[Any, Any]) -> list[Any]:
-    return [name for name in groups if x.get(name) == 1]
+    return [name for name in groups if _is_member(x.get(name), name)]
+
+
+def _read_flags(column: Any, name: Any) -> list[bool]:
+    return [_is_member(value, name) for value in column.tolist()]
+
+
+def _is_member(value: Any, group: Any) -> bool:
+    """Return whether a cell says that a case is in a group; one that holds nothing says no."""
+    if is_missing(value):
+        return False
+    if value in (0, 1):
+        return bool(value)
+    raise GroupError(f"group {group!r} holds {value!r}; say by true or false, or 1 or 0, who is in it")
 
 
 def _column(table: Any, column: str | int, kind: str) -> Any:

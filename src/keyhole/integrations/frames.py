@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
-from keyhole.integrations._answers import default_residuals, is_missing, start_predictor
+from keyhole.integrations._answers import default_residuals, start_predictor
+from keyhole.integrations._cells import check_filled, check_order, fill
 from keyhole.integrations._context import read_case
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Interval, Probabilities, Score
@@ -28,7 +29,7 @@ __all__ = ["SeriesPredictors"]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of a table: whose it is, when it was asked, when it is told, and what."""
+    """One row of a table."""
 
     place: int
     series: Any
@@ -158,25 +159,25 @@ class SeriesPredictors:
             if len(waiting) > 1 and told.setdefault((row.series, row.told), row.truth) != row.truth:
                 raise InvalidError(
                     f"row {row.place} ({row.series!r}, {row.told}): {len(waiting)} open rows have this "
-                    f"series and time, and outcomes differ; give each row its own time in {self._time!r}"
+                    "series and time, and outcomes differ; give each row a time of its own"
                 )
         if rows and self._open:
-            _check_order([rows[0].told, next(iter(self._open))[1]], self._time)
+            check_order([rows[0].told, next(iter(self._open))[1]], self._time)
 
     def _rows(self, frame: Any, outputs: Iterable[Any]) -> list[_Row]:
         """Return the rows as they stand in the table."""
         keys = [frame[name].to_list() for name in self._series]
         for name, values in zip(self._series, keys, strict=True):
-            _check_filled(values, name, "series")
+            check_filled(values, name, "series")
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
         told = frame[self._time].to_list()
-        _check_filled(told, self._time, "time")
-        _check_order(told, self._time)
+        check_filled(told, self._time, "time")
+        check_order(told, self._time)
         asked = frame[self._cutoff].to_list() if self._cutoff in frame.columns else [None] * len(told)
         truths = frame[self._truth].to_list() if self._truth in frame.columns else [None] * len(told)
         columns = zip(series, asked, told, outputs, truths, self._context(frame), strict=True)
         return [
-            _Row(place, whose, early, late, output, None if is_missing(truth) else truth, known)
+            _Row(place, whose, fill(early), late, output, fill(truth), known)
             for place, (whose, early, late, output, truth, known) in enumerate(columns)
         ]
 
@@ -252,25 +253,6 @@ def _column(frame: Any, name: str, values: list[Any]) -> Any:
 def _is_known(told: Any, now: _Row) -> bool:
     """Return whether what is told at that time is known when the row is asked."""
     return bool(told < now.told if now.asked is None else told <= now.asked)
-
-
-def _check_filled(values: list[Any], column: str, what: str) -> None:
-    """Raise if a row does not say whose it is, or of which time."""
-    for place, value in enumerate(values):
-        if is_missing(value):
-            raise InvalidError(
-                f"row {place} has no {what}; fill the column {column!r}, or leave it out"
-            )
-
-
-def _check_order(times: list[Any], column: str) -> None:
-    """Raise if times have no order."""
-    try:
-        sorted(times)
-    except TypeError as error:
-        raise InvalidError(
-            f"the times in {column!r} have no order ({error}); make them one type"
-        ) from None
 
 
 def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:

@@ -86,6 +86,8 @@ def read_context(
         context[: learner.features] = _read_features(learner, features, names.features)
     if isinstance(groups, str):
         raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+    if isinstance(groups, Mapping):
+        raise GroupError(f"groups {groups!r} are not a list; give the names of those it is in")
     if groups is not None and not isinstance(groups, Iterable):
         raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
     for group in () if groups is None else groups:

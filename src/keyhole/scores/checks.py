@@ -111,7 +111,8 @@ def check_number(value: Any, what: str) -> float:
     if type(value) is float and value - value == 0.0:  # finite: infinities and NaN give NaN
         return value
     if not is_real(value):
-        raise ScoreError(f"{what} {value!r} is not a finite number")
+        one = "; give one of its numbers" if isinstance(value, np.ndarray) else ""
+        raise ScoreError(f"{what} {value!r} is not a finite number{one}")
     return float(value)
 
 

@@ -6,7 +6,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 
 import numpy as np
 
-from keyhole.errors import LabelError
+from keyhole.errors import LabelError, ScoreError
 
 Label = Hashable
 _SHOWN = 12  # labels in a repr
@@ -186,7 +186,15 @@ class Interval:
     __delattr__ = _refuse
 
     def __contains__(self, value: object) -> bool:
-        return self.lower <= value <= self.upper  # type: ignore[operator]
+        try:
+            if self.lower <= value <= self.upper:  # type: ignore[operator]
+                return True
+            known = bool(value == value)
+        except (ValueError, TypeError):
+            known = False
+        if not known:
+            raise ScoreError(f"true value {value!r} is not a number; it is neither inside nor outside")
+        return False
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Interval) and _ends(self) == _ends(other)
