@@ -170,3 +170,9 @@ def test_a_batch_shows_its_rounds_and_its_first_sets() -> None:
     told = shown._repr_html_()  # type: ignore[attr-defined]
     assert told.count("(round ") == 5
     assert told.endswith("and 2 more")
+
+
+def test_a_table_with_named_columns_is_told_how_to_be_given() -> None:
+    pandas = pytest.importorskip("pandas")
+    with pytest.raises(ScoreError, match=r"give table\.to_numpy\(\)"):
+        Predictor(alpha=0.1).predict_batch(pandas.DataFrame({"cat": [0.7], "dog": [0.3]}))

@@ -7,7 +7,7 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import AnsweredError
+from keyhole.errors import AnsweredError, ScoreError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner
 from keyhole.numeric import Array
@@ -90,6 +90,15 @@ class LabelSets(Sequence[LabelSet]):
         """Return a round of the batch as any other round that waits."""
         place = number - self.first
         return Round(self[place], self.case(place), [], self.then)
+
+
+def check_rows(outputs: object) -> None:
+    """Raise for a table that would be gone through by the names of its columns."""
+    if hasattr(outputs, "columns"):
+        raise ScoreError(
+            f"a {type(outputs).__name__} is not a row for each round; give table.to_numpy(), with the "
+            "labels by score=keyhole.Probabilities(labels=[...]), or a dict for each row"
+        )
 
 
 def fits(learner: Learner, score: object, outputs: object) -> bool:

@@ -12,6 +12,7 @@ from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, notes, snapshot
 from keyhole.predictor.batch import (
+    check_rows,
     find_places,
     fits,
     propose_batch,
@@ -318,6 +319,7 @@ class Predictor(Generic[R]):
         [1, 2]
         """
         setup, progress = self._setup, self._progress
+        check_rows(outputs)
         if features is None and groups is None and fits(setup.learner, setup.score, outputs):
             with self._open.lock:
                 table: Any = outputs
