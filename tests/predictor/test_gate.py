@@ -19,6 +19,7 @@ from keyhole.errors import (
     ContextError,
     ExpiredError,
     FeedbackError,
+    GroupError,
     LearnerError,
     ReferredError,
     ScoreError,
@@ -329,3 +330,15 @@ def test_a_rule_with_its_parameters_is_taken_as_it_is_and_given_no_others() -> N
         with pytest.raises(LearnerError, match="comes with its parameters"):
             Gate(rule, **more)  # type: ignore[arg-type]
     assert Gate(alpha=0.1, memory=500).learner.parameters == rule.parameters
+
+
+def test_a_decision_is_true_where_the_answer_is_accepted() -> None:
+    """Kills: ``if gate.decide(score):`` uses what was referred."""
+    gate = Gate(alpha=0.05)
+    assert gate.decide(0.99)
+    assert not gate.decide(0.01)
+
+
+def test_groups_by_true_and_false_are_refused_by_a_gate_too() -> None:
+    with pytest.raises(GroupError, match="give the names of those it is in"):
+        Gate(alpha=0.05, groups=["fr", "de"]).decide(0.9, groups={"fr": False})

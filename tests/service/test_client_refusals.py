@@ -24,6 +24,7 @@ from keyhole.errors import (
 )
 from keyhole.service.client.async_client import AsyncClient
 from keyhole.service.client.client import Client
+from keyhole.service.client.wire import Proposal, Verdict
 
 NAN, INF = math.nan, math.inf
 URL = "http://127.0.0.1:1"  # where nobody listens
@@ -148,3 +149,16 @@ def test_somebody_else_at_the_url_is_said_plainly(response: httpx.Response, said
     client._http = httpx.Client(base_url="http://test", transport=transport)
     with client, pytest.raises(UnreachableError, match=said):
         client.predict("pets", [0.5])
+
+
+def test_a_proposal_does_not_say_that_it_lacks_what_it_holds_in_another_type() -> None:
+    proposal = Proposal("1-0-a", 0, 0.5, ("1", "2"), None, 2.0, "later")
+    assert "1" in proposal
+    assert "3" not in proposal
+    with pytest.raises(LabelError, match="convert it to the labels' type"):
+        _ = 1 in proposal
+
+
+@pytest.mark.parametrize("accepted", [True, False])
+def test_a_verdict_is_true_where_the_answer_is_accepted(*, accepted: bool) -> None:
+    assert bool(Verdict("1-0-a", 0, accepted, 0.85, 0.9, None, "later")) is accepted

@@ -1,6 +1,6 @@
 """What a gate is told: its rule and groups, and judgements; each is read here or refused."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 import numpy as np
@@ -26,6 +26,8 @@ from keyhole.scores.best import BestScore, Decision
 
 def find_groups(groups: Iterable[str], known: tuple[str, ...]) -> tuple[int, ...]:
     """Return the places of the groups' states, after that of all rounds, or raise."""
+    if isinstance(groups, Mapping):
+        raise GroupError(f"groups {groups!r} are not a list; give the names of those it is in")
     named = [groups] if isinstance(groups, str) else list(dict.fromkeys(groups))
     for name in named:
         if name not in known:

@@ -25,6 +25,8 @@ class Decision:
     candidate
         The answer, where several were offered.
 
+    It is true where the answer is accepted, so that ``if gate.decide(score):`` does what it says.
+
     Examples
     --------
     >>> Decision(0, 0.85, 0.93, "invoice").accepted
@@ -40,6 +42,9 @@ class Decision:
     def accepted(self) -> bool:
         """Whether the answer is used without asking anyone."""
         return self.score >= self.threshold
+
+    def __bool__(self) -> bool:
+        return self.accepted
 
     @property
     def size(self) -> float:

@@ -16,6 +16,7 @@ from keyhole.errors import (
     ScoreError,
 )
 from keyhole.feedback import Answer
+from keyhole.scores.regions import check_unknown
 from keyhole.service.http import problems
 
 MISSING: Any = object()
@@ -36,7 +37,10 @@ class Proposal:
 
     def __contains__(self, label: object) -> bool:
         if self.labels is not None:
-            return label in self.labels
+            if label in self.labels:
+                return True
+            check_unknown(label, self.labels)
+            return False
         if self.interval is None:
             return False
         lower, upper = self.interval
@@ -45,7 +49,7 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a gate of the service accepted an answer; it waits for a judgement."""
+    """Whether a gate of the service accepted an answer; it waits for a judgement. True if it did."""
 
     id: str
     round: int
@@ -54,6 +58,9 @@ class Verdict:
     score: float
     candidate: Any
     expires: str
+
+    def __bool__(self) -> bool:
+        return self.accepted
 
 
 @dataclass(frozen=True, slots=True)
