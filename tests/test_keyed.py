@@ -452,3 +452,9 @@ def test_a_time_of_numpy_is_a_time() -> None:
 def test_what_is_no_event_is_refused_by_name() -> None:
     with pytest.raises(InvalidError, match="'ask' is no event"):
         make_fold(alpha=0.1).step(KEY, b"", "ask")  # type: ignore[arg-type]
+
+
+def test_an_event_refused_for_its_time_is_found_again_by_its_own_id() -> None:
+    """Kills: the id as Python writes it, in quotes, which joins with nothing."""
+    _, (said,) = make_fold(alpha=0.1).step("shop", b"", Asked("order 1", {"a": 0.7}, at=1.5))  # type: ignore[arg-type]
+    assert (said.kind, said.id) == ("refused", "order 1")

@@ -80,7 +80,7 @@ class Fold:
             if step is None:
                 raise InvalidError(f"{event!r} is no event; give Asked, Answered, Skipped or Elapsed")
             if fault := _find_fault(event):
-                said.append(Output(Kind.REFUSED, ascii(getattr(event, "id", "")), note=fault))
+                said.append(Output(Kind.REFUSED, _name(event), note=fault))
                 continue
             if type(event.at) is not int:  # NumPy's, which know no bytes of a number
                 event = event._replace(at=int(event.at))
@@ -159,6 +159,12 @@ def make_fold(
         open_limit=open_limit,
     )
     return Fold(setup=setup, lifetime=lifetime, recall=recall)
+
+
+def _name(event: Event) -> str:
+    """Return by which id an event that is of no use can be found again: its own, if it can be sent."""
+    name = getattr(event, "id", "")
+    return name if isinstance(name, str) and name.isascii() else ascii(name)
 
 
 def _find_fault(event: Event) -> str:
