@@ -237,7 +237,9 @@ def _fields(schema: dict[str, Any], body: dict[str, Any]) -> list[str]:
     for name, one in shape.get("properties", {}).items():
         needed = name in shape.get("required", [])
         default = "required" if needed else f"`{json.dumps(one.get('default'))}`"
-        rows.append(f"| `{name}` | *{_kind(one)}* {one.get('description', '')} | {default} |")
+        about = one.get("description", "")
+        told = f"{about} *({_kind(one)})*" if about else f"*{_kind(one)}*"
+        rows.append(f"| `{name}` | {told} | {default} |")
     return rows if len(rows) > 2 else ["```json", json.dumps(shape, indent=1), "```"]
 
 

@@ -54,7 +54,7 @@ export async function demo(signal) {
             h("p", { class: "quiet small keys" }, "Keys: ", h("kbd", {}, "0"), " to ", h("kbd", {}, "9"), " for a digit, ", h("kbd", {}, "N"), " for none, ", h("kbd", {}, "S"), " for the switch.")))),
       h("div", { class: "stack" }, numbers,
         h("section", { class: "card" }, h("h2", {}, "Miss rate of its whole life", h("small", {}, "dashed: the target; shaded: what chance allows")), misses),
-        h("section", { class: "card" }, h("h2", {}, "Mean set size"), sizes),
+        h("section", { class: "card" }, h("h2", {}, "Mean set size", h("small", {}, "thin: of late; thick: whole life")), sizes),
         h("section", { class: "card" }, h("h2", {}, "Last rounds"), last))));
 
   let now = null, answering = false, simulating = false;
