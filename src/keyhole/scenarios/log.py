@@ -133,11 +133,14 @@ def _of_columns(path: Path, columns: dict[str, list[Any]]) -> list[LogScenario]:
     names = [name for name in table if name != _LABEL]
     scores = check_scores(np.column_stack([_numbers(path, name, table[name]) for name in names]))
     places = {name: place for place, name in enumerate(names)}
-    unknown = next((label for label in table[_LABEL] if str(label) not in places), None)
-    if unknown is not None:
-        raise InvalidError(
-            f"label {unknown!r} in {path} has no column of scores; add one named {unknown}"
-        )
+    for number, label in enumerate(table[_LABEL], start=1):
+        if label is None or label == "":
+            raise InvalidError(f"round {number} of {path} has no label; fill it, or leave the row out")
+        if str(label) not in places:
+            raise InvalidError(
+                f"label {label!r} in {path} has no column of scores; the columns are "
+                f"{', '.join(names)}: add one named {label}"
+            )
     return [_with_labels(path, scores, np.array([places[str(label)] for label in table[_LABEL]]))]
 
 

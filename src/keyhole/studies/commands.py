@@ -145,9 +145,9 @@ def _compare(options: argparse.Namespace) -> None:
     check_entries(names, terms)
     if options.late:
         entered = drop_adversaries(entered)
-    print(
-        f"{len(names)} learners, {len(entered)} scenarios; each is compiled first, a second or two.\n"
-    )
+    learners = "1 learner" if len(names) == 1 else f"{len(names)} learners"
+    places = "1 scenario" if len(entered) == 1 else f"{len(entered)} scenarios"
+    print(f"{learners}, {places}; each learner is compiled first, a second or two.\n")
     if options.late:
         _compare_late(names, entered, terms, options.out)
         return
