@@ -100,5 +100,6 @@ def test_a_key_of_many_refuses_the_label_of_another_type() -> None:
     state, _ = fold.step("shop", b"", Asked("order", TEXTS, at=0))
     again, (said,) = fold.step("shop", state, Answered("order", label=2, at=1))
     assert said.kind == "refused"
+    assert said.note is not None
     assert "convert it to the labels' type" in said.note
     assert again != b""

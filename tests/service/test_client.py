@@ -16,6 +16,7 @@ from keyhole.errors import (
     FeedbackError,
     GroupError,
     KeyholeError,
+    LabelError,
     ScoreError,
     StreamExistsError,
     TokenError,
@@ -139,9 +140,10 @@ def test_labels_keep_their_type(client: keyhole.Client) -> None:
         client.learn(made, label="3")
     (entry,) = client.rounds("typed")
     assert entry["answer"] == {"label": 3}
-    # The text alone was proposed, with certainty: the number is another label, and so a miss.
+    # The text alone was a candidate: the number is not taken for it, nor for a miss.
     assert client.learn(client.predict("typed", {"3": 1.0}), label="3").missed is False
-    assert client.learn(client.predict("typed", {"3": 1.0}), label=3).missed is True
+    with pytest.raises(LabelError, match="convert it to the labels' type"):
+        client.learn(client.predict("typed", {"3": 1.0}), label=3)
 
 
 def test_nobody_there_is_said_plainly() -> None:
