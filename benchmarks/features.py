@@ -16,8 +16,9 @@ import numpy as np
 from sklearn import datasets
 from sklearn.linear_model import LinearRegression
 
-from keyhole import Simulation, make, simulate
+from keyhole import make, simulate
 from keyhole.numeric import Array
+from keyhole.simulation import Simulation
 
 WARM_UP = 200
 FEWEST = 1_000  # rounds of a group that is judged

@@ -19,10 +19,11 @@ from typing import Any
 
 import numpy as np
 
-from keyhole import Channel, Learner, Rule, kernel, make, simulate
+from keyhole import kernel, make, simulate
 from keyhole.feedback import Answer
-from keyhole.learners import find
+from keyhole.learners import Learner, Rule, find
 from keyhole.numeric import Array, Counts, bind
+from keyhole.simulation import Channel
 
 ROUNDS, QUICK_ROUNDS = 30_000, 10_000
 ALPHAS = (0.05, 0.1, 0.2)

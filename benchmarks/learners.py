@@ -5,8 +5,8 @@ from typing import Protocol
 
 import numpy as np
 
-from keyhole import LEARNERS, Learner, make
-from keyhole.learners import takes
+from keyhole import LEARNERS, make
+from keyhole.learners import Learner, takes
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
 from keyhole.simulation.simulate import play_clear

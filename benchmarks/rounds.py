@@ -15,7 +15,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from keyhole import Learner, Predictor, make
+from keyhole import Predictor, make
+from keyhole.learners import Learner
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
 from keyhole.simulation.simulate import play_clear

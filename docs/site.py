@@ -30,6 +30,16 @@ PAGES = ROOT / "out" / "docs"
 SITE = ROOT / "site"
 INTEGRATIONS = ("sklearn", "river", "frames", "spark")
 FIRST = ("Predictor", "Gate", "HIT", "MISS", "LEARNERS", "GATES", "make", "simulate")  # then the others
+ROOMS = {  # where what fewer people need is found
+    "keyhole.scores": (
+        "BoundedResiduals", "CustomScores", "CustomIntervals", "LabelSet", "Interval", "Decision",
+    ),
+    "keyhole.feedback": ("Answer",),
+    "keyhole.learners": ("Learner", "Rule", "safety_valve"),
+    "keyhole.simulation": ("simulate_against", "Simulation", "Channel", "metrics"),
+    "keyhole.predictor.bandit": ("Exp3P",),
+    "keyhole": ("grid", "errors"),
+}  # fmt: skip
 VALUES = {
     "HIT": "The set held the truth: `predictor.learn(shown, keyhole.HIT)`.",
     "MISS": 'It did not, "none of these": `predictor.learn(shown, keyhole.MISS)`.',
@@ -79,36 +89,43 @@ def write_pages(folder: Path) -> None:
 
 
 def names_page() -> str:
-    """Return the page of everything that ``import keyhole`` offers."""
+    """Return the page of everything that ``import keyhole`` offers, and what its rooms do."""
     keyhole = importlib.import_module("keyhole")
     lines = [
         "# Names",
         "",
-        "What `import keyhole` offers; importing it imports numpy and nothing heavier.",
+        "What `import keyhole` offers; importing it imports numpy and nothing heavier. Every rule is "
+        "there by its name too: `help(keyhole.ocp_unlock)`.",
     ]
     for name in (*FIRST, *(name for name in keyhole.__all__ if name not in FIRST)):
-        thing = getattr(keyhole, name)
-        if name == "errors":
-            lines += ["", f"## keyhole.{name}", "", "[Every error and warning](errors.md)."]
-        elif inspect.ismodule(thing):
-            lines += ["", *_directive(thing.__name__, title=f"keyhole.{name}")]
-        elif inspect.isclass(thing) or inspect.isfunction(thing):
-            lines += [
-                "",
-                *_directive(f"{thing.__module__}.{thing.__qualname__}", title=f"keyhole.{name}"),
-            ]
-        else:
-            lines += ["", f"## keyhole.{name}", "", _describe_value(name, thing)]
+        lines += ["", *_describe_name(f"keyhole.{name}", getattr(keyhole, name))]
+    lines += ["", "## In its rooms", "", "What fewer people need is imported from where it lives."]
+    for path, thing in list_rooms().items():
+        lines += ["", *_describe_name(path, thing)]
     return "\n".join(lines) + "\n"
+
+
+def list_rooms() -> dict[str, Any]:
+    """Return what the rooms offer, by the path it is imported from."""
+    found = {}
+    for room, names in ROOMS.items():
+        module = importlib.import_module(room)
+        found |= {f"{room}.{name}": getattr(module, name) for name in names}
+    return found
+
+
+def _describe_name(path: str, thing: Any) -> list[str]:
+    if path == "keyhole.errors":
+        return [f"## {path}", "", "[Every error and warning](errors.md)."]
+    if inspect.ismodule(thing):
+        return _directive(thing.__name__, title=path)
+    if inspect.isclass(thing) or inspect.isfunction(thing):
+        return _directive(f"{thing.__module__}.{thing.__qualname__}", title=path)
+    return [f"## {path}", "", VALUES[path.removeprefix("keyhole.")]]
 
 
 def _directive(path: str, *, title: str) -> list[str]:
     return [f"::: {path}", "    options:", f"      heading: {title}", f"      toc_label: {title}"]
-
-
-def _describe_value(name: str, value: Any) -> str:
-    """Return a sentence on a name that is neither class nor function: what it is for, or a rule."""
-    return VALUES.get(name) or f"The rule [{value.name}](learners.md): {value.summary}."
 
 
 def learners_page() -> str:
@@ -257,7 +274,7 @@ def _kind(field: dict[str, Any]) -> str:
 def undocumented_names() -> Iterator[str]:
     """Yield every public name, method and parameter list without a sentence."""
     keyhole = importlib.import_module("keyhole")
-    things = {f"keyhole.{name}": getattr(keyhole, name) for name in keyhole.__all__}
+    things = {f"keyhole.{name}": getattr(keyhole, name) for name in keyhole.__all__} | list_rooms()
     modules = ["keyhole.keyed", *(f"keyhole.integrations.{name}" for name in INTEGRATIONS)]
     for path in modules:
         with contextlib.suppress(MissingExtraError):  # Spark has an environment of its own.

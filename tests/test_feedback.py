@@ -5,9 +5,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole import HIT, MISS, Answer, Predictor
+from keyhole import HIT, MISS, Predictor
 from keyhole.errors import FeedbackError, ScoreError
-from keyhole.feedback import UNSEEN, Needs, Regime, check_regime, is_enough, outcomes, usable_score
+from keyhole.feedback import (
+    UNSEEN,
+    Answer,
+    Needs,
+    Regime,
+    check_regime,
+    is_enough,
+    outcomes,
+    usable_score,
+)
 from keyhole.grid import uniform
 
 GRID = uniform(5)

@@ -252,7 +252,7 @@ def test_the_default_takes_at_most_64_bytes_with_nothing_open() -> None:
 
 
 def test_intervals_of_the_default_take_at_most_64_bytes_too() -> None:
-    fold = make_fold(alpha=0.1, lifetime=10**7, score=keyhole.BoundedResiduals(bound=1.0))
+    fold = make_fold(alpha=0.1, lifetime=10**7, score=keyhole.scores.BoundedResiduals(bound=1.0))
     state, now = b"", 1_800_000_000_000
     for number in range(40):
         events: list[Event] = [Asked(f"id {number}", 0.1, now + number)]

@@ -6,17 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole import (
-    BoundedResiduals,
-    CustomIntervals,
-    CustomScores,
-    Interval,
-    Predictor,
-    Probabilities,
-    ScaledResiduals,
-)
+from keyhole import Predictor, Probabilities, ScaledResiduals
 from keyhole.errors import BoundError, LabelError, ScoreError
-from keyhole.scores import rebuild
+from keyhole.scores import BoundedResiduals, CustomIntervals, CustomScores, Interval, rebuild
 
 unit = st.floats(0.0, 1.0)
 PROBABILITIES = st.lists(unit, min_size=1, max_size=30)

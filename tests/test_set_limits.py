@@ -5,8 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from keyhole import MISS, LabelSet, Predictor, Probabilities, bounds, make
+from keyhole import MISS, Predictor, Probabilities, bounds, make
 from keyhole.errors import ScoreError
+from keyhole.scores import LabelSet
 
 ANIMALS = {"cat": 0.7, "lynx": 0.2, "dog": 0.1}
 

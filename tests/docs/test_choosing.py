@@ -4,9 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from keyhole import LEARNERS, Channel, make
+from keyhole import LEARNERS, make
 from keyhole.feedback import Regime
 from keyhole.learners import bounds
+from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, table
 from keyhole.studies.compare.contest import Terms, hold
 

@@ -30,10 +30,15 @@ def test_every_public_name_has_a_sentence(site: ModuleType) -> None:
 
 def test_every_public_name_and_learner_is_in_the_reference(site: ModuleType) -> None:
     names, learners = site.names_page(), site.learners_page()
-    for name in keyhole.__all__:
-        assert f"keyhole.{name}\n" in names
+    for path in (*(f"keyhole.{name}" for name in keyhole.__all__), *site.list_rooms()):
+        assert f"{path}\n" in names
     for name in (*keyhole.LEARNERS, *keyhole.GATES):
         assert f"\n## {name}\n" in learners
+
+
+def test_every_class_and_function_of_a_room_has_an_example(site: ModuleType) -> None:
+    called = {k: v for k, v in site.list_rooms().items() if callable(v)}
+    assert [path for path, thing in called.items() if ">>>" not in (thing.__doc__ or "")] == []
 
 
 def test_adapters_and_the_fold_are_in_the_reference_with_spark_or_without(site: ModuleType) -> None:

@@ -148,7 +148,7 @@ def test_intervals_of_a_regressor_miss_as_often_as_asked() -> None:
 
 def test_residuals_may_be_bounded() -> None:
     X = np.arange(10.0).reshape(-1, 1)
-    model = IntervalRegressor(LinearRegression(), residuals=keyhole.BoundedResiduals(bound=2.0))
+    model = IntervalRegressor(LinearRegression(), residuals=keyhole.scores.BoundedResiduals(bound=2.0))
     (interval,) = model.fit(X, X[:, 0]).predict_interval(X[:1])
     assert interval.width <= 4.0
 

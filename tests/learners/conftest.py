@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from keyhole import Answer, Learner
-from keyhole.feedback import Needs
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import Learner
 
 
 def _lived(learner: Learner, scores: Iterable[float]) -> tuple[list[float], Any]:

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from keyhole import Learner, make
-from keyhole.learners import find, takes
+from keyhole import make
+from keyhole.learners import Learner, find, takes
 
 
 def make_fitting(

@@ -10,12 +10,13 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole import Predictor, make, metrics, simulate
+from keyhole import Predictor, make, simulate
 from keyhole.errors import InvalidError, LearnerError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import Epoch, tuned
 from keyhole.learners.theorems import bound_miss_rate
+from keyhole.simulation import metrics
 from keyhole.simulation.simulate import complexity
 
 # K = 200, T = 50,000, delta = .05:  ln K = 5.298317

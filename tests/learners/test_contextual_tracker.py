@@ -10,15 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import Answer, Channel, make, simulate
+from keyhole import make, simulate
 from keyhole.errors import ContextError, LearnerError, RateError
-from keyhole.feedback import Needs
+from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds
 from keyhole.learners.contextual_tracker import contextual_tracker
 from keyhole.learners.guards import bound_groups
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import measure_delay
+from keyhole.simulation import Channel
 
 KNOTS = 8
 
@@ -225,7 +226,8 @@ def test_state_stays_finite_and_of_one_size_whatever_the_features() -> None:
 PLAY = """
 import sys
 import numpy as np
-from keyhole import Channel, simulate
+from keyhole import simulate
+from keyhole.simulation import Channel
 from keyhole.learners.contextual_tracker import contextual_tracker
 
 rng = np.random.default_rng(5)

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from keyhole import GATES, LEARNERS, Gate, Learner, bounds, make, register
+from keyhole import GATES, LEARNERS, Gate, bounds, make, register
 from keyhole.errors import AlphaError, LearnerError, RateError
 from keyhole.feedback import Answer
-from keyhole.learners import Ask
+from keyhole.learners import Ask, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws

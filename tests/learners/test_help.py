@@ -45,7 +45,7 @@ def test_signature_of_a_rule_is_that_of_its_parameters() -> None:
     import inspect
 
     shown = inspect.signature(keyhole.ocp_unlock)
-    assert list(shown.parameters) == [one.name for one in fields(keyhole.ocp_unlock.parameters)]  # type: ignore[arg-type]
+    assert list(shown.parameters) == [one.name for one in fields(keyhole.ocp_unlock.parameters)]
     assert shown.parameters["cost"].default == 40.0
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import Channel, Predictor, make, simulate
+from keyhole import Predictor, make, simulate
 from keyhole.feedback import HIT, MISS, Answer
 from keyhole.numeric import Array, sigmoid
+from keyhole.simulation import Channel
 
 ALPHAS = [0.05, 0.1, 0.3]
 CHANNELS = {
@@ -176,7 +177,8 @@ def test_state_of_the_default_is_light_and_at_most_40_bytes() -> None:
 PLAY = """
 import sys
 import numpy as np
-from keyhole import Channel, make, simulate
+from keyhole import make, simulate
+from keyhole.simulation import Channel
 
 scores = np.random.default_rng(5).beta(3, 2, 2_000)
 for channel in (Channel(delay=70, geometric=True, lost=0.3), Channel(batch=90)):

@@ -6,10 +6,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import LEARNERS, Answer, Channel, make, simulate
+from keyhole import LEARNERS, make, simulate
+from keyhole.feedback import Answer
 from keyhole.learners import bounds
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
+from keyhole.simulation import Channel
 
 CURED = ["tracker", "sf-ogd", "self-scaled", "aci", "pi", "agaci"]
 GUARDED = ["logit-tracker", "tracker", "self-scaled", "aci", "agaci"]

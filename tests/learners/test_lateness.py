@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from keyhole import HIT, LEARNERS, MISS, Learner, Predictor, make, safety_valve
+from keyhole import HIT, LEARNERS, MISS, Predictor, make
 from keyhole.errors import InvalidError, TheoremError
 from keyhole.feedback import Needs
-from keyhole.learners import bounds
+from keyhole.learners import Learner, bounds, safety_valve
 from keyhole.learners.lateness import Lateness, bound_late_tracker, widen_guards
 from keyhole.learners.rule import Excess
 

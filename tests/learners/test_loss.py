@@ -6,10 +6,14 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from keyhole import MISS, Answer, Rule, ocp_bandit, ocp_unlock, ocp_unlock_plus
+from keyhole import MISS
+from keyhole.feedback import Answer
 from keyhole.grid import uniform
-from keyhole.learners import bounds, strategy
+from keyhole.learners import Rule, bounds, strategy
 from keyhole.learners.loss import Loss
+from keyhole.learners.ocp_bandit import ocp_bandit
+from keyhole.learners.ocp_unlock import ocp_unlock
+from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
 from keyhole.numeric import Array
 
 alphas = st.floats(0.001, 0.499)

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import LEARNERS, MISS, Answer, Learner, make
+from keyhole import LEARNERS, MISS, make
 from keyhole.errors import InvalidError
-from keyhole.feedback import Needs
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import Learner
 from tests.learners.fitting import make_fitting
 
 NAMES = [*sorted(LEARNERS), "logit-tracker+valve", "unlock-hedge+valve"]

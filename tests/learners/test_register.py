@@ -13,20 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from keyhole import (
-    HIT,
-    LEARNERS,
-    MISS,
-    Learner,
-    Predictor,
-    Rule,
-    make,
-    register,
-    safety_valve,
-    simulate,
-)
+from keyhole import HIT, LEARNERS, MISS, Predictor, make, register, simulate
 from keyhole.errors import LearnerError, RateError, SpeedWarning
 from keyhole.feedback import Needs
+from keyhole.learners import Learner, Rule, safety_valve
 from keyhole.numeric import can_compile
 
 SCORES = np.random.default_rng(5).beta(6, 2, 1_500)
@@ -79,7 +69,7 @@ def observe(settings, state, memo, answer):
     state.counts[1 if answer.miss > 0.0 else 0] += 1
 
 
-plain = keyhole.Rule(
+plain = keyhole.learners.Rule(
     name="plain",
     needs=Needs.HIT_OR_MISS,
     parameters=PlainParameters,
@@ -219,7 +209,7 @@ def test_rule_that_cannot_be_compiled_is_simulated_interpreted(stubborn: Learner
 @pytest.mark.parametrize(
     ("given", "match"),
     [
-        ("kt", "'kt' is not a rule; make one with keyhole.Rule"),
+        ("kt", "'kt' is not a rule; make one with keyhole.learners.Rule"),
         ({"name": "kt"}, "there is a learner 'kt' already; choose another name"),
         ({"name": "mine+valve"}, "'mine\\+valve' cannot name a learner"),
         ({"name": ""}, "'' cannot name a learner"),

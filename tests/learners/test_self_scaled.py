@@ -5,7 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import MISS, Answer, simulate
+from keyhole import MISS, simulate
+from keyhole.feedback import Answer
 from keyhole.learners.self_scaled import self_scaled
 
 Lived = Callable[..., tuple[list[float], Any]]

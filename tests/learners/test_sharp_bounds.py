@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from keyhole import Learner, make, simulate
-from keyhole.learners import bounds
+from keyhole import make, simulate
+from keyhole.learners import Learner, bounds
 from keyhole.numeric import Array
 
 ALPHAS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45]

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import MISS, Answer, grid
+from keyhole import MISS, grid
+from keyhole.feedback import Answer
 from keyhole.learners.unlock_hedge import unlock_hedge
 
 ALPHA = 0.1

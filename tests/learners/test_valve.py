@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole import HIT, LEARNERS, MISS, Answer, Learner, Predictor, make, safety_valve, simulate
+from keyhole import HIT, LEARNERS, MISS, Predictor, make, simulate
 from keyhole.errors import LearnerError, RateError
-from keyhole.feedback import Needs
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import Learner, safety_valve
 from keyhole.numeric import Array
 from tests.learners.fitting import make_fitting
 

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole import HIT, MISS, Answer, Predictor
+from keyhole import HIT, MISS, Predictor
 from keyhole.errors import FeedbackError, InvalidError, ScoreError, UnknownRoundError
+from keyhole.feedback import Answer
 
 ANIMALS = {"cat": 0.7, "lynx": 0.2, "dog": 0.1}
 

@@ -1,8 +1,9 @@
 import numpy as np
 import pytest
 
-from keyhole import Exp3P, make, simulate
+from keyhole import make, simulate
 from keyhole.errors import GridError, HorizonError, HorizonWarning, InvalidError, RateError
+from keyhole.predictor.bandit import Exp3P
 
 
 def test_ocp_bandit_is_exp3p_on_the_papers_loss() -> None:

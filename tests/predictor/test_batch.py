@@ -5,9 +5,10 @@ import copy
 import numpy as np
 import pytest
 
-from keyhole import HIT, BoundedResiduals, LabelSet, Predictor, Probabilities, make
+from keyhole import HIT, Predictor, Probabilities, make
 from keyhole.errors import AnsweredError, ExpiredError, FeedbackError, LabelError, ScoreError
 from keyhole.predictor.batch import fits
+from keyhole.scores import BoundedResiduals, LabelSet
 
 RNG = np.random.default_rng(8)
 TABLE = RNG.dirichlet(np.ones(10), 200)

@@ -5,16 +5,10 @@ from typing import Any
 
 import pytest
 
-from keyhole import (
-    BoundedResiduals,
-    CustomScores,
-    Probabilities,
-    QuantileBands,
-    ScaledResiduals,
-)
+from keyhole import Probabilities, QuantileBands, ScaledResiduals
 from keyhole.errors import ScoreError
 from keyhole.predictor.cases import pack_case, recall_round, unpack_case
-from keyhole.scores import BestScore
+from keyhole.scores import BestScore, BoundedResiduals, CustomScores
 
 NAMED = ["ant", "bee", "cat"]
 SCORES = [0.2, 0.7, 0.1]

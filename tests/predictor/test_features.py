@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Channel, Predictor, Probabilities, ScaledResiduals, make, simulate
+from keyhole import HIT, MISS, Predictor, Probabilities, ScaledResiduals, make, simulate
 from keyhole.errors import ContextError, FeedbackError, GroupError, LearnerError, ScoreError
 from keyhole.predictor.context import Known, read_context, show_context
 from keyhole.predictor.setup import Setup
+from keyhole.simulation import Channel
 
 
 def forecaster(**given: Any) -> "Predictor[Any]":

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole import Fleet, LabelSet, Predictor
+from keyhole import Fleet, Predictor
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError
 from keyhole.numeric import bind
 from keyhole.predictor.fleet import _ROWS
+from keyhole.scores import LabelSet
 
 
 @pytest.mark.parametrize("name", ["logit-tracker", "kt", "aci", "self-scaled", "agaci", "dtaci"])

@@ -23,7 +23,7 @@ def _closed_figures() -> Iterator[None]:
     plt.close("all")
 
 
-def _play(predictor: keyhole.Predictor[keyhole.LabelSet], rounds: int) -> None:
+def _play(predictor: keyhole.Predictor[keyhole.scores.LabelSet], rounds: int) -> None:
     chances, digits = digit_guesses(rounds, seed=3)
     for row, digit in zip(chances, digits.tolist(), strict=True):
         shown = predictor.predict(row)

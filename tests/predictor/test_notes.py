@@ -5,11 +5,13 @@ from collections.abc import Callable
 
 import pytest
 
-from keyhole import HIT, LEARNERS, BoundedResiduals, Exp3P, Predictor, Probabilities, make
+from keyhole import HIT, LEARNERS, Predictor, Probabilities, make
 from keyhole.errors import KeyholeWarning
+from keyhole.predictor.bandit import Exp3P
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.notes import describe_alarm, describe_lateness, describe_reach
 from keyhole.predictor.tally import Tally
+from keyhole.scores import BoundedResiduals
 
 
 @pytest.mark.parametrize(("answered", "stale", "said"), [(100, 30.0, 1), (99, 30.0, 0), (100, 29.9, 0)])

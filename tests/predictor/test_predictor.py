@@ -16,17 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import keyhole
-from keyhole import (
-    HIT,
-    MISS,
-    Answer,
-    BoundedResiduals,
-    CustomScores,
-    Predictor,
-    ScaledResiduals,
-    bounds,
-    make,
-)
+from keyhole import HIT, MISS, Predictor, ScaledResiduals, bounds, make
 from keyhole.errors import (
     AlphaError,
     AnsweredError,
@@ -44,9 +34,10 @@ from keyhole.errors import (
     SnapshotError,
     UnknownRoundError,
 )
+from keyhole.feedback import Answer
 from keyhole.predictor import file as snapshot
 from keyhole.predictor.draws import make_draws
-from keyhole.scores import LabelSet
+from keyhole.scores import BoundedResiduals, CustomScores, LabelSet
 
 ANIMALS = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
 

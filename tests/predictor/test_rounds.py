@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, BoundedResiduals, Gate, Probabilities, make
+from keyhole import HIT, MISS, Gate, Probabilities, make
 from keyhole.errors import FeedbackError, ScoreError
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
@@ -20,6 +20,7 @@ from keyhole.predictor.rounds import (
     settle,
 )
 from keyhole.predictor.tally import Outcome
+from keyhole.scores import BoundedResiduals
 
 
 @pytest.fixture

@@ -6,9 +6,10 @@ import struct
 import numpy as np
 import pytest
 
-from keyhole import MISS, Interval, Predictor, Probabilities, QuantileBands, ScaledResiduals
+from keyhole import MISS, Predictor, Probabilities, QuantileBands, ScaledResiduals
 from keyhole.errors import ScoreError, SnapshotError
 from keyhole.predictor.scale import Scale
+from keyhole.scores import Interval
 
 ROUNDS = 4000
 

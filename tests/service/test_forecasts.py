@@ -27,14 +27,14 @@ def asked(http: TestClient, body: dict[str, Any]) -> Any:
         ({"kind": "interval"}, keyhole.ScaledResiduals()),
         ({"side": "upper"}, keyhole.ScaledResiduals(side="upper")),
         ({"side": "lower", "scale": 3.0}, keyhole.ScaledResiduals(scale=3.0, side="lower")),
-        ({"bound": 30.0}, keyhole.BoundedResiduals(bound=30.0)),
+        ({"bound": 30.0}, keyhole.scores.BoundedResiduals(bound=30.0)),
     ],
 )
 def test_a_stream_of_forecasts_makes_the_intervals_of_the_predictor(
     one: TestClient, light: Database, settings: dict[str, Any], score: Any
 ) -> None:
     made(one, **DEFAULT, **settings)
-    predictor: keyhole.Predictor[keyhole.Interval] = keyhole.Predictor(alpha=0.1, score=score)
+    predictor: keyhole.Predictor[keyhole.scores.Interval] = keyhole.Predictor(alpha=0.1, score=score)
     rng = np.random.default_rng(1)
     for _ in range(60):
         guess, value = float(rng.normal(50.0, 5.0)), float(rng.normal(50.0, 8.0))

@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from keyhole import make, simulate_against
+from keyhole import make
 from keyhole.errors import InvalidError
-from keyhole.simulation import adversaries
+from keyhole.simulation import adversaries, simulate_against
 
 
 def test_just_below_makes_a_certain_learner_miss_until_it_plays_every_label() -> None:

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Channel, Predictor, make, simulate, simulate_against
+from keyhole import HIT, MISS, Predictor, make, simulate
 from keyhole.errors import FeedbackError, InvalidError
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import count_times
+from keyhole.simulation import Channel, simulate_against
 from keyhole.simulation.channel import hear
 from tests.learners.fitting import make_fitting
 

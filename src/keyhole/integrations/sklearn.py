@@ -181,8 +181,8 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
     alpha
         The share of intervals that may miss the true value.
     residuals
-        A score kind for real outcomes, such as ``keyhole.BoundedResiduals(bound=18.5)``; by default
-        ``keyhole.ScaledResiduals``.
+        A score kind for real outcomes, such as ``keyhole.scores.BoundedResiduals(bound=18.5)``; by
+        default ``keyhole.ScaledResiduals``.
     features, groups, learner, regime, seed, history
         As for ``SetClassifier``.
 

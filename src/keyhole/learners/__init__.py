@@ -69,7 +69,7 @@ class _Table(Mapping[str, Rule[...]]):
 
     def add(self, rule: Rule[...]) -> None:
         if not isinstance(rule, Rule):
-            raise LearnerError(f"{rule!r} is not a rule; make one with keyhole.Rule(...)")
+            raise LearnerError(f"{rule!r} is not a rule; make one with keyhole.learners.Rule(...)")
         if rule.kind != self._kind:
             raise LearnerError(f"{rule.name} is a rule for a {rule.kind}, and not for a {self._kind}")
         if rule.name in self._known and self[rule.name] is not rule:

@@ -36,7 +36,7 @@ def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     if rule.excess is None:
         raise TheoremError(
             f"no theorem bounds the misses of {learner.name} on every sequence; "
-            f"put it behind a valve: keyhole.safety_valve"
+            f"put it behind a valve: keyhole.learners.safety_valve"
         )
     if lateness.is_prompt:
         return rule.excess(parameters, rounds)

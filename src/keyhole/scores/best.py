@@ -14,6 +14,8 @@ from keyhole.scores.regions import Label
 class Decision:
     """Whether an answer is used as it is, or goes to a person.
 
+    It is true where the answer is accepted, so that ``if gate.decide(score):`` does what it says.
+
     Parameters
     ----------
     id
@@ -24,8 +26,6 @@ class Decision:
         The answer's score.
     candidate
         The answer, where several were offered.
-
-    It is true where the answer is accepted, so that ``if gate.decide(score):`` does what it says.
 
     Examples
     --------

@@ -159,7 +159,7 @@ def _check(learner: Learner, regime: str, rounds: int, channel: Channel) -> None
     check_learner(learner)
     check_rounds(rounds)
     if not isinstance(channel, Channel):
-        raise InvalidError(f"{channel!r} is not a channel; try keyhole.Channel(delay=10)")
+        raise InvalidError(f"{channel!r} is not a channel; try keyhole.simulation.Channel(delay=10)")
     if learner.rule.kind == "gate":
         raise LearnerError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
     check_enough(learner.name, learner.needs, check_regime(regime))

@@ -117,7 +117,7 @@ def _regret(learner: Learner, rounds: int, span: float) -> list[str]:
         f"{'':{_INDENT}}It falls below the target from {on_target:,} rounds on. It needs that "
         "threshold 0 cannot miss: the true label is always among the candidates.",
         "afterwards miss rate - alpha <= regret / T + C_mc, where C_mc comes from the run itself "
-        "(keyhole.metrics.coverage_slack): a check, not a forecast.",
+        "(keyhole.simulation.metrics.coverage_slack): a check, not a forecast.",
     ]
 
 

@@ -3,8 +3,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from keyhole import LEARNERS, Learner
+from keyhole import LEARNERS
 from keyhole.feedback import Regime, is_enough
+from keyhole.learners import Learner
 from keyhole.numeric import Array
 from tests.learners.fitting import make_fitting
 

@@ -3,11 +3,12 @@
 import numpy as np
 import pytest
 
-from keyhole import LEARNERS, Learner, Simulation, make, safety_valve, simulate, simulate_against
+from keyhole import LEARNERS, make, simulate
 from keyhole.errors import TheoremError
-from keyhole.learners import bounds
+from keyhole.learners import Learner, bounds, safety_valve
 from keyhole.numeric import Array
 from keyhole.scenarios.drifts import DRIFTS
+from keyhole.simulation import Simulation, simulate_against
 from keyhole.simulation.adversaries import ADVERSARIES
 from tests.learners.fitting import make_fitting
 

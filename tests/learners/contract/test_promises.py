@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, LEARNERS, Learner, Predictor, simulate
+from keyhole import HIT, LEARNERS, Predictor, simulate
 from keyhole.errors import FeedbackError
 from keyhole.feedback import Needs, Regime
+from keyhole.learners import Learner
 from keyhole.numeric import Array, can_compile
 from keyhole.simulation.simulate import play_clear
 from tests.learners.fitting import make_fitting

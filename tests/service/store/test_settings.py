@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from keyhole import BoundedResiduals, Probabilities, QuantileBands, ScaledResiduals
+from keyhole import Probabilities, QuantileBands, ScaledResiduals
 from keyhole.errors import InvalidError, SnapshotError, StreamNameError
-from keyhole.scores import BestScore
+from keyhole.scores import BestScore, BoundedResiduals
 from keyhole.service.store import streams
 from keyhole.service.store.database import Database
 from keyhole.service.store.settings import check_limits, check_name, load_setup, make_setup

@@ -6,9 +6,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyhole import Channel, make, simulate
+from keyhole import make, simulate
 from keyhole.errors import InvalidError
 from keyhole.feedback import Regime
+from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, record, table
 from keyhole.studies.compare.contest import Cell, Contest, Estimate, Frontier, Terms, hold
 from keyhole.studies.compare.standings import standings

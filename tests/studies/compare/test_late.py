@@ -4,9 +4,9 @@ import json
 
 import pytest
 
-from keyhole import Channel
 from keyhole.errors import InvalidError
 from keyhole.feedback import Regime
+from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, page, record, table
 from keyhole.studies.compare.contest import Terms, hold
 from keyhole.studies.compare.late import CHANNELS, LateContests, hold_late
