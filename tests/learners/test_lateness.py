@@ -1,7 +1,6 @@
 """Bounds on misses under late answers, attacked by worlds in which lateness and outcome conspire."""
 
-from dataclasses import dataclass
-from types import SimpleNamespace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -156,10 +155,7 @@ def test_a_rule_with_a_late_form_is_asked_for_it_and_no_more_than_all_can_miss()
         return Excess(least=-1e9, most=7.0)
 
     learner = make("tracker", alpha=0.1)
-    rule = SimpleNamespace(excess=learner.rule.excess, late_excess=late)
-    both: Any = SimpleNamespace(
-        name="tracker", rule=rule, parameters=learner.parameters, alpha=learner.alpha
-    )
+    both = replace(learner.rule, late_excess=late)(alpha=0.1)
     assert bounds.excess(both, rounds=1_000, open=3, age=2) == (-100.0, 7.0)
     assert told == [(0.1, 1_000, Lateness(3, 2))]
     assert bounds.excess(both, rounds=1_000) == bounds.excess(learner, rounds=1_000)

@@ -139,7 +139,7 @@ SIZES = {
     "ocp-bandit": (88, 11), "ocp-unlock": (88, 11), "ocp-unlock+": (88, 11), "pi": (24, 0),
     "saocp": (14352, 0), "self-scaled": (448, 2), "sf-ogd": (16, 0), "sps": (96, 0),
     "tracker": (24, 0), "tracker-decaying": (232, 0), "unlock-hedge": (80, 10),
-    "logit-tracker+valve": (48, 2), "unlock-hedge+valve": (832, 104),
+    "logit-tracker+valve": (48, 2), "unlock-hedge+valve": (96, 12),
 }  # fmt: skip
 
 
