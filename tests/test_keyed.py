@@ -391,7 +391,11 @@ def test_a_key_asks_for_no_timer_when_nothing_is_open() -> None:
 
 @pytest.mark.parametrize(
     ("content", "error"),
-    [(b"\x00\xf0\x00", NewerSnapshotError), (b"\x00", SnapshotError), (b"\x00\x10abc", SnapshotError)],
+    [
+        (b"\x00\xf0\x00\x00", NewerSnapshotError),
+        (b"\x00", SnapshotError),
+        (b"\x00\x10abc", SnapshotError),
+    ],
 )
 def test_bytes_that_are_no_state_are_refused(content: bytes, error: type[KeyholeError]) -> None:
     with pytest.raises(error):

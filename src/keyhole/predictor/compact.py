@@ -1,7 +1,7 @@
 """Where one key of many stands, as few bytes: its progress, its open rounds, what it remembers.
 
-The first three bytes say how the rest is laid out: the version, how wide counts are, which are there,
-and how many closed rounds are remembered. Then come the time, the tally, the scale of residuals where
+The first four bytes say how the rest is laid out: the version, how wide counts are, which are there,
+how many closed rounds are remembered, and of which rule the state is. Then come the time, the tally, the scale of residuals where
 one is found, the learner's state, the marks of the remembered rounds, and the open rounds. Of the tally
 a key keeps what it needs: not the median, the staleness and the groups' shares, and one count for all
 rounds closed without an answer. How many were predicted is not written: those answered, those closed
@@ -9,6 +9,8 @@ without an answer, and those open.
 """
 
 import struct
+import zlib
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from keyhole.errors import InvalidError, NewerSnapshotError, SnapshotError
@@ -31,7 +33,7 @@ _EXPIRED, _UNREACHABLE, _UNBOUNDED, _WEIGHT = 0x200, 0x100, 0x80, 0x40
 _REAL_MISSES, _REAL_SIZE, _WIDE_STATE, _SCALE = 0x20, 0x10, 0x08, 0x04
 _TALLY = 0xFF0  # the bits that say how the tally is written
 _WIDTHS = ((2**16, "H"), (2**32, "I"), (2**63, "Q"))
-_LAYOUT = struct.Struct("<HB")
+_LAYOUT = struct.Struct("<HBB")
 _TIME = _LAYOUT.size  # where the time begins
 _OPEN = struct.Struct("<Iq")  # how many rounds are open, and the earliest time that one is due
 _NONE_OPEN = (0, NEVER)
@@ -64,11 +66,11 @@ class Standing:
 
 
 def _make_form(layout: int) -> struct.Struct:
-    """Return how the marks' number, the time and the tally are written under a layout."""
+    """Return how the marks' number, the rule, the time and the tally are written under a layout."""
     count = _WIDTHS[min(layout >> _WIDTH_AT, 2)][1]
     sums = ("d" if layout & _REAL_MISSES else count) + ("d" if layout & _REAL_SIZE else count)
     rare = "".join(count for bit in (_EXPIRED, _UNREACHABLE, _UNBOUNDED) if layout & bit)
-    return struct.Struct(f"<HB6s{count}{sums}{rare}{'d' if layout & _WEIGHT else ''}")
+    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'d' if layout & _WEIGHT else ''}")
 
 
 _FORMS = {layout: _make_form(layout) for layout in range(0, _TALLY + 1, 0x10)}
@@ -112,7 +114,8 @@ def _pack_closed(here: Standing, learner: Learner) -> tuple[bytes, bytes]:
         layout |= _SCALE
         state = scale.pack_narrow() + state
     form = _FORMS[layout & _TALLY]
-    head = form.pack(layout, len(here.marks) // MARK, b"", answered, misses, size, *rare)
+    rule = _number_rule(learner.rule.name)
+    head = form.pack(layout, len(here.marks) // MARK, rule, b"", answered, misses, size, *rare)
     return head[:_TIME], head[_TIME + 6 :] + state + here.marks
 
 
@@ -136,11 +139,16 @@ def _note_rare(tally: Tally, rare: list[float]) -> int:
 def unpack(content: bytes, learner: Learner) -> Standing:
     """Return where the key stands of which ``pack`` wrote the bytes, or raise ``SnapshotError``."""
     try:
-        layout, marks = _LAYOUT.unpack_from(content)
+        layout, marks, rule = _LAYOUT.unpack_from(content)
         if layout >> _VERSION_AT != VERSION:
             raise _refuse_version(layout >> _VERSION_AT)
+        if rule != _number_rule(learner.rule.name):
+            raise SnapshotError(
+                f"a key's state is of another learner than {learner.rule.name}; go on with that one, or "
+                "start the keys afresh"
+            )
         form = _FORMS[layout & _TALLY]
-        _, _, time, answered, misses, size, *rare = form.unpack_from(content)
+        _, _, _, time, answered, misses, size, *rare = form.unpack_from(content)
         scale, begin = None, form.size
         if layout & _SCALE:
             scale, taken = Scale.unpack(content[begin:])
@@ -173,6 +181,12 @@ def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
     tally.unbounded = int(next(numbers)) if layout & _UNBOUNDED else 0
     tally.weight = next(numbers) if layout & _WEIGHT else tally.weight
     tally.predicted += tally.expired
+
+
+@cache
+def _number_rule(name: str) -> int:
+    """Return a byte by which a rule's states are told from those of nearly every other."""
+    return zlib.crc32(name.encode()) & 0xFF
 
 
 def _refuse_version(version: int) -> SnapshotError:
