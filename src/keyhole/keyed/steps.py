@@ -4,7 +4,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 from zlib import crc32
 
-from keyhole.errors import KeyholeError
+from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.keyed.events import Answered, Asked, Elapsed, Kind, Output, Outputs, Skipped
 from keyhole.predictor import compact_rounds
 from keyhole.predictor.cases import pack_case, recall_round, unpack_case
@@ -97,7 +97,10 @@ def _answer(fold: "Fold", key: str, here: Standing, event: Answered, said: Outpu
 
 def _recall(fold: "Fold", waiting: Waiting) -> Round[Any]:
     """Return the open round that was read from bytes."""
-    memo = fold.setup.learner.unpack_memo(waiting.memo)
+    try:
+        memo = fold.setup.learner.unpack_memo(waiting.memo)
+    except InvalidError as error:
+        raise SnapshotError(f"{error}; restore the key's state from a copy") from None
     return recall_round(fold.setup.score, waiting, memo=memo)
 
 

@@ -13,7 +13,7 @@ from keyhole.learners.lateness import Lateness
 from keyhole.learners.parameters import parameters, positive, target, whole
 from keyhole.learners.patience import bound_stretched, check_late_guards, raise_level, slow
 from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
-from keyhole.learners.window import Window, add, quantile, start_window
+from keyhole.learners.window import LIMITS, Window, add, quantile, start_window
 from keyhole.numeric import Array, Counts, kernel
 
 
@@ -115,6 +115,7 @@ aci = Rule(
     settings=AciSettings,
     start=start,
     memory=1,
+    limits=lambda _: LIMITS,
     choose=choose,
     observe=observe,
     summary="a quantile of the last 500 scores, its level steered by the misses",

@@ -13,15 +13,16 @@ import numpy as np
 from keyhole.errors import RateError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.guards import ask_guards, bound_groups, count_miss, excess, late_excess
+from keyhole.learners.layout import ANY
 from keyhole.learners.parameters import check_room, number, parameters, positive, target, whole
 from keyhole.learners.patience import PATIENCE, raise_level, slow
-from keyhole.learners.ranks import Ranks, keep, make_finite, rank, start_ranks
+from keyhole.learners.ranks import Ranks, keep, limit_ranks, make_finite, rank, start_ranks
 from keyhole.learners.rule import EVERY, NONE, Ask, Rule
 from keyhole.learners.size_weight import weigh_size
 from keyhole.numeric import Array, Counts, kernel, sigmoid
 
-# What a round remembers: the thresholds of its logit and of a band above it, whether guards were at
-# odds; then of each feature its value, its lower cell and the upper one's share; then its groups.
+# A round remembers the thresholds of its logit and of a band above it, whether guards were at odds;
+# then of each feature its value, its lower cell and the upper one's share; then its groups.
 _OWN, _ABOVE, _AT_ODDS, _FEATURES = 0, 1, 2, 3
 _VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
 _STEEPEST = 500.0
@@ -152,11 +153,6 @@ def start(settings: ContextualTrackerSettings) -> ContextualTrackerState:
     )  # fmt: skip
 
 
-def memory(settings: ContextualTrackerSettings) -> int:
-    """Return how many numbers a round must remember."""
-    return _FEATURES + _PER_FEATURE * settings.features + settings.groups
-
-
 @kernel
 def choose(
     settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, ask: Ask
@@ -282,7 +278,10 @@ contextual_tracker = Rule(
     parameters=ContextualTrackerParameters,
     settings=ContextualTrackerSettings,
     start=start,
-    memory=memory,
+    memory=lambda s: int(_FEATURES + _PER_FEATURE * s.features + s.groups),
+    limits=lambda s: (
+        limit_ranks(s.kept) | {"memo": [ANY] * _FEATURES + [ANY, s.knots, ANY] * s.features}
+    ),  # where the cell is
     choose=choose,
     observe=observe,
     context=lambda settings: int(settings.features + settings.groups),

@@ -13,7 +13,7 @@ from keyhole.learners.parameters import (
     whole,
 )
 from keyhole.learners.rule import Ask, Rule
-from keyhole.learners.window import Window, add, largest_level, quantile, start_window
+from keyhole.learners.window import LIMITS, Window, add, largest_level, quantile, start_window
 from keyhole.numeric import Array, exp, kernel
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
@@ -126,6 +126,7 @@ dtaci = Rule(
     parameters=DtaciParameters,
     prepare=prepare,
     start=start,
+    limits=lambda _: LIMITS,
     choose=choose,
     observe=observe,
     summary="ACI at eight speeds, weighted by how well each level would have done",

@@ -15,6 +15,7 @@ import numpy as np
 from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import arms, complete_grid, number, parameters, target
 from keyhole.learners.rule import Ask, Distribution, Rule
 from keyhole.learners.weights import first_above, shares, weigh
@@ -129,6 +130,7 @@ exaul = Rule(
     prepare=prepare,
     start=start,
     memory=memory,
+    limits=lambda _: {"rounds": COUNT},
     choose=choose,
     observe=observe,
     draws=True,

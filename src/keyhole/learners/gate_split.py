@@ -94,6 +94,7 @@ gate_split = Rule(
     settings=GateSplitSettings,
     start=start,
     memory=OWN,
+    limits=lambda settings: {"gathered": settings.calibration},
     choose=choose,
     observe=observe,
     graded=True,

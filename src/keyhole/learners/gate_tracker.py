@@ -17,6 +17,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.gate_guard import count_wrong, excess, is_open, late_excess, spread_of
 from keyhole.learners.gate_scores import EDGE, unit, watch_scores
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, positive, target
 from keyhole.learners.rule import EVERY, NONE, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
@@ -266,6 +267,7 @@ gate_tracker = Rule(
     settings=GateTrackerSettings,
     start=start,
     memory=OWN + 2,
+    limits=lambda _: {"judged": COUNT, "rounds": COUNT},
     choose=choose,
     observe=observe,
     excess=excess,

@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     AlphaParameters,
     AlphaSettings,
@@ -68,6 +69,7 @@ kt = Rule(
     parameters=AlphaParameters,
     settings=AlphaSettings,
     start=start,
+    limits=lambda _: {"rounds": COUNT},
     choose=choose,
     observe=observe,
     summary="parameter-free coin betting on misses; errs on the side of small sets",

@@ -8,10 +8,17 @@ that were open already can carry it on. docs/guarantees.md has the proof.
 
 import math
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
-from keyhole.learners.rule import Excess
+
+
+class Excess(NamedTuple):
+    """Between what the excess of misses, sum(miss - alpha), lies after some rounds, on any sequence."""
+
+    least: float
+    most: float
 
 
 @dataclass(frozen=True)

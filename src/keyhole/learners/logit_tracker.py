@@ -11,6 +11,7 @@ import numpy as np
 from keyhole.errors import RateError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness, bound_late_tracker
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, positive, target
 from keyhole.learners.patience import check_guards, raise_level, shorten
 from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
@@ -163,6 +164,7 @@ logit_tracker = Rule(
     parameters=LogitTrackerParameters,
     settings=LogitTrackerSettings,
     state=LogitTrackerState,
+    limits=lambda _: {"rounds": COUNT, "lateness": COUNT},
     choose=choose,
     observe=observe,
     excess=excess,

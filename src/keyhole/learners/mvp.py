@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import GridError
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     check_room,
     number,
@@ -107,6 +108,11 @@ def memory(settings: MvpSettings) -> int:
     return 1 + settings.groups
 
 
+def limits(settings: MvpSettings) -> dict[str, Any]:
+    """Return what the counts may be, and the bucket that a round remembers."""
+    return {"misses": COUNT, "visits": COUNT, "memo": [settings.buckets - 1]}
+
+
 def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
     """Return the one or two thresholds that may be played next, in a round of no group."""
     edge, share = _crossing(settings, state, np.zeros(settings.groups))
@@ -189,6 +195,7 @@ mvp = Rule(
     prepare=prepare,
     start=start,
     memory=memory,
+    limits=limits,
     choose=choose,
     observe=observe,
     draws=True,

@@ -14,6 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     number,
     parameters,
@@ -110,6 +111,7 @@ pi = Rule(
     parameters=PiParameters,
     settings=PiSettings,
     start=start,
+    limits=lambda _: {"rounds": COUNT},
     choose=choose,
     observe=observe,
     summary="a tracker plus a saturating integrator of past errors",

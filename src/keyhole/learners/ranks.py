@@ -4,10 +4,11 @@ Ranks make units, outliers and infinities harmless. The sample is a reservoir wh
 of the round's number, so that a learner that keeps one stays deterministic.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from keyhole.learners.layout import COUNT
 from keyhole.numeric import Array, Counts, kernel
 
 _LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
@@ -26,6 +27,11 @@ def start_ranks(features: int, room: int) -> Ranks:
     """Return room for so many values of each feature."""
     counts = np.zeros(features, dtype=np.int64)
     return Ranks(np.zeros((features, room)), counts, counts.copy())
+
+
+def limit_ranks(room: int) -> dict[str, Any]:
+    """Return what the counts of a state may be that has these parts."""
+    return {"held": room, "seen": COUNT}
 
 
 @kernel

@@ -6,7 +6,7 @@ a round remembers nothing unless told, and a rule that draws nothing plays one t
 
 import copyreg
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple, ParamSpec
@@ -17,6 +17,7 @@ from keyhole.errors import LearnerError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
+from keyhole.learners.lateness import Excess as Excess
 from keyhole.learners.layout import Layout
 from keyhole.learners.rule_help import check_rule, describe_rule, list_given, show_learner
 from keyhole.numeric import Array
@@ -32,13 +33,6 @@ class Distribution(NamedTuple):
 
     thresholds: Array
     probabilities: Array
-
-
-class Excess(NamedTuple):
-    """Between what the excess of misses, sum(miss - alpha), lies after some rounds, on any sequence."""
-
-    least: float
-    most: float
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -67,6 +61,9 @@ class Rule(Generic[P]):
         it of the settings where that is not enough.
     memory
         How many numbers a round must remember, or a function of the settings that says so.
+    limits
+        ``limits(settings)``: by the name of a part of the state, and by "memo", the most that stored
+        numbers may be which are places in a table, or counts; ``keyhole.learners.layout`` has more.
     draws
         Whether it heeds ``ask.draw``.
     context
@@ -108,6 +105,7 @@ class Rule(Generic[P]):
     state: Any = None
     start: Callable[[Any], Any] | None = None
     memory: "int | Callable[[Any], int]" = 0
+    limits: Callable[[Any], Mapping[str, Any]] | None = None
     draws: bool = False
     context: Callable[[Any], int] | None = None
     distribution: Callable[[Any, Any], Distribution] | None = None
@@ -216,7 +214,9 @@ class Learner:
         pick, observe = kernels if self.is_light else bind_entries(self)
         fill(self, "pick", pick)
         fill(self, "observe", observe)
-        fill(self, "layout", Layout(rule.name, first, self.memory, is_light=self.is_light))
+        limits = {} if rule.limits is None else rule.limits(settings)
+        layout = Layout(rule.name, first, self.memory, is_light=self.is_light, limits=limits)
+        fill(self, "layout", layout)
 
     def __repr__(self) -> str:
         return f"<{self.name}: {', '.join(f'{k}={v!r}' for k, v in list_given(self.parameters))}>"

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     AlphaParameters,
     AlphaSettings,
@@ -106,7 +107,7 @@ def _bear(state: SaocpState, radius: float) -> None:
     log2 = 0
     while birth >> (log2 + 1) > 0:
         log2 += 1
-    k = state.clock[1]
+    k = min(state.clock[1], _ROOM - 1)  # more do not live at once, but in a damaged file
     state.clock[0] = birth
     state.clock[1] = k + 1
     state.birth[k] = birth
@@ -166,6 +167,7 @@ saocp = Rule(
     parameters=AlphaParameters,
     settings=AlphaSettings,
     start=start,
+    limits=lambda _: {"clock": (COUNT, _ROOM), "birth": COUNT, "age": COUNT},
     choose=choose,
     observe=observe,
     summary="scale-free descents born every round, weighed by coin betting on every stretch",

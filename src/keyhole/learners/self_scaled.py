@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     parameters,
     positive,
@@ -168,6 +169,7 @@ self_scaled = Rule(
     prepare=prepare,
     start=start,
     memory=2,
+    limits=lambda _: {"clock": COUNT, "lateness": COUNT},
     choose=choose,
     observe=observe,
     summary="a logit tracker that finds its own step; for scores of unknown or changing scale",

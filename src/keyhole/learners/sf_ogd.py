@@ -43,6 +43,8 @@ def observe(
     """Step by gradient / sqrt(3 sum of squared gradients), the score's range being 1; less if stale."""
     gradient = settings.alpha - answer.miss
     state.squares[0] += gradient * gradient
+    if state.squares[0] <= 0.0:
+        return  # No sum of squares: a damaged file's.
     moved = state.radius[0] - gradient / math.sqrt(3.0 * state.squares[0]) / slow(answer.stale)
     state.radius[0] = moved if moved > 0.0 else 0.0
 

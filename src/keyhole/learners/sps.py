@@ -1,13 +1,14 @@
 """SPS: raise the threshold to a quantile of what was seen, less a confidence band, never lower it."""
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most, uniform
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     arms,
     horizon,
@@ -76,6 +77,11 @@ def start(settings: SpsSettings) -> SpsState:
     )
 
 
+def limits(settings: SpsSettings) -> dict[str, Any]:
+    """Return what the counts may be, and the arm."""
+    return {"counts": COUNT, "clock": (COUNT, COUNT, settings.thresholds.size - 1)}
+
+
 @kernel
 def choose(settings: SpsSettings, state: SpsState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
     """Return the threshold of the present arm; nothing is drawn."""
@@ -105,8 +111,10 @@ def observe(
     rounds = clock[_ROUNDS]
     band = math.sqrt((settings.width + settings.growth * math.log(rounds)) / (2.0 * rounds))
     rank = math.floor(rounds * (settings.alpha - band)) + 1
-    # The rank is at most alpha t + 1, no more than there are scores: the climb ends on the grid.
-    while clock[_BELOW] + state.counts[clock[_ARM]] < rank:
+    # The rank is at most alpha t + 1, no more than there are scores: the climb ends on the grid, unless
+    # the counts of a damaged file do not add up.
+    last = state.counts.size - 1
+    while clock[_ARM] < last and clock[_BELOW] + state.counts[clock[_ARM]] < rank:
         clock[_BELOW] += state.counts[clock[_ARM]]
         clock[_ARM] += 1
 
@@ -117,6 +125,7 @@ sps = Rule(
     parameters=SpsParameters,
     prepare=prepare,
     start=start,
+    limits=limits,
     choose=choose,
     observe=observe,
     summary="semi-bandit prediction sets: a quantile of the scores seen, less a confidence band",

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.errors import HorizonError
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters
 from keyhole.learners.rule import Distribution
 from keyhole.learners.weights import first_above, weigh
@@ -126,6 +127,12 @@ def start_arms(arms: int) -> State:
 def memory_of(arms: int) -> int:
     """Return how many numbers a round must remember: its arm, its epoch and its weights."""
     return _MEMO_WEIGHTS + arms
+
+
+def limits_of(settings: Any) -> dict[str, Any]:
+    """Return what the clock, and the arm and the epoch that a round remembers, may be."""
+    last_arm, last_epoch = settings.thresholds.size - 1, len(settings.epochs) - 1
+    return {"clock": (COUNT, last_epoch), "memo": (last_arm, last_epoch)}
 
 
 @kernel

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import TheoremError
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
     number,
     parameters,
@@ -141,6 +142,7 @@ tracker_decaying = Rule(
     parameters=DecayingTrackerParameters,
     prepare=prepare,
     start=start,
+    limits=lambda _: {"clock": COUNT},
     choose=play_held,
     observe=observe,
     summary="a tracker whose steps shrink as n^-0.6, and start afresh when the misses drift",

@@ -7,7 +7,7 @@ whatever the sequence, the adversary and the learner inside.
 
 import math
 from collections import namedtuple
-from functools import cache
+from functools import cache, partial
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
@@ -15,12 +15,14 @@ import numpy as np
 from keyhole.errors import LearnerError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.layout import ANY, COUNT, MEMO, spread
 from keyhole.learners.parameters import parameters, positive
 from keyhole.learners.rule import EVERY, Ask, Distribution, Excess, Learner, Rule, check_learner
 from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
 _EXCESS, _ROUNDS = 0, 1
+_OWN = 2  # numbers of a memo, before those of the rule inside
 _named: Any = namedtuple
 
 # What stands for these names is bound anew for every rule inside.
@@ -168,6 +170,17 @@ def _find_state(rule: Rule[...]) -> Any:
     return told
 
 
+def _count_memory(inner: Rule[...], settings: ValveSettings) -> int:
+    return inner.memory(settings.inner) if callable(inner.memory) else inner.memory
+
+
+def _limit(inner: Rule[...], settings: ValveSettings) -> dict[str, Any]:
+    """Return the limits of the rule inside, behind those of the valve's own numbers."""
+    held = {} if inner.limits is None else inner.limits(settings.inner)
+    memo = spread(held.get(MEMO, ()), _count_memory(inner, settings))
+    return {**held, "valve": (ANY, COUNT), MEMO: [ANY] * _OWN + memo.tolist()}
+
+
 @cache
 def _wrap(inner: Rule[...]) -> Rule[...]:
     """Return the rule around this one; made once, so that its kernels compile once."""
@@ -182,7 +195,7 @@ def _wrap(inner: Rule[...]) -> Rule[...]:
         return valved(*inner.start_state(settings.inner), np.zeros(2))
 
     def memory(settings: ValveSettings) -> int:
-        return 2 + (inner.memory(settings.inner) if callable(inner.memory) else inner.memory)
+        return _OWN + _count_memory(inner, settings)
 
     def context(settings: ValveSettings) -> int:
         return 0 if inner.context is None else inner.context(settings.inner)
@@ -214,6 +227,7 @@ def _wrap(inner: Rule[...]) -> Rule[...]:
         prepare=prepare,
         start=start,
         memory=memory,
+        limits=partial(_limit, inner),
         draws=inner.draws,
         context=None if inner.context is None else context,
         choose=bind(choose, **names),

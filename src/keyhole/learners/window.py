@@ -5,8 +5,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.learners.layout import COUNT
 from keyhole.learners.rule import EVERY, NONE
 from keyhole.numeric import Array, kernel
+
+LIMITS = {"added": COUNT}  # of the states that have these parts
 
 
 class Window(NamedTuple):
@@ -35,7 +38,8 @@ def add(window: Window, score: float) -> None:
     oldest = window.added[0] % ranked.size  # ``aged`` is a ring
     place = held(window)
     if window.added[0] >= ranked.size:
-        place = np.searchsorted(ranked, window.aged[oldest])
+        # A score is found where it was put; one that a damaged file made larger than all is not.
+        place = min(np.searchsorted(ranked, window.aged[oldest]), ranked.size - 1)
     # Places that are still free hold NONE, above every score, so that no score moves past them.
     window.aged[oldest] = score
     window.added[0] += 1
@@ -54,11 +58,11 @@ def quantile(window: Window, level: float) -> float:
     """Return the floor(level (n + 1))-th smallest of the n scores; every label below the first."""
     count = held(window)
     rank = np.floor(level * (count + 1))
-    if rank < 1.0:
-        return EVERY
     if rank > count:
         return NONE
-    return max(EVERY, window.ranked[int(rank) - 1])
+    if rank >= 1.0:
+        return max(EVERY, window.ranked[int(rank) - 1])
+    return EVERY  # also where the level is no number, as one of a damaged file can become
 
 
 @kernel

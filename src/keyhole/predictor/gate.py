@@ -75,7 +75,7 @@ class Gate:
             refuse_unknown(rule, unknown, holder="Gate")
         learner = find_rule(rule, alpha=alpha, memory=memory)
         setup = make_setup(learner, regime, groups=groups, seed=seed, open_limit=open_limit)
-        progress = Progress.start(setup.learner, states=len(setup.names.groups))
+        progress = Progress.start(setup.learner, states=setup.states)
         kept = DecisionHistory(history) if history else None
         self.__setstate__((Parts(setup, progress, OpenRounds(setup.open_limit, progress)), kept))
 

@@ -62,6 +62,12 @@ class Progress:
             states += b"".join([learner.layout.pack(state) for state in self.states])
         return known + members + scale + watch + states
 
+    def check_states(self, count: int) -> "Progress":
+        """Return the progress, or raise ``SnapshotError`` unless so many groups have a state."""
+        if len(self.states) != count:
+            raise SnapshotError(f"{len(self.states)} groups have states, not {count}; restore a copy")
+        return self
+
     @classmethod
     def unpack(cls, content: bytes, *, learner: Learner) -> "Progress":
         """Return the progress that was packed, or raise ``SnapshotError``."""

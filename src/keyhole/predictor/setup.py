@@ -61,6 +61,11 @@ class Setup(Generic[R]):
         count = len(self.names.groups) if is_gate else self.learner.groups
         check_names(self.names.groups, "groups", count=count)
 
+    @property
+    def states(self) -> int:
+        """How many groups have a state of their own: those of a gate."""
+        return len(self.names.groups) if self.learner.rule.kind == "gate" else 0
+
     def _check_regime(self) -> Regime | GateRegime:
         """Return the regime, or raise if the learner cannot work in it, or not with such a score."""
         is_gate = self.learner.rule.kind == "gate"

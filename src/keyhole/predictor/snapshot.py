@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
 from keyhole.predictor import file
@@ -47,7 +48,7 @@ def restore(content: bytes, *, kind: str, score: Score[Any] | None = None) -> Pa
     if learner.rule.kind != kind:
         holder = "Gate" if learner.rule.kind == "gate" else "Predictor"
         raise SnapshotError(f"this is a snapshot of a {holder}; restore it with keyhole.{holder}")
-    progress = Progress.unpack(rest[place:], learner=learner)
+    progress = Progress.unpack(rest[place:], learner=learner).check_states(setup.states)
     return Parts(setup, progress, OpenRounds(setup.open_limit, progress, waiting))
 
 
@@ -59,10 +60,20 @@ def _restore_rounds(
     waiting: dict[int, Round[Any]] = {}
     for number, threshold, then, dumped, *listed in rows:
         groups = tuple(listed[0]) if listed else ()
+        _check_round(setup, number, then, groups)
         case = setup.score.restore(dumped)
         memo, place = _restore_memo(learner, content, place, len(groups))
         waiting[number] = Round(case.region(number, threshold), case, memo, then, groups)
     return waiting, place
+
+
+def _check_round(setup: Setup[Any], number: Any, then: Any, groups: tuple[Any, ...]) -> None:
+    """Raise unless these are the numbers of a round, and of groups that there are."""
+    most = setup.states if setup.learner.rule.kind == "gate" else setup.learner.groups - 1
+    if not is_whole(number, least=0) or not is_whole(then, least=0):
+        raise SnapshotError(f"an open round is numbered {number!r}, {then!r}; restore a copy")
+    if not all(is_whole(group, least=0, most=most) for group in groups):
+        raise SnapshotError(f"open round {number} is of groups {list(groups)}; restore a copy")
 
 
 def _restore_memo(learner: Learner, content: bytes, place: int, groups: int) -> tuple[Any, int]:

@@ -108,16 +108,11 @@ def start(
         created=created,
         archived=None,
         version=-1,
-        progress=Progress.start(setup.learner, setup.score, watch=True, states=count_states(setup)),
+        progress=Progress.start(setup.learner, setup.score, watch=True, states=setup.states),
         sweep=np.inf,
         recent=0,
         link=FIRST,
     )
-
-
-def count_states(setup: Setup[Region]) -> int:
-    """Return how many groups have a state of their own: those of a gate."""
-    return len(setup.names.groups) if setup.learner.rule.kind == "gate" else 0
 
 
 def list_columns(stream: Stream) -> dict[str, Any]:
@@ -178,6 +173,7 @@ def quarantine(name: str, fault: str) -> QuarantinedError:
 
 def _read_row(row: Any, kept: Progress | None) -> Stream:
     setup = settings.load_setup(row.setup)
+    progress = kept or Progress.unpack(row.progress, learner=setup.learner).check_states(setup.states)
     return Stream(
         id=row.id,
         name=row.name,
@@ -187,7 +183,7 @@ def _read_row(row: Any, kept: Progress | None) -> Stream:
         created=row.created,
         archived=row.archived,
         version=row.version,
-        progress=kept or Progress.unpack(row.progress, learner=setup.learner),
+        progress=progress,
         sweep=row.sweep,
         recent=int.from_bytes(row.recent, "big"),
         link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
