@@ -10,6 +10,7 @@ from keyhole.errors import NewerSnapshotError, SnapshotError
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Kind, Skipped, make_fold
 from keyhole.learners import Learner
 from keyhole.predictor.compact import Standing, pack, unpack
+from keyhole.predictor.compact_rounds import find_oldest
 from keyhole.predictor.progress import Progress
 
 KEY = "anna"
@@ -252,3 +253,24 @@ def test_open_rounds_that_are_cut_or_followed_by_more_are_refused() -> None:
     for content in (state[:-1], state + b"\0", state[: -len(state) // 3]):
         with pytest.raises(SnapshotError, match=f"^{len(content)} bytes are no key's state"):
             unpack(content, fold.setup.learner)
+
+
+@pytest.mark.parametrize("arm", [-1.0, 0.5, 9.0, 1e12])
+def test_an_open_round_that_remembers_an_arm_beyond_the_table_is_refused(arm: float) -> None:
+    """Kills: one key's damaged state that ends the process of them all."""
+    given: Any = {"alpha": 0.1, "arms": 9, "regime": "full"}
+    state, _ = make_fold("ocp-unlock", **given).step(KEY, b"", Asked("a", [0.7, 0.3]))
+    learner = make_fold("ocp-unlock", **given).setup.learner
+    waiting = unpack(state, learner).waiting
+    memo = state.index(find_oldest(waiting, memory=learner.memory).memo)
+    spoilt = state[:memo] + struct.pack("<d", arm) + state[memo + 8 :]
+    with pytest.raises(SnapshotError, match="memo of a round of ocp-unlock holds"):
+        make_fold("ocp-unlock", **given).step(KEY, spoilt, Answered("a", label=0))
+
+
+def test_a_key_whose_learner_stands_beyond_the_table_is_refused() -> None:
+    fold = make_fold("sps", alpha=0.1, arms=9)
+    state, _ = fold.step(KEY, b"", Elapsed(0))
+    assert state.endswith(bytes(24))  # the clock, whose last number is the arm
+    with pytest.raises(SnapshotError, match="clock of the state of sps holds 9, not a whole"):
+        fold.step(KEY, state[:-8] + struct.pack("<q", 9), Asked("a", [0.7, 0.3]))

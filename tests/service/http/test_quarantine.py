@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import sqlite3
+import struct
 from contextlib import closing
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
+from keyhole.errors import QuarantinedError
 from keyhole.service.client.client import Client
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import make_server, stop_if_lost
@@ -140,3 +142,38 @@ def test_another_program_that_closes_the_file_leaves_the_service_its_log(tmp_pat
         service.kill()
         service.start()
         assert client.stream("pets")["predicted"] == 3
+
+
+def spoil(file: Path, table: str, column: str, place: int, number: bytes) -> None:
+    """Write a number into the only row of a table that is of the first stream."""
+    key = "id" if table == "streams" else "stream"
+    with closing(sqlite3.connect(file)) as other:
+        (content,) = other.execute(f"SELECT {column} FROM {table} WHERE {key} = 1").fetchone()  # noqa: S608
+        place %= len(content)
+        changed = content[:place] + number + content[place + 8 :]
+        other.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = 1", (changed,))  # noqa: S608
+        other.commit()
+
+
+@pytest.mark.parametrize(
+    ("learner", "table", "column", "place", "number"),
+    [
+        ("sps", "streams", "progress", -8, struct.pack("<q", 10**12)),  # its arm, the last of its state
+        ("mvp", "open", "memo", 0, struct.pack("<d", 1e9)),  # the bucket that was played
+    ],
+)
+def test_a_number_beyond_a_table_quarantines_its_stream_and_the_service_goes_on(
+    tmp_path: Path, learner: str, table: str, column: str, place: int, number: bytes
+) -> None:
+    """Kills: a flipped byte in one row that ends the process, and every other stream with it."""
+    file = tmp_path / "keyhole.db"
+    with Service(f"sqlite:///{file}") as service, Client(service.url) as client:
+        for name in ("pets", "well"):
+            client.create_stream(name, learner=learner, alpha=0.1, regime="full")
+        first, other = (client.predict(name, [0.5, 0.25]) for name in ("pets", "well"))
+        spoil(file, table, column, place, number)
+        with pytest.raises(QuarantinedError, match=f"of {learner} holds 1e\\+"):
+            client.learn(first, label=0)
+        assert client.learn(other, label=0).stream == "well"
+        client.predict("well", [0.5, 0.25])
+        assert client.stream("well")["predicted"] == 2
