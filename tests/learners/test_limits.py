@@ -1,5 +1,6 @@
 """Stored numbers that are places in a table, or counts: those that cannot be are refused."""
 
+import math
 import os
 import struct
 import subprocess
@@ -10,11 +11,13 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from keyhole import GATES, LEARNERS, Learner, Rule, make
+from keyhole import GATES, LEARNERS, Answer, Learner, Rule, make
 from keyhole.errors import InvalidError, LearnerError
 from keyhole.feedback import Needs
 from keyhole.learners import safety_valve
 from keyhole.learners.parameters import AlphaParameters
+from keyhole.learners.rule import EVERY, NONE
+from keyhole.learners.window import Window, quantile
 from tests.learners.corrupt import SECONDS, make_small, play
 
 VALVES = ["sps+valve", "mvp+valve", "aci+valve", "kt+valve", "contextual-tracker+valve"]
@@ -156,3 +159,21 @@ def test_without_limits_any_number_is_taken() -> None:
 def test_limits_of_what_is_not_there_are_refused(limits: Mapping[str, Any], fault: str) -> None:
     with pytest.raises(LearnerError, match=fault):
         make_table(limits)
+
+
+def test_a_level_that_is_no_number_shows_every_label() -> None:
+    """Kills: a rank that is looked up though it is neither below the first nor above the last."""
+    scores = Window(np.array([0.2, 0.4, 2.0]), np.array([0.4, 0.2, 0.0]), np.array([2]))
+    assert quantile(scores, math.nan) == EVERY
+    assert [quantile(scores, level) for level in (0.3, 0.4, 0.7, 1.0)] == [EVERY, 0.2, 0.4, NONE]
+
+
+def test_a_full_house_of_experts_who_live_for_ever_takes_in_no_more() -> None:
+    """Kills: an expert that is written behind the last place, though each number could be."""
+    learner = make("saocp", alpha=0.1)
+    state = learner.start()
+    state.clock[:] = 300, 256
+    state.birth[:] = 2**40
+    learner.rule.observe(learner.settings, state, np.zeros(0), Answer(0.0, 0.5))  # interpreted
+    assert state.clock.tolist() == [301, 256]
+    assert state.birth[-2:].tolist() == [2**40, 301]

@@ -161,6 +161,7 @@ def spoil(file: Path, table: str, column: str, place: int, number: bytes) -> Non
         ("sps", "streams", "progress", -8, struct.pack("<q", 10**12)),  # its arm, the last of its state
         ("mvp", "open", "memo", 0, struct.pack("<d", 1e9)),  # the bucket that was played
     ],
+    ids=["state", "memo"],
 )
 def test_a_number_beyond_a_table_quarantines_its_stream_and_the_service_goes_on(
     tmp_path: Path, learner: str, table: str, column: str, place: int, number: bytes
