@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from keyhole import Answer, Learner, make
+from keyhole import make
 from keyhole.errors import InvalidError
-from keyhole.feedback import Needs
-from keyhole.learners import find, takes
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import Learner, find, takes
 from keyhole.learners.gates import ACCEPTED, CHANCE
 
 BAD = (-1, 0.5, 10**9, 10**12, -(10**12), 2**62, 1e300)

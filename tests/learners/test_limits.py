@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 
-from keyhole import GATES, LEARNERS, Answer, Learner, Rule, make
+from keyhole import make
 from keyhole.errors import InvalidError, LearnerError
-from keyhole.feedback import Needs
-from keyhole.learners import safety_valve
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import GATES, LEARNERS, Learner, Rule, safety_valve
 from keyhole.learners.parameters import AlphaParameters
 from keyhole.learners.rule import EVERY, NONE
 from keyhole.learners.window import Window, quantile
