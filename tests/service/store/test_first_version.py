@@ -151,7 +151,7 @@ def test_the_one_scale_that_0_1_knew_is_fixed(carried: Database) -> None:
     ("name", "then", "now"),
     [
         ("logit-tracker", [0.4], []),
-        ("ocp-unlock+", [3.0, *[0.5] * 9], [3.0, *[0.5] * 9]),
+        ("ocp-unlock+", [3.0, 0.0, *[0.5] * 8], [3.0, 0.0, *[0.5] * 8]),  # its arm and its epoch
         ("mvp", [2.0, 1.0], [2.0]),
         ("mvp+valve", [0.1, 0.2, 7.0, 1.0], [0.1, 0.2, 7.0]),
         ("logit-tracker+valve", [0.1, 0.2, 0.4], [0.1, 0.2]),
