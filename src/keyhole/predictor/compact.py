@@ -1,11 +1,11 @@
 """Where one key of many stands, as few bytes: its progress, its open rounds, what it remembers.
 
 The first four bytes say how the rest is laid out: the version, how wide counts are, which are there,
-how many closed rounds are remembered, and of which rule the state is. Then come the time, the tally, the scale of residuals where
-one is found, the learner's state, the marks of the remembered rounds, and the open rounds. Of the tally
-a key keeps what it needs: not the median, the staleness and the groups' shares, and one count for all
-rounds closed without an answer. How many were predicted is not written: those answered, those closed
-without an answer, and those open.
+how many closed rounds are remembered, and of which rule the state is. Then come the time, the tally,
+the scale of residuals where one is found, the learner's state, the marks of the remembered rounds, and
+the open rounds. Of the tally a key keeps what it needs: not the median, the staleness and the groups'
+shares, and one count for all rounds closed without an answer. How many were predicted is not written:
+those answered, those closed without an answer, and those open.
 """
 
 import struct
@@ -144,8 +144,8 @@ def unpack(content: bytes, learner: Learner) -> Standing:
             raise _refuse_version(layout >> _VERSION_AT)
         if rule != _number_rule(learner.rule.name):
             raise SnapshotError(
-                f"a key's state is of another learner than {learner.rule.name}; go on with that one, or "
-                "start the keys afresh"
+                f"a key's state is of another learner than {learner.rule.name}; go on with that one, "
+                "or start the keys afresh"
             )
         form = _FORMS[layout & _TALLY]
         _, _, _, time, answered, misses, size, *rare = form.unpack_from(content)
