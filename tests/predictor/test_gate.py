@@ -266,6 +266,44 @@ def test_it_tells_its_bound_and_says_where_there_is_none() -> None:
         Gate("exaul", alpha=0.1).bound()
 
 
+def test_late_judgements_widen_the_bound_by_what_the_guards_level_says() -> None:
+    gate = Gate(alpha=0.1)
+    waiting = [gate.decide(1.0) for _ in range(4)]
+    for decision in waiting:  # 0, 1, 2 and 3 judgements old: the level rises three times
+        gate.learn(decision, right=False)
+    prompt = 20.0 + 0.3 * 2.0
+    assert gate.bound().most == min(prompt + 2.0 * 3 + 3 * 0.9, 4 * 0.9)
+    for _ in range(96):
+        gate.skip(gate.decide(1.0))
+    assert gate.bound().most == pytest.approx(20.0 + 0.3 * 10.0 + 2.0 * 3 + 3 * 0.9)
+
+
+def test_wrong_answers_judged_late_stay_within_the_bound_that_the_gate_tells() -> None:
+    gate = Gate(alpha=0.1)
+    waiting, judged, beyond = [], 0, 0.0
+    for _ in range(600):
+        waiting.append(gate.decide(1.0))
+        if len(waiting) == 40:  # a batch of late judgements, the oldest first, all of them wrong
+            for decision in waiting:
+                if decision.accepted:
+                    gate.learn(decision, right=False)
+                    judged += 1
+            waiting.clear()
+            assert 0.9 * judged <= gate.bound().most
+            beyond = max(beyond, 0.9 * judged - 20.0 - 0.3 * gate.rounds**0.5)
+    assert beyond > 0.0  # the prompt bound is broken: it did not speak of this
+
+
+def test_no_bound_is_told_of_late_judgements_together_with_a_memory() -> None:
+    gate = Gate(alpha=0.1, memory=5_000)
+    first, second = gate.decide(1.0), gate.decide(1.0)
+    gate.learn(first, right=True)
+    assert gate.bound().most > 0.0
+    gate.learn(second, right=True)
+    with pytest.raises(TheoremError, match="late judgements together with a memory"):
+        gate.bound()
+
+
 def test_a_notebook_shows_its_shares_and_the_target() -> None:
     gate = Gate(alpha=0.1)
     assert "<td>-</td>" in gate._repr_html_()  # nothing was judged yet

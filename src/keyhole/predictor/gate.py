@@ -141,13 +141,16 @@ class Gate:
         return self._progress.tally.miss_rate
 
     def bound(self) -> Excess:
-        """Return what the theorem says of wrong - alpha accepted by now, judged at once.
+        """Return between what wrong - alpha accepted lies by now, over the accepted and judged.
 
-        Raises ``TheoremError`` for rules of which no theorem speaks.
+        It holds on any sequence, with judgements as late as they have come until now
+        (``keyhole.bounds.excess`` has it for any lateness), if they were taken as they are (no
+        ``wrong=``, no ``chance=``); ``TheoremError`` where no theorem does.
         """
-        from keyhole.learners import bounds
+        from keyhole.predictor.promises import bound_excess
 
-        return bounds.excess(self._setup.learner, rounds=max(1, self.rounds))
+        with self._open.lock:
+            return bound_excess(self._setup, self._progress, rounds=max(1, self.rounds))
 
     def decide(
         self,

@@ -35,7 +35,9 @@ def bound_excess(setup: Setup[Any], progress: Progress, *, rounds: int | None) -
 
 def _find_lateness(setup: Setup[Any], progress: Progress) -> Lateness:
     """Return how late answers were, as the learner's own level has it."""
-    if setup.learner.rule.kind == "gate" or progress.tally.stale == 0.0:
+    if setup.learner.rule.kind == "gate":
+        return _find_gate_lateness(progress)
+    if progress.tally.stale == 0.0:
         return Lateness()
     level = getattr(progress.state, "lateness", None)
     if level is None and setup.learner.rule.late_excess is not None:
@@ -45,6 +47,17 @@ def _find_lateness(setup: Setup[Any], progress: Progress) -> Lateness:
         )
     age = 0 if level is None else int(level[0])
     return Lateness(open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
+
+
+def _find_gate_lateness(progress: Progress) -> Lateness:
+    """Return how late judgements were, as the guard's own level has it.
+
+    Of what waited when the guard shut, each next one to be judged is older by one; if m of those were
+    accepted, the level is at least m - 1. The guard had made room for the first of them.
+    """
+    level = getattr(progress.state, "late", None)
+    age = 0 if level is None else int(level[0])
+    return Lateness(open=age + 1, age=age)
 
 
 def bound_regret(setup: Setup[Any], progress: Progress) -> float:
