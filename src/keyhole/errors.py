@@ -1,5 +1,8 @@
 """What can go wrong, one name per situation; a message says the fault, the value, the remedy."""
 
+import sys
+import warnings
+
 
 class KeyholeError(Exception):
     """Everything Keyhole raises on purpose."""
@@ -215,3 +218,15 @@ class SpeedWarning(KeyholeWarning):
 
 class LearnerWarning(KeyholeWarning):
     """A package brings a learner that cannot be used."""
+
+
+def warn_user(message: str, category: type[KeyholeWarning]) -> None:
+    """Warn at the line that led here: the first on the way back that is not in this package."""
+    frame, level = sys._getframe(1), 2  # noqa: SLF001
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    warnings.warn(message, category, stacklevel=level)
+
+
+def _is_ours(module: str) -> bool:
+    return module == "keyhole" or module.startswith("keyhole.")

@@ -9,9 +9,9 @@ IEEE 754 rounds exactly.
 
 import math
 import os
+import re
 import sys
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
@@ -23,7 +23,7 @@ from typing import Any, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import NotCompiledError, SpeedWarning
+from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.fingerprints import cache_root, fingerprint, globals_of, is_of_script
 
 Array = NDArray[np.float64]
@@ -35,6 +35,8 @@ _LN_2 = 0.6931471805599453
 _HALF_ROOT = 0.7071067811865476
 _SERIES = 12  # terms of the series of atanh; the next would be below 1e-18
 _FRACTIONS = 14  # levels of the continued fraction of tan
+_PLACE = re.compile(r'File "([^"]+)", line (\d+)|(\S+) \((\d+)\)')  # how numba names a line
+_LONGEST = 200  # characters of a cause
 _configuring = threading.RLock()  # numba's cache folder is a setting of the whole process
 
 
@@ -62,11 +64,10 @@ def can_compile() -> bool:
     from importlib.util import find_spec
 
     if find_spec("numba") is None:
-        warnings.warn(
+        warn_user(
             "numba is not installed, so that simulations and learners with a grid run interpreted, "
             "some hundred times slower; pip install 'keyhole-conformal[fast]'",
             SpeedWarning,
-            stacklevel=3,
         )
         return False
     return os.environ.get("NUMBA_DISABLE_JIT", "0") == "0"
@@ -154,8 +155,19 @@ def compile_for(function: Callable[..., Any], *arguments: object) -> None:
         try:
             dispatcher.compile(signature)
         except Exception as error:  # Its lowering also raises others than NumbaError.
-            told = str(error).strip().splitlines() or [repr(error)]
-            raise NotCompiledError(f"numba cannot compile it ({told[0]}, {told[-1]})") from error
+            raise NotCompiledError(f"numba cannot compile it: {_find_cause(error)}") from error
+
+
+def _find_cause(error: Exception) -> str:
+    """Return what numba cannot do and where that stands, in one line; its passes are its own affair."""
+    message = str(error)
+    lines = [line.strip() for line in message.splitlines()]
+    told = [line for line in lines if line and not line.startswith("Failed in ")]
+    cause = f"{told[0]} {told[1]}" if told and told[0].endswith(":") else (told or [repr(error)])[0]
+    cause = cause.partition("Raised from ")[0].rstrip(". ")
+    places = [(path or other, line or at) for path, line, other, at in _PLACE.findall(message)]
+    own = [f" ({Path(path).name}, line {at})" for path, at in places if "/numba/" not in path]
+    return f"{cause[:_LONGEST]}{own[0] if own else ''}"
 
 
 @contextmanager

@@ -193,16 +193,33 @@ def stubborn(
 
 
 def test_rule_that_cannot_be_compiled_runs_interpreted_and_says_so(stubborn: Learner) -> None:
-    with pytest.warns(SpeedWarning, match="plain runs interpreted: numba cannot compile it"):
+    with pytest.warns(SpeedWarning, match="plain runs interpreted: numba cannot compile it") as said:
         assert stubborn.choose(stubborn.start())[0] == 0.5
     predictor: Predictor[Any] = Predictor(stubborn, seed=1)  # It is said once.
     predictor.learn(predictor.predict([0.7]), score=0.7)
     assert predictor.rounds == 1
+    assert said[0].filename == __file__  # the line that asked, not one of ours
+
+
+def test_the_cause_why_it_cannot_be_compiled_is_one_line_with_its_place(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not can_compile():
+        pytest.skip("there is no compiled lane")
+    monkeypatch.syspath_prepend(tmp_path)
+    learner = load(tmp_path, "stubborn_told", STUBBORN["json"]).plain(alpha=0.1)
+    with pytest.warns(SpeedWarning) as said:
+        learner.choose(learner.start())
+    (told,) = str(said[0].message).splitlines()
+    assert "Unknown attribute 'loads' of type Module(<module 'json'" in told
+    assert told.endswith("(stubborn_told.py, line 43)")
+    assert "nopython" not in told
 
 
 def test_rule_that_cannot_be_compiled_is_simulated_interpreted(stubborn: Learner) -> None:
-    with pytest.warns(SpeedWarning, match="plain runs interpreted"):
+    with pytest.warns(SpeedWarning, match="plain runs interpreted") as said:
         run = simulate(stubborn, SCORES[:200])
+    assert said[0].filename == __file__
     assert run.thresholds[0, 0] == 0.5
 
 

@@ -4,14 +4,13 @@ A rule of one's own joins the table by ``register``, or by an entry point of the
 ``keyhole.learners`` in the package that brings it.
 """
 
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib import import_module
 from typing import Any
 
 from keyhole.checks import find_near
-from keyhole.errors import LearnerError, LearnerWarning
+from keyhole.errors import LearnerError, LearnerWarning, warn_user
 from keyhole.learners.entries import compile_learner
 from keyhole.learners.parameters import parameters
 from keyhole.learners.rule import Ask, Distribution, Excess, Learner, Rule
@@ -88,11 +87,10 @@ class _Table(Mapping[str, Rule[...]]):
             try:
                 self.add(point.load())
             except Exception as error:  # noqa: BLE001 - one broken package must not hide the others.
-                warnings.warn(
+                warn_user(
                     f"the learner {point.name!r} of {point.value!r} cannot be used: {error}; mend or "
                     "remove the package that brings it",
                     LearnerWarning,
-                    stacklevel=4,
                 )
 
 

@@ -1,13 +1,12 @@
 """A rule's kernels as they are called from outside the compiled lane."""
 
 import math
-import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import NotCompiledError, SpeedWarning
+from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
 from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
 
@@ -96,7 +95,7 @@ def compile_learner(learner: "Learner") -> _Entries:
                 compile_for(entry, (*settings, *state), memo, *sample)
             _ENTRIES[rule] = made
         except NotCompiledError as error:
-            warnings.warn(f"{rule.name} runs interpreted: {error}", SpeedWarning, stacklevel=3)
+            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
     return _ENTRIES[rule]
 
 

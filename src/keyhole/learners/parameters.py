@@ -1,7 +1,6 @@
 """A rule's parameters: frozen, checked once, each field carrying as data which values it may have."""
 
 import math
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
@@ -14,6 +13,7 @@ from keyhole.errors import (
     InvalidError,
     RateError,
     TheoryWarning,
+    warn_user,
 )
 from keyhole.grid import pick_thresholds
 
@@ -223,7 +223,5 @@ def complete_grid(
     """Return the thresholds and their number; say so if the rule's theorem wants more of them."""
     values = pick_thresholds(thresholds, arms, default=default)
     if values.size < theorem:
-        warnings.warn(
-            f"{values.size} arms work, but the theorem begins at {theorem}", TheoryWarning, stacklevel=6
-        )
+        warn_user(f"{values.size} arms work, but the theorem begins at {theorem}", TheoryWarning)
     return {"arms": values.size, "thresholds": tuple(values.tolist())}

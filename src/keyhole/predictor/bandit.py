@@ -1,12 +1,11 @@
 """EXP3.P as a plain bandit over any bounded gain."""
 
 import math
-import warnings
 
 import numpy as np
 
 from keyhole.checks import is_real
-from keyhole.errors import HorizonWarning, InvalidError
+from keyhole.errors import HorizonWarning, InvalidError, warn_user
 from keyhole.grid import uniform
 from keyhole.learners import strategy
 from keyhole.learners.parameters import HORIZON
@@ -96,9 +95,8 @@ class Exp3P:
         self._chosen = False
         self._round += 1
         if self._horizon is not None and self._round == self._horizon + 1:
-            warnings.warn(
+            warn_user(
                 f"the bandit goes on past its horizon of {self._horizon} rounds; its rates were "
                 "tuned for that many",
                 HorizonWarning,
-                stacklevel=2,
             )

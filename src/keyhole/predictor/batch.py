@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from keyhole.errors import AnsweredError, ScoreError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner
+from keyhole.learners.rule_help import check_threshold
 from keyhole.numeric import Array
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
@@ -125,6 +126,7 @@ def propose_batch(
         score.read(scores[0])  # One row tells whether there is a label for each column.
     scores = scores if score.power == 1.0 else scores**score.power
     threshold, _ = learner.choose(progress.state)
+    check_threshold(learner.name, threshold)
     tally = progress.tally
     return LabelSets(tally.predicted, tally.answered, threshold, scores, score)
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 from keyhole.feedback import Answer, GateRegime
 from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.learners.rule_help import check_threshold
 from keyhole.predictor.judgements import (
     check_judged,
     find_groups,
@@ -49,6 +50,8 @@ def decide(
     """Return the next round, decided; the progress has taken note of it."""
     learner, tally = setup.learner, progress.tally
     chosen = [learner.choose(_find_state(progress, place), draw) for place in places]
+    for threshold, _ in chosen:
+        check_threshold(learner.name, threshold)
     decision = case.region(tally.predicted, max(threshold for threshold, _ in chosen))
     memos = [memo for _, memo in chosen]
     noted = Answer(math.nan, case.best)

@@ -10,6 +10,7 @@ from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerEr
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
 from keyhole.learners.rule import check_learner
+from keyhole.learners.rule_help import check_thresholds
 from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
 from keyhole.scores.checks import check_scores
 
@@ -84,6 +85,7 @@ class Fleet:
             )
         thresholds = np.empty(asked.size)
         self._loops[0](self.learner.settings, self._states, self._memos, asked, thresholds)
+        check_thresholds(self.learner.name, thresholds)
         self._open = (asked, table, thresholds)
         return table >= thresholds[:, None]
 

@@ -1,9 +1,8 @@
 """What a user should know of how things stand: said when asked, or once, as a warning."""
 
-import warnings
 from typing import Any
 
-from keyhole.errors import BoundWarning, HorizonWarning
+from keyhole.errors import BoundWarning, HorizonWarning, warn_user
 from keyhole.learners import Learner
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.progress import Progress
@@ -71,20 +70,18 @@ def describe_reach(learner: Learner, score: Any, tally: Tally) -> list[str]:
 
 
 def warn_past_horizon(learner: Learner) -> None:
-    """Warn the caller's caller that a learner goes on past what it was tuned for."""
-    warnings.warn(
+    """Warn that a learner goes on past what it was tuned for."""
+    warn_user(
         f"{learner.name} goes on past its horizon of {learner.horizon} rounds; its rates and its "
         "guarantee were tuned for that many",
         HorizonWarning,
-        stacklevel=3,
     )
 
 
 def warn_beyond_bound() -> None:
-    """Warn the caller's caller of a true value that no threshold covers."""
-    warnings.warn(
+    """Warn of a true value that no threshold covers."""
+    warn_user(
         "the true value lies beyond the residual bound, where no threshold covers it; it counts as a "
         "miss: use a larger bound, or ScaledResiduals",
         BoundWarning,
-        stacklevel=3,
     )

@@ -13,6 +13,7 @@ from keyhole.errors import FeedbackError, LearnerError, ScoreError
 from keyhole.feedback import Answer, check_gate_regime, tells_of
 from keyhole.learners import GATES, Ask, Learner, Rule
 from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.learners.rule_help import check_thresholds
 from keyhole.numeric import Array, Counts, bind, compile_for, compiled, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.rounds import measure_delay
@@ -144,6 +145,7 @@ def simulate_gate(
     loop = _loop(learner.rule)
     compile_for(loop, *arguments)
     loop(*arguments)
+    check_thresholds(learner.name, thresholds)
     return GateRun(learner, cases, outcomes, thresholds)
 
 

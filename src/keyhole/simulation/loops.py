@@ -1,15 +1,15 @@
 """The loops over rounds, around a learner's own kernels, compiled into one piece where they can be."""
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import NotCompiledError, SpeedWarning
+from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
 from keyhole.learners import Ask, Learner, Rule
+from keyhole.learners.rule_help import check_threshold, check_thresholds
 from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import count_times, measure_delay
@@ -45,7 +45,8 @@ def play(
         thresholds,
         misses,
     )
-    _find_loop(learner.rule, arguments, watched=False)(*arguments)
+    _find_loop(learner, arguments, watched=False)(*arguments)
+    check_thresholds(learner.name, thresholds)
 
 
 def play_channel(
@@ -78,7 +79,8 @@ def play_channel(
         thresholds,
         scores,
     )
-    _find_loop(learner.rule, arguments, watched=True)(*arguments)
+    _find_loop(learner, arguments, watched=True)(*arguments)
+    check_thresholds(learner.name, thresholds)
 
 
 def _draw(learner: Learner, seed: int, rounds: int) -> Array:
@@ -89,11 +91,15 @@ def _draw(learner: Learner, seed: int, rounds: int) -> Array:
 _LOOPS: dict[tuple[Rule[...], bool], Callable[..., None]] = {}
 
 
-def _find_loop(rule: Rule[...], arguments: tuple[Any, ...], *, watched: bool) -> Callable[..., None]:
+def _find_loop(learner: Learner, arguments: tuple[Any, ...], *, watched: bool) -> Callable[..., None]:
     """Return the loop around the kernels of a rule, compiled where it can be."""
+    rule = learner.rule
     found = _LOOPS.get((rule, watched))
     if found is not None:
         return found
+    first = Ask(0.5, learner.know_nothing())
+    state, memo = learner.start_arrays(), np.zeros(learner.memory)
+    check_threshold(rule.name, rule.choose(learner.settings, state, memo, first))
     names = {"_choose": rule.choose, "_observe": rule.observe}
     plain: Callable[..., None] = bind(_loop, **names)
     if watched:
@@ -104,7 +110,7 @@ def _find_loop(rule: Rule[...], arguments: tuple[Any, ...], *, watched: bool) ->
         try:
             compile_for(loop, *arguments)
         except NotCompiledError as error:
-            warnings.warn(f"{rule.name} runs interpreted: {error}", SpeedWarning, stacklevel=5)
+            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
             loop = plain
     return _LOOPS.setdefault((rule, watched), loop)
 

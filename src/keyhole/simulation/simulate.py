@@ -1,7 +1,6 @@
 """Whole runs at once: the loop over rounds is compiled too, around the predictor's own kernels."""
 
 import os
-import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -17,6 +16,7 @@ from keyhole.errors import (
     LearnerError,
     ScoreError,
     TheoremError,
+    warn_user,
 )
 from keyhole.feedback import Needs, Regime, check_enough, check_regime
 from keyhole.learners import Learner
@@ -166,11 +166,10 @@ def _check(learner: Learner, regime: str, rounds: int, channel: Channel) -> None
     if channel.corrected:
         check_graded(learner, "answers that may be wrong")
     if learner.horizon is not None and rounds > learner.horizon:
-        warnings.warn(
+        warn_user(
             f"{rounds} rounds go past the horizon of {learner.horizon} that "
             f"{learner.name} was tuned for",
             HorizonWarning,
-            stacklevel=3,
         )
 
 
