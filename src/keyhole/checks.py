@@ -25,6 +25,15 @@ def is_real(value: Any) -> bool:
         return False
 
 
+def is_list(value: Any) -> bool:
+    """Return whether the value holds one thing after another."""
+    try:
+        iter(value)
+    except TypeError:
+        return False
+    return True
+
+
 def find_near(name: Any, known: Iterable[str]) -> str | None:
     """Return the known name that this one is a slip of, if there is one: a letter or two apart."""
     import difflib

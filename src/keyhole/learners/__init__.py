@@ -160,6 +160,8 @@ def make(
     'label if hit'
     """
     rule = find(name)
+    if options is not None and not isinstance(options, Mapping):
+        raise LearnerError(f"options {options!r} are not a dict; give {{name: value}}")
     if rule.name.endswith(SUFFIX):
         inside = name.removesuffix(SUFFIX)
         own = {_BUDGET} - takes(find(inside)).keys()

@@ -116,7 +116,7 @@ def doubling_factor(learner: Learner, *, rounds: int) -> float:
     >>> round(doubling_factor(make("ocp-unlock+", alpha=0.1, arms=20), rounds=10**6), 2)
     3.37
     """
-    if learner.horizon is not None:
+    if check_learner(learner).horizon is not None:
         raise InvalidError(f"the learner knows its horizon, {learner.horizon}; make it without one")
     bound = _bound_of(learner, None)
     check_rounds(rounds)

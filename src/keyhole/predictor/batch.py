@@ -1,13 +1,14 @@
 """Many rounds at once, over a table of scores: the choices of one by one, without their overhead."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import AnsweredError, ScoreError
+from keyhole.checks import is_list
+from keyhole.errors import AnsweredError, FeedbackError, ScoreError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner
 from keyhole.learners.rule_help import check_threshold
@@ -129,6 +130,33 @@ def propose_batch(
     check_threshold(learner.name, threshold)
     tally = progress.tally
     return LabelSets(tally.predicted, tally.answered, threshold, scores, score)
+
+
+def list_outputs(outputs: Any) -> list[Any]:
+    """Return the outputs of a batch as a list, or raise if they are not several."""
+    if not is_list(outputs):
+        raise ScoreError(
+            f"outputs {outputs!r} are not a list; give what the model says of each round: [...]"
+        )
+    return list(outputs)
+
+
+def list_labels(labels: Any) -> list[Any]:
+    """Return the labels of a batch as a list, or raise if they are not several."""
+    if not is_list(labels):
+        raise FeedbackError(f"labels {labels!r} are not a list; give the truth of each round: [...]")
+    return list(labels)
+
+
+def check_answers(predictions: Any, answers: Any) -> None:
+    """Raise unless these are rounds, and as many answers."""
+    for given, what in ((predictions, "rounds"), (answers, "answers")):
+        if not (is_list(given) and isinstance(given, Sized)):
+            raise FeedbackError(f"{given!r} is not a list of {what}; give one for each round: [...]")
+    if len(predictions) != len(answers):
+        raise FeedbackError(
+            f"{len(answers)} answers came for {len(predictions)} rounds; give one for each"
+        )
 
 
 def read_answers(

@@ -33,7 +33,7 @@ class Judged(NamedTuple):
     weight: float
 
 
-def find_places(setup: Setup[Any], features: Any, groups: Iterable[str]) -> tuple[int, ...]:
+def find_places(setup: Setup[Any], features: Any, groups: Iterable[str] | None) -> tuple[int, ...]:
     """Return the places of the states that a case of these groups belongs to, or raise."""
     refuse_features(features)
     return (_ALL, *find_groups(groups, setup.names.groups))

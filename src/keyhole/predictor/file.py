@@ -21,7 +21,11 @@ def pack(header: dict[str, Any], content: bytes) -> bytes:
 
 def unpack(file: bytes) -> tuple[dict[str, Any], bytes]:
     """Return the header and the content, or raise if the file is damaged or too new."""
-    first, _, rest = file.partition(b"\n")
+    if not isinstance(file, (bytes, bytearray, memoryview)):
+        raise SnapshotError(
+            f"{file!r} is not a snapshot, which is bytes; restore what dump returned, or load a file"
+        )
+    first, _, rest = bytes(file).partition(b"\n")
     kind, _, version = first.decode("utf-8", "replace").rpartition(" ")
     if kind != _MAGIC or not version.isdecimal():
         raise SnapshotError("this is not a whole snapshot of a predictor; restore it from a copy")

@@ -77,7 +77,7 @@ class Fleet:
         It stays open until it is answered; asked again before, it is asked anew.
         """
         table = check_scores(scores)
-        asked = np.arange(len(self)) if rows is None else self._check_rows(np.asarray(rows))
+        asked = np.arange(len(self)) if rows is None else self._check_rows(rows)
         if table.ndim != 2 or table.shape[0] != asked.size or np.unique(asked).size != asked.size:
             raise FeedbackError(
                 f"scores of shape {table.shape} came for {asked.size} predictors; give a row for each, "
@@ -89,8 +89,9 @@ class Fleet:
         self._open = (asked, table, thresholds)
         return table >= thresholds[:, None]
 
-    def _check_rows(self, rows: NDArray[Any]) -> NDArray[np.int64]:
+    def _check_rows(self, given: ArrayLike) -> NDArray[np.int64]:
         """Return the places of these predictors, or raise: a compiled loop would write anywhere."""
+        rows = _read_array(given)
         whole = rows.ndim == 1 and (rows.dtype.kind in "iu" or rows.size == 0)
         if not whole or (rows < 0).any() or (rows >= len(self)).any():
             raise InvalidError(f"rows {rows.tolist()} are not places from 0 to {len(self) - 1}")
@@ -105,13 +106,13 @@ class Fleet:
         rows, table, thresholds = self._open
         scores = np.full(rows.size, np.nan)
         if labels is not None:
-            places = np.asarray(labels)
+            places = _read_array(labels)
             if places.shape != rows.shape or places.dtype.kind not in "iu":
                 raise FeedbackError(f"give {rows.size} labels, each the place of a score, from 0")
             if places.min() < 0 or places.max() >= table.shape[1]:
                 raise FeedbackError(f"labels are not places from 0 to {table.shape[1] - 1}")
             scores = table[np.arange(rows.size), places]
-        told = scores < thresholds if missed is None else np.asarray(missed)
+        told = scores < thresholds if missed is None else _read_array(missed)
         truths = told.dtype.kind == "b" or (told.dtype.kind in "iuf" and np.isin(told, (0, 1)).all())
         if told.shape != rows.shape or not truths:
             raise FeedbackError(
@@ -135,6 +136,14 @@ class Fleet:
         if np.isnan(used[wanted]).any():
             raise FeedbackError(f"{self.learner.name} needs {needs.value!r}; give labels=")
         return used
+
+
+def _read_array(given: Any) -> NDArray[Any]:
+    """Return what was given as an array; of lists that are not equally long, one of objects."""
+    try:
+        return np.asarray(given)
+    except ValueError:
+        return np.asarray(given, dtype=object)
 
 
 @kernel

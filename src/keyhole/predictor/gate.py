@@ -64,7 +64,7 @@ class Gate:
         alpha: float | None = None,
         memory: float | None = None,
         regime: str = GateRegime.ACCEPTED,
-        groups: Sequence[str] = (),
+        groups: Sequence[str] | None = None,
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
         history: int = 0,
@@ -157,7 +157,7 @@ class Gate:
         score: float | Mapping[Any, float],
         *,
         features: Any = None,
-        groups: Iterable[str] = (),
+        groups: Iterable[str] | None = None,
     ) -> Decision:
         """Return whether to accept an answer of this score, or the best of several candidates.
 

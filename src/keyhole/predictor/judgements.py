@@ -6,7 +6,7 @@ from typing import Any, cast
 import numpy as np
 
 from keyhole import learners
-from keyhole.checks import is_real
+from keyhole.checks import is_list, is_real
 from keyhole.errors import (
     AlphaError,
     ContextError,
@@ -24,18 +24,20 @@ from keyhole.predictor.setup import Setup
 from keyhole.scores.best import BestScore, Decision
 
 
-def find_groups(groups: Iterable[str], known: tuple[str, ...]) -> tuple[int, ...]:
+def find_groups(groups: Iterable[str] | None, known: tuple[str, ...]) -> tuple[int, ...]:
     """Return the places of the groups' states, after that of all rounds, or raise."""
     if isinstance(groups, Mapping):
         raise GroupError(f"groups {groups!r} are not a list; give the names of those it is in")
-    named = [groups] if isinstance(groups, str) else list(dict.fromkeys(groups))
+    if groups is not None and not is_list(groups):
+        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+    named = [groups] if isinstance(groups, str) else list(() if groups is None else groups)
     for name in named:
         if name not in known:
             raise GroupError(
                 f"there is no group {name!r}; the gate was made with "
                 f"{', '.join(map(repr, known)) or 'none'}: Gate(groups=[...]) names them"
             )
-    return tuple(1 + known.index(name) for name in named)
+    return tuple(1 + known.index(name) for name in dict.fromkeys(named))
 
 
 def read_chance(chance: Any, decision: Decision, regime: Any) -> float:
@@ -70,13 +72,15 @@ def read_wrong(right: Any, wrong: Any) -> float:
     return (float(not right) - wrong) / (1.0 - 2.0 * wrong)
 
 
-def _check_groups(groups: Sequence[str]) -> tuple[str, ...]:
+def _check_groups(groups: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the groups, or raise if they are not different strings."""
-    names = tuple(groups)
-    if isinstance(groups, str) or len(set(names)) < len(names):
+    if isinstance(groups, str) or not (groups is None or is_list(groups)):
         raise GroupError(f"groups {groups!r} are not a list of different names; try ['new', 'old']")
+    names = tuple(() if groups is None else groups)
     if not all(isinstance(name, str) for name in names):
         raise GroupError(f"groups {groups!r} are not named by strings; try ['new', 'old']")
+    if len(set(names)) < len(names):
+        raise GroupError(f"groups {groups!r} are not a list of different names; try ['new', 'old']")
     return names
 
 
@@ -99,7 +103,7 @@ def find_rule(rule: str | Learner, *, alpha: float | None, memory: float | None)
 
 
 def make_setup(
-    learner: Learner, regime: str, *, groups: Sequence[str], seed: int | None, open_limit: int
+    learner: Learner, regime: str, *, groups: Sequence[str] | None, seed: int | None, open_limit: int
 ) -> Setup[Any]:
     """Return the setup of a gate: it reads scores, and tells these groups apart."""
     return Setup(

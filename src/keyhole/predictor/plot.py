@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.numeric import Array
 
@@ -114,7 +115,9 @@ def _explain(axis: Any, *, columns: int) -> None:
 
 def _choose_window(window: int | None, rounds: int) -> int:
     """Return the window, a tenth of the rounds unless told, and no longer than they are."""
-    return min(max(1, rounds // 10 if window is None else int(window)), rounds)
+    if window is not None and not is_whole(window, least=1):
+        raise InvalidError(f"window {window!r} is not a number of rounds; try 100")
+    return min(max(1, rounds // 10 if window is None else window), rounds)
 
 
 def _slide(values: Array, width: int) -> Array:

@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never, Self, cast
 
-from keyhole.errors import FeedbackError, InvalidError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Regime
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, notes, snapshot
 from keyhole.predictor.batch import (
+    check_answers,
     check_rows,
     find_places,
     fits,
+    list_labels,
+    list_outputs,
     propose_batch,
     read_answers,
     settle_batch,
@@ -327,7 +330,8 @@ class Predictor(Generic[R]):
                 progress.tally.predicted += len(batch)
                 self._open.add_batch(batch)
             return cast("Sequence[R]", batch)
-        cases = [progress.read(setup.score, output) for output in outputs]  # All, before any is opened.
+        # All, before any is opened.
+        cases = [progress.read(setup.score, output) for output in list_outputs(outputs)]
         known = read_contexts(setup.learner, len(cases), features, groups, names=setup.names)
         with self._open.lock:
             return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
@@ -404,10 +408,7 @@ class Predictor(Generic[R]):
         >>> predictor.rounds
         2
         """
-        if len(predictions) != len(answers):
-            raise FeedbackError(
-                f"{len(answers)} answers came for {len(predictions)} rounds; give one for each"
-            )
+        check_answers(predictions, answers)
         learner, progress, rounds = self._setup.learner, self._progress, self._open
         with rounds.lock:
             if self._history is None and rounds.has_batch(predictions):
@@ -481,7 +482,7 @@ class Predictor(Generic[R]):
         (0, True)
         """
         with self._open.lock:
-            history, truths = list(outputs), list(labels)
+            history, truths = list_outputs(outputs), list_labels(labels)
             known = read_contexts(
                 self._setup.learner, len(history), features, groups, names=self._setup.names
             )

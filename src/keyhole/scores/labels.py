@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from keyhole.checks import is_real, is_whole
+from keyhole.checks import is_list, is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
 from keyhole.scores.checks import FEW, check_callable, check_row, read_scores
@@ -214,6 +214,8 @@ class CustomScores:
 
 
 def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:
+    if not is_list(labels):
+        raise LabelError(f"labels {labels!r} are not a list; give each by its name: ['cat', 'dog']")
     names = tuple(labels)
     seen: set[Label] = set()
     for name in names:

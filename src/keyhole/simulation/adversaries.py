@@ -41,7 +41,7 @@ ADVERSARIES = {
 
 def find(name: str) -> Adversary:
     """Return the adversary of that name, or raise."""
-    if name not in ADVERSARIES:
+    if name not in list(ADVERSARIES):  # A list tells names from what cannot be one.
         raise InvalidError(f"there is no adversary {name!r}; there are {', '.join(ADVERSARIES)}")
     return ADVERSARIES[name]
 

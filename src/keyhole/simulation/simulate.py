@@ -199,7 +199,10 @@ def _columns(learner: Learner, name: str, given: ArrayLike | None, shape: tuple[
     _, rounds, count = shape
     if given is None:
         return np.full((1, rounds, count), np.nan if name == "features" else 0.0)
-    table = np.array(given, dtype=np.float64)
+    try:
+        table = np.array(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise ContextError(f"{name} {given!r} are not a table of numbers; encode them first") from None
     if table.shape not in (shape[1:], shape) or count == 0:
         raise ContextError(
             f"{name} have shape {table.shape}; {learner.name} takes {count}, so give "

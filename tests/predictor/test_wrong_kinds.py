@@ -1,0 +1,106 @@
+"""What is no list, no table and no snapshot is refused by name, with the remedy."""
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import (
+    CustomScores,
+    Fleet,
+    Gate,
+    Predictor,
+    Probabilities,
+    bounds,
+    make,
+    simulate,
+    simulate_against,
+)
+from keyhole.errors import (
+    ContextError,
+    FeedbackError,
+    GroupError,
+    InvalidError,
+    KeyholeError,
+    LabelError,
+    LearnerError,
+    ScoreError,
+    SnapshotError,
+)
+
+ROWS = [[0.7, 0.3], [0.6, 0.4]]
+UNEVEN = [[1], [2, 3]]
+
+
+def make_predictor() -> Predictor[Any]:
+    return Predictor(alpha=0.1, history=10)
+
+
+def make_gate(groups: Any = None) -> Gate:
+    return Gate(alpha=0.1, groups=groups)
+
+
+def make_fleet() -> Fleet:
+    fleet = Fleet(make("kt", alpha=0.1), 2)
+    fleet.predict(ROWS)
+    return fleet
+
+
+def plot_by_text() -> None:
+    predictor = make_predictor()
+    predictor.learn(predictor.predict([0.7]), label=0)
+    predictor.plot(window="wide")  # type: ignore[arg-type]
+
+
+def simulate_uneven() -> None:
+    learner = make("contextual-tracker", alpha=0.1, options={"features": 1})
+    simulate(learner, [0.5, 0.5], features=UNEVEN)
+
+
+WRONG: list[tuple[Callable[[], object], type[KeyholeError], str]] = [
+    (lambda: make_predictor().predict_batch(5), ScoreError, "outputs 5 are not a list; give"),  # type: ignore[arg-type]
+    (lambda: make_predictor().predict_batch(np.array(0.5)), ScoreError, "are not a list; give"),
+    (lambda: make_predictor().learn_batch(5, 5), FeedbackError, "5 is not a list of rounds; give"),  # type: ignore[arg-type]
+    (lambda: make_predictor().learn_batch([], 5), FeedbackError, "5 is not a list of answers"),  # type: ignore[arg-type]
+    (lambda: make_predictor().learn_batch(iter([]), []), FeedbackError, "is not a list of rounds"),  # type: ignore[arg-type]
+    (lambda: make_predictor().rehearse(ROWS, 5), FeedbackError, "labels 5 are not a list; give"),  # type: ignore[arg-type]
+    (lambda: make_predictor().rehearse(5, [0]), ScoreError, "outputs 5 are not a list; give"),  # type: ignore[arg-type]
+    (lambda: Probabilities(labels=3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
+    (lambda: CustomScores(max, 3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
+    (lambda: make_gate(3), GroupError, "groups 3 are not a list of different names; try ["),
+    (lambda: make_gate([[1]]), GroupError, "groups [[1]] are not named by strings; try ["),
+    (lambda: make_gate(["a", "a"]), GroupError, "['a', 'a'] are not a list of different names"),
+    (lambda: make_gate(["a"]).decide(0.5, groups=3), GroupError, "groups 3 are not a list; give [3]"),  # type: ignore[arg-type]
+    (lambda: Predictor.restore("abc"), SnapshotError, "'abc' is not a snapshot, which is bytes"),  # type: ignore[arg-type]
+    (lambda: Predictor.restore(None), SnapshotError, "restore what dump returned, or load a file"),  # type: ignore[arg-type]
+    (lambda: Gate.restore(None), SnapshotError, "None is not a snapshot, which is bytes"),  # type: ignore[arg-type]
+    (lambda: make_fleet().learn(labels=UNEVEN), FeedbackError, "give 2 labels, each the place"),
+    (lambda: make_fleet().learn(missed=UNEVEN), FeedbackError, "does not say of 2 sets which"),
+    (lambda: make_fleet().predict(ROWS, rows=UNEVEN), InvalidError, "are not places from 0 to 1"),
+    (lambda: make("kt", alpha=0.1, options=5), LearnerError, "options 5 are not a dict; give {name:"),  # type: ignore[arg-type]
+    (simulate_uneven, ContextError, "features [[1], [2, 3]] are not a table of numbers; encode"),
+    (lambda: simulate_against(make("kt", alpha=0.1), [1], rounds=5), InvalidError, "no adversary [1]"),  # type: ignore[arg-type]
+    (lambda: bounds.doubling_factor("kt", rounds=5), LearnerError, "'kt' is not a learner; make one"),  # type: ignore[arg-type]
+    (plot_by_text, InvalidError, "window 'wide' is not a number of rounds; try 100"),
+]
+
+
+@pytest.mark.parametrize(("ask", "error", "said"), WRONG, ids=[said for _, _, said in WRONG])
+def test_what_is_of_the_wrong_kind_is_named_with_the_remedy(
+    ask: Callable[[], object], error: type[KeyholeError], said: str
+) -> None:
+    with pytest.raises(error, match=re.escape(said)):
+        ask()
+
+
+def test_a_gate_takes_none_for_no_groups_as_a_predictor_does() -> None:
+    gate = make_gate(None)
+    assert gate.groups == ()
+    assert gate.decide(1.0, groups=None).accepted
+
+
+def test_a_snapshot_may_come_as_any_bytes() -> None:
+    dumped = Predictor(alpha=0.1).dump()
+    assert Predictor.restore(memoryview(dumped)).alpha == 0.1  # type: ignore[arg-type]
