@@ -119,6 +119,15 @@ def test_bounds_over_no_rounds_are_refused(horizon: str, capsys: pytest.CaptureF
     assert f"horizon {horizon} is not a number of rounds" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("name", ["logit-tracker", "ocp-unlock+", "gate-tracker"])
+def test_a_horizon_beyond_all_counting_is_called_that(
+    name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["bounds", "--learner", name, "--horizon", "1" + "0" * 20]) == 2
+    said = capsys.readouterr().err
+    assert "is too many rounds to count; use at most 1,000,000,000,000,000" in said
+
+
 def test_bounds_that_say_nothing_yet_are_called_vacuous(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", "--alpha", ".1", "--horizon", "100"]) == 0
     assert "VACUOUS" in capsys.readouterr().out

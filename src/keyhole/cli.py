@@ -15,7 +15,7 @@ from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find,
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.gates import commands as gates
-from keyhole.studies.promises import describe_promises
+from keyhole.studies.promises import check_horizon, describe_promises
 
 _WIDTH = 80
 
@@ -127,6 +127,7 @@ def _add_bounds(commands: Any) -> None:
 
 
 def _bounds(options: argparse.Namespace) -> None:
+    check_horizon(options.horizon)
     learner = make(
         options.learner,
         alpha=options.alpha,

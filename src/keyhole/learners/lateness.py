@@ -36,7 +36,7 @@ class Lateness:
     def __post_init__(self) -> None:
         if not is_whole(self.open, least=1):
             raise InvalidError(
-                f"{self.open!r} rounds open at once: give a whole number from 1 (prompt)"
+                f"{self.open!r} rounds open at once: give a whole number from 1 (prompt) to 2**63 - 1"
             )
         if self.age is not None and not is_whole(self.age, least=0):
             raise InvalidError(f"age {self.age!r} is not a number of answers; give 0 or more, or None")

@@ -12,6 +12,8 @@ from keyhole.learners.theorems import FARTHEST
 
 def check_rounds(rounds: Any) -> None:
     """Raise unless this is a number of rounds, at least one."""
+    if isinstance(rounds, int) and rounds >= 2**63:
+        raise InvalidError(f"{rounds:,} rounds are too many to count; give at most 2**63 - 1")
     if not is_whole(rounds, least=1):
         raise InvalidError(f"{rounds!r} is not a number of rounds; give a whole number from 1")
 

@@ -11,11 +11,13 @@ from typing import Any
 from keyhole.errors import MissingExtraError, SpeedWarning
 from keyhole.feedback import check_regime
 from keyhole.learners import LEARNERS
+from keyhole.numeric import can_compile
 from keyhole.simulation.channel import Channel
 from keyhole.studies import demo, imagenet_file
 from keyhole.studies.compare import listing, publish, table
 from keyhole.studies.compare.contest import Contest, Terms, check_entries, hold
 from keyhole.studies.compare.late import CHANNELS, LateContests, drop_adversaries, hold_late
+from keyhole.studies.compare.options import list_given, list_gridless, refuse_unused
 from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.gates import commands as gates
 from keyhole.studies.live_line import LiveLine
@@ -104,24 +106,21 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("--gates", action="store_true", help="rules of gates instead of sets")
     parser.add_argument("--seed", type=int, default=0, help=f"of the first run; {shown}")
     parser.add_argument("--out", type=Path, default=Path("out/compare"), help=shown)
-    parser.set_defaults(run=_compare)
+    parser.set_defaults(run=lambda options: _compare(options, list_given(options, parser)))
 
 
-def _compare(options: argparse.Namespace) -> None:
-    if options.gates and options.list:
-        gates.show_scenarios()
+def _compare(options: argparse.Namespace, given: list[str]) -> None:
+    if options.list:
+        _list_scenarios(options)
         return
+    refuse_unused(options, given)
     if options.gates:
         gates.compare(
             options.learners, options.scenarios, file=options.imagenet, alpha=options.alpha,
-            rounds=options.rounds, runs=options.runs, out=options.out,
+            rounds=options.rounds, runs=options.runs, seed=options.seed, out=options.out,
         )  # fmt: skip
         return
     scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
-    if options.list:
-        for listed in scenarios.values():
-            print(f"{listed.name:<21}{listed.about}")
-        return
     terms = Terms(
         alpha=options.alpha,
         regime=check_regime(options.regime),
@@ -143,11 +142,15 @@ def _compare(options: argparse.Namespace) -> None:
         listing.read_log(options.scores) if options.scores else listing.pick_scenarios(asked, scenarios)
     )
     check_entries(names, terms)
+    gridless = list_gridless(names) if options.arms is not None else []
+    if gridless and options.learners:
+        print(f"--arms is nothing to {', '.join(gridless)}, without a grid.")
     if options.late:
-        entered = drop_adversaries(entered)
+        entered = _drop_adversaries(entered)
     learners = "1 learner" if len(names) == 1 else f"{len(names)} learners"
     places = "1 scenario" if len(entered) == 1 else f"{len(entered)} scenarios"
-    print(f"{learners}, {places}; each learner is compiled first, a second or two.\n")
+    compiling = "; each learner is compiled first, a second or two" if can_compile() else ""
+    print(f"{learners}, {places}{compiling}.\n")
     if options.late:
         _compare_late(names, entered, terms, options.out)
         return
@@ -155,6 +158,23 @@ def _compare(options: argparse.Namespace) -> None:
         contest = hold(names, entered, terms, told=lambda cell: line.advance(title=cell))
     _show(table.write_lines(contest))
     _publish(contest, options.out)
+
+
+def _list_scenarios(options: argparse.Namespace) -> None:
+    if options.gates:
+        gates.show_scenarios(file=options.imagenet)
+        return
+    for listed in listing.list_scenarios(imagenet_file=options.imagenet).values():
+        print(f"{listed.name:<21}{listed.about}")
+
+
+def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
+    """Return the scenarios that can be played late, and name the others."""
+    played = drop_adversaries(entered)
+    unplayed = [listed.name for listed in entered if listed not in played]
+    if unplayed:
+        print(f"Not played late, because nothing is best against an adversary: {', '.join(unplayed)}.")
+    return played
 
 
 def _compare_late(names: list[str], entered: list[listing.Listed], terms: Terms, out: Path) -> None:
@@ -229,7 +249,8 @@ def _paper(options: argparse.Namespace) -> None:
         model=options.model,
     )
     began = time.monotonic()
-    print("Compiling the learners takes some seconds; finished runs are kept.", file=sys.stderr)
+    compiling = "Compiling the learners takes some seconds; finished" if can_compile() else "Finished"
+    print(f"{compiling} runs are kept.", file=sys.stderr)
     try:
         finished = reproduce.reproduce(request, options.out, engine=engine)
     except KeyboardInterrupt:
@@ -250,10 +271,11 @@ def _add_imagenet_file(commands: Any) -> None:
     shown = "default: %(default)s"
     parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
     parser.add_argument("--model", default="resnet18", help=f"a torchvision model; {shown}")
-    parser.add_argument("--out", type=Path, default=Path("imagenet_resnet18.npz"), help=shown)
+    parser.add_argument("--out", type=Path, help="default: imagenet_MODEL.npz")
     parser.set_defaults(run=_imagenet_file)
 
 
 def _imagenet_file(options: argparse.Namespace) -> None:
-    imagenet_file.write(options.images, options.out, model=options.model)
-    print(f"outputs: {options.out}")
+    out = options.out or Path(f"imagenet_{options.model}.npz")
+    imagenet_file.write(options.images, out, model=options.model)
+    print(f"outputs: {out}")

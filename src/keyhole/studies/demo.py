@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
 from keyhole.feedback import MISS
 from keyhole.learners import DEFAULT, strategy
@@ -26,6 +25,7 @@ WINDOW = 1000
 _ARMS = 20
 _PICKED_ON = WINDOW  # the answers that the fixed threshold was picked on
 _FEWEST = max(strategy.shortest_horizon(_ARMS), 2 * WINDOW)
+_MOST = 10**7
 NEXT = """
 What to try next:
   the loop in the README, with your own scores in place of the digits
@@ -76,8 +76,10 @@ class Result:
 
 def check(rounds: int, picture: Path) -> None:
     """Raise before the work if it could not be done."""
-    if not is_whole(rounds, least=_FEWEST):
+    if rounds < _FEWEST:
         raise InvalidError(f"{rounds} rounds are too few to show; use at least {_FEWEST}")
+    if rounds > _MOST:
+        raise InvalidError(f"{rounds:,} rounds are too many to show; use at most {_MOST:,}")
     check_picture(picture)
 
 

@@ -5,10 +5,20 @@ import textwrap
 from keyhole.checks import is_whole
 from keyhole.errors import HorizonError, TheoremError
 from keyhole.learners import SUFFIX, Learner, bounds, strategy
+from keyhole.learners.parameters import HORIZON
 
 _WIDTH = 80
 _INDENT = 11  # as wide as the words that lines begin with
+_MOST = int(HORIZON.most)
 _AT_ONCE = "every answer comes before the next prediction"
+
+
+def check_horizon(rounds: int) -> None:
+    """Raise if these are no rounds of which anything could be promised."""
+    if rounds > _MOST:
+        raise HorizonError(f"horizon {rounds:,} is too many rounds to count; use at most {_MOST:,}")
+    if not is_whole(rounds, least=1):
+        raise HorizonError(f"horizon {rounds} is not a number of rounds, 1 or more; try 10000")
 
 
 def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str:
@@ -16,8 +26,7 @@ def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str
 
     ``waiting`` is how many rounds may be open at once; 1 means answers that come at once.
     """
-    if not is_whole(rounds, least=1):
-        raise HorizonError(f"horizon {rounds} is not a number of rounds, 1 or more; try 10000")
+    check_horizon(rounds)
     is_gate = learner.rule.kind == "gate"
     needs = "for gates" if is_gate else f"needs {learner.needs.value}"
     lines = [

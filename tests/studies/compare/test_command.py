@@ -1,4 +1,5 @@
 import json
+import subprocess
 import sys
 from pathlib import Path
 
@@ -117,6 +118,10 @@ def test_partial_log_is_played_at_both_ends_of_what_it_leaves_open(
         (["--alpha", "2"], "alpha 2.0 is not a number between"),
         (["--lost", "2"], "lost 2.0 is not a probability"),
         (["--scores", "none.csv"], "there is no file none.csv"),
+        (["--rounds", "0"], "rounds 0 is not a whole number from 1 to"),
+        (["--rounds", "1" + "0" * 20], "is not a whole number from 1 to 1,000,000,000"),
+        (["--gates", "--runs", "0"], "runs 0 is not a whole number from 1 to"),
+        (["--gates", "--seed", "-1"], "seed -1 is not"),
     ],
 )
 def test_what_is_wrong_is_said_and_nothing_runs(
@@ -124,3 +129,76 @@ def test_what_is_wrong_is_said_and_nothing_runs(
 ) -> None:
     assert main(["compare", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            ["--gates", "--delay", "5"],
+            "--delay would change nothing: it is for sets, and not",
+        ),
+        (["--gates", "--regime", "full"], "--regime would change nothing: it is for sets"),
+        (["--gates", "--arms", "9"], "--arms would change nothing: it is for sets"),
+        (["--gates", "--late"], "--late would change nothing: it is for sets"),
+        (["--gates", "--scores", "log.csv"], "keyhole gate --scores FILE"),
+        (["--scores", "log.csv", "--scenarios", "fall"], "--scenarios would change nothing: a log"),
+        (["--scores", "log.csv", "--imagenet", "i.npz"], "--imagenet would change nothing: a log"),
+        (["--late", "--batch", "20"], "--batch would change nothing: --late plays 8 kinds"),
+        (["--geometric"], "--geometric would change nothing: it lets delays vary around --delay"),
+        (["--imagenet", "i.npz", "--scenarios", "fall"], "add imagenet to them"),
+        (["--arms", "1", "--learners", "kt"], "--arms would change nothing: kt chooses from no grid"),
+    ],
+)
+def test_an_option_that_would_change_nothing_is_refused(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["compare", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_whom_an_option_tells_nothing_is_said(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--scenarios", "steady", "--rounds", "300", "--runs", "1", "--out", str(tmp_path)]
+    assert main(["compare", "--learners", "kt", "exp3-ix", "--arms", "5", *few]) == 0
+    assert "--arms is nothing to kt, without a grid." in capsys.readouterr().out
+
+
+def test_adversaries_left_out_of_lateness_are_named(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    few = ["--scenarios", "steady", "just-below", "--rounds", "300", "--runs", "1"]
+    assert main(["compare", "--late", "--learners", "kt", *few, "--out", str(tmp_path)]) == 0
+    assert "an adversary: just-below." in capsys.readouterr().out
+
+
+def test_the_seed_reaches_gates(tmp_path: Path) -> None:
+    few = ["--gates", "--learners", "gate-fixed", "--scenarios", "calibrated", "--rounds", "500"]
+    rows = []
+    for seed in ("0", "1"):
+        main(["compare", *few, "--runs", "1", "--seed", seed, "--out", str(tmp_path)])
+        written = json.loads((tmp_path / "gates.json").read_text())
+        assert written["seed"] == int(seed)
+        rows.append(written["rows"])
+    assert rows[0] != rows[1]
+
+
+INTERPRETED = """
+import sys
+import importlib.util
+find = importlib.util.find_spec
+importlib.util.find_spec = lambda name, *rest: None if name == "numba" else find(name, *rest)
+from keyhole.cli import main
+few = ["--learners", "kt", "--scenarios", "steady", "--rounds", "100", "--runs", "1"]
+sys.exit(main(["compare", *few, "--out", sys.argv[1]]))
+"""
+
+
+def test_without_numba_nothing_is_said_to_be_compiled(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", INTERPRETED, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300)  # noqa: S603
+    assert done.returncode == 0, done.stderr
+    assert "compiled" not in done.stdout
+    assert "microseconds a round, interpreted" in done.stdout.replace("\n", " ")
+    assert "numba is not installed" in done.stderr

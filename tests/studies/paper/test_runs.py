@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from keyhole import make, simulate
+from keyhole.cli import main
 from keyhole.errors import InvalidError, RunsError, SelectionError
 from keyhole.scenarios.airfoil import airfoil
 from keyhole.simulation import metrics
@@ -191,3 +192,21 @@ def test_every_experiment_of_the_paper_is_there() -> None:
 def test_no_runs_are_refused() -> None:
     with pytest.raises(InvalidError, match="at least 1"):
         Request(runs=0)
+
+
+def test_options_that_would_change_nothing_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["paper", "--model", "Tiny", "--out", str(tmp_path)]) == 2
+    assert (
+        "--model Tiny names no outputs; give the classifier's with --imagenet"
+        in capsys.readouterr().err
+    )
+    path = tmp_path / "small.npz"
+    np.savez(path, logits=np.ones((2, 3), dtype=np.float32), labels=np.array([0, 1]))
+    command = ["paper", "--only", "exp5/airfoil", "--imagenet", str(path)]
+    assert main([*command, "--out", str(tmp_path / "out")]) == 2
+    assert (
+        "--imagenet would change nothing: exp5/airfoil is not about ImageNet" in capsys.readouterr().err
+    )
+    assert not (tmp_path / "out").exists()

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.checks import is_whole
 from keyhole.errors import FeedbackError, HorizonError, InvalidError
 from keyhole.feedback import Regime, check_enough
 from keyhole.learners import DEFAULT, Learner, find, make, make_suited
@@ -27,7 +28,16 @@ WINDOW = 1_000
 _POINTS = 60
 _LEEWAY = 0.05  # of alpha: how far above it a miss rate may lie and still be called on target,
 _ERRORS = 2.0  # with so many standard errors,
+_MOST = 10**9  # rounds, or runs: a number for each is kept
 _MOST_LEEWAY = 0.1  # but no farther than this share of alpha
+
+
+def check_counts(*, rounds: int, runs: int, seed: int) -> None:
+    """Raise if these are no numbers of rounds and runs that can be played, or no seed."""
+    for name, count in (("rounds", rounds), ("runs", runs)):
+        if not is_whole(count, least=1, most=_MOST):
+            raise InvalidError(f"{name} {count} is not a whole number from 1 to {_MOST:,}")
+    check_seed(seed)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +53,7 @@ class Terms:
     channel: Channel = field(default_factory=Channel)
 
     def __post_init__(self) -> None:
-        for name in ("rounds", "runs"):
-            if getattr(self, name) < 1:
-                raise InvalidError(f"{name} {getattr(self, name)} is not a number of at least 1")
-        check_seed(self.seed)
+        check_counts(rounds=self.rounds, runs=self.runs, seed=self.seed)
 
     def is_kept(self, rate: "Estimate") -> bool:
         """Return whether a miss rate keeps the promise: not above alpha by more than chance allows.
@@ -210,7 +217,7 @@ def _cell(
 def _time(
     learner: Learner, listed: Listed, staged: list[Staged], rounds: int, terms: Terms
 ) -> tuple[Simulation, float]:
-    """Return the runs, and the time that one of them takes alone, compiled, for each round."""
+    """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
 
     def play(runs: int) -> Simulation:
         common = {"seed": terms.seed, "regime": terms.regime, "channel": terms.channel}

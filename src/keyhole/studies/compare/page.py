@@ -43,7 +43,7 @@ def text(contest: Contest, lateness: LateContests | None = None) -> str:
         f'<div class="chart" data-chart="near"></div></section>{_caption(contest)}'
         f"{_ranking(ranked, contest)}{_late(lateness)}<h2>Over time</h2>"
         f'<div class="panels">{panels}</div><h2>Scenario by scenario</h2>{tables}'
-        f'<p class="key">{html.escape(table.KEY)}</p></main>'
+        f'<p class="key">{html.escape(table.write_key())}</p></main>'
         f'<script type="application/json" id="charts">{_embed(drawn)}</script>'
         f"<script>{_plotly()}</script><script>{_asset('page.js')}</script></body></html>"
     )

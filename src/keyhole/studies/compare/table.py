@@ -6,19 +6,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple
 
+from keyhole.numeric import can_compile
 from keyhole.studies.compare.contest import Cell, Contest, Estimate
 from keyhole.studies.compare.context import FEWEST
 from keyhole.studies.compare.late import CHANNELS, LateContests
 from keyhole.studies.compare.standings import LearnerStanding, standings
 
 _WIDTH = 80
-KEY = (
+_KEY = (
     "Who keeps the promise comes first (a miss rate above the target by no more than a twentieth of it "
     "and two standard errors, a tenth at most; over all scenarios: on the most of them), then by size. "
     "miss rate ± standard error; worst: in any 1,000 rounds in a row; size: mean of the sets; /fix, "
     "/seg: its ratio to that of the best fixed threshold in hindsight, for the whole scenario or each "
     "segment; regret: pinball loss beyond the best fixed threshold's; full, none: share of sets that "
-    "hold every label, or none; us: microseconds a round, compiled, on this machine. Where a scenario "
+    "hold every label, or none; us: microseconds a round, {lane}, on this machine. Where a scenario "
     "has features or groups, who takes some is told them, and in place of the regret stands group: the "
     "miss rate's largest distance from the target in any group, or third of a feature, of "
     f"{FEWEST} rounds or more. Over all scenarios: means, /seg geometric; kept: on how many the "
@@ -40,6 +41,11 @@ class Line(NamedTuple):
     tone: str = ""
 
 
+def write_key() -> str:
+    """Return what the columns mean."""
+    return _KEY.format(lane="compiled" if can_compile() else "interpreted")
+
+
 def write_lines(contest: Contest) -> Iterator[Line]:
     """Yield the tables of all scenarios, line by line."""
     for listed in contest.scenarios:
@@ -49,7 +55,7 @@ def write_lines(contest: Contest) -> Iterator[Line]:
     if len(contest.frontiers) > 1:
         yield from _summary(contest)
         yield Line("")
-    yield from (Line(line, "faint") for line in textwrap.wrap(KEY, _WIDTH))
+    yield from (Line(line, "faint") for line in textwrap.wrap(write_key(), _WIDTH))
 
 
 def write_late_lines(lateness: LateContests) -> Iterator[Line]:

@@ -74,11 +74,13 @@ def _bound(replay: LogReplay) -> float:
     return bounds.excess(replay.run.learner, rounds=replay.cases.scores.size).most
 
 
-def show_scenarios() -> None:
-    """Print the scenarios of gates, and what each is."""
+def show_scenarios(*, file: Path | None = None) -> None:
+    """Print the scenarios of gates, and what each is; a file of classifier outputs adds one."""
     for name, draw in SCENARIOS.items():
         about = (inspect.getdoc(draw) or "").splitlines()[0].removeprefix("Return ").rstrip(".")
         print(f"{name:<17}{about}")
+    if file is not None:
+        print(f"{'imagenet':<17}classifier outputs in {file.name}")
 
 
 def compare(
@@ -89,14 +91,15 @@ def compare(
     alpha: float,
     rounds: int,
     runs: int,
+    seed: int = 0,
     out: Path,
 ) -> None:
     """Run ``keyhole compare --gates``: a table, and beside it JSON and a picture."""
     drawn = pick_scenarios(scenarios, file=file)
-    rows = contest.hold(rules or list(GATES), drawn, alpha=alpha, rounds=rounds, runs=runs)
+    rows = contest.hold(rules or list(GATES), drawn, alpha=alpha, rounds=rounds, runs=runs, seed=seed)
     print(contest.write_table(rows, alpha=alpha))
     out.mkdir(parents=True, exist_ok=True)
-    numbers = contest.write_json(rows, alpha=alpha, rounds=rounds, runs=runs)
+    numbers = contest.write_json(rows, alpha=alpha, rounds=rounds, runs=runs, seed=seed)
     (out / "gates.json").write_text(numbers, encoding="utf-8")
     print(f"\n{out / 'gates.json'}")
     try:

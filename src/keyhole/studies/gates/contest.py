@@ -7,6 +7,7 @@ from statistics import fmean
 
 from keyhole.learners import make
 from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.studies.compare.contest import check_counts
 from keyhole.studies.gates.scenarios import GateCases
 
 AUDITS = (1.0, 0.3, 0.1)
@@ -42,19 +43,21 @@ def hold(
     alpha: float,
     rounds: int,
     runs: int,
+    seed: int = 0,
     audits: Sequence[float] = AUDITS,
 ) -> list[Row]:
-    """Return a row for every scenario, rule and share of audits."""
+    """Return a row for every scenario, rule and share of audits; the seed is that of the first run."""
+    check_counts(rounds=rounds, runs=runs, seed=seed)
     rows = []
     for name, draw in scenarios.items():
-        drawn = [draw(rounds, seed=seed) for seed in range(1, runs + 1)]
+        drawn = [draw(rounds, seed=seed + run) for run in range(1, runs + 1)]
         best = fmean(best_fixed(*cases, alpha=alpha)[1] for cases in drawn)
         for rule in rules:
             learner = make(rule, alpha=alpha)
             for audit in audits:
                 played = [
-                    simulate_gate(learner, *cases, seed=seed, audit=audit)
-                    for seed, cases in enumerate(drawn)
+                    simulate_gate(learner, *cases, seed=own, audit=audit)
+                    for own, cases in enumerate(drawn, start=seed)
                 ]
                 beyond = max((run.wrong_share - alpha for run in played), key=abs)
                 accepted = fmean(run.accepted_share for run in played)
@@ -80,7 +83,9 @@ def write_table(rows: Sequence[Row], *, alpha: float) -> str:
     return "\n".join(lines)
 
 
-def write_json(rows: Sequence[Row], *, alpha: float, rounds: int, runs: int) -> str:
+def write_json(rows: Sequence[Row], *, alpha: float, rounds: int, runs: int, seed: int) -> str:
     """Return the rows as JSON."""
     told = [{**asdict(row), "relative": row.relative} for row in rows]
-    return json.dumps({"alpha": alpha, "rounds": rounds, "runs": runs, "rows": told}, indent=1)
+    return json.dumps(
+        {"alpha": alpha, "rounds": rounds, "runs": runs, "seed": seed, "rows": told}, indent=1
+    )

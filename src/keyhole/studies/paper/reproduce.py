@@ -13,6 +13,7 @@ from keyhole.studies.paper import report, results
 from keyhole.studies.paper.comparison import count_within
 from keyhole.studies.paper.plan import plan
 from keyhole.studies.paper.run import run
+from keyhole.studies.paper.settings import IMAGENET
 from keyhole.studies.paper.sources import GENERATED, MEASURED, Source, from_file
 
 
@@ -30,6 +31,10 @@ class Request:
         if not is_whole(self.runs, least=1):
             raise InvalidError(f"{self.runs!r} runs are too few; use at least 1, the paper has 50")
         check_seed(self.seed)
+        if self.model is not None and self.imagenet is None:
+            raise InvalidError(
+                f"--model {self.model} names no outputs; give the classifier's with --imagenet FILE"
+            )
 
     @property
     def command(self) -> str:
@@ -66,6 +71,10 @@ class Finished(NamedTuple):
 def reproduce(request: Request, folder: Path, *, engine: Engine) -> Finished:
     """Run what is missing, write tables, figures and report, and return how near they came."""
     wanted = plan(request.only, request.sources())
+    if request.imagenet is not None and not wanted.sources_of(IMAGENET):
+        raise InvalidError(
+            f"--imagenet would change nothing: {', '.join(request.only)} is not about ImageNet"
+        )
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = run(wanted.pairs, folder / "runs", runs=request.runs, seed=request.seed, engine=engine)
     found = results.Results(wanted, outcomes, request.runs, request.seed, request.command)
