@@ -76,7 +76,7 @@ def steer(cases: GateCases, threshold: float, *, alpha: float) -> Accepted:
     return accepted
 
 
-class Stream(NamedTuple):
+class GateScenario(NamedTuple):
     """A source, by how much the share of wrong answers may be off, and the share that is audited."""
 
     name: str
@@ -86,17 +86,17 @@ class Stream(NamedTuple):
     is_known: bool = False  # whether those who know its threshold play it too
 
 
-def measure(stream: Stream, *, alpha: float, rounds: int) -> None:
+def measure(scenario: GateScenario, *, alpha: float, rounds: int) -> None:
     """Print a line for the gate, and one for each who knows the threshold."""
-    learner, within = make("gate-tracker", alpha=alpha), stream.within
-    drawn = [stream.draw(rounds, seed=seed) for seed in SEEDS]
+    learner, within = make("gate-tracker", alpha=alpha), scenario.within
+    drawn = [scenario.draw(rounds, seed=seed) for seed in SEEDS]
     played = [
-        simulate_gate(learner, *cases, seed=seed, audit=stream.audit).accepted
+        simulate_gate(learner, *cases, seed=seed, audit=scenario.audit).accepted
         for seed, cases in zip(SEEDS, drawn, strict=True)
     ]
-    tell(f"{stream.name:<25}{alpha:>5g}  gate", drawn, played, alpha=alpha, within=within)
-    if stream.is_known:
-        known = best_fixed(*stream.draw(1_000_000, seed=1), alpha=alpha)[0]
+    tell(f"{scenario.name:<25}{alpha:>5g}  gate", drawn, played, alpha=alpha, within=within)
+    if scenario.is_known:
+        known = best_fixed(*scenario.draw(1_000_000, seed=1), alpha=alpha)[0]
         fixed = [cases.scores >= known for cases in drawn]
         tell(f"{'':<30}  known", drawn, fixed, alpha=alpha, within=within)
         steered = [steer(cases, known, alpha=alpha) for cases in drawn]
@@ -152,19 +152,19 @@ def main() -> None:
     print(f"{'':<39}{'wrong - alpha':>15}{'of best':>25}")
     print(f"{'':<25}{'alpha':>5}{'':<9}{'mean':>8}{'sd':>7}{'worst':>8}{'keep':>6}", end="")
     print(f"{'mean':>8}{'sd':>6}{'least':>6}{'keep':>6}")
-    streams = [
-        Stream("ImageNet, top-1", imagenet, is_known=True),
-        Stream("the same cubed", rescale(imagenet, lambda scores: scores**3)),
-        Stream("the same in .78 to .83", rescale(imagenet, lambda scores: 0.78 + 0.05 * scores)),
-        Stream("digits", read_digits(), is_known=True),
-        Stream("calibrated, made up", make_calibrated, is_known=True),
-        Stream("ImageNet, 1 in 5 audited", imagenet, within=0.01, audit=0.2),
-        Stream("ImageNet, halving midway", halve(imagenet), within=0.012),
-        Stream("made up, halving midway", make_halving, within=0.012),
+    scenarios = [
+        GateScenario("ImageNet, top-1", imagenet, is_known=True),
+        GateScenario("the same cubed", rescale(imagenet, lambda scores: scores**3)),
+        GateScenario("the same in .78 to .83", rescale(imagenet, lambda scores: 0.78 + 0.05 * scores)),
+        GateScenario("digits", read_digits(), is_known=True),
+        GateScenario("calibrated, made up", make_calibrated, is_known=True),
+        GateScenario("ImageNet, 1 in 5 audited", imagenet, within=0.01, audit=0.2),
+        GateScenario("ImageNet, halving midway", halve(imagenet), within=0.012),
+        GateScenario("made up, halving midway", make_halving, within=0.012),
     ]
     for alpha in (0.05, 0.1):
-        for stream in streams:
-            measure(stream, alpha=alpha, rounds=rounds)
+        for scenario in scenarios:
+            measure(scenario, alpha=alpha, rounds=rounds)
     print()
     for alpha in (0.05, 0.1):
         measure_spell(alpha)

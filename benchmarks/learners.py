@@ -12,7 +12,7 @@ from keyhole.predictor.draws import make_draws
 from keyhole.simulation.simulate import play_clear
 from numpy_paper_rules import NumpyMvp, NumpyOcp, NumpySps
 from numpy_rule import NumpyUnlockPlus
-from rounds import FEW, ROUNDS, best, compiled
+from rounds import FEW, ROUNDS, best, time_compiled
 
 ARMS = (20, 200)
 
@@ -55,7 +55,7 @@ def main() -> None:
         for arms in ARMS if "arms" in takes(rule) else (None,):
             horizon = ROUNDS if "horizon" in takes(rule) else None
             learner = make(name, alpha=0.1, horizon=horizon, arms=arms)
-            fast = compiled(learner, scores)
+            fast = time_compiled(learner, scores)
             line = f"{name:<16}{arms or '-':>6}{1e6 / fast:>18,.0f}"
             if name in PLAIN:
                 slow = plain(learner, scores)

@@ -12,7 +12,7 @@ import numpy as np
 
 from keyhole import make, simulate
 from keyhole.numeric import Array
-from rounds import ROUNDS, compiled, one_at_a_time
+from rounds import ROUNDS, one_at_a_time, time_compiled
 
 ROOT = Path(__file__).parents[1]
 HOME = ROOT / ".venv-peers"
@@ -71,7 +71,7 @@ def main() -> None:
             ours, alpha=0.1, horizon=ROUNDS if on_grid else None, arms=20 if on_grid else None
         )
         step = one_at_a_time(learner, scores, regime="full")
-        fast = compiled(learner, scores)
+        fast = time_compiled(learner, scores)
         verdict = judged(simulate(learner, short, regime="full").thresholds[0], np.array(played))
         print(f"{title + ' / ' + ours:<38}{micros:>9.1f}{step:>11.1f}{fast:>10.3f}   {verdict}")
 

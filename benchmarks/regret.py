@@ -14,10 +14,10 @@ from matplotlib.figure import Figure
 from keyhole import grid
 from keyhole.learners import strategy
 from keyhole.learners.exp3_ix import charge
-from keyhole.learners.exp3_ix import tuned as tuned_ix
+from keyhole.learners.exp3_ix import tune as tune_ix
 from keyhole.learners.strategy import choose_arm, reward
 from keyhole.learners.unlock_hedge import unlock_hedge
-from keyhole.numeric import Array, compiled, kernel
+from keyhole.numeric import Array, compile_function, kernel
 from keyhole.predictor.draws import make_draws
 from keyhole.simulation.simulate import play_clear
 
@@ -47,9 +47,9 @@ def _by_bandit(
 
 
 def bandit(arms: Array, scores: Array, seed: int, *, is_ix: bool) -> Array:
-    tuned = tuned_ix if is_ix else strategy.tuned
+    tuned = tune_ix if is_ix else strategy.tuned
     played = np.empty(scores.size)
-    compiled(_by_bandit)(
+    compile_function(_by_bandit)(
         np.array([tuned(arms.size, scores.size)]), strategy.start_arms(arms.size),
         np.zeros(strategy.memory_of(arms.size)), arms, scores,
         make_draws(seed, 0, scores.size), is_ix, played,

@@ -39,7 +39,7 @@ def best(call: Callable[[], object], rounds: int) -> float:
     return min(seconds) / rounds * 1e6
 
 
-def compiled(learner: Learner, scores: Array) -> float:
+def time_compiled(learner: Learner, scores: Array) -> float:
     thresholds, misses = np.empty(scores.size), np.empty(scores.size, dtype=np.bool_)
     play_clear(learner, scores[:1], 0, thresholds[:1], misses[:1])
     return best(lambda: play_clear(learner, scores, 0, thresholds, misses), scores.size)
@@ -75,7 +75,7 @@ def costs() -> None:
     print(f"{'arms':>6}{'compiled':>11}{'predictor':>11}{'NumPy':>9}{'NumPy / compiled':>19}")
     for arms in (20, 200, 1000):
         learner = make("ocp-unlock+", alpha=0.1, horizon=ROUNDS, arms=arms)
-        fast, step, slow = (f(learner, scores) for f in (compiled, one_at_a_time, plain))
+        fast, step, slow = (f(learner, scores) for f in (time_compiled, one_at_a_time, plain))
         print(f"{arms:>6}{fast:>11.2f}{step:>11.1f}{slow:>9.1f}{slow / fast:>18.0f}x")
 
 

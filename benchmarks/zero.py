@@ -18,11 +18,11 @@ PICTURE = Path(__file__).parents[1] / "docs" / "zero.png"
 
 def measure(name: str, horizon: int) -> tuple[float, float]:
     """Return the miss rate and the mean length in dB of one run."""
-    stream = airfoil(horizon, seed=0)
+    scenario = airfoil(horizon, seed=0)
     known, arms = (horizon, 20) if name.startswith("ocp") else (None, None)
     learner = make(name, alpha=ALPHA, horizon=known, arms=arms)
-    run = simulate(learner, stream.scores, seed=0)
-    return float(run.misses.mean()), float(stream.sizes(run.thresholds).mean())
+    run = simulate(learner, scenario.scores, seed=0)
+    return float(run.misses.mean()), float(scenario.sizes(run.thresholds).mean())
 
 
 def draw(table: dict[str, list[tuple[float, float]]]) -> None:

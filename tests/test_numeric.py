@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from keyhole.fingerprints import cache_root, fingerprint
-from keyhole.numeric import bind, can_compile, compiled, exp, ln, sigmoid, tan
+from keyhole.numeric import bind, can_compile, compile_function, exp, ln, sigmoid, tan
 
 needs_numba = pytest.mark.skipif(not can_compile(), reason="there is no compiled lane")
 GRIDS = {
@@ -38,7 +38,7 @@ print(learner.choose(state, 0.7)[0])
 
 @pytest.mark.parametrize("function", GRIDS)
 def test_compiled_and_interpreted_give_the_same_bits(function: Callable[[float], float]) -> None:
-    fast = compiled(function)
+    fast = compile_function(function)
     points = GRIDS[function].tolist()
     both = [np.array([lane(x) for x in points]) for lane in (function, fast)]
     assert both[0].tobytes() == both[1].tobytes()
@@ -126,7 +126,7 @@ def test_kernels_made_by_one_function_are_told_apart_by_what_they_enclose() -> N
     """They have one code between them: kept under one name, the second would run as the first."""
     doubled, tripled = (bind(_outer, inner=_scale_by(factor)) for factor in (2.0, 3.0))
     assert fingerprint(doubled) != fingerprint(tripled)  # type: ignore[arg-type]
-    assert [compiled(doubled)(1.0), compiled(tripled)(1.0)] == [2.0, 3.0]
+    assert [compile_function(doubled)(1.0), compile_function(tripled)(1.0)] == [2.0, 3.0]
 
 
 def run_in(cache: Path, code: str = LOAD) -> "subprocess.Popen[str]":
@@ -171,7 +171,7 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(tmp_path: Path) -
 
 OF_A_SCRIPT = """
 from keyhole import kernel
-from keyhole.numeric import compile_for, compiled
+from keyhole.numeric import compile_for, compile_function
 
 
 @kernel
@@ -179,7 +179,7 @@ def twice(x):
     return 2.0 * x
 
 
-fast = compiled(twice)
+fast = compile_function(twice)
 compile_for(fast, 1.0)
 print(fast(2.0))
 """

@@ -130,7 +130,7 @@ def usable_score(learner: str, needs: Needs, miss: float, score: float) -> float
 
 
 @kernel
-def unlocked(
+def find_unlocked(
     thresholds: Array,
     threshold: float,
     missed: bool,  # noqa: FBT001
@@ -162,7 +162,7 @@ def outcomes(answer: Answer, *, threshold: float, thresholds: Array) -> NDArray[
     >>> outcomes(MISS, threshold=0.5, thresholds=grid).tolist()
     [-1, -1, 1, 1, 1]
     """
-    covering, missing = unlocked(thresholds, threshold, answer.miss > 0.0, answer.score)
+    covering, missing = find_unlocked(thresholds, threshold, answer.miss > 0.0, answer.score)
     told = np.full(thresholds.size, UNSEEN, dtype=np.int8)
     told[:covering] = 0
     told[missing:] = 1

@@ -91,7 +91,7 @@ def bind(function: Function, **names: object) -> Function:
     return cast("Function", copy)
 
 
-def compiled(function: Function) -> Function:
+def compile_function(function: Function) -> Function:
     """Return the function for the compiled lane; the function itself where there is none."""
     if not can_compile():
         return function

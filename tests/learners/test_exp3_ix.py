@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS
-from keyhole.learners.exp3_ix import exp3_ix, tuned
+from keyhole.learners.exp3_ix import exp3_ix, tune
 from keyhole.learners.loss import Loss
 
 
 def test_rates_are_those_of_the_theorem() -> None:
-    rates = tuned(20, 10_000)
+    rates = tune(20, 10_000)
     assert rates.rate == pytest.approx(math.sqrt(2.0 * math.log(20) / (20 * 10_000)))
     assert rates.bonus == rates.rate / 2.0
     assert rates.exploration == 0.0
@@ -24,7 +24,7 @@ def test_only_the_chosen_arm_is_charged_and_a_little_less_than_fairly(missed: bo
     loss = Loss(alpha=0.1, horizon=1_000, cost=40.0)
     own = 1.0 - float(loss.gain(np.array([threshold]), missed=missed)[0])
     expected = np.zeros(5)
-    expected[2] = -own / (0.2 + tuned(5, 1_000).bonus)
+    expected[2] = -own / (0.2 + tune(5, 1_000).bonus)
     assert state.gains == pytest.approx(expected)
 
 
@@ -34,7 +34,7 @@ def test_estimates_fall_short_of_the_loss_by_the_implicit_exploration_only() -> 
     state = learner.start()
     state.gains[:] = [-3.0, -1.0, 0.0, -2.0, -5.0]
     chances = learner.distribution(state).probabilities
-    implicit = tuned(5, 1_000).bonus
+    implicit = tune(5, 1_000).bonus
     losses = 1.0 - Loss(alpha=0.1, horizon=1_000, cost=40.0).gain(
         learner.settings.thresholds, missed=True
     )

@@ -21,7 +21,7 @@ def test_window_holds_the_last_scores_in_order(scores: list[float]) -> None:
     window = held_scores.start_window(7)
     for score in scores:
         held_scores.add(window, score)
-    assert window.ranked[: held_scores.held(window)].tolist() == sorted(scores[-7:])
+    assert window.ranked[: held_scores.count_held(window)].tolist() == sorted(scores[-7:])
 
 
 def test_quantile_is_every_label_below_the_first_rank_and_none_above_the_last() -> None:

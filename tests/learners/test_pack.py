@@ -12,8 +12,7 @@ import pytest
 from keyhole import LEARNERS, MISS, make
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners import Learner
-from tests.learners.fitting import make_fitting
+from keyhole.learners import Learner, make_suited
 
 NAMES = [*sorted(LEARNERS), "logit-tracker+valve", "unlock-hedge+valve"]
 SCORES = np.random.default_rng(6).beta(6, 2, 400)
@@ -37,7 +36,7 @@ def kinds(part: Any) -> list[type]:
 
 @pytest.fixture(params=NAMES)
 def learner(request: pytest.FixtureRequest) -> Learner:
-    return make_fitting(request.param, horizon=1_000, arms=9)
+    return make_suited(request.param, alpha=0.1, horizon=1_000, arms=9)
 
 
 def test_state_comes_back_and_goes_on_bit_for_bit(learner: Learner) -> None:
@@ -84,7 +83,7 @@ def test_bytes_of_another_size_are_refused(learner: Learner, change: Any) -> Non
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "sps"])  # SPS only counts.
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
 def test_numbers_that_are_none_are_refused(name: str, value: float) -> None:
-    learner = make_fitting(name, horizon=1_000, arms=9)
+    learner = make_suited(name, alpha=0.1, horizon=1_000, arms=9)
     parts = [np.array(part) for part in learner.start_arrays()]
     place = next(n for n, part in enumerate(parts) if part.dtype.kind == "f")
     before = sum(part.nbytes for part in parts[:place])

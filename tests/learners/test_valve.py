@@ -8,9 +8,8 @@ import keyhole
 from keyhole import HIT, LEARNERS, MISS, Predictor, make, simulate
 from keyhole.errors import LearnerError, RateError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners import Learner, safety_valve
+from keyhole.learners import Learner, make_suited, safety_valve
 from keyhole.numeric import Array
-from tests.learners.fitting import make_fitting
 
 HARD = np.concatenate((np.ones(300), np.random.default_rng(1).beta(1, 9, 700)))
 
@@ -26,7 +25,7 @@ def forced(learner: Learner) -> tuple[Any, Array]:
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_an_open_valve_changes_nothing(name: str) -> None:
-    learner = make_fitting(name, horizon=1_000, arms=20)
+    learner = make_suited(name, alpha=0.1, horizon=1_000, arms=20)
     scores = np.random.default_rng(1).beta(6, 2, 1_000)
     wide = simulate(safety_valve(learner, budget=1e9), scores, regime="full")
     assert (wide.thresholds == simulate(learner, scores, regime="full").thresholds).all()

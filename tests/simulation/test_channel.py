@@ -7,18 +7,18 @@ import pytest
 
 from keyhole import HIT, MISS, Predictor, make, simulate
 from keyhole.errors import FeedbackError, InvalidError
+from keyhole.learners import make_suited
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import count_times
 from keyhole.simulation import Channel, simulate_against
 from keyhole.simulation.channel import hear
-from tests.learners.fitting import make_fitting
 
 SCORES = np.random.default_rng(9).beta(5, 2, 3_000)
 
 
 def by_predictor(name: str, channel: Channel, seed: int) -> Array:
     """Play the scores through a predictor, delivering each answer as the channel would."""
-    predictor: Predictor[Any] = Predictor(make_fitting(name, arms=20), seed=seed)
+    predictor: Predictor[Any] = Predictor(make_suited(name, alpha=0.1, arms=20), seed=seed)
     deliveries = channel.deliver(SCORES.size, seed=seed)
     waiting: dict[int, Any] = {}
     played = []
@@ -62,7 +62,7 @@ def deliver(predictor: "Predictor[Any]", deliveries: Any, number: int, predictio
     ids=["fixed", "geometric", "batch", "late-batch", "lost", "known", "wrong", "all"],
 )
 def test_loop_and_predictor_agree_choice_for_choice(name: str, channel: Channel) -> None:
-    run = simulate(make_fitting(name, arms=20), SCORES, seed=4, channel=channel)
+    run = simulate(make_suited(name, alpha=0.1, arms=20), SCORES, seed=4, channel=channel)
     assert (run.thresholds[0] == by_predictor(name, channel, 4)).all()
 
 
@@ -182,7 +182,7 @@ def test_predictor_refuses_a_chance_that_is_none_and_keeps_the_round_open(chance
 @pytest.mark.parametrize("name", ["logit-tracker", "tracker", "contextual-tracker"])
 def test_corrected_answers_are_those_of_a_predictor_that_knows_how_often_they_lie(name: str) -> None:
     channel = Channel(wrong=0.2, corrected=True, delay=3)
-    run = simulate(make_fitting(name, arms=20), SCORES, seed=4, channel=channel)
+    run = simulate(make_suited(name, alpha=0.1, arms=20), SCORES, seed=4, channel=channel)
     assert (run.thresholds[0] == by_predictor(name, channel, 4)).all()
 
 

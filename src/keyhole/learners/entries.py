@@ -8,7 +8,7 @@ import numpy as np
 
 from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
-from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
+from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 
 if TYPE_CHECKING:
     from keyhole.learners.rule import Learner
@@ -89,7 +89,7 @@ def compile_learner(learner: "Learner") -> _Entries:
     samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0)
     _ENTRIES[rule] = plain
     if can_compile():
-        made: _Entries = compiled(plain[0]), compiled(plain[1])
+        made: _Entries = compile_function(plain[0]), compile_function(plain[1])
         try:
             for entry, sample in zip(made, samples, strict=True):
                 compile_for(entry, (*settings, *state), memo, *sample)

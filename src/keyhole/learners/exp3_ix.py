@@ -73,7 +73,7 @@ class Exp3IxSettings(NamedTuple):
     miss_losses: Array
 
 
-def tuned(arms: int, horizon: int) -> Epoch:
+def tune(arms: int, horizon: int) -> Epoch:
     """Return eta = 2 gamma = sqrt(2 ln K / (K T)); gamma, the implicit exploration, as the bonus."""
     rate = math.sqrt(2.0 * math.log(arms) / (arms * horizon))
     return Epoch(bonus=rate / 2.0, exploration=0.0, rate=rate, length=horizon)
@@ -87,7 +87,7 @@ def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
     losses = [Loss(alpha=p.alpha, horizon=length, cost=p.cost) for length in lengths]
     return Exp3IxSettings(
         thresholds=thresholds,
-        epochs=np.array([tuned(thresholds.size, length) for length in lengths]),
+        epochs=np.array([tune(thresholds.size, length) for length in lengths]),
         hit_losses=np.array([1.0 - loss.gain(thresholds, missed=False) for loss in losses]),
         miss_losses=np.array([1.0 - loss.gain(thresholds, missed=True) for loss in losses]),
     )
@@ -150,6 +150,6 @@ exp3_ix = Rule(
     distribution=distribution,
     summary="a bandit with implicit exploration, on the loss of the OCP family",
     guarantee="regret <= L (2 sqrt(2 K T ln K) + (sqrt(2 K T / ln K) + 1) ln(2 / delta)) with "
-    "probability 1 - delta, on any stream",
+    "probability 1 - delta, on any sequence",
     source="Neu (2015), arXiv 1506.03271",
 )

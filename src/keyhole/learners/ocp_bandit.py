@@ -20,5 +20,5 @@ ocp_bandit = ocp.rule(
     needs=Needs.HIT_OR_MISS,
     observe=observe,
     summary="EXP3.P over thresholds on the paper's loss",
-    guarantee="regret <= L (R1 + 5.15 R2) with probability 1 - delta, on any stream",
+    guarantee="regret <= L (R1 + 5.15 R2) with probability 1 - delta, on any sequence",
 )

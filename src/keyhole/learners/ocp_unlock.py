@@ -1,6 +1,6 @@
 """OCP-Unlock: an answer is shared by all thresholds whose outcome it tells."""
 
-from keyhole.feedback import Answer, Needs, unlocked
+from keyhole.feedback import Answer, Needs, find_unlocked
 from keyhole.learners import ocp
 from keyhole.learners.ocp import OcpSettings
 from keyhole.learners.strategy import State, add_bonuses, advance, is_current, recall, running_weights
@@ -19,7 +19,9 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     weights = running_weights(memo)
     add_bonuses(state.gains, weights, bonus, share, floor)
     missed = answer.miss > 0.0
-    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
+    covering, missing = find_unlocked(
+        settings.thresholds, settings.thresholds[arm], missed, answer.score
+    )
     arms = weights.size
     # Chances are sums over stretches of arms: share times a difference of running weights, and a floor.
     if missed:
@@ -39,5 +41,5 @@ ocp_unlock = ocp.rule(
     needs=Needs.LABEL_IF_HIT,
     observe=observe,
     summary="every threshold with the chosen one's fate shares its answer",
-    guarantee="regret <= L (R1 + 5.15 R2 + e T) with probability 1 - delta, on any stream",
+    guarantee="regret <= L (R1 + 5.15 R2 + e T) with probability 1 - delta, on any sequence",
 )

@@ -1,6 +1,6 @@
 """OCP-Unlock+: every threshold is rewarded in every round, the unseen ones with a pseudo-gain."""
 
-from keyhole.feedback import Answer, Needs, unlocked
+from keyhole.feedback import Answer, Needs, find_unlocked
 from keyhole.learners import ocp
 from keyhole.learners.ocp import OcpSettings
 from keyhole.learners.strategy import State, add_bonuses, advance, is_current, recall, running_weights
@@ -19,7 +19,9 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     arm, epoch, bonus, share, floor = recall(settings.epochs, memo)
     weights = running_weights(memo)
     missed = answer.miss > 0.0
-    covering, missing = unlocked(settings.thresholds, settings.thresholds[arm], missed, answer.score)
+    covering, missing = find_unlocked(
+        settings.thresholds, settings.thresholds[arm], missed, answer.score
+    )
     if missed:  # ``missing`` is the chosen arm: whether those below it would have hit is not told
         add_bonuses(state.gains[:missing], weights[:missing], bonus, share, floor)
         for k in range(missing):  # row: the epoch, column: the arm

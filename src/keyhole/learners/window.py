@@ -26,7 +26,7 @@ def start_window(length: int) -> Window:
 
 
 @kernel
-def held(window: Window) -> int:
+def count_held(window: Window) -> int:
     """Return how many scores there are."""
     return min(window.added[0], window.ranked.size)
 
@@ -36,7 +36,7 @@ def add(window: Window, score: float) -> None:
     """Put a score in its place; it takes that of the oldest if there is no room."""
     ranked = window.ranked
     oldest = window.added[0] % ranked.size  # ``aged`` is a ring
-    place = held(window)
+    place = count_held(window)
     if window.added[0] >= ranked.size:
         # A score is found where it was put; one that a damaged file made larger than all is not.
         place = min(np.searchsorted(ranked, window.aged[oldest]), ranked.size - 1)
@@ -56,7 +56,7 @@ def add(window: Window, score: float) -> None:
 @kernel
 def quantile(window: Window, level: float) -> float:
     """Return the floor(level (n + 1))-th smallest of the n scores; every label below the first."""
-    count = held(window)
+    count = count_held(window)
     rank = np.floor(level * (count + 1))
     if rank > count:
         return NONE
@@ -68,6 +68,6 @@ def quantile(window: Window, level: float) -> float:
 @kernel
 def largest_level(window: Window, score: float) -> float:
     """Return the level from which on the quantile is above the score."""
-    count = held(window)
+    count = count_held(window)
     at_most = np.searchsorted(window.ranked[:count], score, side="right")
     return (at_most + 1.0) / (count + 1.0)

@@ -11,7 +11,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
 from keyhole.learners.rule import check_learner
 from keyhole.learners.rule_help import check_thresholds
-from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
+from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 from keyhole.scores.checks import check_scores
 
 _NOTHING = np.zeros(0)
@@ -226,7 +226,7 @@ def _make_loops(learner: Learner, state: Any, parts: int) -> tuple[Any, Any]:
     )
     if not can_compile():
         return plain
-    made = compiled(plain[0]), compiled(plain[1])
+    made = compile_function(plain[0]), compile_function(plain[1])
     first = learner.start_arrays()
     states = type(first)(*(part[None].copy() for part in first))
     common = (learner.settings, states, np.zeros((1, learner.memory)), np.zeros(1, dtype=np.int64))

@@ -36,7 +36,7 @@ def array(path: Path, name: str) -> NDArray[Any]:
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{name}.npy")
     if member.compress_type == zipfile.ZIP_STORED:
-        return _stored(path, member.header_offset)
+        return _map_stored(path, member.header_offset)
     try:
         with np.load(path, allow_pickle=False) as arrays:
             return arrays[name]
@@ -44,7 +44,7 @@ def array(path: Path, name: str) -> NDArray[Any]:
         raise OutputsError(f"{name!r} in {path} cannot be read ({error}); save it again") from None
 
 
-def _stored(path: Path, offset: int) -> NDArray[Any]:
+def _map_stored(path: Path, offset: int) -> NDArray[Any]:
     with path.open("rb") as file:
         file.seek(offset)
         name, extra = struct.unpack("<HH", file.read(_LOCAL_HEADER)[_LENGTHS])

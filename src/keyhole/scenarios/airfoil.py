@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.numeric import Array, compiled, kernel
+from keyhole.numeric import Array, compile_function, kernel
 from keyhole.scenarios import Features, Groups
 from keyhole.scores import BoundedResiduals
 
@@ -106,7 +106,7 @@ def airfoil(rounds: int, *, seed: int, shift: bool = False, in_order: bool = Fal
         rows[_WARM_UP:] = np.sort(rows[_WARM_UP:])
     inputs = np.column_stack((np.ones(data.pressure.size), _standard(data.features)))
     centres = np.empty(rows.size)
-    compiled(_recursive_least_squares)(inputs, data.pressure, rows, calm, centres)
+    compile_function(_recursive_least_squares)(inputs, data.pressure, rows, calm, centres)
     played = rows[_WARM_UP:]
     return AirfoilScenario(centres[_WARM_UP:], data.pressure[played], data.features[played])
 

@@ -14,7 +14,7 @@ from keyhole.feedback import Answer, check_gate_regime, tells_of
 from keyhole.learners import GATES, Ask, Learner, Rule
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.learners.rule_help import check_thresholds
-from keyhole.numeric import Array, Counts, bind, compile_for, compiled, kernel
+from keyhole.numeric import Array, Counts, bind, compile_for, compile_function, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.rounds import measure_delay
 
@@ -166,7 +166,7 @@ def check_cases(scores: ArrayLike, wrong: ArrayLike) -> tuple[Array, Array]:
 
 @cache
 def _loop(rule: Rule[...]) -> Any:
-    return compiled(bind(_play, _choose=rule.choose, _observe=rule.observe))
+    return compile_function(bind(_play, _choose=rule.choose, _observe=rule.observe))
 
 
 @kernel

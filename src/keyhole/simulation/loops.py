@@ -10,7 +10,7 @@ from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
 from keyhole.learners import Ask, Learner, Rule
 from keyhole.learners.rule_help import check_threshold, check_thresholds
-from keyhole.numeric import Array, bind, can_compile, compile_for, compiled, kernel
+from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import count_times, measure_delay
 from keyhole.simulation import adversaries
@@ -106,7 +106,7 @@ def _find_loop(learner: Learner, arguments: tuple[Any, ...], *, watched: bool) -
         plain = bind(_loop_channel, **names, _answer=bind(_answer, **names))
     loop = plain
     if can_compile():
-        loop = compiled(plain)
+        loop = compile_function(plain)
         try:
             compile_for(loop, *arguments)
         except NotCompiledError as error:

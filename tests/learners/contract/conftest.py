@@ -5,9 +5,8 @@ import pytest
 
 from keyhole import LEARNERS
 from keyhole.feedback import Regime, is_enough
-from keyhole.learners import Learner
+from keyhole.learners import Learner, make_suited
 from keyhole.numeric import Array
-from tests.learners.fitting import make_fitting
 
 
 def regime_of(learner: Learner) -> Regime:
@@ -22,7 +21,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def learner(name: str) -> Learner:
-    return make_fitting(name, horizon=20_000, arms=20)
+    return make_suited(name, alpha=0.1, horizon=20_000, arms=20)
 
 
 @pytest.fixture

@@ -5,12 +5,11 @@ import pytest
 
 from keyhole import LEARNERS, make, simulate
 from keyhole.errors import TheoremError
-from keyhole.learners import Learner, bounds, safety_valve
+from keyhole.learners import Learner, bounds, make_suited, safety_valve
 from keyhole.numeric import Array
 from keyhole.scenarios.drifts import DRIFTS
 from keyhole.simulation import Simulation, simulate_against
 from keyhole.simulation.adversaries import ADVERSARIES
-from tests.learners.fitting import make_fitting
 
 ROUNDS = 4_000
 BOUNDED = sorted(name for name, rule in LEARNERS.items() if rule.excess and name != "tracker-decaying")
@@ -53,7 +52,7 @@ def test_excess_of_misses_stays_within_its_theorem(name: str, alpha: float) -> N
 
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_behind_a_valve_every_learner_keeps_the_valves_bound(name: str) -> None:
-    learner = make_fitting(name, horizon=ROUNDS, arms=20)
+    learner = make_suited(name, alpha=0.1, horizon=ROUNDS, arms=20)
     assert_bounds_hold(safety_valve(learner))
 
 

@@ -10,10 +10,9 @@ import pytest
 from keyhole import HIT, LEARNERS, Predictor, simulate
 from keyhole.errors import FeedbackError
 from keyhole.feedback import Needs, Regime
-from keyhole.learners import Learner
+from keyhole.learners import Learner, make_suited
 from keyhole.numeric import Array, can_compile
 from keyhole.simulation.simulate import play_clear
-from tests.learners.fitting import make_fitting
 
 Scores = Callable[[int], Array]
 LONG = 10_000_000 if can_compile() else 20_000  # Interpreted, they would take a day.
@@ -109,7 +108,7 @@ def test_save_and_load_continue_bit_for_bit(
 
 @pytest.mark.parametrize("pattern", ["hits", "misses", "alternation"])
 def test_ten_million_rounds_neither_overflow_nor_lose_the_distribution(name: str, pattern: str) -> None:
-    learner = make_fitting(name, horizon=LONG, arms=5)
+    learner = make_suited(name, alpha=0.1, horizon=LONG, arms=5)
     scores = {"hits": [1.0], "misses": [BELOW_ALL], "alternation": [1.0, 0.0]}[pattern]
     state = learner.start_arrays()
     chunk = np.resize(np.array(scores), LONG // 10)
@@ -177,7 +176,7 @@ def test_run_never_sees_more_than_the_regime_and_its_needs_allow(
 
 def test_tuples_of_the_kernels_have_names_of_their_own() -> None:
     """Numba tells tuples apart by name and shape: two alike would make every call convert them."""
-    learners = [make_fitting(name, horizon=20_000, arms=20) for name in LEARNERS]
+    learners = [make_suited(name, alpha=0.1, horizon=20_000, arms=20) for name in LEARNERS]
     kinds = {type(held) for one in learners for held in (one.settings, one.start_arrays())}
     names = [kind.__name__ for kind in kinds]
     assert len(names) == len(set(names))

@@ -31,7 +31,7 @@ def too_far(results: Results, table: Table, source: Source) -> list[str]:
         pair = Pair(source, cell.setting)
         error = results.error(pair, cell.metric)
         assert error is not None
-        error /= table.published(cell) if cell.metric == SIZE else 1.0
+        error /= table.find_published(cell) if cell.metric == SIZE else 1.0
         away = difference(table, cell, results.mean(pair, cell.metric))
         if abs(away) > allowed + 4.0 * error:
             found.append(f"{cell.path}: {away:+.4f}, allowed {allowed} + 4 x {error:.4f}")
@@ -52,7 +52,7 @@ def test_airfoil_lengths_are_a_steady_multiple_of_the_papers(airfoil: Results) -
     """The paper's unit is unknown; the ratio of ours to its own varies, from 1.55 to 1.76."""
     source = airfoil.plan.sources[0]
     ratios = [
-        airfoil.mean(Pair(source, cell.setting), SIZE) / table.published(cell)
+        airfoil.mean(Pair(source, cell.setting), SIZE) / table.find_published(cell)
         for table in (table_of(airfoil, 2), table_of(airfoil, 4))
         for cell in table.cells
         if cell.metric == SIZE

@@ -41,23 +41,23 @@ class Listed:
 def list_scenarios(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
     """Return every scenario by name; the real ImageNet ones need a file of classifier outputs."""
     scenarios = [
-        *_drifts(),
+        *_list_drifts(),
         *_list_measured(),
-        *_pictures(imagenet_file),
-        *_forecasts(),
-        *_adversaries(),
+        *_list_pictures(imagenet_file),
+        *_list_forecasts(),
+        *_list_adversaries(),
     ]
     return {listed.name: listed for listed in scenarios}
 
 
 def read_log(path: Path) -> list[Listed]:
     """Return a scenario for every reading of a user's own log."""
-    return [_reading(path.name, scenario) for scenario in log.read_log(path)]
+    return [_list_reading(path.name, scenario) for scenario in log.read_log(path)]
 
 
-def _reading(name: str, scenario: log.LogScenario) -> Listed:
+def _list_reading(name: str, scenario: log.LogScenario) -> Listed:
     def build(rounds: int, _seed: int) -> Staged:
-        return Staged(scenario.first(rounds), _even(rounds))
+        return Staged(scenario.first(rounds), _spread_evenly(rounds))
 
     return Listed(
         f"{name} ({scenario.reading})" if scenario.reading else name,
@@ -78,12 +78,12 @@ def pick_scenarios(names: Iterable[str], scenarios: dict[str, Listed]) -> list[L
     return [scenarios[name] for name in names]
 
 
-def _even(rounds: int, pieces: int = _PIECES) -> tuple[int, ...]:
+def _spread_evenly(rounds: int, pieces: int = _PIECES) -> tuple[int, ...]:
     return tuple(sorted({rounds * piece // pieces for piece in range(pieces)}))
 
 
-def _drifts() -> list[Listed]:
-    def builder(name: str) -> Callable[[int, int], Staged]:
+def _list_drifts() -> list[Listed]:
+    def make_builder(name: str) -> Callable[[int, int], Staged]:
         def build(rounds: int, seed: int) -> Staged:
             scenario = DRIFTS[name](rounds, seed=seed)
             return Staged(scenario, scenario.changes)
@@ -99,28 +99,30 @@ def _drifts() -> list[Listed]:
         "seasons": "easy and hard rounds in turn, ten times",
         "lumps": "many tied scores",
     }
-    return [Listed(name, about[name], "1 - threshold", builder(name)) for name in DRIFTS]
+    return [Listed(name, about[name], "1 - threshold", make_builder(name)) for name in DRIFTS]
 
 
 def _list_measured() -> list[Listed]:
-    def still(rounds: int, seed: int) -> Staged:
+    def draw_still(rounds: int, seed: int) -> Staged:
         return Staged(airfoil(rounds, seed=seed), (0,))
 
-    def shifted(rounds: int, seed: int) -> Staged:
+    def draw_shifted(rounds: int, seed: int) -> Staged:
         return Staged(airfoil(rounds, seed=seed, shift=True), (0, rounds // 3))
 
-    def ordered(rounds: int, seed: int) -> Staged:
-        return Staged(airfoil(rounds, seed=seed, in_order=True), _even(rounds))
+    def draw_in_order(rounds: int, seed: int) -> Staged:
+        return Staged(airfoil(rounds, seed=seed, in_order=True), _spread_evenly(rounds))
 
     return [
-        Listed("airfoil", "airfoil self-noise, rows at random", "dB", still),
-        Listed("airfoil-shift", "airfoil self-noise, the paper's covariate shift", "dB", shifted),
-        Listed("airfoil-in-order", "airfoil self-noise, one experiment after another", "dB", ordered),
+        Listed("airfoil", "airfoil self-noise, rows at random", "dB", draw_still),
+        Listed("airfoil-shift", "airfoil self-noise, the paper's covariate shift", "dB", draw_shifted),
+        Listed(
+            "airfoil-in-order", "airfoil self-noise, one experiment after another", "dB", draw_in_order
+        ),
     ]
 
 
-def _forecasts() -> list[Listed]:
-    def builder(name: str) -> Callable[[int, int], Staged]:
+def _list_forecasts() -> list[Listed]:
+    def make_builder(name: str) -> Callable[[int, int], Staged]:
         def build(rounds: int, seed: int) -> Staged:
             scenario = CONTEXTUAL[name](rounds, seed=seed)
             return Staged(scenario, scenario.changes)
@@ -134,21 +136,21 @@ def _forecasts() -> list[Listed]:
         "useless-features": "forecast errors, and twenty features that say nothing",
         "reversal": "forecast errors that grow with a feature, then fall with it",
     }
-    return [Listed(name, about[name], "interval length", builder(name)) for name in CONTEXTUAL]
+    return [Listed(name, about[name], "interval length", make_builder(name)) for name in CONTEXTUAL]
 
 
-def _pictures(file: Path | None) -> list[Listed]:
-    def drawn(rounds: int, seed: int) -> Staged:
+def _list_pictures(file: Path | None) -> list[Listed]:
+    def draw_digits(rounds: int, seed: int) -> Staged:
         return Staged(digits.digits(rounds, seed=seed), (0,))
 
-    def sorted_by_label(rounds: int, seed: int) -> Staged:
+    def draw_by_label(rounds: int, seed: int) -> Staged:
         scenario = digits.digits(rounds, seed=seed, by_label=True)
         starts = np.flatnonzero(np.diff(scenario.digits, prepend=-1))
         return Staged(scenario, tuple(int(start) for start in starts))
 
     scenarios = [
-        Listed("digits", "handwritten digits at random", "labels", drawn),
-        Listed("digits-by-label", "handwritten digits, first all zeros", "labels", sorted_by_label),
+        Listed("digits", "handwritten digits at random", "labels", draw_digits),
+        Listed("digits-by-label", "handwritten digits, first all zeros", "labels", draw_by_label),
         *_list_classifier("imagenet-like", "generated ImageNet outputs", imagenet_like),
     ]
     if file is not None:
@@ -166,19 +168,19 @@ def _load_outputs(path: Path) -> imagenet.ClassifierOutputs:
 def _list_classifier(
     name: str, about: str, outputs: Callable[[], imagenet.ClassifierOutputs]
 ) -> list[Listed]:
-    def still(rounds: int, seed: int) -> Staged:
+    def draw_still(rounds: int, seed: int) -> Staged:
         return Staged(imagenet.imagenet(outputs(), rounds, seed=seed), (0,))
 
-    def shifted(rounds: int, seed: int) -> Staged:
+    def draw_shifted(rounds: int, seed: int) -> Staged:
         scenario = imagenet.imagenet(outputs(), rounds, seed=seed, shift=True)
         starts = np.flatnonzero(np.diff(scenario.powers, prepend=-1.0))
         return Staged(scenario, tuple(int(start) for start in starts))
 
     return [
-        Listed(name, about, "labels", still),
-        Listed(f"{name}-shift", f"{about}, exponent changing 4 times", "labels", shifted),
+        Listed(name, about, "labels", draw_still),
+        Listed(f"{name}-shift", f"{about}, exponent changing 4 times", "labels", draw_shifted),
     ]
 
 
-def _adversaries() -> list[Listed]:
+def _list_adversaries() -> list[Listed]:
     return [Listed(name, adversary.about, "1 - threshold") for name, adversary in ADVERSARIES.items()]

@@ -25,7 +25,7 @@ def compare(results: Results, table: Table) -> Grid:
         groups.append((METRICS[metric], 1 + 2 * len(sources)))
         header.append("paper")
         for source in sources:
-            header += [_column(source), _compared_by(table, metric)]
+            header += [_column(source), _name_comparison(table, metric)]
     rows = [
         [*_labels(table, setting), *(e for cell in cells for e in _entries(results, table, cell))]
         for setting, cells in _rows(table)
@@ -41,7 +41,7 @@ def _column(source: Source) -> str:
     return source.title.split(",")[0] if source.data != AIRFOIL else "ours"
 
 
-def _compared_by(table: Table, metric: str) -> str:
+def _name_comparison(table: Table, metric: str) -> str:
     return "ratio" if metric == SIZE and table.data == AIRFOIL else "diff."
 
 
@@ -57,7 +57,7 @@ def _labels(table: Table, setting: Setting) -> list[GridEntry]:
 
 
 def _entries(results: Results, table: Table, cell: TableCell) -> list[GridEntry]:
-    entries = [GridEntry(_number(cell.metric, table.published(cell)))]
+    entries = [GridEntry(_number(cell.metric, table.find_published(cell)))]
     for source in results.plan.sources_of(table.data):
         pair = Pair(source, cell.setting)
         entries.append(GridEntry(_with_error(results, pair, cell.metric)))
@@ -68,7 +68,7 @@ def _entries(results: Results, table: Table, cell: TableCell) -> list[GridEntry]
 def _difference(results: Results, table: Table, cell: TableCell, source: Source) -> GridEntry:
     measured = results.mean(Pair(source, cell.setting), cell.metric)
     away = difference(table, cell, measured)
-    if _compared_by(table, cell.metric) == "ratio":
+    if _name_comparison(table, cell.metric) == "ratio":
         return GridEntry(f"{1.0 + away:.2f}")
     return GridEntry(_away(cell.metric, away), _tone(away, tolerance(source, cell)))
 
@@ -179,7 +179,7 @@ def literal(results: Results, table: Table) -> Grid:
         stretched = replace(setting, scenario="shift")
         for metric in metrics:
             cell = next(c for c in table.cells if (c.setting, c.metric) == (stretched, metric))
-            entries.append(GridEntry(_number(metric, table.published(cell))))
+            entries.append(GridEntry(_number(metric, table.find_published(cell))))
             entries += [
                 GridEntry(_with_error(results, Pair(source, one), metric))
                 for source in sources

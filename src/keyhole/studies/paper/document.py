@@ -96,11 +96,11 @@ def _markdown_grid(grid: Grid) -> str:
     titles = [title for title, span in grid.groups for _ in range(span)]
     header = [f"{title} {name}".strip() for title, name in zip(titles, grid.header, strict=True)]
     rules = [":--" if place < grid.words else "--:" for place in range(len(header))]
-    rows = [[_toned(entry) for entry in row] for row in grid.rows]
+    rows = [[_write_entry(entry) for entry in row] for row in grid.rows]
     return "\n".join("| " + " | ".join(row) + " |" for row in (header, rules, *rows))
 
 
-def _toned(entry: GridEntry) -> str:
+def _write_entry(entry: GridEntry) -> str:
     return f"**{entry.text}**" if entry.tone == "far" else entry.text
 
 

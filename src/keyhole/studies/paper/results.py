@@ -78,7 +78,7 @@ def tolerance(source: Source, cell: TableCell) -> float | None:
 
 def difference(table: Table, cell: TableCell, measured: float) -> float:
     """Return ours less the paper's; of set sizes, as a share of the paper's."""
-    paper = table.published(cell)
+    paper = table.find_published(cell)
     return measured / paper - 1.0 if cell.metric == SIZE else measured - paper
 
 

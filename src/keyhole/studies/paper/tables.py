@@ -64,7 +64,7 @@ class Table:
             if self.number == 1 and setting.shift and setting.horizon != _WRITTEN_FOR
         )
 
-    def published(self, cell: TableCell) -> float:
+    def find_published(self, cell: TableCell) -> float:
         """Return what the paper has in this cell."""
         found: Any = read_published()[self.key]
         for step in cell.path:
