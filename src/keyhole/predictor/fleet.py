@@ -1,5 +1,6 @@
 """Many predictors of one setup, side by side: arrays in, arrays out."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from keyhole.learners import Ask, Learner
 from keyhole.learners.rule import check_learner
 from keyhole.learners.rule_help import check_thresholds
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
+from keyhole.predictor.show import show_rates
 from keyhole.scores.checks import check_scores
 
 _NOTHING = np.zeros(0)
@@ -70,6 +72,16 @@ class Fleet:
 
     def __repr__(self) -> str:
         return f"<Fleet of {len(self):,}, {self.learner.name}: {int(self.rounds.sum()):,} rounds>"
+
+    def _repr_html_(self) -> str:
+        rounds = int(self.rounds.sum())
+        rate = float(self.misses.sum()) / rounds if rounds else math.nan
+        rows = {
+            "learner": self.learner.name,
+            "predictors": f"{len(self):,}",
+            "rounds": f"{rounds:,}",
+        }
+        return show_rates(rows, rate, self.learner.alpha)
 
     def predict(self, scores: ArrayLike, *, rows: ArrayLike | None = None) -> NDArray[np.bool_]:
         """Return which labels each set holds, a row of scores for each predictor, or for these.

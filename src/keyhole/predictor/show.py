@@ -1,10 +1,10 @@
-"""A predictor or a gate in a notebook: a few numbers, and its rate beside the target."""
+"""What is at work, or was played, in a notebook: a few numbers, and its rate beside the target."""
 
-import math
 from itertools import islice
 from typing import Any
 
-_WIDTH, _HEIGHT = 240, 14
+from keyhole.scores.pictures import draw_rate, write_table
+
 _MOST_GROUPS = 12  # that are shown; predictor.groups has all
 
 
@@ -33,8 +33,8 @@ def show_predictor(predictor: Any) -> str:
         "open": f"{predictor.open_rounds:,}",
     }
     notes = "".join(f"<p>{html.escape(note)}</p>" for note in predictor.notes)
-    bar = _draw_bar(predictor.miss_rate, predictor.alpha, called="miss rate; the mark is the target")
-    return f"{_write_table(rows)}{bar}{notes}"
+    bar = draw_rate(predictor.miss_rate, predictor.alpha, called="miss rate; the mark is the target")
+    return f"{write_table(rows)}{bar}{notes}"
 
 
 def show_gate(gate: Any) -> str:
@@ -47,26 +47,11 @@ def show_gate(gate: Any) -> str:
         "wrong among the accepted": f"{gate.wrong_share:.4f}",
         "open": f"{gate.open_rounds:,}",
     }
-    bar = _draw_bar(gate.wrong_share, gate.alpha, called="share wrong; the mark is the target")
-    return f"{_write_table(rows)}{bar}"
+    bar = draw_rate(gate.wrong_share, gate.alpha, called="share wrong; the mark is the target")
+    return f"{write_table(rows)}{bar}"
 
 
-def _write_table(rows: dict[str, str]) -> str:
-    known = {name: "-" if value == "nan" else value for name, value in rows.items()}
-    cells = "".join(f"<tr><td>{name}</td><td>{value}</td></tr>" for name, value in known.items())
-    return f"<table>{cells}</table>"
-
-
-def _draw_bar(rate: float, alpha: float, *, called: str) -> str:
-    if math.isnan(rate):
-        return ""
-    full = max(2.0 * alpha, rate)
-    length, mark = _WIDTH * rate / full, _WIDTH * alpha / full
-    colour = "#2a7" if rate <= 1.25 * alpha else "#c63"
-    return (
-        f'<svg width="{_WIDTH}" height="{_HEIGHT}" role="img" aria-label="{called}">'
-        f'<rect width="{_WIDTH}" height="{_HEIGHT}" fill="#8883"/>'
-        f'<rect width="{length:.1f}" height="{_HEIGHT}" fill="{colour}"/>'
-        f'<line x1="{mark:.1f}" x2="{mark:.1f}" y2="{_HEIGHT}" stroke="currentColor" stroke-width="2"/>'
-        f"</svg><br><small>{called}</small>"
-    )
+def show_rates(rows: dict[str, str], rate: float, alpha: float) -> str:
+    """Return HTML with what is told of many rounds, and a bar of their miss rate, the target marked."""
+    told = {**rows, "target miss rate": f"{alpha:g}", "miss rate": f"{rate:.4f}"}
+    return write_table(told) + draw_rate(rate, alpha, called="miss rate; the mark is the target")

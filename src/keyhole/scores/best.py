@@ -7,6 +7,7 @@ from typing import Any
 from keyhole.checks import is_real
 from keyhole.errors import ScoreError
 from keyhole.scores.labels import pack_label, unpack_label
+from keyhole.scores.pictures import draw_bar
 from keyhole.scores.regions import Label
 
 
@@ -55,6 +56,19 @@ class Decision:
         what = "" if self.candidate is None else f"{self.candidate!r} "
         verdict = "accepted" if self.accepted else "referred"
         return f"<Decision {self.id}: {what}{verdict}, {self.score:.4g} at {self.threshold:.4g}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        what = "" if self.candidate is None else f"<code>{html.escape(str(self.candidate))}</code> "
+        verdict = "accepted" if self.accepted else "referred"
+        bar = draw_bar(
+            self.score, min(1.0, self.threshold), is_good=self.accepted, called="score; the threshold"
+        )
+        told = f"score {self.score:.4g}, accepted from {self.threshold:.4g}"
+        return (
+            f"{what}<b>{verdict}</b> <small>(round {self.id})</small><br>{bar}<br><small>{told}</small>"
+        )
 
 
 @dataclass(frozen=True, slots=True)

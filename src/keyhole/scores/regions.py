@@ -7,6 +7,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from keyhole.errors import LabelError, ScoreError
+from keyhole.scores.pictures import draw_span
 
 Label = Hashable
 _SHOWN = 12  # labels in a repr
@@ -208,7 +209,8 @@ class Interval:
 
     def _repr_html_(self) -> str:
         span = "empty" if self.lower > self.upper else f"{self.lower:.6g} to {self.upper:.6g}"
-        return f"<code>{span}</code> <small>(round {self.id})</small>"
+        picture = "" if self.lower > self.upper else f"{draw_span(self.lower, self.upper)}<br>"
+        return f"{picture}<code>{span}</code> <small>(round {self.id})</small>"
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Interval, _ends(self)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from keyhole.errors import GridError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
+from keyhole.predictor.show import show_rates
 
 
 @dataclass(frozen=True)
@@ -44,6 +45,11 @@ class Simulation:
             f"<Simulation of {self.learner.name}, alpha {self.learner.alpha:g}: {played}, "
             f"miss rate {self.misses.mean():.4f}>"
         )
+
+    def _repr_html_(self) -> str:
+        runs, rounds = self.misses.shape
+        rows = {"learner": self.learner.name, "runs": f"{runs:,}", "rounds of each": f"{rounds:,}"}
+        return show_rates(rows, float(self.misses.mean()), self.learner.alpha)
 
     @property
     def arms(self) -> NDArray[np.int64]:
