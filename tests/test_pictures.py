@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from keyhole import Fleet, Gate, Interval, make, simulate
+from keyhole import Fleet, Gate, make, simulate
+from keyhole.scores import Interval
 from keyhole.scores.best import Decision
 
 

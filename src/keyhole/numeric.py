@@ -41,7 +41,7 @@ _configuring = threading.RLock()  # numba's cache folder is a setting of the who
 
 
 def kernel(function: Function) -> Function:
-    """Mark a function as one that runs in both lanes; it is returned as it is.
+    """Mark a function of a rule; it is returned as it is, and compiled where numba is installed.
 
     It may use numbers, arrays, named tuples of them, ``math``, and other kernels, and is
     deterministic. What numba cannot compile still works, interpreted.

@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, LEARNERS, Channel, Fleet, Gate, Predictor, simulate
+from keyhole import HIT, LEARNERS, Fleet, Gate, Predictor, simulate
 from keyhole.errors import LearnerError
 from keyhole.learners import find
+from keyhole.simulation import Channel
 
 SCORES = np.random.default_rng(5).beta(6, 2, 20)
 

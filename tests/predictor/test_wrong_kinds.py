@@ -7,17 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import (
-    CustomScores,
-    Fleet,
-    Gate,
-    Predictor,
-    Probabilities,
-    bounds,
-    make,
-    simulate,
-    simulate_against,
-)
+from keyhole import Fleet, Gate, Predictor, Probabilities, bounds, make, simulate
 from keyhole.errors import (
     ContextError,
     FeedbackError,
@@ -29,6 +19,8 @@ from keyhole.errors import (
     ScoreError,
     SnapshotError,
 )
+from keyhole.scores import CustomScores
+from keyhole.simulation import simulate_against
 
 ROWS = [[0.7, 0.3], [0.6, 0.4]]
 UNEVEN = [[1], [2, 3]]

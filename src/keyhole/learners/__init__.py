@@ -39,7 +39,11 @@ _OUR_GATES = (DEFAULT_GATE, "exaul", "gate-split", "gate-fixed")
 
 
 class _Table(Mapping[str, Rule[...]]):
-    """Every rule by name; a rule's module is imported when it is first asked for."""
+    """Every rule by name: ``help(LEARNERS["kt"])`` says what one does, needs and promises.
+
+    A rule is called with its parameters, ``LEARNERS["kt"](alpha=0.1)``, and gives a learner; so does
+    ``keyhole.make("kt", alpha=0.1)``. Its module is imported when it is first asked for.
+    """
 
     def __init__(self, ours: tuple[str, ...], *, kind: str, group: str) -> None:
         self._known: dict[str, Rule[...] | None] = dict.fromkeys(ours)
@@ -99,7 +103,9 @@ GATES = _Table(_OUR_GATES, kind="gate", group=_GATE_GROUP)
 
 
 def register(rule: Rule[...]) -> Rule[...]:
-    """Put a rule in the table, and return it: ``make``, the simulator, the command line know it then.
+    """Put a rule in its table, and return it: ``make``, the simulator, the command line know it then.
+
+    The table is ``keyhole.LEARNERS``, of a rule for gates ``keyhole.GATES``.
 
     Examples
     --------

@@ -1,11 +1,11 @@
 """The theorems as calculators.
 
-With probability at least 1 - delta, against any adversary, the regret of the OCP family is bounded as
-``keyhole.learners.theorems`` says, and MC - alpha <= Reg / T + C_mc. C_mc holds MC - alpha itself, so
-that this is known only afterwards. What can be said beforehand comes from comparing with threshold 0,
-provided that it never misses: with w = (1 - alpha)(1 - 2 alpha) and u = v / (1 - alpha), v being the
-scale of the loss, a miss costs at least w more than threshold 0 and a hit at most u less, so that
-MC <= (Reg / T + u) / (w + u).
+With probability at least 1 - delta, against any adversary, the regret Reg (the loss beyond that of
+the best fixed threshold) of the OCP family is bounded as ``keyhole.learners.theorems`` says, and the
+miss rate MC by MC - alpha <= Reg / T + C_mc. C_mc holds MC - alpha itself: known only afterwards.
+What can be said beforehand comes from comparing with threshold 0, provided that it never misses: with
+w = (1 - alpha)(1 - 2 alpha) and u = v / (1 - alpha), v being the scale of the loss, a miss costs at
+least w more than threshold 0 and a hit at most u less, so that MC <= (Reg / T + u) / (w + u).
 
 The excess of misses of the trackers and guards is bounded for certain; docs/guarantees.md has the
 proofs, and what late, lost, wrong and graded answers do to them.

@@ -66,10 +66,11 @@ class ValveParameters:
 
 
 def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
-    """Return the learner behind a safety valve.
+    """Return the learner behind a safety valve, which bounds its misses for certain.
 
-    On a forced round the learner inside learns what its own threshold would have brought, if it
-    hears of scores; if it hears only of hits and misses it learns nothing.
+    While there are more misses than alpha a round and the budget allow, the valve plays threshold 0,
+    every label, whatever the learner would. On such a round the learner inside learns what its own
+    threshold would have brought, if it hears of scores; if only of hits and misses, nothing.
 
     Parameters
     ----------

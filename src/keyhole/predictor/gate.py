@@ -25,6 +25,9 @@ from keyhole.scores.best import Decision
 class Gate:
     """Accepts answers by their score or refers them, so that at most alpha of the accepted are wrong.
 
+    What is referred goes to a person. By how much the default may exceed alpha is bounded for certain:
+    ``bound`` says it, docs/guarantees-gate.md why.
+
     Parameters
     ----------
     rule

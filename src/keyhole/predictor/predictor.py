@@ -74,7 +74,8 @@ class Predictor(Generic[R]):
     score
         How to read a model's output; by default label scores in [0, 1].
     regime
-        What the world can tell: "bandit", "semi-bandit" or "full".
+        What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
+        if the set held it; "full", the true label always.
     seed
         Fixes every draw; without one nobody can guess them.
     open_limit

@@ -26,9 +26,10 @@ class _LabelSetDraft:
 class LabelSet:
     """The labels whose score reaches the threshold, the most plausible first.
 
-    ``size`` is how many it holds. ``places`` is how many scores there were, where the labels are their
-    places because nobody named them; what is no place is then refused, not taken for a miss. So is what
-    differs from a label by its type alone, such as "1" from 1.
+    ``labels`` are they, ``size`` is how many; ``id`` is the round's number, counted from 0, and
+    ``threshold`` what a score had to reach. ``places`` is how many scores there were, where the labels
+    are their places because nobody named them; what is no place is then refused, not taken for a miss.
+    So is what differs from a label by its type alone, such as "1" from 1.
 
     Examples
     --------
@@ -153,7 +154,10 @@ class _IntervalDraft:
 
 
 class Interval:
-    """The values whose score reaches the threshold, both ends included; ``size`` is its width.
+    """The values whose score reaches the threshold, from ``lower`` to ``upper``, both included.
+
+    ``size`` is its width; ``id`` is the round's number, counted from 0, and ``threshold`` what a score
+    had to reach. An end may be infinite; where no value is in it, ``lower`` is above ``upper``.
 
     Examples
     --------

@@ -66,7 +66,8 @@ def simulate(
     seed
         The seed of the first run.
     regime
-        What the world can tell: "bandit", "semi-bandit" or "full".
+        What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
+        if the set held it; "full", the true label always.
     channel
         What may happen to answers on their way; by default nothing.
     features
