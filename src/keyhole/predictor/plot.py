@@ -115,7 +115,7 @@ def _explain(axis: Any, *, columns: int) -> None:
 
 def _choose_window(window: int | None, rounds: int) -> int:
     """Return the window, a tenth of the rounds unless told, and no longer than they are."""
-    if window is not None and not is_whole(window, least=1):
+    if window is not None and not is_whole(window, least=0):
         raise InvalidError(f"window {window!r} is not a number of rounds; try 100")
     return min(max(1, rounds // 10 if window is None else window), rounds)
 
