@@ -265,6 +265,21 @@ def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
     asyncio.run(play())
 
 
+def test_whoever_gets_no_thread_in_time_is_sent_away() -> None:
+    async def play() -> None:
+        turns, gate = make_turns(most=100, patience=0.05), threading.Event()
+        held = [turns.run(job(f"s{n}", lambda: gate.wait(SECONDS))) for n in range(32)]
+        late = turns.run(job("late", lambda: "done"))
+        await asyncio.sleep(0.1)
+        gate.set()
+        with pytest.raises(BusyError, match="no thread within"):
+            await late
+        assert all(await asyncio.gather(*held))
+        assert await turns.run(job("late", lambda: "done")) == "done"
+
+    asyncio.run(play())
+
+
 def test_who_waits_for_one_stream_goes_together() -> None:
     async def play() -> None:
         sizes: list[int] = []

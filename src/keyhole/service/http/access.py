@@ -11,6 +11,7 @@ import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
 
+from anyio import to_thread
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -18,6 +19,7 @@ from starlette.types import Scope as ScopeOfRequest
 
 from keyhole.errors import (
     BindingError,
+    BusyError,
     ForeignRequestError,
     HeadersError,
     MediaTypeError,
@@ -32,6 +34,7 @@ from keyhole.service.store.tokens import Scope, Token
 
 _SECONDS_TO_TRUST = 1.0
 _MOST_REMEMBERED = 10_000
+_MOST_WAITING = 64
 _PROBES = ("/healthz", "/readyz")
 BODILESS = ("GET", "HEAD", "OPTIONS")
 _FORWARDING = {
@@ -98,6 +101,7 @@ class Access:
         if known is not None and now - known[0] < _SECONDS_TO_TRUST:
             return known[1]
         try:
+            check_threads()
             token = await run_in_threadpool(tokens.verify, self._database, given)
         except TokenError:
             self._found.pop(key, None)
@@ -106,6 +110,13 @@ class Access:
             self._found.clear()
         self._found[key] = (now, token)
         return token
+
+
+def check_threads() -> None:
+    """Raise if too many requests wait for a thread already: the database keeps all of them."""
+    waiting = to_thread.current_default_thread_limiter().statistics().tasks_waiting
+    if waiting >= _MOST_WAITING:
+        raise BusyError(f"{waiting} requests wait for the database already; try again")
 
 
 class RateLimiter:
@@ -187,6 +198,8 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
 
     async def check(request: Request) -> None:
         await request.app.state.access.check(request.headers.get("authorization"), scope)
+        if scope is Scope.READ:  # What changes a stream waits for its turn, and needs no thread here.
+            check_threads()
 
     return check
 

@@ -101,8 +101,9 @@ def _add_routes(app: FastAPI, *, demo: bool) -> None:
 
 
 def _add_handlers(app: FastAPI) -> None:
+    # They are coroutines, so that what is refused needs no thread.
     @app.exception_handler(RequestValidationError)
-    def refuse(_request: Request, error: RequestValidationError) -> Response:
+    async def refuse(_request: Request, error: RequestValidationError) -> Response:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"] if part != "body")
         message = f"{place or 'the body'}: {first['msg']}"
@@ -110,7 +111,7 @@ def _add_handlers(app: FastAPI) -> None:
         return middleware.respond(problem, status=422)
 
     @app.exception_handler(HTTPException)
-    def answer(_request: Request, error: HTTPException) -> Response:
+    async def answer(_request: Request, error: HTTPException) -> Response:
         code = {404: "no_such_path", 405: "no_such_method"}.get(error.status_code, "error")
         response = middleware.respond(
             problems.show_fault(code, str(error.detail)), status=error.status_code

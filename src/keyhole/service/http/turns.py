@@ -6,6 +6,7 @@ to the others. When its turn comes, all that wait for the stream are carried out
 """
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -88,13 +89,10 @@ class Turns:
         """Let a thread carry out all that wait."""
         group, queue.waiting = queue.waiting[:_MOST_TOGETHER], queue.waiting[_MOST_TOGETHER:]
         queue.at_work = len(group)
-        loop = asyncio.get_running_loop()
+        loop, asked = asyncio.get_running_loop(), time.monotonic()
 
         def work() -> None:
-            try:
-                done = self._carry_out([one.job for one in group])
-            except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
-                done = Done([error] * len(group))
+            done = self._work(group, asked)
             with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
                 loop.call_soon_threadsafe(self._finish, stream, queue, group, done)
 
@@ -102,6 +100,16 @@ class Turns:
             self._threads.submit(work)
         except RuntimeError as error:
             self._finish(stream, queue, group, Done([BusyError(f"{error}; try again")] * len(group)))
+
+    def _work(self, group: list[_Waiting], asked: float) -> Done:
+        """Carry out a group in this thread, unless it was asked for too long ago."""
+        if time.monotonic() - asked > self._patience:  # Other streams had all the threads.
+            late = BusyError(f"no thread within {self._patience:g} seconds; try again")
+            return Done([late] * len(group))
+        try:
+            return self._carry_out([one.job for one in group])
+        except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
+            return Done([error] * len(group))
 
     def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Done) -> None:
         """Tell each what came of it, and let the next ones go."""

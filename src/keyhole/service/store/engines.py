@@ -17,13 +17,15 @@ import sqlalchemy as sql
 from keyhole.errors import BusyError, DatabaseError, KeyholeError
 
 _OWNER_ALONE = 0o600
+_HOUR = 3600.0
 
 
 @dataclass(frozen=True, kw_only=True)
 class Patience:
     """Seconds to wait: for a lock or a connection of ours, for a statement, for the server.
 
-    ``statement`` holds on PostgreSQL, and 0 waits as long as it takes; SQLite knows no such limit.
+    ``statement`` holds on PostgreSQL, and 0 waits an hour; SQLite knows no such limit. A server that
+    says nothing, not even that a statement took too long, is given up ``lock`` seconds later.
     """
 
     lock: float = 5.0
@@ -59,6 +61,12 @@ def make_engines(
         writer = _sqlite(url, "BEGIN IMMEDIATE", seconds=patience.lock, pragmas=pragmas)
         prober = _sqlite(url, "BEGIN IMMEDIATE", seconds=patience.probe, pragmas=pragmas)
         return reader, writer, writer, prober
+    return _server(url, patience)
+
+
+def _server(url: sql.URL, patience: Patience) -> tuple[sql.Engine, sql.Engine, sql.Engine, sql.Engine]:
+    from keyhole.service.store.server_connection import limit_waiting
+
     logging.getLogger("psycopg").setLevel(logging.ERROR)  # What breaks is raised, and said once.
     usual = _connect_arguments(patience, lock=patience.lock, statement=patience.statement)
     pool = {"pool_size": 16, "max_overflow": 16, "pool_timeout": patience.lock}
@@ -78,15 +86,29 @@ def make_engines(
         poolclass=sql.NullPool,
         connect_args=_connect_arguments(patience, lock=patience.probe, statement=patience.probe),
     )
+    for engine, statement in (
+        (writer, patience.statement),
+        (changer, patience.statement),
+        (prober, patience.probe),
+    ):
+        limit_waiting(engine, find_limit(patience, statement))
     return writer.execution_options(isolation_level="REPEATABLE READ"), writer, changer, prober
+
+
+def find_limit(patience: Patience, statement: float) -> float:
+    """Return after how many seconds a server that says nothing is given up.
+
+    It is more than the server itself lets a statement take, which it would say.
+    """
+    return patience.lock + (statement or _HOUR)
 
 
 def _connect_arguments(patience: Patience, *, lock: float, statement: float) -> dict[str, Any]:
     settings = {"lock_timeout": lock, "statement_timeout": statement}
     options = " ".join(f"-c {name}={round(seconds * 1000)}" for name, seconds in settings.items())
-    # A server behind a cable that was cut is given up by the kernel; one that is frozen is waited for,
-    # as its kernel goes on answering.
-    most = round(1000 * (patience.lock + (statement or 3600.0)))
+    # A server behind a cable that was cut is given up by the kernel; one that is frozen is not, as its
+    # kernel goes on answering, but by ``server_connection``.
+    most = round(1000 * find_limit(patience, statement))
     return {
         "options": options,
         # Statements are written out here, values and all: both ends must read their bytes alike.

@@ -1,0 +1,215 @@
+"""A PostgreSQL that is frozen, and keeps its connections, is given up; when it goes on, so does all."""
+
+import asyncio
+import os
+import signal
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+import httpx
+import pytest
+import sqlalchemy as sql
+from anyio import to_thread
+
+import keyhole
+from keyhole.errors import BusyError, DatabaseError
+from keyhole.service.http import access
+from keyhole.service.http.app import create_app
+from keyhole.service.store import replay
+from keyhole.service.store.database import Database
+from keyhole.service.store.engines import Patience
+from tests.patience import SECONDS
+from tests.service.serving import Address, serving, wait_until
+
+SHORT = Patience(lock=1.0, statement=1.0, connect=2.0, probe=1.0)  # It is given up after two seconds.
+SCORES = {"scores": [0.5, 0.25]}
+
+
+@contextmanager
+def frozen(url: str) -> Iterator[None]:
+    """Stop every process of the server; its kernel goes on to take what is sent to it."""
+    engine = sql.create_engine(url, poolclass=sql.NullPool)
+    with engine.connect() as connection:
+        folder = connection.execute(sql.text("SHOW data_directory")).scalar_one()
+    first = int((Path(folder) / "postmaster.pid").read_text().splitlines()[0])
+    os.kill(first, signal.SIGSTOP)  # From now on it has no new children.
+    others = [int(pid) for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split()]
+    try:
+        for pid in others:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGSTOP)
+        yield
+    finally:
+        for pid in (*others, first):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def over_tcp(url: str) -> Iterator[str]:
+    """Give a URL by which the server, which listens on a Unix socket, is reached over TCP."""
+    parsed = sql.make_url(url)
+    path = f"{parsed.query['host']}/.s.PGSQL.5432"
+    with ExitStack() as lines, socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def relay() -> None:
+            with suppress(OSError):  # It is closed when the block is left.
+                while True:
+                    near, _ = listening.accept()
+                    far = socket.socket(socket.AF_UNIX)
+                    for line in (near, far):
+                        lines.callback(line.close)
+                        lines.callback(shut, line)
+                    far.connect(path)
+                    for one, other in ((near, far), (far, near)):
+                        threading.Thread(target=pump, args=(one, other), daemon=True).start()
+
+        thread = threading.Thread(target=relay, daemon=True)
+        thread.start()
+        port = listening.getsockname()[1]
+        yield parsed.set(host="127.0.0.1", port=port, query={}).render_as_string(hide_password=False)
+        shut(listening)
+        thread.join(SECONDS)
+
+
+def pump(one: socket.socket, other: socket.socket) -> None:
+    with suppress(OSError):
+        while piece := one.recv(65_536):
+            other.sendall(piece)
+    shut(other)
+
+
+def shut(line: socket.socket) -> None:
+    with suppress(OSError):
+        line.shutdown(socket.SHUT_RDWR)
+
+
+@contextmanager
+def service(database: Database, *names: str) -> Iterator[Address]:
+    with serving(create_app(database)) as address:
+        with keyhole.Client(address.url) as client:
+            for name in names:
+                client.create_stream(name, alpha=0.1, seed=7)
+        yield address
+
+
+def predict(address: Address, name: str) -> httpx.Response:
+    return httpx.post(f"{address.url}/v1/streams/{name}/predictions", json=SCORES, timeout=SECONDS)
+
+
+def answer(address: Address, id_: str) -> httpx.Response:
+    path = f"{address.url}/v1/predictions/{id_}/feedback"
+    return httpx.post(path, json={"miss": True}, timeout=SECONDS)
+
+
+def get(address: Address, path: str) -> httpx.Response:
+    return httpx.get(f"{address.url}{path}", timeout=SECONDS)
+
+
+@pytest.mark.parametrize("kind", ["unix", "tcp"])
+def test_whoever_asks_a_frozen_server_is_sent_away_and_comes_back(
+    postgres: Callable[[], str], kind: str
+) -> None:
+    url = postgres()
+    with ExitStack() as stack:
+        reached = url if kind == "unix" else stack.enter_context(over_tcp(url))
+        database = Database(reached, patience=SHORT)
+        stack.callback(database.close)
+        address = stack.enter_context(service(database, "one", "other"))
+        threads = stack.enter_context(ThreadPoolExecutor(16))
+        kept = predict(address, "one").json()["id"]
+        paths = ["/v1/streams", "/metrics", "/v1/streams/one/rounds", "/v1/streams/one/history"]
+        assert [get(address, path).status_code for path in paths] == [200] * 4
+        with frozen(url):
+            asked = [threads.submit(predict, address, name) for name in ("one", "one", "other")]
+            asked += [threads.submit(answer, address, kept)]
+            asked += [threads.submit(get, address, path) for path in paths]
+            assert get(address, "/healthz").status_code == 200
+            told = [future.result(SECONDS) for future in asked]
+            assert [response.status_code for response in told] == [503] * len(told)
+            assert {response.headers["retry-after"] for response in told} == {"1"}
+            assert "it said nothing for 2 seconds" in "".join(response.text for response in told)
+            assert get(address, "/readyz").status_code == 503
+            assert get(address, "/healthz").status_code == 200
+        wait_until(lambda: get(address, "/readyz").status_code == 200)
+        wait_until(lambda: predict(address, "other").status_code == 201)
+        wait_until(lambda: answer(address, kept).status_code == 200)
+        assert [get(address, path).status_code for path in paths] == [200] * 4
+        assert database._writer.pool.checkedout() == database._changer.pool.checkedout() == 0  # type: ignore[attr-defined]
+        for name in ("one", "other"):
+            assert replay.replay(database, name).difference is None
+
+
+def test_more_who_wait_for_a_frozen_server_than_there_are_threads_are_all_sent_away(
+    postgres: Callable[[], str],
+) -> None:
+    url = postgres()
+    names = [f"s{number}" for number in range(40)]
+    database = Database(url, patience=SHORT)
+    with service(database, *names) as address, ThreadPoolExecutor(160) as threads:
+        before = threading.active_count()
+        with frozen(url):
+            asked = [threads.submit(predict, address, name) for name in names]
+            asked += [threads.submit(get, address, "/v1/streams") for _ in range(120)]
+            assert get(address, "/nowhere").status_code == 404
+            statuses = {future.result(SECONDS).status_code for future in asked}
+            assert statuses == {503}
+        wait_until(lambda: get(address, "/readyz").status_code == 200)
+        wait_until(lambda: predict(address, names[0]).status_code == 201)
+        assert get(address, "/v1/streams").status_code == 200
+        # The client's own, those of the turns, and those that read: none of them waits any more.
+        assert threading.active_count() <= before + 160 + 32 + 40 + 1
+        assert database._writer.pool.checkedout() == database._changer.pool.checkedout() == 0  # type: ignore[attr-defined]
+    database.close()
+
+
+def test_a_statement_that_is_slow_is_ended_by_the_server_and_its_connection_stays(
+    postgres: Callable[[], str],
+) -> None:
+    database = Database(postgres(), patience=Patience(statement=0.2, lock=SECONDS))
+    with pytest.raises(BusyError, match="statement timeout"), database.read() as connection:
+        connection.execute(sql.text("SELECT pg_sleep(60)"))
+    with database.read() as connection:
+        assert connection.execute(sql.text("SELECT 1")).scalar_one() == 1
+    database.close()
+
+
+def test_a_transaction_by_the_driver_alone_is_given_up_too(postgres: Callable[[], str]) -> None:
+    url = postgres()
+    database = Database(url, patience=SHORT)
+    with frozen(url), pytest.raises(DatabaseError, match="does not answer"):  # noqa: SIM117
+        with database.change() as direct:
+            direct.execute(sql.select(sql.literal(1)))
+    with database.change() as direct:
+        assert direct.execute(sql.select(sql.literal(1))).all() == [(1,)]
+    database.close()
+
+
+def test_only_so_many_may_wait_for_a_thread() -> None:
+    async def play() -> None:
+        gate, threads = threading.Event(), int(to_thread.current_default_thread_limiter().total_tokens)
+
+        async def wait() -> bool:
+            return await to_thread.run_sync(gate.wait, SECONDS)
+
+        async def reach(count: int) -> None:
+            async with asyncio.timeout(SECONDS):
+                while to_thread.current_default_thread_limiter().statistics().tasks_waiting < count:
+                    await asyncio.sleep(0.001)
+
+        held = [asyncio.ensure_future(wait()) for _ in range(threads + 63)]
+        await reach(63)
+        access.check_threads()
+        held.append(asyncio.ensure_future(wait()))
+        await reach(64)
+        with pytest.raises(BusyError, match="64 requests wait for the database"):
+            access.check_threads()
+        gate.set()
+        assert all(await asyncio.gather(*held))
+        access.check_threads()
+
+    asyncio.run(play())
