@@ -24,6 +24,7 @@ from keyhole.errors import (
     UnknownStreamError,
     UnreachableError,
 )
+from keyhole.service.client.wire import Receipt
 from tests.patience import SECONDS
 from tests.service.process import Service
 
@@ -75,6 +76,38 @@ def test_many_at_once(client: keyhole.Client) -> None:
     results = client.learn_many([*((one, keyhole.HIT) for one in made), ("nonsense", keyhole.MISS)])
     assert [type(result).__name__ for result in results[:20]] == ["Receipt"] * 20
     assert isinstance(results[20], UnknownRoundError)
+
+
+def test_a_gate_is_judged_in_batches(client: keyhole.Client) -> None:
+    client.create_stream("gate", alpha=0.1, kind="gate")
+    verdicts = client.decide_many("gate", [0.9, 0.8, 0.7])
+    told = [{"right": True}, {"right": False, "wrong": 0.1}, {"skip": True}]
+    results = client.learn_many(list(zip(verdicts, told, strict=True)))
+    assert [result.missed for result in results if isinstance(result, Receipt)] == [False, True, None]
+    answers = [entry["answer"] for entry in client.rounds("gate")]
+    assert answers[::-1] == [{"right": True}, {"right": False, "wrong": 0.1}, "skip"]
+
+
+def test_an_answer_of_a_batch_is_whatever_one_may_be(client: keyhole.Client) -> None:
+    client.create_stream("parts", alpha=0.1, seed=7)
+    made = client.predict_many("parts", [[0.9, 0.1]] * 5)
+    told = [
+        {"score": 0.9},
+        {"loss": 0.5},
+        {"label": 0, "chance": 0.5},
+        {"answer": keyhole.MISS, "wrong": 0.1},
+        {"label": 0},
+    ]
+    results = client.learn_many(list(zip(made, told, strict=True)))
+    assert [type(result) for result in results] == [Receipt] * 5
+    answers = [entry["answer"] for entry in client.rounds("parts")]
+    assert answers[::-1] == [
+        {"score": 0.9},
+        {"loss": 0.5},
+        {"label": 0, "chance": 0.5},
+        {"miss": True, "wrong": 0.1},
+        {"label": 0},
+    ]
 
 
 def test_a_refusal_is_raised_as_the_library_raises_it(client: keyhole.Client) -> None:

@@ -20,7 +20,7 @@ from keyhole.service.client.exchange import (
     list_headers,
     read_response,
 )
-from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict
+from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict, write_feedback
 
 
 class AsyncClient:
@@ -172,18 +172,10 @@ class AsyncClient:
         wrong: float = 0.0,
     ) -> Receipt:
         """Answer as ``Predictor.learn`` does, or judge with ``right`` as ``Gate.learn`` does."""
-        return await self._send(
-            calls.learn(
-                prediction,
-                answer,
-                label=label,
-                score=score,
-                loss=loss,
-                right=right,
-                chance=chance,
-                wrong=wrong,
-            )
+        told = write_feedback(
+            answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
         )
+        return await self._send(calls.learn(prediction, told))
 
     async def learn_key(
         self,
@@ -199,26 +191,23 @@ class AsyncClient:
         wrong: float = 0.0,
     ) -> Receipt:
         """Answer the prediction that was asked for with this key; else as ``learn``."""
-        call = calls.learn(
-            "",
-            answer,
-            label=label,
-            score=score,
-            loss=loss,
-            right=right,
-            chance=chance,
-            wrong=wrong,
+        told = write_feedback(
+            answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
         )
-        return await self._send(calls.learn_key(stream, key, call))
+        return await self._send(calls.learn_key(stream, key, told))
 
     async def skip(self, prediction: Proposal | Verdict | str) -> Receipt:
         """Close a round that nobody will answer."""
-        return await self._send(calls.skip(prediction))
+        return await self._send(calls.learn(prediction, {"skip": True}))
 
     async def learn_many(
-        self, answers: Sequence[tuple[Proposal | str, Any]]
+        self, answers: Sequence[tuple[Proposal | Verdict | str, Any]]
     ) -> list[Receipt | KeyholeError]:
-        """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place."""
+        """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place.
+
+        Or with what ``learn`` takes by name, ``{"right": True}`` or ``{"score": 0.4, "chance": 0.5}``,
+        or with ``{"skip": True}``.
+        """
         return await self._send(calls.learn_many(answers))
 
     async def history(self, stream: str, *, points: int = 300) -> dict[str, Any]:

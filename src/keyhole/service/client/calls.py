@@ -12,11 +12,9 @@ from dataclasses import replace
 from typing import Any
 
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, UnknownRoundError
-from keyhole.feedback import Answer
 from keyhole.predictor.context import read_rows
 from keyhole.service.client.exchange import Call, write_body
 from keyhole.service.client.wire import (
-    MISSING,
     Proposal,
     Receipt,
     Verdict,
@@ -25,9 +23,8 @@ from keyhole.service.client.wire import (
     read_proposal,
     read_result,
     write_case,
-    write_feedback,
     write_known,
-    write_number,
+    write_one,
     write_output,
 )
 
@@ -191,32 +188,19 @@ def _make_key(key: str | None) -> str:
     return key
 
 
-def learn(
-    prediction: Proposal | Verdict | str,
-    answer: Answer | None,
-    *,
-    label: Any,
-    score: float | None,
-    loss: float | None,
-    right: bool | None,
-    chance: float | None,
-    wrong: float,
-) -> Call[Receipt]:
+def learn(prediction: Proposal | Verdict | str, told: dict[str, Any]) -> Call[Receipt]:
     """Return the call that answers a prediction, or judges a decision."""
-    more = {} if chance is None else {"chance": write_number(chance, "chance", FeedbackError)}
-    more |= {} if wrong == 0.0 else {"wrong": write_number(wrong, "wrong", FeedbackError)}
-    if right is not None:
-        if label is not MISSING or any(one is not None for one in (answer, score, loss)):
-            raise FeedbackError(
-                "a decision takes one judgement, right=True or right=False; give it alone"
-            )
-        return _answer(prediction, {"right": bool(right), **more})
-    return _answer(prediction, {**write_feedback(answer, label=label, score=score, loss=loss), **more})
+    return Call(
+        method="POST",
+        parts=("predictions", _id(prediction), "feedback"),
+        json=told,
+        read=lambda sent: Receipt(**sent.json()),
+    )
 
 
-def learn_key(stream: str, key: str, call: Call[Receipt]) -> Call[Receipt]:
-    """Return the call that answers the prediction of a key, as another one does by its id."""
-    return replace(call, method="PUT", parts=("streams", stream, "answers", key))
+def learn_key(stream: str, key: str, told: dict[str, Any]) -> Call[Receipt]:
+    """Return the call that answers the prediction of a key."""
+    return replace(learn("", told), method="PUT", parts=("streams", stream, "answers", key))
 
 
 def _about(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -227,30 +211,14 @@ def _about(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     return about
 
 
-def skip(prediction: Proposal | Verdict | str) -> Call[Receipt]:
-    """Return the call that closes a round which nobody will answer."""
-    return _answer(prediction, {"skip": True})
-
-
-def _answer(prediction: Proposal | Verdict | str, body: dict[str, Any]) -> Call[Receipt]:
-    return Call(
-        method="POST",
-        parts=("predictions", _id(prediction), "feedback"),
-        json=body,
-        read=lambda sent: Receipt(**sent.json()),
-    )
-
-
 def learn_many(
-    answers: Sequence[tuple[Proposal | str, Any]],
+    answers: Sequence[tuple[Proposal | Verdict | str, Any]],
 ) -> Call[list[Receipt | KeyholeError]]:
     """Return the call that answers many."""
     asked: list[dict[str, Any]] = []
     for prediction, given in answers:
         with name_place("answer", len(asked)):
-            told = isinstance(given, Answer)
-            answer = write_feedback(given, label=MISSING) if told else write_feedback(None, label=given)
-            asked.append({"id": _id(prediction), **answer})
+            asked.append({"id": _id(prediction), **write_one(given)})
     return Call(
         method="POST",
         parts=("feedback",),

@@ -20,7 +20,7 @@ from keyhole.service.client.exchange import (
     list_headers,
     read_response,
 )
-from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict
+from keyhole.service.client.wire import MISSING, Proposal, Receipt, Verdict, write_feedback
 
 
 class Client:
@@ -188,18 +188,10 @@ class Client:
         wrong: float = 0.0,
     ) -> Receipt:
         """Answer as ``Predictor.learn`` does, or judge with ``right`` as ``Gate.learn`` does."""
-        return self._send(
-            calls.learn(
-                prediction,
-                answer,
-                label=label,
-                score=score,
-                loss=loss,
-                right=right,
-                chance=chance,
-                wrong=wrong,
-            )
+        told = write_feedback(
+            answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
         )
+        return self._send(calls.learn(prediction, told))
 
     def learn_key(
         self,
@@ -215,24 +207,23 @@ class Client:
         wrong: float = 0.0,
     ) -> Receipt:
         """Answer the prediction that was asked for with this key; else as ``learn``."""
-        call = calls.learn(
-            "",
-            answer,
-            label=label,
-            score=score,
-            loss=loss,
-            right=right,
-            chance=chance,
-            wrong=wrong,
+        told = write_feedback(
+            answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
         )
-        return self._send(calls.learn_key(stream, key, call))
+        return self._send(calls.learn_key(stream, key, told))
 
     def skip(self, prediction: Proposal | Verdict | str) -> Receipt:
         """Close a round that nobody will answer."""
-        return self._send(calls.skip(prediction))
+        return self._send(calls.learn(prediction, {"skip": True}))
 
-    def learn_many(self, answers: Sequence[tuple[Proposal | str, Any]]) -> list[Receipt | KeyholeError]:
-        """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place."""
+    def learn_many(
+        self, answers: Sequence[tuple[Proposal | Verdict | str, Any]]
+    ) -> list[Receipt | KeyholeError]:
+        """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place.
+
+        Or with what ``learn`` takes by name, ``{"right": True}`` or ``{"score": 0.4, "chance": 0.5}``,
+        or with ``{"skip": True}``.
+        """
         return self._send(calls.learn_many(answers))
 
     def history(self, stream: str, *, points: int = 300) -> dict[str, Any]:

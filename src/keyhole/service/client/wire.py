@@ -153,24 +153,62 @@ def plain_label(label: Any, what: str = "label", error: type[InvalidError] = Lab
 
 
 def write_feedback(
-    answer: Answer | None, *, label: Any, score: float | None = None, loss: float | None = None
+    answer: Answer | None = None,
+    *,
+    label: Any = MISSING,
+    score: float | None = None,
+    loss: float | None = None,
+    right: bool | None = None,
+    chance: float | None = None,
+    wrong: float = 0.0,
 ) -> dict[str, Any]:
     """Return an answer as JSON values, or raise unless it is one."""
-    if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
+    more = {} if chance is None else {"chance": write_number(chance, "chance", FeedbackError)}
+    more |= {} if wrong == 0.0 else {"wrong": write_number(wrong, "wrong", FeedbackError)}
+    count = (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None)
+    if right is not None:
+        if count:
+            raise FeedbackError(
+                "a decision takes one judgement, right=True or right=False; give it alone"
+            )
+        return {"right": bool(right), **more}
+    if count != 1:
         raise FeedbackError(
             "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
         )
     if label is not MISSING:
-        return {"label": plain_label(label)}
+        return {"label": plain_label(label), **more}
     if score is not None:
-        return {"score": write_number(score, "score")}
+        return {"score": write_number(score, "score"), **more}
     if loss is not None:
-        return {"loss": write_number(loss, "loss", FeedbackError)}
-    if isinstance(answer, Answer) and answer.miss == 0.0:
-        return {"hit": True}
-    if isinstance(answer, Answer) and answer.miss == 1.0:
-        return {"miss": True}
+        return {"loss": write_number(loss, "loss", FeedbackError), **more}
+    return {_name_answer(answer): True, **more}
+
+
+def _name_answer(answer: Any) -> str:
+    if isinstance(answer, Answer) and answer.miss in (0.0, 1.0):
+        return "miss" if answer.miss else "hit"
     raise FeedbackError(f"{answer!r} cannot be sent; use keyhole.MISS, keyhole.HIT or label=...")
+
+
+_SKIP = {"skip": True}
+_PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong")
+
+
+def write_one(given: Any) -> dict[str, Any]:
+    """Return an answer of a batch as JSON values: itself, a label, or what ``learn`` takes by name."""
+    if isinstance(given, Answer):
+        return write_feedback(given)
+    if not isinstance(given, Mapping):
+        return write_feedback(label=given)
+    if given == _SKIP:
+        return dict(given)
+    for name in given:
+        if name not in _PARTS:
+            raise FeedbackError(
+                f"{name!r:.80} is no part of an answer; give {', '.join(_PARTS)}, or {_SKIP} alone"
+            )
+    return write_feedback(**given)
 
 
 def read_result(sent: dict[str, Any]) -> Receipt | KeyholeError:
