@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from keyhole.cli import main
 from keyhole.scenarios import log
-from keyhole.service.store import answers, export, history, proposals, streams
+from keyhole.service.store import answers, export, history, proposals, replay, streams
 from keyhole.service.store.database import Database
 from tests.service.scene import NOW, answered, made, predicted
 
@@ -44,6 +44,43 @@ def test_the_curve_is_the_mean_so_far(http: TestClient, database: Database, roun
     assert curve["miss_rate"] == pytest.approx([np.mean(misses[:n]) for n in places])
     assert curve["mean_size"] == pytest.approx([np.mean(sizes[:n]) for n in places])
     assert all(low <= 0.1 <= high for low, high in curve["band"])
+
+
+@pytest.mark.parametrize("window", [20, 500])
+def test_the_last_200_rounds_are_told_whatever_the_window(
+    one: TestClient, light: Database, window: int
+) -> None:
+    """Kills: only as many as the window holds."""
+    made(one, horizon=5000, window=window)
+    misses, _ = lived(light, "pets", 150)
+    assert one.get("/v1/streams/pets/history").json()["last"] == misses
+    misses += lived(light, "pets", 100)[0]
+    told = one.get("/v1/streams/pets/history").json()
+    assert (told["last"], told["on_target"]) == (misses[-200:], 200)
+
+
+def test_rounds_that_had_another_target_are_not_held_to_todays(
+    http: TestClient, database: Database
+) -> None:
+    """Kills: recent misses of before counted against the new alpha, in a stream, a list or metrics."""
+    made(http, learner="logit-tracker", horizon=None, window=50)
+    misses, _ = lived(database, "pets", 60)
+    changed = http.patch("/v1/streams/pets", json={"alpha": 0.3}).json()
+    assert (changed["recent"]["rounds"], changed["recent"]["miss_rate"]) == (0, None)
+    misses += lived(database, "pets", 30)[0]
+    expected = {"window": 50, "rounds": 30, "misses": sum(misses[-30:])}
+    (listed,) = http.get("/v1/streams").json()["streams"]
+    for shown in (http.get("/v1/streams/pets").json(), listed):
+        assert expected.items() <= shown["recent"].items()
+        assert shown["recent"]["miss_rate"] == pytest.approx(sum(misses[-30:]) / 30)
+    told = http.get("/v1/streams/pets/history").json()
+    assert (told["last"], told["on_target"]) == (misses, 30)
+    assert told["changes"][0]["content"] == {"alpha": 0.3}
+    rate = f'keyhole_recent_miss_rate{{stream="pets"}} {sum(misses[-30:]) / 30}'
+    assert rate in http.get("/metrics").text
+    misses += lived(database, "pets", 50)[0]
+    assert http.get("/v1/streams/pets").json()["recent"]["misses"] == sum(misses[-50:])
+    assert replay.replay(database, "pets").difference is None
 
 
 def test_a_stream_without_rounds_has_an_empty_curve(one: TestClient) -> None:

@@ -219,6 +219,13 @@ def test_a_target_of_before_is_neither_drawn_nor_reckoned_with_as_todays(
         2,
     )
     assert [note["text"] for note in drawn.evaluate("(it) => it.layout.annotations")] == ["alpha 0.3"]
+    whole = page.locator("section:has(h2:has-text('Miss rate of its whole life'))").inner_text()
+    assert "under several targets" in whole
+    assert "shaded" not in whole
+    newest = page.locator("section:has(h2:has-text('The newest answers'))").inner_text()
+    assert "the target was another before the last 80." in newest
+    assert "would at the target" not in newest
+    assert page.locator(".tile:has-text('last 80')").count() == 1
 
 
 def test_few_rounds_prove_nothing(page: Any, service: Service) -> None:

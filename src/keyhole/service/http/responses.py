@@ -22,7 +22,7 @@ class Sent(BaseModel):
 
 
 class Recent(Sent):
-    """The last window."""
+    """The last window, without rounds that had another alpha."""
 
     window: int
     rounds: int
@@ -233,9 +233,9 @@ class HistoryView(Sent):
         ),
     ]
     last: Annotated[
-        list[int],
-        Field(description="The rounds of the recent window, the oldest first: 1 is a miss."),
+        list[int], Field(description="The newest 200 answered rounds, the oldest first: 1 is a miss.")
     ]
+    on_target: Annotated[int, Field(description="How many of them had today's alpha.")]
     alarms: Annotated[list[AlarmView], Field(description="The newest hundred, the oldest first.")]
     changes: Annotated[
         list[ChangeView], Field(description="Of the settings, and rehearsals: the newest hundred.")

@@ -105,7 +105,7 @@ def show_groups(here: Stream) -> list[responses.GroupView]:
 
 
 def show_recent(here: Stream) -> responses.Recent:
-    """Return the last window."""
+    """Return the last window, as far as it had today's target."""
     rounds, misses = here.recent_rounds, here.recent_misses
     return responses.Recent(
         window=here.window,
@@ -180,7 +180,8 @@ def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
         accepted_share=_divide(curve.sizes, curve.predicted) if gate else None,
         local_accepted_share=_divide(_step(curve.sizes), _step(curve.predicted)) if gate else None,
         band=[list(bound_misses(count, alpha=alpha)) for count in rounds],
-        last=[int(bit) for bit in f"{here.recent:0{here.recent_rounds}b}"[: here.recent_rounds]],
+        last=[int(missed) for missed in curve.last],
+        on_target=min(len(curve.last), here.watch.rounds - here.retargeted),
         alarms=[show_alarm(found) for found in curve.alarms],
         changes=[show_change(found) for found in curve.changes],
         lately=responses.LatelyView(**asdict(curve.lately)),

@@ -13,10 +13,9 @@ from keyhole.errors import LabelError
 from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Probabilities, Region
-from keyhole.service.store import alarms, changes, stream
+from keyhole.service.store import alarms, changes, lately, stream
 from keyhole.service.store.database import Database
-from keyhole.service.store.playing import is_miss
-from keyhole.service.store.schema import feedback, streams
+from keyhole.service.store.schema import streams
 from keyhole.service.store.settings import LABELS, check_description, check_limits
 from keyhole.service.store.stream import Stream
 
@@ -43,6 +42,8 @@ def amend(
             return here, []
         was_on = bool(here.watch.alarm)
         said = apply(here, content, read_recent=lambda count: _read_recent(connection, here.id, count))
+        if "alpha" in content:
+            changes.note_target(here, content)
         changes.note(connection, here, kind=changes.CHANGED, content=content, now=now)
         if was_on and not here.watch.alarm:
             alarms.note(connection, here.id, here.watch, at=now)
@@ -121,6 +122,7 @@ def _change_alpha(here: Stream, alpha: float) -> str:
         if progress.watch.alarm:
             progress.watch.cleared = progress.watch.rounds
         progress.watch.begin_anew()
+    here.retargeted = here.watch.rounds
     return (
         f"From round {here.tally.predicted:,} on the target is {alpha:g}, before it was {old.alpha:g}. "
         "The learner goes on from where it stands and moves to the new target; what bounds its misses "
@@ -143,13 +145,7 @@ def _add_labels(here: Stream, labels: list[str]) -> str:
 
 def _read_recent(connection: sql.Connection, wanted: int, count: int) -> int:
     """Return the newest answers as bits, 1 for a miss, from the log."""
-    rows = connection.execute(
-        sql.select(feedback.c.miss)
-        .where(feedback.c.stream == wanted, feedback.c.weight > 0.0)
-        .order_by(feedback.c.version.desc())
-        .limit(count)
-    ).scalars()
-    return gather_bits([is_miss(miss) for miss in rows][::-1])
+    return gather_bits(lately.list_misses(connection, wanted, most=count))
 
 
 def gather_bits(misses: Sequence[Any]) -> int:

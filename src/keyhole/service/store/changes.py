@@ -4,6 +4,7 @@ Each is an event of the log with a version and a link, so that a replay knows wh
 """
 
 import json
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import sqlalchemy as sql
@@ -14,6 +15,10 @@ from keyhole.service.store.stream import Stream
 
 CREATED, CARRIED, ARCHIVED = "created", "carried over", "archived"
 CHANGED, REHEARSED = "changed", "rehearsed"
+
+
+_ANSWERS = "answers"  # of a new target: how many had come before it
+_AT_ONCE = 500  # streams in a query
 
 
 class Change(NamedTuple):
@@ -32,14 +37,39 @@ def list_changes(connection: sql.Connection, here: Stream, *, most: int) -> list
         .order_by(changes.c.version.desc())
         .limit(most)
     ).all()
-    return [Change(row.at, row.kind, json.loads(row.content)) for row in reversed(rows)]
+    return [Change(row.at, row.kind, _read_content(row.content)) for row in reversed(rows)]
+
+
+def _read_content(text: str) -> dict[str, Any]:
+    return {name: value for name, value in json.loads(text).items() if name != _ANSWERS}
+
+
+def note_target(here: Stream, content: dict[str, Any]) -> None:
+    """Write into a change of the target how many answers came before it."""
+    content[_ANSWERS] = here.watch.rounds
+
+
+# Within a text of the content, every quotation mark would follow a backslash.
+_RETARGETED = sql.and_(
+    changes.c.kind == CHANGED, changes.c.content.contains('"alpha": ', autoescape=True)
+)
+
+
+def find_targets(connection: sql.Connection, here: Sequence[Stream]) -> None:
+    """Let streams know how many of their answers came before their present target."""
+    wanted = {one.id: one for one in here if one.watch.rounds}
+    ids = list(wanted)
+    for start in range(0, len(ids), _AT_ONCE):
+        query = sql.select(changes.c.stream, changes.c.content).where(
+            changes.c.stream.in_(ids[start : start + _AT_ONCE]), _RETARGETED
+        )
+        for row in connection.execute(query.order_by(changes.c.version)):
+            wanted[row.stream].retargeted = json.loads(row.content).get(_ANSWERS, 0)
 
 
 def has_other_targets(connection: sql.Connection, here: Stream) -> bool:
     """Return whether a stream's alpha was ever changed."""
-    # Within a text of the content, every quotation mark would follow a backslash.
-    retargeted = changes.c.content.contains('"alpha": ', autoescape=True)
-    mine = (changes.c.stream == here.id, changes.c.kind == CHANGED, retargeted)
+    mine = (changes.c.stream == here.id, _RETARGETED)
     return connection.execute(sql.select(changes.c.version).where(*mine).limit(1)).first() is not None
 
 

@@ -27,6 +27,7 @@ from keyhole.service.store.stream import Stream
 _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
 _MOST_ALARMS = 100
+_LAST = 200  # answered rounds
 _PAGE = 500
 _MOST_SOUGHT = 50_000  # rounds looked through at once
 
@@ -46,6 +47,7 @@ class StreamCurve:
     changes: list[Change]
     lately: Lately
     has_other_targets: bool
+    last: list[bool]
 
 
 @dataclass(frozen=True)
@@ -80,8 +82,9 @@ def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Stream
         changed = changes.list_changes(connection, here, most=_MOST_ALARMS)
         late = lately.look_back(connection, here)
         retargeted = changes.has_other_targets(connection, here)
+        newest = lately.list_misses(connection, here.id, most=_LAST)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
-    parts: Any = [*map(list, columns), alarmed, changed, late, retargeted]
+    parts: Any = [*map(list, columns), alarmed, changed, late, retargeted, newest]
     return here, StreamCurve(*parts)
 
 

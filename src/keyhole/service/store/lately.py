@@ -6,6 +6,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from keyhole.scores import Probabilities
+from keyhole.service.store.playing import is_miss
 from keyhole.service.store.schema import feedback, rounds
 from keyhole.service.store.stream import Stream
 
@@ -46,6 +47,17 @@ def look_back(connection: sql.Connection, here: Stream) -> Lately:
         median_seconds=_quantile(seconds, 0.5),
         late_seconds=_quantile(seconds, 0.9),
     )
+
+
+def list_misses(connection: sql.Connection, stream: int, *, most: int) -> list[bool]:
+    """Return which of the newest answered rounds missed, the oldest first."""
+    rows = connection.execute(
+        sql.select(feedback.c.miss)
+        .where(feedback.c.stream == stream, feedback.c.weight > 0.0)
+        .order_by(feedback.c.version.desc())
+        .limit(most)
+    ).scalars()
+    return [is_miss(miss) is True for miss in rows][::-1]
 
 
 _NEWEST = (

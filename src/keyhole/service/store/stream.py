@@ -42,7 +42,8 @@ class Stream:
     recent: int  # The last rounds as bits, 1 for a miss.
     link: bytes  # of the last row of its log
     description: str | None = None  # what people say of it
-    alarmed: Alarmed | None = None  # The last alarm; only there for who asks to see the stream.
+    alarmed: Alarmed | None = None  # The last alarm; only there for who asks to see the stream,
+    retargeted: int = 0  # as is how many answers came before its target was what it is now.
 
     @property
     def tally(self) -> Tally:
@@ -64,13 +65,13 @@ class Stream:
 
     @property
     def recent_rounds(self) -> int:
-        """How many rounds the recent miss rate runs over."""
-        return min(self.watch.rounds, self.window)
+        """How many rounds the recent miss rate runs over: none that had another target."""
+        return min(self.watch.rounds - self.retargeted, self.window)
 
     @property
     def recent_misses(self) -> int:
         """How many of them missed."""
-        return self.recent.bit_count()
+        return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
 
     def pack_recent(self) -> bytes:
         """Return the last rounds as bytes, as many for every stream of the same window."""

@@ -76,10 +76,11 @@ def get(database: Database, name: str) -> Stream:
 
 
 def look(connection: sql.Connection, name: str) -> Stream:
-    """Return where a stream stands, with its last alarm, or raise."""
+    """Return where a stream stands, with its last alarm and since when it has its target, or raise."""
     here = stream.find(connection, name)
     if here.watch.raised:
         here.alarmed = alarms.find_last(connection, here.id)
+    changes.find_targets(connection, [here])
     return here
 
 
@@ -111,6 +112,7 @@ def survey(database: Database, *, after: str | None = None, limit: int | None = 
             except QuarantinedError as error:
                 quarantined[str(row.name)] = str(error)
         alarmed = alarms.find_newest(connection, [here.id for here in usable if here.watch.raised])
+        changes.find_targets(connection, usable)
     for here in usable:
         here.alarmed = alarmed.get(here.id)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
@@ -137,6 +139,7 @@ def survey_changed(database: Database, seen: Mapping[int, int]) -> Changed:
                     found.quarantined[str(row.name)] = str(error)
                     continue
             found.digests[row.id] = digest
+        changes.find_targets(connection, found.changed)
     return found
 
 

@@ -92,13 +92,15 @@ function words(history, what, last) {
   return history.rounds.length && last !== null ? `${what} over ${history.rounds.at(-1)} answered rounds: now ${(100 * last).toFixed(1)} percent, target ${100 * history.alpha} percent.` : "No rounds yet.";
 }
 
+// Returns whether what the target allows is shaded: it speaks of one target.
 export function missRate(element, history, by = "rounds") {
   const x = along(history, by), rates = history.miss_rate;
   const top = Math.min(1.02, Math.max(3 * history.alpha, 1.15 * Math.max(0, ...rates.slice(Math.floor(x.length / 10)).map((rate) => rate ?? 0))));
   const held = isHeld(history), since = x.filter((_, place) => held(history.at[place]));
-  const shaded = since.length === x.length ? band(x, history.band) : []; // It speaks of one target.
+  const shaded = since.length === x.length ? band(x, history.band) : [];
   draw(element, [...shaded, target(since, history), line(x, rates, "whole life")],
     { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) }, words(history, "Miss rate", rates.at(-1)));
+  return shaded.length > 0;
 }
 
 const WINDOW = 100;

@@ -1,16 +1,15 @@
 // The last rounds: as a strip that shows a failure at a glance, and as a table.
 import { count, h, moment, plural, size } from "/page/dom.js";
 
-const SHOWN = 200;
 const EXTRA = ["asked", "threshold"]; // Left out where there is little room.
 
 // One tick a round, the newest on the right; a miss is tall and red.
 export function strip(history, stream) {
-  const bits = history.last.slice(-SHOWN), missed = bits.reduce((sum, bit) => sum + bit, 0);
-  const expected = bits.length * history.alpha;
+  const bits = history.last, missed = bits.reduce((sum, bit) => sum + bit, 0);
+  const expected = bits.length * history.alpha, held = history.on_target >= bits.length;
   if (!bits.length) return h("p", { class: "quiet" }, "No answers yet.");
-  const words = `${missed} of the last ${plural(bits.length, "round")} ${stream.kind === "gate" ? "were wrong" : "missed"}; about ${size(Math.round(10 * expected) / 10)} would at the target.`;
-  const far = Math.abs(missed - expected) > 2.576 * Math.sqrt(expected * (1 - history.alpha));
+  const words = `${missed} of the last ${plural(bits.length, "round")} ${stream.kind === "gate" ? "were wrong" : "missed"}; ${held ? `about ${size(Math.round(10 * expected) / 10)} would at the target` : `the target was another before the last ${count(history.on_target)}`}.`;
+  const far = held && Math.abs(missed - expected) > 2.576 * Math.sqrt(expected * (1 - history.alpha));
   return h("div", {},
     h("div", { class: "strip", role: "img", "aria-label": words }, bits.map((bit) => h("i", { class: bit ? "missed" : null }))),
     h("p", { class: far && missed > expected ? "miss small" : "quiet small" }, words));

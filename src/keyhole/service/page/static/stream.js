@@ -106,16 +106,18 @@ export async function stream(name, signal) {
   let history = null;
   const curves = () => {
     charts.rolling(late, history, by);
-    charts.missRate(misses, history, by);
+    const shaded = charts.missRate(misses, history, by);
+    whole.querySelector("small").textContent = shaded ? "shaded: what the target allows" : "under several targets";
     if (gate) charts.accepted(widths, history, by);
     else charts.setSize(widths, history, unit, by);
   };
+  const whole = card(gate ? "Wrong, whole life" : "Miss rate of its whole life", misses, "", " ");
   const box = card("What is certain", proven), curved = h("div", {},
     card("The newest answers", ticks, "", `on the right the last one; tall and red: ${fault(first)}`),
     h("div", { class: "charts" },
       h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => history && curves())),
       card(gate ? "Wrong of late" : "Miss rate of late", late, "tall", "last 100; shaded: chance"), todo,
-      card(gate ? "Wrong, whole life" : "Miss rate of its whole life", misses, "", "shaded: what the target allows"),
+      whole,
       card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: of late; thick: whole life"),
       drawn ? card("Thresholds it may play next", play) : null, box,
       first.groups?.length ? card("Groups", grouped, "wide", "each is promised the target") : null,
