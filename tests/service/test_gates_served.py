@@ -10,6 +10,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 import keyhole
+from keyhole.errors import InvalidError
+from keyhole.scenarios import log
 from keyhole.service.store import answers, proposals, replay
 from keyhole.service.store.database import Database
 from keyhole.studies.gates.log import read_log
@@ -203,6 +205,8 @@ def test_an_export_holds_every_score_and_is_read_by_keyhole_gate(
     (tmp_path / "mail.csv").write_text(text, encoding="utf-8")
     cases = read_log(tmp_path / "mail.csv")
     assert (cases.scores.tolist(), cases.wrong.tolist()) == ([0.99, 0.98], [0.0, 1.0])
+    with pytest.raises(InvalidError, match=r"log of a gate.*keyhole gate --scores mail\.csv"):
+        log.read_log(tmp_path / "mail.csv")  # It would be one of a single label.
 
 
 def test_an_export_tells_what_was_accepted_and_what_was_wrong(one: TestClient) -> None:

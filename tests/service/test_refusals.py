@@ -125,8 +125,11 @@ def test_an_unknown_stream_is_not_found(one: TestClient) -> None:
 
 
 def test_an_unknown_path_and_method_have_the_same_shape(one: TestClient) -> None:
-    assert one.get("/nowhere").json()["error"]["code"] == "no_such_path"
-    assert one.delete("/v1/streams").json()["error"]["code"] == "no_such_method"
+    missing, refused = one.get("/nowhere").json()["error"], one.delete("/v1/streams").json()["error"]
+    assert missing["code"] == "no_such_path"
+    assert missing["message"] == "there is nothing at '/nowhere'; /docs lists every path"
+    assert refused["code"] == "no_such_method"
+    assert refused["message"] == "'/v1/streams' takes no DELETE; /docs lists what it takes"
     assert one.get("/page/..%2fapp.py").status_code == 404
 
 

@@ -21,6 +21,7 @@ from keyhole.scores import check_scores
 _SCORE, _SCORES, _LABEL = "score", "scores", "label"
 _THRESHOLD, _MISSED, _CHANCE = "threshold", "missed", "chance"
 _COLUMNS = (_SCORE, _SCORES, _THRESHOLD, _MISSED, _CHANCE)
+_ANSWER, _JUDGEMENT = "answer", "right"  # what an export says of the rounds of a gate
 _KINDS = (".csv", ".npz", ".parquet")
 _LONGEST_CELL = 2**27
 
@@ -123,6 +124,11 @@ def _fold_names(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 def _of_columns(path: Path, columns: dict[str, list[Any]]) -> list[LogScenario]:
     table = _fold_names(columns)
+    if _JUDGEMENT in table.get(_ANSWER, ()):
+        raise InvalidError(
+            f"{path} is the log of a gate, whose answers were right or wrong; as a .csv it is read by "
+            f"keyhole gate --scores {path.with_suffix('.csv').name}"
+        )
     if _SCORE in table and _LABEL not in table:
         return _of_scores(path, table)
     if _LABEL not in table or len(table) < 3:

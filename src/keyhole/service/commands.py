@@ -205,8 +205,12 @@ def _backup(options: argparse.Namespace) -> None:
     from keyhole.service.store import backup
 
     streams, rounds = backup.copy(database, options.out)
-    print(f"{options.out}: {streams:,} streams, {rounds:,} rounds")
+    print(f"{options.out}: {_count(streams, 'stream')}, {_count(rounds, 'round')}")
     print(f"check it with: keyhole verify --database sqlite:///{options.out}", file=sys.stderr)
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _add_export(commands: Any) -> None:

@@ -87,7 +87,9 @@ def test_a_damaged_round_is_named_and_is_not_the_callers_fault(
         connection.execute(table.update().where(table.c.number == 0).values(memo=b"\0"))
     response = answered(one, first, miss=True)
     assert (response.status_code, response.json()["error"]["code"]) == (409, "quarantined")
-    assert "its round 0 cannot be read" in response.json()["error"]["message"]
+    message = response.json()["error"]["message"]
+    assert "its round 0 cannot be read" in message
+    assert message.count("; ") == 1  # one remedy
     assert answered(one, second, miss=True).status_code == 200
     with light.write() as connection:
         connection.execute(schema.rounds.update().values(labels="["))

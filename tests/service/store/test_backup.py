@@ -46,7 +46,7 @@ def test_a_copy_of_a_database_in_use_is_whole_private_and_verifies(
     play(used, 20)
     copy = tmp_path / "copy.db"
     assert main(["backup", str(copy), "--database", url]) == 0
-    assert "1 streams, 20 rounds" in capsys.readouterr().out
+    assert ": 1 stream, 20 rounds\n" in capsys.readouterr().out
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
     play(used, 5)
     used.close()

@@ -111,10 +111,12 @@ def _add_handlers(app: FastAPI) -> None:
         return middleware.respond(problem, status=422)
 
     @app.exception_handler(HTTPException)
-    async def answer(_request: Request, error: HTTPException) -> Response:
-        code = {404: "no_such_path", 405: "no_such_method"}.get(error.status_code, "error")
-        response = middleware.respond(
-            problems.show_fault(code, str(error.detail)), status=error.status_code
-        )
+    async def answer(request: Request, error: HTTPException) -> Response:
+        path = f"{request.url.path[:80]!r}"
+        code, message = {
+            404: ("no_such_path", f"there is nothing at {path}; /docs lists every path"),
+            405: ("no_such_method", f"{path} takes no {request.method}; /docs lists what it takes"),
+        }.get(error.status_code, ("error", str(error.detail)))
+        response = middleware.respond(problems.show_fault(code, message), status=error.status_code)
         response.headers.update(error.headers or {})
         return response

@@ -167,8 +167,10 @@ def read_row(row: Any, *, kept: Progress | None = None) -> Stream:
 
 def quarantine(name: str, fault: str) -> QuarantinedError:
     """Return the error that says what is wrong with a stream."""
+    # What was raised below has a remedy of its own, for who sent it; here there is another.
+    wrong = fault.partition("; ")[0]
     return QuarantinedError(
-        f"stream {name!r} is quarantined: {fault}; restore it from a backup, or make a new one"
+        f"stream {name!r} is quarantined: {wrong}; restore it from a backup, or make a new one"
     )
 
 
