@@ -71,8 +71,8 @@ def test_miss_rate_meets_alpha_under_drift() -> None:
 def test_hit_or_miss_is_all_it_needs() -> None:
     assert mvp.needs == Needs.HIT_OR_MISS
     predictor = Predictor(mvp(alpha=0.1), regime="bandit", seed=1)
-    predictor.learn(predictor.predict([0.5]), HIT)
-    predictor.learn(predictor.predict([0.5]), MISS)
+    predictor.learn(predictor.predict([1.0]), HIT)
+    predictor.learn(predictor.predict([1.0]), MISS)
     assert predictor.rounds == 2
 
 

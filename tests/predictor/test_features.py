@@ -122,7 +122,7 @@ def test_groups_tell_rounds_misses_excess_and_bound(learner: str | None) -> None
     predictor: Predictor[Any] = Predictor(learner, alpha=0.1, groups=["weekend", "holiday"], seed=1)
     for n in range(10):
         own = (["weekend"] if n < 6 else []) + (["holiday"] if n % 2 else [])
-        predictor.learn(predictor.predict([0.6], groups=own), MISS if n < 2 else HIT)
+        predictor.learn(predictor.predict([1.0], groups=own), MISS if n < 2 else HIT)
     weekend, holiday = predictor.groups["weekend"], predictor.groups["holiday"]
     assert (weekend.rounds, weekend.misses) == (6, 2.0)
     assert (holiday.rounds, holiday.misses) == (5, 1.0)
@@ -196,10 +196,10 @@ def test_size_weight_refuses_a_hit_without_its_label() -> None:
 def test_late_answers_are_noted_in_a_plain_sentence_and_prompt_ones_are_not() -> None:
     prompt, late = Predictor(alpha=0.1), Predictor(alpha=0.1)
     for _ in range(3):
-        shown = late.predict_batch([[0.6]] * 200)
+        shown = late.predict_batch([[1.0]] * 200)
         late.learn_batch(shown, [HIT] * 200)
     for _ in range(300):
-        prompt.learn(prompt.predict([0.6]), HIT)
+        prompt.learn(prompt.predict([1.0]), HIT)
     assert prompt.notes == []
     (note,) = late.notes
     # A batch of 200, answered in order: each is 200 behind in answers and predictions together.
@@ -223,7 +223,7 @@ def test_groups_under_late_answers_keep_a_bound_while_no_guards_conflict() -> No
     learner = make("contextual-tracker", alpha=0.1, options={"groups": 1})
     predictor: Predictor[Any] = Predictor(learner)
     for _ in range(20):
-        shown = predictor.predict_batch([[0.6]] * 50, groups=[[0]] * 50)
+        shown = predictor.predict_batch([[1.0]] * 50, groups=[[0]] * 50)
         predictor.learn_batch(shown, [MISS if one else HIT for one in rng.random(50) < 0.1])
     group = predictor.groups[0]
     assert group.bound == 150.0 + 3 * 49 + 1.0

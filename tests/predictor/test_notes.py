@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from keyhole import HIT, LEARNERS, Predictor, Probabilities, make
+from keyhole import LEARNERS, MISS, Predictor, Probabilities, make
 from keyhole.errors import KeyholeWarning
 from keyhole.predictor.bandit import Exp3P
 from keyhole.predictor.monitor import Alarm, Watch
@@ -65,7 +65,7 @@ def test_truths_out_of_reach_are_counted_and_a_remedy_named(cap: int | None, rem
 def go_past_the_horizon() -> None:
     predictor = Predictor("ocp-bandit", alpha=0.1, arms=5, horizon=117, seed=1)
     for _ in range(118):
-        predictor.learn(predictor.predict([0.5]), HIT)
+        predictor.learn(predictor.predict([0.5]), MISS)
 
 
 def go_past_the_bandits_horizon() -> None:

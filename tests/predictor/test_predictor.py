@@ -416,7 +416,7 @@ def test_bad_scores_are_named_and_open_no_round(output: Any, match: str) -> None
         ({"score": 1.5}, ScoreError, "score 1.5"),
         ({"score": "a"}, ScoreError, "score 'a'"),
         ({"score": float("nan")}, ScoreError, "score nan"),
-        ({"answer": HIT}, FeedbackError, "a hit without the true label"),
+        ({"answer": HIT}, FeedbackError, "the set of round 0 is empty"),
     ],
 )
 def test_bad_answers_are_named_and_leave_the_round_open(
@@ -426,6 +426,13 @@ def test_bad_answers_are_named_and_leave_the_round_open(
     prediction = predictor.predict(ANIMALS)
     unchanged(predictor, lambda: predictor.learn(prediction, **answer), error, match)
     predictor.learn(prediction, MISS)
+
+
+def test_a_hit_without_its_label_tells_some_learners_too_little() -> None:
+    predictor = small()
+    shown = predictor.predict({"cat": 1.0})
+    assert len(shown) == 1
+    unchanged(predictor, lambda: predictor.learn(shown, HIT), FeedbackError, "a hit without the true")
 
 
 def test_labels_of_any_saveable_kind_survive_a_file(tmp_path: Path) -> None:

@@ -47,6 +47,29 @@ def test_what_is_wrong_a_quarter_of_the_time_is_stretched_about_the_middle(
 
 
 @pytest.mark.parametrize(
+    ("score", "output", "what"),
+    [(None, (0.4, 0.3), "set"), (BoundedResiduals(bound=1.0), 5.0, "interval")],
+)
+def test_a_hit_said_of_what_is_empty_is_refused(
+    learner: Learner, score: Any, output: Any, what: str
+) -> None:
+    """Kills: counting it, which keeps sets empty."""
+    waiting = open_round(learner, score, output)
+    empty = waiting._replace(prediction=waiting.case.region(7, 1.5))
+    with pytest.raises(FeedbackError, match=f"the {what} of round 7 is empty, .*: say keyhole.MISS"):
+        read_answer(learner, empty, HIT)
+    assert read_answer(learner, empty, MISS).miss == 1.0
+    assert read_answer(learner, empty, HIT, wrong=0.25).miss == -0.5  # It may be false.
+
+
+def test_an_interval_of_no_width_may_hit(learner: Learner) -> None:
+    waiting = open_round(learner, BoundedResiduals(bound=1.0), 5.0)
+    point = waiting._replace(prediction=waiting.case.region(7, 1.0))
+    assert point.prediction.size == 0.0
+    assert read_answer(learner, point, HIT).miss == 0.0
+
+
+@pytest.mark.parametrize(
     ("truth", "known", "unreachable"), [(5.0, 1.0, False), (12.5, 0.25, False), (16.0, 0.0, True)]
 )
 def test_a_true_value_beyond_the_bound_scores_nothing_and_is_out_of_reach(

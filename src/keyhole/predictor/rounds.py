@@ -18,7 +18,7 @@ from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Case, LabelSet, Region
+from keyhole.scores import Case, Interval, LabelSet, Region
 from keyhole.scores.residuals import Centred
 
 MISSING: Any = object()
@@ -173,6 +173,8 @@ def read_answer(
         outcome = _judge_score(waiting.prediction.threshold, score)
     elif answer is not None:
         outcome = _judge_answer(waiting.prediction.threshold, answer)
+        if outcome.miss == 0.0 and waiting.prediction.size == 0.0 and wrong == 0.0:
+            _check_not_empty(waiting.prediction)
     else:
         outcome = Outcome(_check_loss(loss), _UNKNOWN)
         check_graded(learner, "graded answers")
@@ -209,6 +211,17 @@ def _judge_answer(threshold: float, answer: Any) -> Outcome:
             "other; give score= alone"
         )
     return outcome
+
+
+def _check_not_empty(shown: Any) -> None:
+    """Raise if what was shown holds nothing; an interval of no width holds its one value."""
+    if isinstance(shown, Interval) and shown.lower <= shown.upper:
+        return
+    what = "interval" if isinstance(shown, Interval) else "set"
+    raise FeedbackError(
+        f"the {what} of round {shown.id} is empty, and no truth is in it: a hit cannot be; it was a "
+        "miss: say keyhole.MISS"
+    )
 
 
 def _judge_label(waiting: Round[R], label: Any) -> Outcome:

@@ -148,7 +148,7 @@ def test_hit_without_label_is_refused_where_the_label_is_needed(
     learner: Learner, regime: Regime
 ) -> None:
     predictor = Predictor(learner, seed=3, regime=regime)
-    prediction = predictor.predict([0.5])
+    prediction = predictor.predict([1.0])
     if learner.needs == Needs.HIT_OR_MISS:
         predictor.learn(prediction, HIT)
         assert predictor.rounds == 1

@@ -39,18 +39,20 @@ def test_every_change_is_replayed_where_it_was_made(http: TestClient, database: 
     play(http, 15, scores=(0.0, 1.0))
     assert http.get("/v1/streams/pets").json()["promise"]["state"] == "too many misses"
     waiting = predicted(http, [0.6, 0.4])
+    wider = http.patch("/v1/streams/pets", json={"window": 40}).json()
+    assert wider["recent"]["rounds"] == 30
+    assert wider["recent"]["misses"] == wider["misses"]
     response = http.patch(
         "/v1/streams/pets",
-        json={"alpha": 0.2, "window": 40, "lifetime": 60.0, "labels": ["lynx"], "description": "New."},
+        json={"alpha": 0.2, "lifetime": 60.0, "labels": ["lynx"], "description": "New."},
     )
     changed = response.json()
     assert response.status_code == 200, changed
     assert (changed["alpha"], changed["lifetime"], changed["description"]) == (0.2, 60.0, "New.")
     assert changed["labels"] == ["cat", "dog", "lynx"]
-    assert changed["recent"]["rounds"] == 30
-    assert changed["recent"]["misses"] == changed["misses"]
+    assert changed["recent"]["rounds"] == 0  # Those of before had another target.
     assert changed["promise"]["state"] == "too early to say"
-    assert len(changed["notes"]) == 4
+    assert len(changed["notes"]) == 3
     assert "0.2, before it was 0.1" in changed["notes"][0]
     assert answered(http, waiting, label="cat").status_code == 200
     play(http, 30, scores=(0.5, 0.3, 0.2), label="lynx")

@@ -46,8 +46,12 @@ def judge(made: Any, _k: int, rng: np.random.Generator) -> dict[str, Any]:
 
 
 def miss_with(chance: float) -> Answer:
-    """Return what answers at random, whatever was proposed."""
-    return lambda _made, _k, rng: {"miss": True} if rng.random() < chance else {"hit": True}
+    """Return what answers at random, whatever was proposed, unless that was nothing."""
+
+    def answer(made: Any, _k: int, rng: np.random.Generator) -> dict[str, Any]:
+        return {"miss": True} if rng.random() < chance or made["size"] == 0 else {"hit": True}
+
+    return answer
 
 
 def fail_from(start: int, *, chance: float) -> Answer:

@@ -23,7 +23,7 @@ def make(database: Database, **given: Any) -> None:
 def test_a_wider_window_looks_back_into_the_log_and_a_narrower_one_forgets(light: Database) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     streams.create(light, "pets", setup=setup, now=NOW, window=20)
-    opened = proposals.predict(light, "pets", asks=[Query([0.9])] * 40, now=NOW)
+    opened = proposals.predict(light, "pets", asks=[Query([1.0])] * 40, now=NOW)
     replies = [Reply(one.id, "miss" if n in (3, 19, 39) else "hit") for n, one in enumerate(opened)]
     (skipped,) = proposals.predict(light, "pets", asks=[Query([0.9])], now=NOW)
     answers.answer(light, [*replies, Reply(skipped.id, "skip")], now=NOW)  # which is no answer

@@ -41,7 +41,7 @@ def test_shares_and_the_median_are_of_the_answered_sets(http: TestClient) -> Non
     assert [one["size"] for one in shown] == [2, 0, 1, 1]
     propose(http, scores=TWO)  # Open, and so not counted.
     for one in shown:
-        answered(http, one, hit=True)
+        answered(http, one, **({"hit": True} if one["size"] else {"miss": True}))
     found = lately(http)
     assert (found["rounds"], found["median_size"]) == (4, 1.0)
     assert (found["empty"], found["full"], found["unbounded"]) == (0.25, 0.25, 0.0)
