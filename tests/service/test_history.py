@@ -73,6 +73,9 @@ def test_rounds_that_had_another_target_are_not_held_to_todays(
     for shown in (http.get("/v1/streams/pets").json(), listed):
         assert expected.items() <= shown["recent"].items()
         assert shown["recent"]["miss_rate"] == pytest.approx(sum(misses[-30:]) / 30)
+    wider = http.patch("/v1/streams/pets", json={"window": 60}).json()
+    assert (wider["recent"]["rounds"], wider["recent"]["misses"]) == (30, sum(misses[-30:]))
+    http.patch("/v1/streams/pets", json={"window": 50})
     told = http.get("/v1/streams/pets/history").json()
     assert (told["last"], told["on_target"]) == (misses, 30)
     assert told["changes"][0]["content"] == {"alpha": 0.3}

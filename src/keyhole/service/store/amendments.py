@@ -37,6 +37,7 @@ def amend(
     """Change a stream; return it, and what each change does to the promise. Twice is once."""
     with database.write() as connection:
         here = stream.lock(connection, name)
+        changes.find_targets(connection, [here])
         content = _list_changes(here, amendment)
         if not content:
             return here, []

@@ -147,6 +147,7 @@ def archive(database: Database, name: str, *, now: float) -> Stream:
     """Close a stream for good: it can be read and takes no more rounds. Twice is as good as once."""
     with database.write() as connection:
         here = stream.lock_any(connection, name)
+        changes.find_targets(connection, [here])
         if here.archived is not None:
             return here
         changes.note(connection, here, kind=changes.ARCHIVED, content={}, now=now)
