@@ -81,7 +81,7 @@ def test_alarms_are_listed_the_oldest_of_the_newest_first(alarmed: Database) -> 
 
 def answer(database: Database, told: str, *, times: Sequence[float]) -> None:
     """Open rounds together and answer each at its time."""
-    opened = proposals.predict(database, "first", asks=[Query([0.9])] * len(times), now=NOW)
+    opened = proposals.predict(database, "first", asks=[Query([1.0])] * len(times), now=NOW)
     for one, at in zip(opened, times, strict=True):
         answers.answer(database, [Reply(one.id, told)], now=at)
 
@@ -111,7 +111,7 @@ def test_misses_that_come_together_began_when_they_came(light: Database) -> None
     setup, _ = settings.make_setup("kt", alpha=0.1)
     streams.create(light, "first", setup=setup, now=NOW)
     answer(light, "miss", times=[NOW + 1.0])
-    opened = proposals.predict(light, "first", asks=[Query([0.9])] * 15, now=NOW)
+    opened = proposals.predict(light, "first", asks=[Query([1.0])] * 15, now=NOW)
     told = ["skip", *["miss"] * 14]  # of which the first is no answer
     replies = [Reply(one.id, word) for one, word in zip(opened, told, strict=True)]
     answers.answer(light, replies, now=NOW + 9.0)
@@ -139,8 +139,8 @@ def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_fir
     """Kills: the time of another answer that is not written yet."""
     setup, _ = settings.make_setup("kt", alpha=0.1)
     streams.create(light, "first", setup=setup, now=NOW)
-    opened = proposals.predict(light, "first", asks=[Query([0.9])] * 14, now=NOW)
-    jobs = [proposals.make_job("first", asks=[Query([0.9])], now=NOW)]
+    opened = proposals.predict(light, "first", asks=[Query([1.0])] * 14, now=NOW)
+    jobs = [proposals.make_job("first", asks=[Query([1.0])], now=NOW)]
     for n, one in enumerate(opened):
         told = "hit" if n < 2 else "miss"
         jobs += answers.make_jobs([Reply(one.id, told)], now=NOW + 1.0 + n)

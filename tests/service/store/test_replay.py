@@ -15,7 +15,7 @@ ALARM = {"stream": 1, "raised": 2, "raised_at": 0.0, "kind": 1, "since": 1, "sin
 def play(database: Database, name: str, rounds: int, *, learner: str = "kt") -> None:
     setup, _ = settings.make_setup(learner, alpha=0.1, seed=7)
     streams.create(database, name, setup=setup, now=NOW)
-    opened = proposals.predict(database, name, asks=[Query([0.9])] * rounds, now=NOW)
+    opened = proposals.predict(database, name, asks=[Query([1.0])] * rounds, now=NOW)
     answers.answer(database, [Reply(one.id, "hit") for one in opened[:3]], now=NOW)
 
 
