@@ -72,7 +72,7 @@ def test_intervals(client: keyhole.Client) -> None:
 
 def test_many_at_once(client: keyhole.Client) -> None:
     client.create_stream("many", alpha=0.1, horizon=1000, learner="ocp-bandit")
-    made = client.predict_many("many", [[0.9, 0.1]] * 20)
+    made = client.predict_many("many", [[1.0, 0.1]] * 20)
     results = client.learn_many([*((one, keyhole.HIT) for one in made), ("nonsense", keyhole.MISS)])
     assert [type(result).__name__ for result in results[:20]] == ["Receipt"] * 20
     assert isinstance(results[20], UnknownRoundError)

@@ -132,8 +132,8 @@ def test_taking_turns_gives_neither_hits_nor_misses_the_fractions_of_the_other()
     predictor: Predictor[Any] = Predictor("kt", alpha=0.1, regime="bandit", seed=8)
     pairs = 2_000
     for _ in range(pairs):
-        predictor.learn(predictor.predict([0.5]), MISS, chance=1 / 1.5)
-        predictor.learn(predictor.predict([0.5]), HIT, chance=1 / 2.5)
+        predictor.learn(predictor.predict([1.0]), MISS, chance=1 / 1.5)
+        predictor.learn(predictor.predict([1.0]), HIT, chance=1 / 2.5)
     state = predictor._progress.state
     misses = state.coins[0] + 0.1 * state.rounds[0]
     error = np.sqrt(pairs * 0.25)  # of a sum of fair coins
