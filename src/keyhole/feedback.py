@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from keyhole.errors import FeedbackError
 from keyhole.grid import count_at_most
 from keyhole.numeric import Array, kernel
+from keyhole.pictures import draw_dot
 
 UNSEEN = -1
 
@@ -52,9 +53,7 @@ class Answer(NamedTuple):
         return f"<{kind}{known}{late}>"
 
     def _repr_html_(self) -> str:
-        colour = "#2a7" if self.miss == 0.0 else "#c63"
-        dot = f'<svg width="10" height="10"><circle cx="5" cy="5" r="5" fill="{colour}"/></svg>'
-        return f"{dot} {repr(self)[1:-1]}"
+        return f"{draw_dot(is_good=self.miss == 0.0)} {repr(self)[1:-1]}"
 
 
 HIT = Answer(miss=0.0)

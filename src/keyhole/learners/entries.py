@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
+from keyhole.errors import LearnerError, NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 
@@ -121,3 +121,22 @@ def bind_entries(learner: "Learner") -> _Entries:
         entries[1](settings + state, memo, miss, score, age, stale, cost)
 
     return pick, hear
+
+
+def check_choice(name: str, threshold: Any) -> None:
+    """Raise if what the rule of this name chose is no number: no score could be compared with it."""
+    try:
+        if threshold <= math.inf:  # NaN is not
+            return
+    except (TypeError, ValueError):
+        pass  # Text, None, or an array of several.
+    raise LearnerError(
+        f"{name} chose {threshold!r}, which is not a threshold; let its choose return a number"
+    )
+
+
+def check_choices(name: str, thresholds: Array) -> None:
+    """Raise if one of the thresholds that a rule chose is NaN."""
+    wrong = np.flatnonzero(np.isnan(thresholds))
+    if wrong.size:
+        check_choice(name, float(thresholds[wrong[0]]))

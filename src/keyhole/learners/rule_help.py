@@ -1,15 +1,11 @@
 """What a rule must have, what ``help`` shows of it, and a notebook of a learner."""
 
 import inspect
-import math
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-import numpy as np
-
 from keyhole.errors import LearnerError
 from keyhole.feedback import Needs
-from keyhole.numeric import Array
 
 _EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), regime="full")
 >>> shown = predictor.predict({{"cat": 0.7, "lynx": 0.3}})
@@ -43,25 +39,6 @@ def check_rule(rule: Any) -> None:
         raise LearnerError(
             f"{rule.name} does not say what it remembers; give state=, a named tuple of arrays"
         )
-
-
-def check_threshold(name: str, threshold: Any) -> None:
-    """Raise if what the rule of this name chose is no number: no score could be compared with it."""
-    try:
-        if threshold <= math.inf:  # NaN is not
-            return
-    except (TypeError, ValueError):
-        pass  # Text, None, or an array of several.
-    raise LearnerError(
-        f"{name} chose {threshold!r}, which is not a threshold; let its choose return a number"
-    )
-
-
-def check_thresholds(name: str, thresholds: Array) -> None:
-    """Raise if one of the thresholds that a rule chose is NaN."""
-    wrong = np.flatnonzero(np.isnan(thresholds))
-    if wrong.size:
-        check_threshold(name, float(thresholds[wrong[0]]))
 
 
 def describe_rule(rule: Any) -> str:

@@ -11,7 +11,7 @@ from keyhole.checks import is_list
 from keyhole.errors import AnsweredError, FeedbackError, ScoreError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner
-from keyhole.learners.rule_help import check_threshold
+from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
@@ -127,7 +127,7 @@ def propose_batch(
         score.read(scores[0])  # One row tells whether there is a label for each column.
     scores = scores if score.power == 1.0 else scores**score.power
     threshold, _ = learner.choose(progress.state)
-    check_threshold(learner.name, threshold)
+    check_choice(learner.name, threshold)
     tally = progress.tally
     return LabelSets(tally.predicted, tally.answered, threshold, scores, score)
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from keyhole.feedback import Answer, GateRegime
+from keyhole.learners.entries import check_choice
 from keyhole.learners.gates import ACCEPTED, CHANCE
-from keyhole.learners.rule_help import check_threshold
 from keyhole.predictor.judgements import (
     check_judged,
     find_groups,
@@ -51,7 +51,7 @@ def decide(
     learner, tally = setup.learner, progress.tally
     chosen = [learner.choose(_find_state(progress, place), draw) for place in places]
     for threshold, _ in chosen:
-        check_threshold(learner.name, threshold)
+        check_choice(learner.name, threshold)
     decision = case.region(tally.predicted, max(threshold for threshold, _ in chosen))
     memos = [memo for _, memo in chosen]
     noted = Answer(math.nan, case.best)

@@ -10,8 +10,8 @@ from keyhole.checks import is_whole
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError, NotCompiledError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
+from keyhole.learners.entries import check_choices
 from keyhole.learners.rule import check_learner
-from keyhole.learners.rule_help import check_thresholds
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 from keyhole.predictor.show import show_rates
 from keyhole.scores.checks import check_scores
@@ -98,7 +98,7 @@ class Fleet:
             )
         thresholds = np.empty(asked.size)
         self._loops[0](self.learner.settings, self._states, self._memos, asked, thresholds)
-        check_thresholds(self.learner.name, thresholds)
+        check_choices(self.learner.name, thresholds)
         self._open = (asked, table, thresholds)
         return table >= thresholds[:, None]
 

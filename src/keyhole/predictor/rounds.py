@@ -12,7 +12,7 @@ from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, ScoreError
 from keyhole.feedback import Answer, Needs, usable_score
 from keyhole.learners import Ask, Learner
-from keyhole.learners.rule_help import check_threshold
+from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
@@ -76,7 +76,7 @@ def propose(
     pick = learner.pick
     threshold: Any = pick(progress.state, memo, ask)
     if threshold.__class__ is not float or threshold != threshold:  # A call would take longer.
-        check_threshold(learner.name, threshold)
+        check_choice(learner.name, threshold)
     shown = case.region(tally.predicted, threshold)
     groups = list_groups(learner, context) if learner.groups else ()
     return _new(Round, (shown, case, memo, tally.answered, groups))

@@ -3,7 +3,7 @@
 from itertools import islice
 from typing import Any
 
-from keyhole.scores.pictures import draw_rate, write_table
+from keyhole.pictures import draw_rate, write_table
 
 _MOST_GROUPS = 12  # that are shown; predictor.groups has all
 

@@ -6,8 +6,8 @@ from typing import Any
 
 from keyhole.checks import is_real
 from keyhole.errors import ScoreError
+from keyhole.pictures import draw_bar
 from keyhole.scores.labels import pack_label, unpack_label
-from keyhole.scores.pictures import draw_bar
 from keyhole.scores.regions import Label
 
 

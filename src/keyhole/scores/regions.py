@@ -7,7 +7,7 @@ from typing import Any, NoReturn, Protocol, TypeVar
 import numpy as np
 
 from keyhole.errors import LabelError, ScoreError
-from keyhole.scores.pictures import draw_span
+from keyhole.pictures import draw_span
 
 Label = Hashable
 _SHOWN = 12  # labels in a repr

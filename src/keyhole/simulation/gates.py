@@ -12,8 +12,8 @@ from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, LearnerError, ScoreError
 from keyhole.feedback import Answer, check_gate_regime, tells_of
 from keyhole.learners import GATES, Ask, Learner, Rule
+from keyhole.learners.entries import check_choices
 from keyhole.learners.gates import ACCEPTED, CHANCE
-from keyhole.learners.rule_help import check_thresholds
 from keyhole.numeric import Array, Counts, bind, compile_for, compile_function, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.rounds import measure_delay
@@ -145,7 +145,7 @@ def simulate_gate(
     loop = _loop(learner.rule)
     compile_for(loop, *arguments)
     loop(*arguments)
-    check_thresholds(learner.name, thresholds)
+    check_choices(learner.name, thresholds)
     return GateRun(learner, cases, outcomes, thresholds)
 
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
 from keyhole.learners import Ask, Learner, Rule
-from keyhole.learners.rule_help import check_threshold, check_thresholds
+from keyhole.learners.entries import check_choice, check_choices
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import count_times, measure_delay
@@ -46,7 +46,7 @@ def play(
         misses,
     )
     _find_loop(learner, arguments, watched=False)(*arguments)
-    check_thresholds(learner.name, thresholds)
+    check_choices(learner.name, thresholds)
 
 
 def play_channel(
@@ -80,7 +80,7 @@ def play_channel(
         scores,
     )
     _find_loop(learner, arguments, watched=True)(*arguments)
-    check_thresholds(learner.name, thresholds)
+    check_choices(learner.name, thresholds)
 
 
 def _draw(learner: Learner, seed: int, rounds: int) -> Array:
@@ -99,7 +99,7 @@ def _find_loop(learner: Learner, arguments: tuple[Any, ...], *, watched: bool) -
         return found
     first = Ask(0.5, learner.know_nothing())
     state, memo = learner.start_arrays(), np.zeros(learner.memory)
-    check_threshold(rule.name, rule.choose(learner.settings, state, memo, first))
+    check_choice(rule.name, rule.choose(learner.settings, state, memo, first))
     names = {"_choose": rule.choose, "_observe": rule.observe}
     plain: Callable[..., None] = bind(_loop, **names)
     if watched:

@@ -1,4 +1,4 @@
-"""Small pictures and tables for notebooks: a bar with a mark, a span on a line, names beside values."""
+"""Small pictures and tables for notebooks: a bar, a dot, a span on a line, names beside values."""
 
 import math
 
@@ -33,6 +33,12 @@ def draw_bar(share: float, mark: float, *, is_good: bool, called: str) -> str:
         f'<line x1="{at:.1f}" x2="{at:.1f}" y2="{_HEIGHT}" stroke="currentColor" stroke-width="2"/>'
         "</svg>"
     )
+
+
+def draw_dot(*, is_good: bool) -> str:
+    """Return a dot in the colour of what is good, or is not."""
+    fill = _GOOD if is_good else _BAD
+    return f'<svg width="10" height="10"><circle cx="5" cy="5" r="5" fill="{fill}"/></svg>'
 
 
 def draw_span(lower: float, upper: float) -> str:
