@@ -95,7 +95,7 @@ def show_learners(rounds: int, runs: int) -> None:
         if learner.features or learner.groups:
             continue
         scores = np.stack([steady(rounds, seed=k).scores for k in range(runs)])
-        misses = simulate(learner, scores, regime="full").misses
+        misses = simulate(learner, scores, feedback="full").misses
         alarms, rate = count_alarms(misses), misses.mean()
         print(f"  {name:<18} miss rate {rate:.4f}   {alarms} alarms", flush=True)
 

@@ -70,9 +70,9 @@ def main() -> None:
         learner = make(
             ours, alpha=0.1, horizon=ROUNDS if on_grid else None, arms=20 if on_grid else None
         )
-        step = one_at_a_time(learner, scores, regime="full")
+        step = one_at_a_time(learner, scores, feedback="full")
         fast = time_compiled(learner, scores)
-        verdict = judged(simulate(learner, short, regime="full").thresholds[0], np.array(played))
+        verdict = judged(simulate(learner, short, feedback="full").thresholds[0], np.array(played))
         print(f"{title + ' / ' + ours:<38}{micros:>9.1f}{step:>11.1f}{fast:>10.3f}   {verdict}")
 
 

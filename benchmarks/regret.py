@@ -13,10 +13,10 @@ from matplotlib.figure import Figure
 
 from keyhole import grid
 from keyhole.learners import strategy
-from keyhole.learners.exp3_ix import charge
-from keyhole.learners.exp3_ix import tune as tune_ix
+from keyhole.learners.rules.exp3_ix import charge
+from keyhole.learners.rules.exp3_ix import tune as tune_ix
+from keyhole.learners.rules.unlock_hedge import unlock_hedge
 from keyhole.learners.strategy import choose_arm, reward
-from keyhole.learners.unlock_hedge import unlock_hedge
 from keyhole.numeric import Array, compile_function, kernel
 from keyhole.predictor.draws import make_draws
 from keyhole.simulation.simulate import play_clear

@@ -45,9 +45,9 @@ def time_compiled(learner: Learner, scores: Array) -> float:
     return best(lambda: play_clear(learner, scores, 0, thresholds, misses), scores.size)
 
 
-def one_at_a_time(learner: Learner, scores: Array, *, regime: str = "semi-bandit") -> float:
+def one_at_a_time(learner: Learner, scores: Array, *, feedback: str = "semi-bandit") -> float:
     def rounds() -> None:
-        predictor = Predictor(learner, seed=0, regime=regime)
+        predictor = Predictor(learner, seed=0, feedback=feedback)
         for score in scores[:FEW].tolist():
             predictor.learn(predictor.predict((score,)), score=score)
 

@@ -86,7 +86,7 @@ def bare_app(url: str) -> FastAPI:
         return {"id": "0", "labels": []}
 
     @app.post("/v1/predictions/{id}/feedback")
-    def feedback(feedback: round_models.Feedback) -> dict[str, Any]:
+    def feedback(feedback: round_models.AnswerBody) -> dict[str, Any]:
         commit([json.dumps(feedback.read()).encode()])
         return {"id": "0"}
 
@@ -96,7 +96,7 @@ def bare_app(url: str) -> FastAPI:
         return {"predictions": [{"id": "0", "labels": []} for _ in outputs.predictions]}
 
     @app.post("/v1/feedback")
-    def feedback_batch(feedbacks: round_models.Feedbacks) -> dict[str, Any]:
+    def feedback_batch(feedbacks: round_models.AnswersBody) -> dict[str, Any]:
         commit([json.dumps(one.read()).encode() for one in feedbacks.feedback])
         return {"results": []}
 

@@ -55,8 +55,8 @@ def play(client: keyhole.Client, rounds: int) -> None:
     """Predict and answer so many rounds in batches."""
     scores = {f"label {n}": 1.0 / (n + 2) for n in range(10)}
     for _ in range(rounds // BATCH):
-        made = client.predict_many("load", [scores] * BATCH)
-        client.learn_many([(one, keyhole.MISS) for one in made])
+        made = client.predict_batch("load", [scores] * BATCH)
+        client.learn_batch([(one, keyhole.MISS) for one in made])
 
 
 def say(port: int, content: bytes) -> None:

@@ -142,7 +142,7 @@ def test_a_port_that_is_none_is_refused(port: str, capsys: pytest.CaptureFixture
 
 COMMANDS = [
     "demo", "learners", "bounds", "compare", "paper", "imagenet-file", "gate", "serve", "token create",
-    "token list", "token revoke", "verify", "backup", "export", "rehearse",
+    "token list", "token revoke", "verify", "backup", "export", "calibrate",
 ]  # fmt: skip
 
 

@@ -10,9 +10,9 @@ from keyhole.errors import FeedbackError, ScoreError
 from keyhole.feedback import (
     UNSEEN,
     Answer,
+    Feedback,
     Needs,
-    Regime,
-    check_regime,
+    check_feedback,
     is_enough,
     outcomes,
     usable_score,
@@ -57,9 +57,9 @@ def test_bare_answer_tells_all_that_monotonicity_allows(score: float, threshold:
     assert (seen == allowed).all()
 
 
-def test_regimes_tell_ever_more() -> None:
-    assert [regime.tells for regime in Regime] == list(Needs)
-    assert [is_enough(Needs.LABEL_IF_HIT, regime) for regime in Regime] == [False, True, True]
+def test_feedbacks_tell_ever_more() -> None:
+    assert [feedback.tells for feedback in Feedback] == list(Needs)
+    assert [is_enough(Needs.LABEL_IF_HIT, feedback) for feedback in Feedback] == [False, True, True]
 
 
 def test_learner_gets_no_more_than_it_needs() -> None:
@@ -95,9 +95,9 @@ def test_answers_say_what_they_are() -> None:
     ]
 
 
-def test_unknown_regime_is_named() -> None:
-    with pytest.raises(FeedbackError, match="no regime 'some'"):
-        check_regime("some")
+def test_unknown_feedback_is_named() -> None:
+    with pytest.raises(FeedbackError, match="no feedback 'some'"):
+        check_feedback("some")
 
 
 def test_answers_show_themselves_in_colour() -> None:

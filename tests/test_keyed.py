@@ -26,7 +26,7 @@ _output = st.lists(_score, min_size=3, max_size=3)
 
 def by_name(name: str | None, **more: Any) -> Fold:
     score = keyhole.Probabilities(labels=LABELS)
-    return make_fold(name, alpha=0.1, score=score, regime="full", seed=5, recall=31, **more)
+    return make_fold(name, alpha=0.1, score=score, feedback="full", seed=5, recall=31, **more)
 
 
 def with_groups(**more: Any) -> Fold:
@@ -108,7 +108,7 @@ def beside(fold: Fold, events: list[Event], said: list[Output]) -> keyhole.Predi
     setup = fold.setup
     names: dict[str, Any] = {kind: known or None for kind, known in setup.names._asdict().items()}
     predictor = keyhole.Predictor(
-        setup.learner, score=setup.score, regime="full", seed=fold.seed_of(KEY), **names
+        setup.learner, score=setup.score, feedback="full", seed=fold.seed_of(KEY), **names
     )
     shown = {}
     of = {one.id: one for one in events if isinstance(one, Asked)}
@@ -315,7 +315,7 @@ def test_draws_are_a_function_of_seed_key_and_number() -> None:
     def thresholds(fold: Fold, key: str) -> list[float]:
         return [o.region.threshold for o in fold.run(key, b"", asks)[1] if o.region is not None]
 
-    other = make_fold(fold.setup.learner, score=fold.setup.score, regime="full", seed=6)
+    other = make_fold(fold.setup.learner, score=fold.setup.score, feedback="full", seed=6)
     assert thresholds(fold, "anna") == thresholds(fold, "anna")
     assert thresholds(fold, "anna") != thresholds(fold, "bert")
     assert thresholds(fold, "anna") != thresholds(other, "anna")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from keyhole.service.client.client import Client
     from keyhole.simulation.simulate import simulate
 
-__version__ = "0.2.0"
+__version__ = "0.3.0"
 
 # What a first round does without is imported when it is first asked for.
 _LATER = {

@@ -101,7 +101,7 @@ class ExpiredError(RoundError):
 
 
 class ReferredError(InvalidError):
-    """The round was referred to a person, and the gate's regime tells nothing of such rounds."""
+    """The round was referred to a person, and the gate's feedback tells nothing of such rounds."""
 
 
 class SnapshotError(KeyholeError, ValueError):

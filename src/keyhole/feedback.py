@@ -71,7 +71,7 @@ class Needs(StrEnum):
 _NEVER, _IF_HIT = Needs.HIT_OR_MISS, Needs.LABEL_IF_HIT  # quicker to look at than members
 
 
-class Regime(StrEnum):
+class Feedback(StrEnum):
     """What the world can tell."""
 
     BANDIT = "bandit"
@@ -80,38 +80,40 @@ class Regime(StrEnum):
 
     @property
     def tells(self) -> Needs:
-        """What an answer holds in this regime."""
+        """What an answer of this kind holds."""
         return _TELLS[self]
 
 
 _TELLS = {
-    Regime.BANDIT: Needs.HIT_OR_MISS,
-    Regime.SEMI_BANDIT: Needs.LABEL_IF_HIT,
-    Regime.FULL: Needs.LABEL_ALWAYS,
+    Feedback.BANDIT: Needs.HIT_OR_MISS,
+    Feedback.SEMI_BANDIT: Needs.LABEL_IF_HIT,
+    Feedback.FULL: Needs.LABEL_ALWAYS,
 }
 _ORDER = list(Needs)
 
 
-def check_regime(name: str) -> Regime:
-    """Return the regime of that name, or raise."""
+def check_feedback(name: str) -> Feedback:
+    """Return the kind of feedback of that name, or raise."""
     try:
-        return Regime(name)
+        return Feedback(name)
     except ValueError:
-        raise FeedbackError(f"there is no regime {name!r}; use one of {', '.join(Regime)}") from None
-
-
-def is_enough(needs: Needs, regime: Regime) -> bool:
-    """Return whether the regime tells at least what is needed."""
-    return _ORDER.index(regime.tells) >= _ORDER.index(needs)
-
-
-def check_enough(learner: str, needs: Needs, regime: Regime) -> None:
-    """Raise if the regime tells less than the learner needs."""
-    if not is_enough(needs, regime):
         raise FeedbackError(
-            f"{learner} needs {needs.value!r}, but the {regime.value} regime tells only "
-            f"{regime.tells.value!r}; use a learner that needs no more than that "
-            "(see keyhole.LEARNERS), or a regime that tells more"
+            f"there is no feedback {name!r}; use one of {', '.join(Feedback)}"
+        ) from None
+
+
+def is_enough(needs: Needs, feedback: Feedback) -> bool:
+    """Return whether the feedback tells at least what is needed."""
+    return _ORDER.index(feedback.tells) >= _ORDER.index(needs)
+
+
+def check_enough(learner: str, needs: Needs, feedback: Feedback) -> None:
+    """Raise if the feedback tells less than the learner needs."""
+    if not is_enough(needs, feedback):
+        raise FeedbackError(
+            f"{learner} needs {needs.value!r}, but {feedback.value} feedback tells only "
+            f"{feedback.tells.value!r}; use a learner that needs no more than that "
+            "(see keyhole.LEARNERS), or feedback that tells more"
         )
 
 
@@ -168,7 +170,7 @@ def outcomes(answer: Answer, *, threshold: float, thresholds: Array) -> NDArray[
     return told
 
 
-class GateRegime(StrEnum):
+class GateFeedback(StrEnum):
     """Which cases of a gate are ever judged."""
 
     ACCEPTED = "accepted"  # those that were accepted: a thumb, a correction
@@ -176,15 +178,15 @@ class GateRegime(StrEnum):
     BOTH = "both"
 
 
-def check_gate_regime(name: str) -> GateRegime:
-    """Return the gate's regime of that name, or raise."""
+def check_gate_feedback(name: str) -> GateFeedback:
+    """Return the kind of feedback of a gate of that name, or raise."""
     try:
-        return GateRegime(name)
+        return GateFeedback(name)
     except ValueError:
-        known = ", ".join(regime.value for regime in GateRegime)
-        raise FeedbackError(f"there is no regime {name!r} of a gate; there are {known}") from None
+        known = ", ".join(feedback.value for feedback in GateFeedback)
+        raise FeedbackError(f"there is no feedback {name!r} of a gate; there are {known}") from None
 
 
-def tells_of(regime: GateRegime) -> tuple[bool, bool]:
+def tells_of(feedback: GateFeedback) -> tuple[bool, bool]:
     """Return whether accepted and whether referred cases may be judged."""
-    return True, regime != GateRegime.ACCEPTED
+    return True, feedback != GateFeedback.ACCEPTED

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from keyhole import LEARNERS, make
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.learners import bounds
 from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, table
@@ -26,7 +26,7 @@ UNTIMED = 75  # The last column, microseconds, is the machine's.
 def test_lines_of_the_tables_come_out_again(
     scenario: str, channel: Channel, learners: list[str]
 ) -> None:
-    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=10_000, runs=5, channel=channel)
+    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=10_000, runs=5, channel=channel)
     contest = hold(learners, [listing.list_scenarios()[scenario]], terms)
     lines = [line for line in table.text(contest).splitlines() if line.split(" ")[0] in learners]
     assert len(lines) == len(learners)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.studies.compare import listing
 from keyhole.studies.compare.contest import Contest, Terms, hold
 
@@ -13,7 +13,7 @@ SCENARIOS = ["imagenet", "imagenet-shift"]
 
 @pytest.fixture(scope="module")
 def contest(mobilenet: Path) -> Contest:
-    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=50_000, runs=1, arms=200)
+    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=50_000, runs=1, arms=200)
     scenarios = listing.pick_scenarios(SCENARIOS, listing.list_scenarios(imagenet_file=mobilenet))
     return hold(["logit-tracker", "ocp-unlock+"], scenarios, terms)
 

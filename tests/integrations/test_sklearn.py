@@ -192,7 +192,7 @@ def test_features_and_groups_are_columns_or_come_beside_the_table() -> None:
     assert widths[heavy].mean() > 1.5 * widths[~heavy].mean()
 
 
-def test_rehearsal_takes_features_and_clones_keep_them() -> None:
+def test_calibration_takes_features_and_clones_keep_them() -> None:
     X, y = _noise_that_grows(400)
     model = clone(IntervalRegressor(Ridge(), features=["load"], seed=1)).fit(X[:200], y[:200])
     model.calibrate(X[200:], y[200:])

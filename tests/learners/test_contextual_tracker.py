@@ -14,9 +14,9 @@ from keyhole import make, simulate
 from keyhole.errors import ContextError, LearnerError, RateError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds
-from keyhole.learners.contextual_tracker import contextual_tracker
 from keyhole.learners.guards import bound_groups
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.rules.contextual_tracker import contextual_tracker
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import measure_delay
 from keyhole.simulation import Channel
@@ -228,7 +228,7 @@ import sys
 import numpy as np
 from keyhole import simulate
 from keyhole.simulation import Channel
-from keyhole.learners.contextual_tracker import contextual_tracker
+from keyhole.learners.rules.contextual_tracker import contextual_tracker
 
 rng = np.random.default_rng(5)
 features = rng.standard_normal((1_200, 2))

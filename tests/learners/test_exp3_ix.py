@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS
-from keyhole.learners.exp3_ix import exp3_ix, tune
 from keyhole.learners.loss import Loss
+from keyhole.learners.rules.exp3_ix import exp3_ix, tune
 
 
 def test_rates_are_those_of_the_theorem() -> None:

@@ -51,7 +51,7 @@ def play_interpreted(learner: Learner, scores: Array, wrong: Array) -> list[floa
 
 def test_both_lanes_give_the_same_bits(learner: Learner) -> None:
     scores, wrong = draw_cases(1_500, seed=3)
-    run = simulate_gate(learner, scores, wrong, regime="both", seed=0)
+    run = simulate_gate(learner, scores, wrong, feedback="both", seed=0)
     assert run.thresholds.tolist() == play_interpreted(learner, scores, wrong)
 
 
@@ -141,14 +141,14 @@ def make_attack(kind: int, rng: np.random.Generator) -> tuple[Array, Array]:
     return scores, wrong
 
 
-@pytest.mark.parametrize("regime", ["accepted", "both"])
+@pytest.mark.parametrize("feedback", ["accepted", "both"])
 @pytest.mark.parametrize("alpha", [0.01, 0.1, 0.4])
-def test_no_attack_passes_the_bound_and_some_reach_it(alpha: float, regime: str) -> None:
+def test_no_attack_passes_the_bound_and_some_reach_it(alpha: float, feedback: str) -> None:
     learner = make("gate-tracker", alpha=alpha)
     limit = np.array([20.0 + 0.3 * math.sqrt(t) for t in range(1, ROUNDS + 1)])
     nearest = math.inf
     for kind in range(120):
-        run = simulate_gate(learner, *make_attack(kind, np.random.default_rng(kind)), regime=regime)
+        run = simulate_gate(learner, *make_attack(kind, np.random.default_rng(kind)), feedback=feedback)
         room = limit - run.excess
         assert room.min() >= -ROUNDING
         nearest = min(nearest, float(room.min()))
@@ -285,8 +285,8 @@ def test_after_a_bad_spell_it_accepts_again(alpha: float) -> None:
 def test_what_people_say_of_referred_cases_spares_it_wrong_trials() -> None:
     scores, learner = np.random.default_rng(8).beta(5, 2, 10_000), make("gate-tracker", alpha=0.05)
     spent = {
-        regime: simulate_gate(learner, scores, np.ones(10_000), regime=regime).accepted.sum()
-        for regime in ("accepted", "both")
+        feedback: simulate_gate(learner, scores, np.ones(10_000), feedback=feedback).accepted.sum()
+        for feedback in ("accepted", "both")
     }
     assert spent["both"] < spent["accepted"] / 1.5
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS, simulate
-from keyhole.learners.agaci import agaci
-from keyhole.learners.kt import kt
-from keyhole.learners.pi import pi
-from keyhole.learners.sf_ogd import sf_ogd
+from keyhole.learners.rules.agaci import agaci
+from keyhole.learners.rules.kt import kt
+from keyhole.learners.rules.pi import pi
+from keyhole.learners.rules.sf_ogd import sf_ogd
 
 Lived = Callable[..., tuple[list[float], Any]]
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from keyhole.learners.contextual_tracker import contextual_tracker
 from keyhole.learners.guards import ask_guards, count_miss, excess, late_excess
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.rules.contextual_tracker import contextual_tracker
 
 
 @pytest.mark.parametrize(

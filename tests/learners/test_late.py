@@ -120,7 +120,7 @@ def test_prompt_answers_change_nothing_bit_for_bit(alpha: float, scores: Array) 
 def test_predictor_hears_late_answers_as_the_simulator_does(scores: Array) -> None:
     """Kills: a predictor that measures lateness otherwise than a run, batches among it."""
     learner = make("logit-tracker", alpha=0.1)
-    predictor, played = Predictor(learner, regime="bandit"), []
+    predictor, played = Predictor(learner, feedback="bandit"), []
     for start in range(0, scores.size, 50):
         batch = scores[start : start + 50]
         shown = predictor.predict_batch([[score] for score in batch])

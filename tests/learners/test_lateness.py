@@ -42,7 +42,7 @@ class Asked:
     """A learner as a player: behind a predictor that hears of hits and misses."""
 
     def __init__(self, learner: Learner) -> None:
-        self.predictor: Predictor[Any] = Predictor(learner, regime="bandit", seed=1)
+        self.predictor: Predictor[Any] = Predictor(learner, feedback="bandit", seed=1)
 
     def choose(self) -> tuple[float, Any]:
         shown = self.predictor.predict([1.0])

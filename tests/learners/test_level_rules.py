@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from keyhole import simulate
 from keyhole.learners import window as held_scores
-from keyhole.learners.aci import aci
-from keyhole.learners.dtaci import STEPS, DtaciParameters, dtaci
+from keyhole.learners.rules.aci import aci
+from keyhole.learners.rules.dtaci import STEPS, DtaciParameters, dtaci
 
 Lived = Callable[..., tuple[list[float], Any]]
 
@@ -94,6 +94,6 @@ def test_dtaci_plays_the_quantile_at_the_mean_of_its_levels() -> None:
 def test_dtaci_follows_a_drift_faster_than_its_slowest_level() -> None:
     rng = np.random.default_rng(5)
     scores = np.concatenate((rng.beta(8, 2, 4_000), rng.beta(2, 4, 1_000)))
-    run = simulate(dtaci(alpha=0.1), scores, regime="full")
+    run = simulate(dtaci(alpha=0.1), scores, feedback="full")
     # Within 1,000 rounds of the drift; the standard error of the share is .0095.
     assert abs(run.misses[0, 4_000:].mean() - 0.1) < 4 * 0.0095

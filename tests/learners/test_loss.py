@@ -11,9 +11,9 @@ from keyhole.feedback import Answer
 from keyhole.grid import uniform
 from keyhole.learners import Rule, bounds, strategy
 from keyhole.learners.loss import Loss
-from keyhole.learners.ocp_bandit import ocp_bandit
-from keyhole.learners.ocp_unlock import ocp_unlock
-from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
+from keyhole.learners.rules.ocp_bandit import ocp_bandit
+from keyhole.learners.rules.ocp_unlock import ocp_unlock
+from keyhole.learners.rules.ocp_unlock_plus import ocp_unlock_plus
 from keyhole.numeric import Array
 
 alphas = st.floats(0.001, 0.499)

@@ -7,9 +7,9 @@ from keyhole import LEARNERS, make
 from keyhole.errors import GridError, HorizonError, LearnerError, RateError, TheoryWarning
 from keyhole.grid import geometric
 from keyhole.learners import GATES, find
-from keyhole.learners.ocp_bandit import ocp_bandit
-from keyhole.learners.ocp_unlock import ocp_unlock
-from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
+from keyhole.learners.rules.ocp_bandit import ocp_bandit
+from keyhole.learners.rules.ocp_unlock import ocp_unlock
+from keyhole.learners.rules.ocp_unlock_plus import ocp_unlock_plus
 
 
 @pytest.mark.parametrize("rule", [ocp_bandit, ocp_unlock, ocp_unlock_plus])

@@ -9,7 +9,7 @@ import pytest
 from keyhole import HIT, MISS, Predictor, simulate
 from keyhole.errors import ContextError, GridError, InvalidError, RateError
 from keyhole.feedback import Needs
-from keyhole.learners.mvp import MvpParameters, mvp
+from keyhole.learners.rules.mvp import MvpParameters, mvp
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
 
@@ -54,7 +54,7 @@ def test_thresholds_are_those_of_the_definition(groups: int) -> None:
     rng = np.random.default_rng(2)
     scores, known = rng.beta(6, 2, 1_000), rng.random((1_000, groups)) < 0.4
     learner = mvp(alpha=0.1, buckets=12, groups=groups)
-    run = simulate(learner, scores, seed=9, regime="bandit", groups=known if groups else None)
+    run = simulate(learner, scores, seed=9, feedback="bandit", groups=known if groups else None)
     everyone = np.column_stack((np.ones(1_000, dtype=bool), known))
     draws = make_draws(9, 0, 1_000)
     expected = played_by_definition(scores, draws, everyone, alpha=Fraction(1, 10), buckets=12)
@@ -64,13 +64,13 @@ def test_thresholds_are_those_of_the_definition(groups: int) -> None:
 def test_miss_rate_meets_alpha_under_drift() -> None:
     rng = np.random.default_rng(3)
     scores = np.concatenate((rng.beta(8, 2, 25_000), rng.beta(3, 3, 25_000)))
-    run = simulate(mvp(alpha=0.1, buckets=40), scores, regime="bandit")
+    run = simulate(mvp(alpha=0.1, buckets=40), scores, feedback="bandit")
     assert run.misses.mean() == pytest.approx(0.1, abs=math.sqrt(40 / 50_000))
 
 
 def test_hit_or_miss_is_all_it_needs() -> None:
     assert mvp.needs == Needs.HIT_OR_MISS
-    predictor = Predictor(mvp(alpha=0.1), regime="bandit", seed=1)
+    predictor = Predictor(mvp(alpha=0.1), feedback="bandit", seed=1)
     predictor.learn(predictor.predict([1.0]), HIT)
     predictor.learn(predictor.predict([1.0]), MISS)
     assert predictor.rounds == 2
@@ -111,24 +111,24 @@ def grouped(rounds: int) -> tuple[Array, Any]:
 
 def test_every_group_misses_at_the_target_rate_and_without_groups_it_does_not() -> None:
     scores, groups = grouped(60_000)
-    run = simulate(mvp(alpha=0.1, groups=2), scores, regime="bandit", groups=groups)
+    run = simulate(mvp(alpha=0.1, groups=2), scores, feedback="bandit", groups=groups)
     rates = [run.misses.mean(), *(run.misses[0, members].mean() for members in groups.T)]
     # The guarantee's order is sqrt(groups buckets / visits): .082 for the smallest group.
     assert rates == pytest.approx([0.1] * 3, abs=math.sqrt(3 * 40 / groups.sum(axis=0).min()))
-    alone = simulate(mvp(alpha=0.1), scores, regime="bandit")
+    alone = simulate(mvp(alpha=0.1), scores, feedback="bandit")
     assert alone.misses[0, groups[:, 0]].mean() > 0.25
 
 
 def test_groups_in_the_loop_and_in_the_predictor_agree() -> None:
     scores, groups = grouped(1_500)
     learner = mvp(alpha=0.1, groups=2, buckets=10)
-    predictor: Predictor[Any] = Predictor(learner, regime="bandit", seed=5)
+    predictor: Predictor[Any] = Predictor(learner, feedback="bandit", seed=5)
     played = []
     for score, members in zip(scores, groups, strict=True):
         prediction = predictor.predict([score], groups=np.flatnonzero(members).tolist())
         played.append(prediction.threshold)
         predictor.learn(prediction, HIT if score >= prediction.threshold else MISS)
-    run = simulate(learner, scores, seed=5, regime="bandit", groups=groups)
+    run = simulate(learner, scores, seed=5, feedback="bandit", groups=groups)
     assert (run.thresholds[0] == played).all()
 
 

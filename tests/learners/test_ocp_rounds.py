@@ -20,9 +20,9 @@ from keyhole import MISS
 from keyhole.errors import TheoryWarning
 from keyhole.feedback import Answer
 from keyhole.learners import Learner, Rule, strategy
-from keyhole.learners.ocp_bandit import ocp_bandit
-from keyhole.learners.ocp_unlock import ocp_unlock
-from keyhole.learners.ocp_unlock_plus import ocp_unlock_plus
+from keyhole.learners.rules.ocp_bandit import ocp_bandit
+from keyhole.learners.rules.ocp_unlock import ocp_unlock
+from keyhole.learners.rules.ocp_unlock_plus import ocp_unlock_plus
 from keyhole.numeric import Array
 
 RULES = [ocp_bandit, ocp_unlock, ocp_unlock_plus]

@@ -97,7 +97,7 @@ import keyhole
 assert "plain" in keyhole.LEARNERS and "plain" in list(keyhole.LEARNERS)
 scores = np.random.default_rng(5).beta(6, 2, 1_500)
 path = Path(sys.argv[1]) / "predictor"
-predictor = keyhole.Predictor("plain", alpha=0.1, seed=1, regime="bandit")
+predictor = keyhole.Predictor("plain", alpha=0.1, seed=1, feedback="bandit")
 played = []
 for n, score in enumerate(scores):
     if n == 700:
@@ -106,7 +106,7 @@ for n, score in enumerate(scores):
     shown = predictor.predict([score])
     played.append(shown.threshold)
     predictor.learn(shown, keyhole.HIT if score >= shown.threshold else keyhole.MISS)
-run = keyhole.simulate(keyhole.make("plain", alpha=0.1), scores, seed=1, regime="bandit")
+run = keyhole.simulate(keyhole.make("plain", alpha=0.1), scores, seed=1, feedback="bandit")
 assert (run.thresholds[0] == played).all()
 print(predictor.learner)
 """
@@ -138,13 +138,13 @@ def test_registered_rule_is_in_the_table_and_made_by_name(plain: "Rule[...]") ->
 
 def test_registered_rule_plays_alike_in_a_predictor_and_in_a_run(plain: "Rule[...]") -> None:
     learner = plain(alpha=0.1)
-    predictor: Predictor[Any] = Predictor(learner, seed=1, regime="bandit")
+    predictor: Predictor[Any] = Predictor(learner, seed=1, feedback="bandit")
     played = []
     for score in SCORES:
         shown = predictor.predict([score])
         played.append(shown.threshold)
         predictor.learn(shown, HIT if score >= shown.threshold else MISS)
-    run = simulate(learner, SCORES, seed=1, regime="bandit")
+    run = simulate(learner, SCORES, seed=1, feedback="bandit")
     assert (run.thresholds[0] == played).all()
     misses = int(run.misses.sum())
     assert predictor._progress.state.counts.tolist() == [SCORES.size - misses, misses]
@@ -163,7 +163,7 @@ def test_registered_rule_is_saved_and_loaded(plain: "Rule[...]", tmp_path: Path)
 def test_registered_rule_gets_a_valve(plain: "Rule[...]") -> None:
     learner = make("plain+valve", alpha=0.1)
     assert learner == safety_valve(plain(alpha=0.1))
-    run = simulate(learner, np.zeros(400), regime="bandit")
+    run = simulate(learner, np.zeros(400), feedback="bandit")
     excess = np.cumsum(run.misses[0] - 0.1)
     assert (excess <= np.sqrt(np.arange(1, 401)) + 0.9 + 1e-9).all()
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keyhole import simulate
-from keyhole.learners.saocp import saocp
+from keyhole.learners.rules.saocp import saocp
 from keyhole.numeric import Array
 
 Lived = Callable[..., tuple[list[float], Any]]
@@ -67,7 +67,7 @@ def by_the_book(scores: Array) -> list[float]:
 def test_thresholds_are_those_of_the_published_rule(digits: int) -> None:
     """Rounded to 0 and 1, scores often lie on an expert's threshold, where it does not step."""
     scores = np.random.default_rng(7).beta(5, 2, 400).round(digits)
-    run = simulate(saocp(alpha=0.1), scores, regime="full")
+    run = simulate(saocp(alpha=0.1), scores, feedback="full")
     assert run.thresholds[0] == pytest.approx(np.maximum(by_the_book(scores), 0.0), abs=1e-9)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from keyhole import MISS, simulate
 from keyhole.feedback import Answer
-from keyhole.learners.self_scaled import self_scaled
+from keyhole.learners.rules.self_scaled import self_scaled
 
 Lived = Callable[..., tuple[list[float], Any]]
 

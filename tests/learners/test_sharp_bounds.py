@@ -11,7 +11,7 @@ ALPHAS = [0.01, 0.02, 0.05, 0.1, 0.2, 0.3, 0.45]
 
 
 def excesses(learner: Learner, scores: Array) -> Array:
-    run = simulate(learner, scores, regime="bandit")
+    run = simulate(learner, scores, feedback="bandit")
     return np.cumsum(run.misses[0] - learner.alpha)
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from keyhole import Predictor, make, simulate
 from keyhole.errors import AlphaError, GridError, HorizonError, RateError
-from keyhole.learners.sps import SpsParameters, sps
+from keyhole.learners.rules.sps import SpsParameters, sps
 from keyhole.numeric import Array
 
 

@@ -10,9 +10,9 @@ import pytest
 from keyhole import MISS, make, simulate
 from keyhole.errors import RateError, TheoremError
 from keyhole.learners import bounds
-from keyhole.learners.logit_tracker import logit_tracker
-from keyhole.learners.tracker import tracker
-from keyhole.learners.tracker_decaying import tracker_decaying
+from keyhole.learners.rules.logit_tracker import logit_tracker
+from keyhole.learners.rules.tracker import tracker
+from keyhole.learners.rules.tracker_decaying import tracker_decaying
 from keyhole.numeric import Array
 
 Lived = Callable[..., tuple[list[float], Any]]

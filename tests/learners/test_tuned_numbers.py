@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from keyhole import make, simulate
-from keyhole.learners.agaci import _power_of_two
+from keyhole.learners.rules.agaci import _power_of_two
 from keyhole.learners.strategy import theorem_horizon
 from keyhole.numeric import Array
 
@@ -76,6 +76,6 @@ def aggregated_by_definition(scores: Array, *, alpha: float, steps: list[float])
 def test_agaci_punishes_an_expert_whose_loss_was_too_large_for_its_rate(steps: list[float]) -> None:
     """Kills: the term for rate x loss > 1/2 dropped, which only steps of different orders reach."""
     scores = np.random.default_rng(4).beta(2, 2, 60)
-    played = simulate(make("agaci", alpha=0.1, options={"steps": steps}), scores, regime="bandit")
+    played = simulate(make("agaci", alpha=0.1, options={"steps": steps}), scores, feedback="bandit")
     expected = aggregated_by_definition(scores, alpha=0.1, steps=steps)
     assert played.thresholds[0] == pytest.approx(expected, abs=1e-9)

@@ -8,7 +8,7 @@ import pytest
 
 from keyhole import MISS, grid
 from keyhole.feedback import Answer
-from keyhole.learners.unlock_hedge import unlock_hedge
+from keyhole.learners.rules.unlock_hedge import unlock_hedge
 
 ALPHA = 0.1
 

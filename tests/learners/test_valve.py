@@ -27,8 +27,8 @@ def forced(learner: Learner) -> tuple[Any, Array]:
 def test_an_open_valve_changes_nothing(name: str) -> None:
     learner = make_suited(name, alpha=0.1, horizon=1_000, arms=20)
     scores = np.random.default_rng(1).beta(6, 2, 1_000)
-    wide = simulate(safety_valve(learner, budget=1e9), scores, regime="full")
-    assert (wide.thresholds == simulate(learner, scores, regime="full").thresholds).all()
+    wide = simulate(safety_valve(learner, budget=1e9), scores, feedback="full")
+    assert (wide.thresholds == simulate(learner, scores, feedback="full").thresholds).all()
 
 
 def test_valve_shuts_at_its_budget_and_not_before() -> None:

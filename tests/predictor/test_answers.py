@@ -91,34 +91,34 @@ def test_the_miss_rate_weighs_an_answer_as_the_learner_does() -> None:
     assert predictor.miss_rate == pytest.approx(0.2, abs=1e-9)  # 1 / 0.5 is whole: no rounding
 
 
-def test_a_rehearsed_predictor_starts_where_history_ends() -> None:
+def test_a_calibrated_predictor_starts_where_history_ends() -> None:
     rng = np.random.default_rng(2)
     history = rng.beta(6, 2, 3000)
-    rehearsed = Predictor(alpha=0.1)
-    rehearsed.rehearse([(s,) for s in history], [0] * history.size)
+    calibrated = Predictor(alpha=0.1)
+    calibrated.calibrate([(s,) for s in history], [0] * history.size)
     played = Predictor(alpha=0.1)
     for s in history:
         played.learn(played.predict((s,)), label=0)
-    assert rehearsed.distribution.thresholds[0] == played.distribution.thresholds[0]
-    assert (rehearsed.rounds, rehearsed.open_rounds, math.isnan(rehearsed.miss_rate)) == (0, 0, True)
+    assert calibrated.distribution.thresholds[0] == played.distribution.thresholds[0]
+    assert (calibrated.rounds, calibrated.open_rounds, math.isnan(calibrated.miss_rate)) == (0, 0, True)
     excess = played.miss_rate * history.size - 0.1 * history.size
-    whole = keyhole.bounds.excess(rehearsed.learner, rounds=3000 + 500)
-    assert rehearsed.bound(rounds=500).most == pytest.approx(whole.most - excess)
-    assert Predictor.restore(rehearsed.dump()).dump() == rehearsed.dump()
+    whole = keyhole.bounds.excess(calibrated.learner, rounds=3000 + 500)
+    assert calibrated.bound(rounds=500).most == pytest.approx(whole.most - excess)
+    assert Predictor.restore(calibrated.dump()).dump() == calibrated.dump()
 
 
 def test_history_comes_before_the_first_round() -> None:
     predictor = Predictor(alpha=0.1)
     predictor.predict(ANIMALS)
     with pytest.raises(InvalidError, match="history comes before the first round"):
-        predictor.rehearse([ANIMALS], ["cat"])
+        predictor.calibrate([ANIMALS], ["cat"])
 
 
 @pytest.mark.parametrize("name", ["logit-tracker", "aci", "saocp"])
 @pytest.mark.parametrize("score", [7.0, -0.5, math.inf, "x"])
 def test_the_score_of_an_answer_is_a_score(name: str, score: Any) -> None:
     """Kills: a score beyond [0, 1] that reaches the state, where no file can hold it any more."""
-    predictor = Predictor(name, alpha=0.1, regime="full")
+    predictor = Predictor(name, alpha=0.1, feedback="full")
     shown = predictor.predict([0.7, 0.2])
     with pytest.raises(ScoreError, match="is not a number in"):
         predictor.learn(shown, Answer(0.0, score))

@@ -30,7 +30,7 @@ def play(predictor: Predictor[LabelSet], *, at_once: bool) -> Predictor[LabelSet
 @pytest.mark.parametrize("name", ["logit-tracker", "kt", "pi", "aci", "ocp-unlock+"])
 @pytest.mark.parametrize("score", [None, Probabilities(power=1 / 3)])
 def test_a_batch_is_its_rounds_one_by_one(name: str, score: Probabilities | None) -> None:
-    made = [Predictor(name, alpha=0.1, seed=7, score=score, regime="full") for _ in range(2)]
+    made = [Predictor(name, alpha=0.1, seed=7, score=score, feedback="full") for _ in range(2)]
     assert play(made[0], at_once=True).dump() == play(made[1], at_once=False).dump()
 
 

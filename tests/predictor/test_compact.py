@@ -258,7 +258,7 @@ def test_open_rounds_that_are_cut_or_followed_by_more_are_refused() -> None:
 @pytest.mark.parametrize("arm", [-1.0, 0.5, 9.0, 1e12])
 def test_an_open_round_that_remembers_an_arm_beyond_the_table_is_refused(arm: float) -> None:
     """Kills: one key's damaged state that ends the process of them all."""
-    given: Any = {"alpha": 0.1, "arms": 9, "regime": "full"}
+    given: Any = {"alpha": 0.1, "arms": 9, "feedback": "full"}
     state, _ = make_fold("ocp-unlock", **given).step(KEY, b"", Asked("a", [0.7, 0.3]))
     learner = make_fold("ocp-unlock", **given).setup.learner
     waiting = unpack(state, learner).waiting

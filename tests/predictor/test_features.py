@@ -134,7 +134,7 @@ def test_groups_tell_rounds_misses_excess_and_bound(learner: str | None) -> None
 def test_predictor_and_simulation_agree_on_features_and_groups() -> None:
     rng = np.random.default_rng(6)
     scores, features, groups = rng.beta(6, 2, 400), rng.random((400, 2)), rng.random((400, 2)) < 0.4
-    predictor = forecaster(regime="bandit")
+    predictor = forecaster(feedback="bandit")
     played = []
     for score, row, own in zip(scores, features, groups, strict=True):
         shown = predictor.predict([score], features=row, groups=np.flatnonzero(own).tolist())
@@ -190,7 +190,7 @@ def test_size_weight_hears_what_its_intervals_cost() -> None:
 def test_size_weight_refuses_a_hit_without_its_label() -> None:
     learner = make("contextual-tracker", alpha=0.1, options={"size_weight": 0.5})
     with pytest.raises(FeedbackError, match="label if hit"):
-        Predictor(learner, regime="bandit")
+        Predictor(learner, feedback="bandit")
 
 
 def test_late_answers_are_noted_in_a_plain_sentence_and_prompt_ones_are_not() -> None:

@@ -18,7 +18,7 @@ from keyhole.scores import LabelSet
 def test_a_fleet_is_its_predictors_one_by_one(name: str) -> None:
     rng, learner = np.random.default_rng(3), keyhole.make(name, alpha=0.1)
     fleet = Fleet(learner, 4)
-    alone: list[Predictor[LabelSet]] = [Predictor(learner, regime="full") for _ in range(4)]
+    alone: list[Predictor[LabelSet]] = [Predictor(learner, feedback="full") for _ in range(4)]
     for _ in range(60):
         rows = np.flatnonzero(rng.random(4) < 0.7)
         if rows.size == 0:

@@ -31,11 +31,11 @@ from keyhole.simulation.gates import simulate_gate
 
 
 def play(gate: Gate, rounds: int, *, seed: int = 1) -> None:
-    """GateCases whose score is the chance to be right; judged where the regime allows it."""
+    """GateCases whose score is the chance to be right; judged where the feedback allows it."""
     rng = np.random.default_rng(seed)
     for score in rng.beta(4, 1, rounds).tolist():
         decision = gate.decide(score)
-        if decision.accepted or gate.setup.regime != "accepted":
+        if decision.accepted or gate.setup.feedback != "accepted":
             gate.learn(decision, right=bool(rng.random() < score), chance=1.0)
 
 
@@ -134,8 +134,8 @@ def test_past_the_limit_the_oldest_round_expires() -> None:
     assert (gate.open_rounds, gate.expired_rounds) == (2, 1)
 
 
-def test_in_the_regime_referred_an_accepted_answer_needs_its_chance() -> None:
-    gate = Gate(alpha=0.05, regime="referred")
+def test_in_the_feedback_referred_an_accepted_answer_needs_its_chance() -> None:
+    gate = Gate(alpha=0.05, feedback="referred")
     gate.learn(gate.decide(0.0), right=True)
     decision = gate.decide(1.0)
     with pytest.raises(FeedbackError, match="chance"):
@@ -179,9 +179,9 @@ def test_what_judges_who_err_say_is_corrected() -> None:
 
 
 @pytest.mark.parametrize("rule", sorted(GATES))
-@pytest.mark.parametrize("regime", ["accepted", "referred", "both"])
-def test_a_saved_gate_continues_bit_for_bit(rule: str, regime: str, tmp_path: Path) -> None:
-    gate = Gate(rule, alpha=0.1, regime=regime, seed=5, groups=["new"])
+@pytest.mark.parametrize("feedback", ["accepted", "referred", "both"])
+def test_a_saved_gate_continues_bit_for_bit(rule: str, feedback: str, tmp_path: Path) -> None:
+    gate = Gate(rule, alpha=0.1, feedback=feedback, seed=5, groups=["new"])
     play(gate, 300)
     waiting = gate.decide({"a": 1.0}, groups=["new"])
     gate.save(tmp_path / "gate")
@@ -253,9 +253,9 @@ def test_alpha_must_be_given() -> None:
         Gate()
 
 
-def test_an_unknown_regime_is_refused() -> None:
+def test_an_unknown_feedback_is_refused() -> None:
     with pytest.raises(FeedbackError, match="accepted, referred, both"):
-        Gate(alpha=0.1, regime="full")
+        Gate(alpha=0.1, feedback="full")
 
 
 def test_it_tells_its_bound_and_says_where_there_is_none() -> None:

@@ -193,10 +193,10 @@ def test_predictions_from_many_threads_have_ids_of_their_own() -> None:
     predictor = small()
     ids: list[int] = []
 
-    def predict_many() -> None:
+    def predict_batch() -> None:
         ids.extend(predictor.predict(ANIMALS).id for _ in range(200))
 
-    threads = [threading.Thread(target=predict_many) for _ in range(4)]
+    threads = [threading.Thread(target=predict_batch) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -372,9 +372,9 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"alpha": 0.1, "open_limit": 0}, InvalidError, "open_limit 0"),
         ({"alpha": 0.1, "score": "x"}, ScoreError, "score 'x' is not a score kind"),
         ({"alpha": 1j}, AlphaError, "alpha 1j"),
-        ({"alpha": 0.1, "regime": "half"}, FeedbackError, "no regime 'half'"),
+        ({"alpha": 0.1, "feedback": "half"}, FeedbackError, "no feedback 'half'"),
         (
-            {"learner": "ocp-unlock+", "alpha": 0.1, "regime": "bandit"},
+            {"learner": "ocp-unlock+", "alpha": 0.1, "feedback": "bandit"},
             FeedbackError,
             "needs 'label if hit'",
         ),
@@ -581,7 +581,7 @@ def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_default_learner_needs_alpha_alone_and_only_hit_or_miss() -> None:
-    predictor = Predictor(alpha=0.1, regime="bandit", seed=1)
+    predictor = Predictor(alpha=0.1, feedback="bandit", seed=1)
     assert predictor.learner == keyhole.make("logit-tracker", alpha=0.1)
     assert predictor.learner.horizon is None
 
@@ -596,12 +596,12 @@ def test_the_bound_is_that_of_the_rounds_up_to_now_unless_told() -> None:
     assert predictor.bound(rounds=50).most > predictor.bound().most
 
 
-def test_history_is_rehearsed_with_draws_of_its_own_that_the_seed_fixes() -> None:
+def test_history_is_calibrated_with_draws_of_its_own_that_the_seed_fixes() -> None:
     """Kills: another kind of draws, with which a stream's log would replay to another state."""
     learner = make("ocp-unlock+", alpha=0.1, horizon=500, arms=8)
     scores = np.random.default_rng(3).beta(4, 2, 40).tolist()
     predictor = Predictor(learner, seed=7)
-    predictor.rehearse([[score] for score in scores], [0] * 40)
+    predictor.calibrate([[score] for score in scores], [0] * 40)
     state = learner.start()
     for score, draw in zip(scores, make_draws(7, 0, 40, kind=3).tolist(), strict=True):
         threshold, memo = learner.choose(state, draw)

@@ -32,10 +32,10 @@ def test_without_a_horizon_the_regret_bound_is_that_of_the_rounds_up_to_now() ->
     assert predictor.regret_bound() == bounds.regret(predictor.learner, rounds=5)
 
 
-def test_a_rehearsed_bound_claims_no_more_misses_than_rounds() -> None:
+def test_a_calibrated_bound_claims_no_more_misses_than_rounds() -> None:
     """Kills: a first round whose bound is that of its history."""
     predictor = Predictor(alpha=0.1)
-    predictor.rehearse([(0.7,)] * 300, [0] * 300)
+    predictor.calibrate([(0.7,)] * 300, [0] * 300)
     assert predictor.bound(rounds=2) == (-0.2, 1.8)
 
 

@@ -49,7 +49,7 @@ def test_the_watch_goes_on_from_file_and_pickle() -> None:
 
 def test_history_is_not_watched() -> None:
     predictor = Predictor(alpha=0.1, watch=True)
-    predictor.rehearse(SCORES, LABELS)
+    predictor.calibrate(SCORES, LABELS)
     assert predictor.watch == Watch()
 
 

@@ -57,8 +57,8 @@ WRONG: list[tuple[Callable[[], object], type[KeyholeError], str]] = [
     (lambda: make_predictor().learn_batch(5, 5), FeedbackError, "5 is not a list of rounds; give"),  # type: ignore[arg-type]
     (lambda: make_predictor().learn_batch([], 5), FeedbackError, "5 is not a list of answers"),  # type: ignore[arg-type]
     (lambda: make_predictor().learn_batch(iter([]), []), FeedbackError, "is not a list of rounds"),  # type: ignore[arg-type]
-    (lambda: make_predictor().rehearse(ROWS, 5), FeedbackError, "labels 5 are not a list; give"),  # type: ignore[arg-type]
-    (lambda: make_predictor().rehearse(5, [0]), ScoreError, "outputs 5 are not a list; give"),  # type: ignore[arg-type]
+    (lambda: make_predictor().calibrate(ROWS, 5), FeedbackError, "labels 5 are not a list; give"),  # type: ignore[arg-type]
+    (lambda: make_predictor().calibrate(5, [0]), ScoreError, "outputs 5 are not a list; give"),  # type: ignore[arg-type]
     (lambda: Probabilities(labels=3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
     (lambda: CustomScores(max, 3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
     (lambda: make_gate(3), GroupError, "groups 3 are not a list of different names; try ["),

@@ -59,8 +59,8 @@ def test_rounds_are_played_at_once(service: Service) -> None:
         assert {one.round for one in made} == set(range(20))
         receipts = await asyncio.gather(*(client.learn(one, keyhole.MISS) for one in made))
         assert all(receipt.missed for receipt in receipts)
-        batch = await client.predict_many("many", [{3: 0.5, "3": 0.5}] * 3)
-        results = await client.learn_many(
+        batch = await client.predict_batch("many", [{3: 0.5, "3": 0.5}] * 3)
+        results = await client.learn_batch(
             [*((one, keyhole.MISS) for one in batch), ("no", keyhole.HIT)]
         )
         assert isinstance(results[3], UnknownRoundError)
@@ -227,7 +227,7 @@ def test_the_same_round_comes_over_a_line_that_failed(service: Service, failure:
             Line(port, failure) as line,
             AsyncClient(line.url, timeout=SECONDS, longest_pause=0.01) as shaky,
         ):
-            many = await shaky.predict_many(name, [[0.9, 0.1]] * 3)
+            many = await shaky.predict_batch(name, [[0.9, 0.1]] * 3)
             assert [one.round for one in many] == [1, 2, 3]
             assert (len(line.heard), len(find_keys(line.heard))) == (2, 3)
         async with (

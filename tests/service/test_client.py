@@ -72,17 +72,17 @@ def test_intervals(client: keyhole.Client) -> None:
 
 def test_many_at_once(client: keyhole.Client) -> None:
     client.create_stream("many", alpha=0.1, horizon=1000, learner="ocp-bandit")
-    made = client.predict_many("many", [[1.0, 0.1]] * 20)
-    results = client.learn_many([*((one, keyhole.HIT) for one in made), ("nonsense", keyhole.MISS)])
+    made = client.predict_batch("many", [[1.0, 0.1]] * 20)
+    results = client.learn_batch([*((one, keyhole.HIT) for one in made), ("nonsense", keyhole.MISS)])
     assert [type(result).__name__ for result in results[:20]] == ["Receipt"] * 20
     assert isinstance(results[20], UnknownRoundError)
 
 
 def test_a_gate_is_judged_in_batches(client: keyhole.Client) -> None:
     client.create_stream("gate", alpha=0.1, kind="gate")
-    verdicts = client.decide_many("gate", [0.9, 0.8, 0.7])
+    verdicts = client.decide_batch("gate", [0.9, 0.8, 0.7])
     told = [{"right": True}, {"right": False, "wrong": 0.1}, {"skip": True}]
-    results = client.learn_many(list(zip(verdicts, told, strict=True)))
+    results = client.learn_batch(list(zip(verdicts, told, strict=True)))
     assert [result.missed for result in results if isinstance(result, Receipt)] == [False, True, None]
     answers = [entry["answer"] for entry in client.rounds("gate")]
     assert answers[::-1] == [{"right": True}, {"right": False, "wrong": 0.1}, "skip"]
@@ -90,7 +90,7 @@ def test_a_gate_is_judged_in_batches(client: keyhole.Client) -> None:
 
 def test_an_answer_of_a_batch_is_whatever_one_may_be(client: keyhole.Client) -> None:
     client.create_stream("parts", alpha=0.1, seed=7)
-    made = client.predict_many("parts", [[0.9, 0.1]] * 5)
+    made = client.predict_batch("parts", [[0.9, 0.1]] * 5)
     told = [
         {"score": 0.9},
         {"loss": 0.5},
@@ -98,7 +98,7 @@ def test_an_answer_of_a_batch_is_whatever_one_may_be(client: keyhole.Client) -> 
         {"answer": keyhole.MISS, "wrong": 0.1},
         {"label": 0},
     ]
-    results = client.learn_many(list(zip(made, told, strict=True)))
+    results = client.learn_batch(list(zip(made, told, strict=True)))
     assert [type(result) for result in results] == [Receipt] * 5
     answers = [entry["answer"] for entry in client.rounds("parts")]
     assert answers[::-1] == [
@@ -163,7 +163,7 @@ def test_no_id_reaches_another_route(client: keyhole.Client, id_: str) -> None:
 
 
 def test_labels_keep_their_type(client: keyhole.Client) -> None:
-    client.create_stream("typed", alpha=0.1, learner="aci", regime="full", options={"window": 20})
+    client.create_stream("typed", alpha=0.1, learner="aci", feedback="full", options={"window": 20})
     made = client.predict("typed", {3: 0.5, "3": 0.25, 2.5: 0.2, np.int64(7): 0.05})
     assert made.labels is not None
     assert set(map(repr, made.labels)) <= {"3", "'3'", "2.5", "7"}
@@ -248,8 +248,8 @@ def test_export_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_a_stream_is_taught_changed_and_removed(client: keyhole.Client) -> None:
     client.create_stream("lives", alpha=0.1, labels=["cat", "dog"])
-    taught = client.rehearse("lives", [[0.9, 0.1]] * 2500, ["cat"] * 2500)
-    assert taught["rehearsed"] == 2500
+    taught = client.calibrate("lives", [[0.9, 0.1]] * 2500, ["cat"] * 2500)
+    assert taught["calibrated"] == 2500
     changed = client.amend("lives", alpha=0.2, labels=["lynx"])
     assert (changed["alpha"], changed["labels"]) == (0.2, ["cat", "dog", "lynx"])
     assert len(changed["notes"]) == 2
@@ -263,7 +263,7 @@ def test_features_groups_and_every_kind_of_answer(client: keyhole.Client) -> Non
     client.create_stream("known", alpha=0.1, features=["hour", "load"], groups=["weekend"])
     made = client.predict("known", [0.7, 0.3], features={"hour": np.float32(7.0)}, groups=["weekend"])
     assert client.learn(made, loss=0.25, chance=0.5).missed is False
-    many = client.predict_many(
+    many = client.predict_batch(
         "known", [[0.7, 0.3]] * 3, features={"hour": [1.0, np.nan, 3.0]}, groups=[[], ["weekend"], []]
     )
     assert client.skip(many[0]).missed is None
@@ -281,9 +281,9 @@ def test_history_is_taught_with_what_is_known_of_it(client: keyhole.Client) -> N
     client.create_stream("taught", alpha=0.1, features=["hour"], groups=["weekend"], seed=7)
     past: Any = [[0.7, 0.3]] * 60, [0, 0, 1] * 20
     about: Any = {"features": {"hour": [*range(60)]}, "groups": [["weekend"], []] * 30}
-    client.rehearse("taught", *past, **about)
+    client.calibrate("taught", *past, **about)
     predictor = keyhole.Predictor(alpha=0.1, features=["hour"], groups=["weekend"], seed=7)
-    predictor.rehearse(*past, **about)
+    predictor.calibrate(*past, **about)
     case: Any = {"features": {"hour": 7}, "groups": ["weekend"]}
     ours = predictor.predict([0.6, 0.4], **case)
     assert client.predict("taught", [0.6, 0.4], **case).threshold == ours.threshold
@@ -297,9 +297,9 @@ def test_bands(client: keyhole.Client) -> None:
 
 
 def test_gates(client: keyhole.Client) -> None:
-    client.create_stream("gated", alpha=0.05, kind="gate", regime="both", groups=["new"])
+    client.create_stream("gated", alpha=0.05, kind="gate", feedback="both", groups=["new"])
     about = {"model": "v3"}
-    sure, unsure = client.decide_many("gated", [0.99, 0.02], groups=[["new"], []], metadata=about)
+    sure, unsure = client.decide_batch("gated", [0.99, 0.02], groups=[["new"], []], metadata=about)
     assert [row["metadata"] for row in client.rounds("gated")] == [about, about]
     named = client.decide("gated", {"invoice": 0.97, "letter": 0.04})
     assert (sure.accepted, unsure.accepted, named.candidate) == (True, False, "invoice")
@@ -316,7 +316,7 @@ def test_rounds_are_answered_by_key_and_found_by_metadata(client: keyhole.Client
     client.create_stream("keyed", alpha=0.1)
     shown = client.predict("keyed", {"cat": 0.9}, key="order/1%2F", metadata={"model": "v1"})
     assert client.learn_key("keyed", "order/1%2F", label="cat").id == shown.id
-    client.predict_many("keyed", [{"cat": 0.9}] * 600, metadata={"model": "v2"})
+    client.predict_batch("keyed", [{"cat": 0.9}] * 600, metadata={"model": "v2"})
     assert len(client.rounds("keyed", limit=1000)) == 601
     assert [one["id"] for one in client.rounds("keyed", metadata={"model": "v1"})] == [shown.id]
 

@@ -186,8 +186,8 @@ def test_a_stream_made_from_anothers_log_learns_its_features_too(one: TestClient
         answered(one, asked(one, {"scores": scores, **case}), label=label)
         past.append((scores, case["features"], case["groups"], label))
     outputs, features, groups, labels = (list(column) for column in zip(*past, strict=True))
-    predictor.rehearse(outputs, labels, features=features, groups=groups)
-    made(one, **NEW, name="next", rehearse_from="pets")
+    predictor.calibrate(outputs, labels, features=features, groups=groups)
+    made(one, **NEW, name="next", calibrate_from="pets")
     body = {"scores": [0.5, 0.3, 0.2], "features": {"hour": 5}, "groups": ["north"]}
     theirs = one.post("/v1/streams/next/predictions", json=body).json()
     ours = predictor.predict([0.5, 0.3, 0.2], features={"hour": 5}, groups=["north"])

@@ -33,7 +33,7 @@ def decided(http: TestClient, score: Any, **more: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("regime", "rule", "groups"),
+    ("feedback", "rule", "groups"),
     [
         ("accepted", None, []),
         ("both", None, ["new", "old"]),
@@ -43,10 +43,10 @@ def decided(http: TestClient, score: Any, **more: Any) -> Any:
     ],
 )
 def test_a_gate_decides_as_the_librarys_and_replays(
-    http: TestClient, database: Database, regime: str, rule: str | None, groups: list[str]
+    http: TestClient, database: Database, feedback: str, rule: str | None, groups: list[str]
 ) -> None:
-    made(http, regime=regime, learner=rule, groups=groups)
-    gate = keyhole.Gate(rule or "gate-tracker", alpha=0.05, regime=regime, groups=groups, seed=7)
+    made(http, feedback=feedback, learner=rule, groups=groups)
+    gate = keyhole.Gate(rule or "gate-tracker", alpha=0.05, feedback=feedback, groups=groups, seed=7)
     rng = np.random.default_rng(2)
     waiting: list[Any] = []
     for number in range(140):
@@ -54,7 +54,7 @@ def test_a_gate_decides_as_the_librarys_and_replays(
         own = groups[: number % 3] if groups else []
         ours, theirs = gate.decide(score, groups=own), decided(http, score, groups=own)
         assert (theirs["accepted"], theirs["threshold"]) == (ours.accepted, ours.threshold)
-        if ours.accepted or regime != "accepted":
+        if ours.accepted or feedback != "accepted":
             waiting.append((ours, theirs, bool(rng.random() < score)))
         if len(waiting) > 3:
             ours, theirs, right = waiting.pop(int(rng.integers(4)))
@@ -62,7 +62,7 @@ def test_a_gate_decides_as_the_librarys_and_replays(
                 gate.skip(ours)
                 answered(http, theirs, skip=True).raise_for_status()
                 continue
-            audit = {"chance": 0.5} if ours.accepted and regime == "referred" else {}
+            audit = {"chance": 0.5} if ours.accepted and feedback == "referred" else {}
             gate.learn(ours, right, **audit)
             receipt = answered(http, theirs, right=right, **audit).json()
             assert receipt["missed"] == (not right)
@@ -143,8 +143,8 @@ def test_a_case_that_cannot_be_is_named_and_changes_nothing(
         ({}, 0.99, {"hit": True}, "is not a judgement; give right"),
         ({}, 0.99, {"label": "a"}, "is not a judgement; give right"),
         ({}, 0.99, {"right": True, "wrong": 0.7}, "give a rate below 1/2"),
-        ({"regime": "referred"}, 0.99, {"right": True}, "say with what chance"),
-        ({"regime": "both"}, 0.99, {"right": True, "chance": 0.0}, "not a probability above 0"),
+        ({"feedback": "referred"}, 0.99, {"right": True}, "say with what chance"),
+        ({"feedback": "both"}, 0.99, {"right": True, "chance": 0.0}, "not a probability above 0"),
         ({}, 0.99, {"right": "yes"}, ""),
     ],
 )
@@ -178,7 +178,7 @@ def test_gates_and_sets_are_asked_at_their_own_doors(one: TestClient) -> None:
         ({"features": ["hour"]}, "a gate takes no features"),
         ({"groups": 2}, "a gate's groups are named"),
         ({"scale": 1.0}, "scale is for streams of kind 'interval'"),
-        ({"regime": "bandit"}, "no regime 'bandit' of a gate"),
+        ({"feedback": "bandit"}, "no feedback 'bandit' of a gate"),
     ],
 )
 def test_settings_that_are_not_a_gates_are_refused(
@@ -283,13 +283,13 @@ def test_a_target_that_is_changed_holds_for_every_group(one: TestClient, light: 
 def test_history_is_nothing_for_a_gate(one: TestClient) -> None:
     made(one)
     body = {"rounds": [{"scores": [0.5], "label": 0}]}
-    response = one.post("/v1/streams/mail/rehearsal", json=body)
+    response = one.post("/v1/streams/mail/calibration", json=body)
     assert response.status_code == 422
     assert "is a gate, which learns from its own decisions" in response.json()["error"]["message"]
 
 
 def test_the_groups_of_a_gate_are_counted_apart(one: TestClient, light: Database) -> None:
-    made(one, groups=["new", "old"], regime="both")
+    made(one, groups=["new", "old"], feedback="both")
     for groups, right in ((["new"], True), (["new", "old"], False), ([], False), (["old"], True)):
         answered(one, decided(one, 0.999, groups=groups), right=right)
     answered(one, decided(one, 0.001, groups=["new"]), right=False)  # Referred: no accepted one.

@@ -102,7 +102,7 @@ def test_the_last_rounds_come_newest_first(one: TestClient) -> None:
 
 
 def test_an_export_holds_every_round_and_no_formula(http: TestClient) -> None:
-    made(http, learner="ocp-unlock+", regime="full")
+    made(http, learner="ocp-unlock+", feedback="full")
     scores = {NASTY: 1.0, "3": 0.4}
     told = predicted(http, scores)
     answered(http, told, label=NASTY)

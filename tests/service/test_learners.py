@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole.feedback import Regime, is_enough
+from keyhole.feedback import Feedback, is_enough
 from keyhole.learners import make_suited
 from keyhole.service.http import views
 from keyhole.service.store import answers, proposals, replay, streams, warm
@@ -18,9 +18,11 @@ from tests.service.scene import NOW
 
 @pytest.mark.parametrize("name", sorted(keyhole.LEARNERS))
 def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, name: str) -> None:
-    regime = next(regime for regime in Regime if is_enough(keyhole.LEARNERS[name].needs, regime))
+    feedback = next(
+        feedback for feedback in Feedback if is_enough(keyhole.LEARNERS[name].needs, feedback)
+    )
     learner = make_suited(name, alpha=0.1, horizon=2000, arms=20)
-    predictor: keyhole.Predictor[Any] = keyhole.Predictor(learner, regime=regime, seed=7)
+    predictor: keyhole.Predictor[Any] = keyhole.Predictor(learner, feedback=feedback, seed=7)
     streams.create(light, "any", setup=predictor.setup, now=NOW)
     rng = np.random.default_rng(4)
     for _ in range(130):
@@ -29,7 +31,7 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
         (theirs,) = proposals.predict(light, "any", asks=[Query(scores)], now=NOW)
         assert theirs.region == ours
         label = int(rng.integers(5))
-        tells = regime is Regime.FULL or (regime is Regime.SEMI_BANDIT and label in ours)
+        tells = feedback is Feedback.FULL or (feedback is Feedback.SEMI_BANDIT and label in ours)
         if tells:
             predictor.learn(ours, label=label)
         else:

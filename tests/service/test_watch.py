@@ -14,7 +14,7 @@ from keyhole.service.store.schema import alarms
 from keyhole.service.times import show_time
 from tests.service.scene import Clock, answered, made, predicted
 
-MISSES = {"learner": "ocp-bandit", "regime": "bandit", "labels": ["a"]}
+MISSES = {"learner": "ocp-bandit", "feedback": "bandit", "labels": ["a"]}
 
 
 def play(http: TestClient, clock: Clock, misses: Iterable[bool]) -> None:
@@ -86,7 +86,7 @@ def test_the_lifetime_rate_is_told_with_what_it_leaves_open(one: TestClient, clo
 
 
 def test_the_window_forgets_what_is_older(one: TestClient) -> None:
-    made(one, window=20, labels=["a"], learner="ocp-bandit", regime="bandit")
+    made(one, window=20, labels=["a"], learner="ocp-bandit", feedback="bandit")
     for n in range(45):
         answered(one, predicted(one, [1.0]), **({"miss": True} if n < 30 else {"hit": True}))
     stands = one.get("/v1/streams/pets").json()

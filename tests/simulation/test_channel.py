@@ -70,8 +70,8 @@ def test_loop_and_predictor_agree_choice_for_choice(name: str, channel: Channel)
 def test_both_loops_play_alike_when_nothing_happens_to_answers(name: str) -> None:
     learner = make(name, alpha=0.1)
     barely = Channel(wrong=1e-300)
-    clear = simulate(learner, SCORES, runs=2, regime="full")
-    channelled = simulate(learner, SCORES, runs=2, regime="full", channel=barely)
+    clear = simulate(learner, SCORES, runs=2, feedback="full")
+    channelled = simulate(learner, SCORES, runs=2, feedback="full", channel=barely)
     assert (clear.thresholds == channelled.thresholds).all()
     assert (clear.misses == channelled.misses).all()
 
@@ -129,7 +129,7 @@ def test_taking_turns_gives_neither_hits_nor_misses_the_fractions_of_the_other()
 
     The bettor's state holds the misses counted, less alpha for every round counted.
     """
-    predictor: Predictor[Any] = Predictor("kt", alpha=0.1, regime="bandit", seed=8)
+    predictor: Predictor[Any] = Predictor("kt", alpha=0.1, feedback="bandit", seed=8)
     pairs = 2_000
     for _ in range(pairs):
         predictor.learn(predictor.predict([1.0]), MISS, chance=1 / 1.5)

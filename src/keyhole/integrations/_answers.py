@@ -38,7 +38,7 @@ def start_predictor(wrapper: Any, kind: Score[Any], *, seed: int | None) -> Pred
         score=kind,
         features=name_columns(wrapper.features),
         groups=name_columns(wrapper.groups),
-        regime=wrapper.regime,
+        feedback=wrapper.feedback,
         seed=seed,
         history=wrapper.history,
     )

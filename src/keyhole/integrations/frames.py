@@ -53,7 +53,7 @@ class SeriesPredictors:
     features, groups
         The names of the columns that hold what is known of a row, and of those that say by true or
         false, or 1 or 0, whether it is in a group that must be covered by itself.
-    learner, regime, seed, history
+    learner, feedback, seed, history
         As for ``keyhole.Predictor``, of each series; series n has the seed ``seed + n``.
     series, time, truth, cutoff
         The names of the columns; ``series`` may be several, such as ``["unique_id", "step"]``.
@@ -81,7 +81,7 @@ class SeriesPredictors:
         features: Sequence[str] = (),
         groups: Sequence[str] = (),
         learner: str | None = None,
-        regime: str = "semi-bandit",
+        feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
         series: str | Sequence[str] = "unique_id",
@@ -91,7 +91,7 @@ class SeriesPredictors:
     ) -> None:
         self.alpha, self.score, self.learner = alpha, score, learner
         self.features, self.groups = tuple(features), tuple(groups)
-        self.regime, self.seed, self.history = regime, seed, history
+        self.feedback, self.seed, self.history = feedback, seed, history
         self._series = [series] if isinstance(series, str) else list(series)
         self._time, self._truth, self._cutoff = time, truth, cutoff
         self._predictors: dict[Any, Predictor[Any]] = {}

@@ -77,7 +77,7 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         each be covered, to which a case belongs whose entry is true.
     learner
         The name of a rule in ``keyhole.LEARNERS``; by default that of a predictor.
-    regime
+    feedback
         What the world can tell: "bandit", "semi-bandit" or "full".
     seed
         Fixes every draw.
@@ -104,7 +104,7 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         features: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
         learner: str | None = None,
-        regime: str = "semi-bandit",
+        feedback: str = "semi-bandit",
         seed: int = 0,
         history: int = 0,
     ) -> None:
@@ -113,7 +113,7 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         self.features = features
         self.groups = groups
         self.learner = learner
-        self.regime = regime
+        self.feedback = feedback
         self.seed = seed
         self.history = history
         self.predictor = start_predictor(self, Probabilities(), seed=seed)
@@ -188,7 +188,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         The share of intervals that may miss the true value.
     residuals
         A score kind for real outcomes; by default ``keyhole.ScaledResiduals``.
-    features, groups, learner, regime, seed, history
+    features, groups, learner, feedback, seed, history
         As for ``OnlineSetClassifier``.
 
     Examples
@@ -212,7 +212,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         features: Sequence[str] | None = None,
         groups: Sequence[str] | None = None,
         learner: str | None = None,
-        regime: str = "semi-bandit",
+        feedback: str = "semi-bandit",
         seed: int = 0,
         history: int = 0,
     ) -> None:
@@ -222,7 +222,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         self.features = features
         self.groups = groups
         self.learner = learner
-        self.regime = regime
+        self.feedback = feedback
         self.seed = seed
         self.history = history
         kind = default_residuals() if residuals is None else residuals

@@ -60,7 +60,7 @@ def play_group(fold: Fold, name: Any, group: Any, *, columns: list[str], places:
         features=setup.names.features or None,
         groups=setup.names.groups or None,
         score=setup.score,
-        regime=setup.regime,
+        feedback=setup.feedback,
         seed=fold.seed_of(name_key(name)),
     )
     ordered = group.sort_values("at", kind="stable")

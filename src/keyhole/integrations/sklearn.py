@@ -47,7 +47,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         number, where ``predict_set`` is not given them beside it. A group's column is true or false.
     learner
         The name of a rule in ``keyhole.LEARNERS``, or a learner; by default that of a predictor.
-    regime
+    feedback
         What the world can tell: "bandit", "semi-bandit" or "full".
     seed
         Fixes every draw; without one nobody can guess them.
@@ -85,7 +85,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         features: Columns = None,
         groups: Columns = None,
         learner: Any = None,
-        regime: str = "semi-bandit",
+        feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
     ) -> None:
@@ -94,7 +94,7 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         self.features = features
         self.groups = groups
         self.learner = learner
-        self.regime = regime
+        self.feedback = feedback
         self.seed = seed
         self.history = history
 
@@ -149,13 +149,13 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
         learn_rows(self.predictor_, sets, answers)
 
     def calibrate(self, X: Any, y: ArrayLike, *, features: Any = None, groups: Any = None) -> Self:  # noqa: N803
-        """Rehearse on labelled rows that the estimator was not fitted to.
+        """Calibrate on labelled rows that the estimator was not fitted to.
 
         The first set is then as good as a late one. The predictor's own counts stay at zero.
         """
         check_is_fitted(self)
         known = know(self, X, features, groups)
-        self.predictor_.rehearse(self._scores(X), np.asarray(y).tolist(), **known)
+        self.predictor_.calibrate(self._scores(X), np.asarray(y).tolist(), **known)
         return self
 
     def _scores(self, X: Any) -> Any:  # noqa: N803
@@ -183,7 +183,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
     residuals
         A score kind for real outcomes, such as ``keyhole.scores.BoundedResiduals(bound=18.5)``; by
         default ``keyhole.ScaledResiduals``.
-    features, groups, learner, regime, seed, history
+    features, groups, learner, feedback, seed, history
         As for ``SetClassifier``.
 
     Attributes
@@ -216,7 +216,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         features: Columns = None,
         groups: Columns = None,
         learner: Any = None,
-        regime: str = "semi-bandit",
+        feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
     ) -> None:
@@ -226,7 +226,7 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         self.features = features
         self.groups = groups
         self.learner = learner
-        self.regime = regime
+        self.feedback = feedback
         self.seed = seed
         self.history = history
 
@@ -263,13 +263,13 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         learn_rows(self.predictor_, intervals, answers)
 
     def calibrate(self, X: Any, y: ArrayLike, *, features: Any = None, groups: Any = None) -> Self:  # noqa: N803
-        """Rehearse on rows of known outcome that the estimator was not fitted to.
+        """Calibrate on rows of known outcome that the estimator was not fitted to.
 
         The first interval is then as good as a late one. The predictor's own counts stay at zero.
         """
         check_is_fitted(self)
         known = know(self, X, features, groups)
-        self.predictor_.rehearse(self._centres(X), np.asarray(y).tolist(), **known)
+        self.predictor_.calibrate(self._centres(X), np.asarray(y).tolist(), **known)
         return self
 
     def _centres(self, X: Any) -> Any:  # noqa: N803

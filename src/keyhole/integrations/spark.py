@@ -152,7 +152,7 @@ def streams(
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[Any] | None = None,
-    regime: str = "semi-bandit",
+    feedback: str = "semi-bandit",
     seed: int = 0,
     open_limit: int = 100,
     lifetime: timedelta = WEEK,
@@ -173,7 +173,7 @@ def streams(
         ``loss`` and ``skipped`` (boolean): in every row the first that is there counts.
     key
         The column or columns that tell streams apart.
-    learner, alpha, features, groups, score, regime, seed, open_limit, recall
+    learner, alpha, features, groups, score, feedback, seed, open_limit, recall
         As for ``keyhole.keyed.make_fold``.
     lifetime
         How long a round may wait for its answer, by the times in the rows.
@@ -194,7 +194,7 @@ def streams(
         features=features,
         groups=groups,
         score=score,
-        regime=regime,
+        feedback=feedback,
         seed=seed,
         open_limit=open_limit,
         lifetime=lifetime // _MS,
@@ -259,7 +259,7 @@ def backtest(
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[Any] | None = None,
-    regime: str = "semi-bandit",
+    feedback: str = "semi-bandit",
     seed: int = 0,
 ) -> DataFrame:
     """Return the sets of a finished table, every key played by itself, each round answered at once.
@@ -269,7 +269,13 @@ def backtest(
     ``threshold``, ``labels`` or ``lower`` and ``upper``, ``miss`` and ``size`` beside key and ``at``.
     """
     fold = make_fold(
-        learner, alpha=alpha, features=features, groups=groups, score=score, regime=regime, seed=seed
+        learner,
+        alpha=alpha,
+        features=features,
+        groups=groups,
+        score=score,
+        feedback=feedback,
+        seed=seed,
     )
     keys = [key] if isinstance(key, str) else list(key)
     places = _has_places(table, fold)

@@ -9,7 +9,7 @@ from typing import Any
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.keyed.events import Event, Kind, Output, Outputs
 from keyhole.keyed.steps import STEPS
 from keyhole.learners import Learner
@@ -131,7 +131,7 @@ def make_fold(
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[Any] | None = None,
-    regime: str = Regime.SEMI_BANDIT,
+    feedback: str = Feedback.SEMI_BANDIT,
     seed: int = 0,
     open_limit: int = OPEN_LIMIT,
     lifetime: int | None = None,
@@ -154,7 +154,7 @@ def make_fold(
         features=features,
         groups=groups,
         score=score,
-        regime=regime,
+        feedback=feedback,
         seed=seed,
         open_limit=open_limit,
     )

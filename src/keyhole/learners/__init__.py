@@ -45,9 +45,9 @@ class _Table(Mapping[str, Rule[...]]):
     ``keyhole.make("kt", alpha=0.1)``. Its module is imported when it is first asked for.
     """
 
-    def __init__(self, ours: tuple[str, ...], *, kind: str, group: str) -> None:
+    def __init__(self, ours: tuple[str, ...], *, kind: str, room: str, group: str) -> None:
         self._known: dict[str, Rule[...] | None] = dict.fromkeys(ours)
-        self._kind, self._group = kind, group
+        self._kind, self._room, self._group = kind, room, group
         self._asked_packages = False
 
     def __getitem__(self, name: str) -> Rule[...]:
@@ -56,7 +56,9 @@ class _Table(Mapping[str, Rule[...]]):
         rule = self._known[name]
         if rule is None:
             module = name.replace("-", "_").replace("+", "_plus")
-            rule = self._known[name] = getattr(import_module(f"{__name__}.{module}"), module)
+            rule = self._known[name] = getattr(
+                import_module(f"{__name__}.{self._room}.{module}"), module
+            )
         return rule
 
     def __iter__(self) -> Iterator[str]:
@@ -98,8 +100,8 @@ class _Table(Mapping[str, Rule[...]]):
                 )
 
 
-LEARNERS = _Table(_OURS, kind="set", group=_GROUP)
-GATES = _Table(_OUR_GATES, kind="gate", group=_GATE_GROUP)
+LEARNERS = _Table(_OURS, kind="set", room="rules", group=_GROUP)
+GATES = _Table(_OUR_GATES, kind="gate", room="gates", group=_GATE_GROUP)
 
 
 def register(rule: Rule[...]) -> Rule[...]:

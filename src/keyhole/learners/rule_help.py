@@ -7,7 +7,7 @@ from typing import Any
 from keyhole.errors import LearnerError
 from keyhole.feedback import Needs
 
-_EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), regime="full")
+_EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), feedback="full")
 >>> shown = predictor.predict({{"cat": 0.7, "lynx": 0.3}})
 >>> predictor.learn(shown, label="cat")
 >>> predictor.rounds

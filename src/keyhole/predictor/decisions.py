@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from keyhole.feedback import Answer, GateRegime
+from keyhole.feedback import Answer, GateFeedback
 from keyhole.learners.entries import check_choice
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.predictor.judgements import (
@@ -67,7 +67,7 @@ def decide(
 
 def is_awaited(setup: Setup[Any], decision: Decision) -> bool:
     """Return whether somebody may judge a decision."""
-    return decision.accepted or setup.regime != GateRegime.ACCEPTED
+    return decision.accepted or setup.feedback != GateFeedback.ACCEPTED
 
 
 def judge(
@@ -81,8 +81,8 @@ def judge(
 ) -> Judged:
     """Teach the progress whether the answer of a round was right, or raise, unchanged."""
     decision: Any = waiting.prediction
-    check_judged(decision, setup.regime)
-    share = read_chance(chance, decision, setup.regime)
+    check_judged(decision, setup.feedback)
+    share = read_chance(chance, decision, setup.feedback)
     miss = read_wrong(right, wrong)
     learner, tally = setup.learner, progress.tally
     age, stale = measure_delay(decision.id, waiting.then, tally.predicted, tally.answered)

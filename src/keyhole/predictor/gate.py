@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Never, Self, cast
 
 from keyhole.errors import InvalidError
-from keyhole.feedback import GateRegime
+from keyhole.feedback import GateFeedback
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, snapshot
@@ -36,7 +36,7 @@ class Gate:
         The share of wrong answers among the accepted that you can bear, if the rule is named.
     memory
         Over how many rounds the promise speaks; None for the gate's life. Only ``gate-tracker``.
-    regime
+    feedback
         Which cases are judged: "accepted" ones; "referred" ones (a person answered them) and an
         audited share of the accepted, with ``chance``; or "both".
     groups
@@ -66,7 +66,7 @@ class Gate:
         *,
         alpha: float | None = None,
         memory: float | None = None,
-        regime: str = GateRegime.ACCEPTED,
+        feedback: str = GateFeedback.ACCEPTED,
         groups: Sequence[str] | None = None,
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
@@ -77,7 +77,7 @@ class Gate:
         if unknown:
             refuse_unknown(rule, unknown, holder="Gate")
         learner = find_rule(rule, alpha=alpha, memory=memory)
-        setup = make_setup(learner, regime, groups=groups, seed=seed, open_limit=open_limit)
+        setup = make_setup(learner, feedback, groups=groups, seed=seed, open_limit=open_limit)
         progress = Progress.start(setup.learner, states=setup.states)
         kept = DecisionHistory(history) if history else None
         self.__setstate__((Parts(setup, progress, OpenRounds(setup.open_limit, progress)), kept))
@@ -209,11 +209,11 @@ class Gate:
         AnsweredError, ExpiredError, UnknownRoundError
             If the round is not open. Nothing changes.
         ReferredError
-            If the round was referred, and the gate's regime is "accepted". Nothing changes.
+            If the round was referred, and the gate's feedback is "accepted". Nothing changes.
         FeedbackError
             If this is no judgement. The round stays open.
         """
-        check_judged(decision, self._setup.regime)
+        check_judged(decision, self._setup.feedback)
         with self._open.lock:
             waiting = self._open.find(decision)
             told = judge(self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong)
@@ -223,7 +223,7 @@ class Gate:
 
     def skip(self, decision: Decision | int) -> None:
         """Close a round that will not be judged, such as one that was not picked for an audit."""
-        check_judged(decision, self._setup.regime)
+        check_judged(decision, self._setup.feedback)
         self._open.skip(decision)
 
     def history(self) -> dict[str, Array]:

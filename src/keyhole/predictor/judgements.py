@@ -15,7 +15,7 @@ from keyhole.errors import (
     LearnerError,
     ReferredError,
 )
-from keyhole.feedback import GateRegime
+from keyhole.feedback import GateFeedback
 from keyhole.learners import Learner
 from keyhole.predictor.context import Names
 from keyhole.predictor.draws import check_seed
@@ -40,24 +40,24 @@ def find_groups(groups: Iterable[str] | None, known: tuple[str, ...]) -> tuple[i
     return tuple(1 + known.index(name) for name in dict.fromkeys(named))
 
 
-def read_chance(chance: Any, decision: Decision, regime: Any) -> float:
+def read_chance(chance: Any, decision: Decision, feedback: Any) -> float:
     """Return the chance with which an accepted answer is judged, or raise."""
     if chance is None:
-        if decision.accepted and regime == GateRegime.REFERRED:
+        if decision.accepted and feedback == GateFeedback.REFERRED:
             raise FeedbackError(
-                "in the regime 'referred' accepted answers are judged by audit; say with what "
+                "with feedback='referred' accepted answers are judged by audit; say with what "
                 "chance this one was picked: chance=0.1"
             )
         return 1.0
     return check_chance(chance)
 
 
-def check_judged(decision: Any, regime: Any) -> None:
+def check_judged(decision: Any, feedback: Any) -> None:
     """Raise if nobody judges such a decision, so that it does not wait."""
-    if regime == GateRegime.ACCEPTED and isinstance(decision, Decision) and not decision.accepted:
+    if feedback == GateFeedback.ACCEPTED and isinstance(decision, Decision) and not decision.accepted:
         raise ReferredError(
             f"round {decision.id} was referred, and this gate learns from accepted answers alone; "
-            "make it with regime='both' to use what people say of referred ones"
+            "make it with feedback='both' to use what people say of referred ones"
         )
 
 
@@ -103,13 +103,13 @@ def find_rule(rule: str | Learner, *, alpha: float | None, memory: float | None)
 
 
 def make_setup(
-    learner: Learner, regime: str, *, groups: Sequence[str] | None, seed: int | None, open_limit: int
+    learner: Learner, feedback: str, *, groups: Sequence[str] | None, seed: int | None, open_limit: int
 ) -> Setup[Any]:
     """Return the setup of a gate: it reads scores, and tells these groups apart."""
     return Setup(
         learner=learner,
         score=cast("Any", BestScore()),
-        regime=cast("Any", regime),
+        feedback=cast("Any", feedback),
         seed=check_seed(seed),
         open_limit=open_limit,
         names=Names(groups=_check_groups(groups)),

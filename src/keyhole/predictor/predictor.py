@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Generic, Never, Self, cast
 
 from keyhole.errors import InvalidError
-from keyhole.feedback import Answer, Regime
+from keyhole.feedback import Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, notes, snapshot
@@ -22,6 +22,7 @@ from keyhole.predictor.batch import (
     read_answers,
     settle_batch,
 )
+from keyhole.predictor.calibration import calibrate
 from keyhole.predictor.context import (
     NOTHING_KNOWN,
     Features,
@@ -35,7 +36,6 @@ from keyhole.predictor.history import History
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.open_rounds import OpenRounds
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rehearsal import rehearse
 from keyhole.predictor.rounds import (
     MISSING,
     R,
@@ -73,7 +73,7 @@ class Predictor(Generic[R]):
         many.
     score
         How to read a model's output; by default label scores in [0, 1].
-    regime
+    feedback
         What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
         if the set held it; "full", the true label always.
     seed
@@ -105,7 +105,7 @@ class Predictor(Generic[R]):
         features: int | Iterable[str] | None = None,
         groups: int | Iterable[str] | None = None,
         score: Score[R] | None = None,
-        regime: str = Regime.SEMI_BANDIT,
+        feedback: str = Feedback.SEMI_BANDIT,
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
         history: int = 0,
@@ -122,7 +122,7 @@ class Predictor(Generic[R]):
             features=features,
             groups=groups,
             score=score,
-            regime=regime,
+            feedback=feedback,
             seed=seed,
             open_limit=open_limit,
         )
@@ -461,7 +461,7 @@ class Predictor(Generic[R]):
         """Close a round that nobody will answer; it teaches nothing and counts as skipped."""
         self._open.skip(prediction)
 
-    def rehearse(
+    def calibrate(
         self,
         outputs: Iterable[Any],
         labels: Iterable[Any],
@@ -478,7 +478,7 @@ class Predictor(Generic[R]):
         Examples
         --------
         >>> predictor = Predictor(alpha=0.1)
-        >>> predictor.rehearse([{"cat": 0.9, "dog": 0.1}] * 50, ["cat"] * 50)
+        >>> predictor.calibrate([{"cat": 0.9, "dog": 0.1}] * 50, ["cat"] * 50)
         >>> predictor.rounds, bool(predictor.distribution.thresholds[0] > 0.5)
         (0, True)
         """
@@ -487,7 +487,7 @@ class Predictor(Generic[R]):
             known = read_contexts(
                 self._setup.learner, len(history), features, groups, names=self._setup.names
             )
-            rehearse(self._setup, self._progress, history, truths, contexts=known)
+            calibrate(self._setup, self._progress, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None) -> Excess:
         """Return between what sum(miss - alpha) lies after so many rounds, on any sequence.

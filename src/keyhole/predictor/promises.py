@@ -20,13 +20,13 @@ def bound_excess(setup: Setup[Any], progress: Progress, *, rounds: int | None) -
     lateness = _find_lateness(setup, progress)
     proven = bounds.excess(
         setup.learner,
-        rounds=count + tally.rehearsed,
+        rounds=count + tally.calibrated,
         open=lateness.open,
         age=lateness.age,
         at_least=getattr(score, "at_least", 0),
         at_most=getattr(score, "at_most", None),
     )
-    past = tally.rehearsed_excess  # The theorem speaks of history and rounds together.
+    past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
     return Excess(
         least=max(proven.least - past, -alpha * count),
         most=min(proven.most - past, (1.0 - alpha) * count),

@@ -9,7 +9,7 @@ from typing import Any, Generic, cast
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import AlphaError, InvalidError, KeyholeWarning, LearnerError, ScoreError
-from keyhole.feedback import GateRegime, Regime, check_enough, check_gate_regime, check_regime
+from keyhole.feedback import Feedback, GateFeedback, check_enough, check_feedback, check_gate_feedback
 from keyhole.learners import Learner
 from keyhole.predictor.context import UNNAMED, Names, check_names, read_names
 from keyhole.predictor.draws import check_seed
@@ -21,7 +21,7 @@ MOST_OPEN = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Setup(Generic[R]):
-    """A learner, a way to read model outputs, a regime, a seed, and how many rounds may wait.
+    """A learner, a way to read model outputs, a feedback, a seed, and how many rounds may wait.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ class Setup(Generic[R]):
         The rule at work, with its parameters.
     score
         How to read a model's output.
-    regime
+    feedback
         What the world can tell.
     seed
         Fixes every draw.
@@ -41,14 +41,14 @@ class Setup(Generic[R]):
 
     learner: Learner
     score: Score[R]
-    regime: Regime | GateRegime
+    feedback: Feedback | GateFeedback
     seed: int
     open_limit: int = MOST_OPEN
     names: Names = UNNAMED
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
-        fill(self, "regime", self._check_regime())
+        fill(self, "feedback", self._check_feedback())
         if not is_whole(self.open_limit, least=1, most=10**9):
             raise InvalidError(f"open_limit {self.open_limit!r} is not a whole number of at least 1")
         if isinstance(self.score, type) or not callable(getattr(self.score, "read", None)):
@@ -66,24 +66,24 @@ class Setup(Generic[R]):
         """How many groups have a state of their own: those of a gate."""
         return len(self.names.groups) if self.learner.rule.kind == "gate" else 0
 
-    def _check_regime(self) -> Regime | GateRegime:
-        """Return the regime, or raise if the learner cannot work in it, or not with such a score."""
+    def _check_feedback(self) -> Feedback | GateFeedback:
+        """Return the feedback, or raise if the learner cannot work in it, or not with such a score."""
         is_gate = self.learner.rule.kind == "gate"
         if is_gate != isinstance(self.score, BestScore):
             right = "keyhole.Gate" if is_gate else "keyhole.Predictor"
             raise LearnerError(f"{self.learner.name} is a rule for {right}; use it there")
         if is_gate:
-            return check_gate_regime(self.regime)
-        regime = check_regime(self.regime)
-        check_enough(self.learner.name, self.learner.needs, regime)
-        return regime
+            return check_gate_feedback(self.feedback)
+        feedback = check_feedback(self.feedback)
+        check_enough(self.learner.name, self.learner.needs, feedback)
+        return feedback
 
     def dump(self) -> dict[str, Any]:
         """Return the setup as JSON values; floats keep every bit."""
         return {
             **self.learner.dump(),
             "score": self.score.dump(),
-            "regime": self.regime.value,
+            "feedback": self.feedback.value,
             "seed": self.seed,
             "open_limit": self.open_limit,
             "features": list(self.names.features),
@@ -104,7 +104,7 @@ class Setup(Generic[R]):
         return cls(
             learner=learner,
             score=kind,
-            regime=dumped["regime"],
+            feedback=dumped["feedback"],
             seed=dumped["seed"],
             open_limit=dumped["open_limit"],
             names=Names(tuple(dumped.get("features", ())), tuple(dumped.get("groups", ()))),
@@ -121,7 +121,7 @@ def make_setup(
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[R] | None = None,
-    regime: str = Regime.SEMI_BANDIT,
+    feedback: str = Feedback.SEMI_BANDIT,
     seed: int | None = None,
     open_limit: int = MOST_OPEN,
 ) -> Setup[R]:
@@ -134,7 +134,7 @@ def make_setup(
             learner, context, alpha=alpha, horizon=horizon, arms=arms, more=options or {}
         ),
         score=cast("Score[R]", Probabilities() if score is None else score),
-        regime=cast("Regime", regime),
+        feedback=cast("Feedback", feedback),
         seed=check_seed(seed),
         open_limit=open_limit,
         names=Names(named, groups_named),

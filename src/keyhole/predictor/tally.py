@@ -41,8 +41,8 @@ class Tally:
     expired: int = 0
     skipped: int = 0
     unreachable: int = 0
-    rehearsed: int = 0
-    rehearsed_excess: float = 0.0
+    calibrated: int = 0
+    calibrated_excess: float = 0.0
     floor: int = 0  # Every round before this one is closed.
     stale: float = 0.0
     members: list[list[float]] = field(default_factory=list)

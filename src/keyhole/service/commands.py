@@ -1,4 +1,4 @@
-"""The commands that need the service's extra: serve, token, verify, rehearse, backup, export."""
+"""The commands that need the service's extra: serve, token, verify, calibrate, backup, export."""
 
 import argparse
 import logging
@@ -25,7 +25,7 @@ def add(commands: Any) -> None:
     _add_verify(commands)
     _add_backup(commands)
     _add_export(commands)
-    _add_rehearse(commands)
+    _add_calibrate(commands)
 
 
 def _command(commands: Any, name: str, help_: str, run: Any, *, about: str, example: str) -> Any:
@@ -232,12 +232,12 @@ def _export(options: argparse.Namespace) -> None:
     print(f"{options.out}: {export.told(database, options.stream)}")
 
 
-def _add_rehearse(commands: Any) -> None:
+def _add_calibrate(commands: Any) -> None:
     parser = _command(
-        commands, "rehearse", "teach a new stream labelled history", _rehearse,
+        commands, "calibrate", "teach a new stream labelled history", _calibrate,
         about="Let a stream learn from labelled history before its first round, so that its first set "
         "is as good as a late one; its counts stay at zero.",
-        example="rehearse digits history.csv",
+        example="calibrate digits history.csv",
     )  # fmt: skip
     parser.add_argument("stream", metavar="STREAM", help="its name")
     parser.add_argument(
@@ -250,19 +250,19 @@ def _add_rehearse(commands: Any) -> None:
     )
 
 
-def _rehearse(options: argparse.Namespace) -> None:
+def _calibrate(options: argparse.Namespace) -> None:
     database = _database(options, there=True)
     from keyhole.service.history_file import read_history
-    from keyhole.service.store import rehearsals, streams
+    from keyhole.service.store import calibrations, streams
     from keyhole.studies.live_line import LiveLine
 
-    before = streams.get(database, options.stream).tally.rehearsed
+    before = streams.get(database, options.stream).tally.calibrated
     size = options.file.stat().st_size if options.file.is_file() else 1
-    with LiveLine(f"rehearsing {options.stream}", size) as line:
+    with LiveLine(f"calibrating {options.stream}", size) as line:
         for some in read_history(options.file, advance=line.advance):
-            rehearsals.rehearse(database, options.stream, some, now=time.time())
+            calibrations.calibrate(database, options.stream, some, now=time.time())
     tally = streams.get(database, options.stream).tally
-    print(f"{options.stream}: {tally.rehearsed - before:,} rounds of history played")
+    print(f"{options.stream}: {tally.calibrated - before:,} rounds of history played")
 
 
 def _database(options: argparse.Namespace, *, read_only: bool = False, there: bool = False) -> Any:

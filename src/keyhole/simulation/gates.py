@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, LearnerError, ScoreError
-from keyhole.feedback import Answer, check_gate_regime, tells_of
+from keyhole.feedback import Answer, check_gate_feedback, tells_of
 from keyhole.learners import GATES, Ask, Learner, Rule
 from keyhole.learners.entries import check_choices
 from keyhole.learners.gates import ACCEPTED, CHANCE
@@ -86,7 +86,7 @@ def simulate_gate(
     scores: ArrayLike,
     wrong: ArrayLike,
     *,
-    regime: str = "accepted",
+    feedback: str = "accepted",
     seed: int = 0,
     audit: float = 1.0,
     mistaken: float = 0.0,
@@ -100,7 +100,7 @@ def simulate_gate(
         A rule of ``keyhole.GATES``, with its parameters.
     scores, wrong
         The score of every case, in [0, 1], and 1 where the answer was wrong.
-    regime
+    feedback
         Which cases are judged: "accepted", "referred" or "both".
     seed
         Fixes the rule's draws, the audits, and the judges' mistakes.
@@ -120,7 +120,7 @@ def simulate_gate(
     if not isinstance(learner, Learner) or learner.rule.kind != "gate":
         raise LearnerError(f"{learner!r} is no gate's rule; there are {', '.join(GATES)}")
     cases, outcomes = check_cases(scores, wrong)
-    accepted, referred = tells_of(check_gate_regime(regime))
+    accepted, referred = tells_of(check_gate_feedback(feedback))
     if not (is_real(audit) and 0.0 < audit <= 1.0 and is_real(mistaken) and 0.0 <= mistaken < 0.5):
         raise FeedbackError(
             f"audit {audit!r}, mistaken {mistaken!r}: give a chance above 0, and a rate below 1/2"

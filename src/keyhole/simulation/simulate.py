@@ -18,7 +18,7 @@ from keyhole.errors import (
     TheoremError,
     warn_user,
 )
-from keyhole.feedback import Needs, Regime, check_enough, check_regime
+from keyhole.feedback import Feedback, Needs, check_enough, check_feedback
 from keyhole.learners import Learner
 from keyhole.learners.proofs import check_rounds
 from keyhole.learners.rule import check_learner
@@ -46,7 +46,7 @@ def simulate(
     *,
     runs: int | None = None,
     seed: int = 0,
-    regime: str = Regime.SEMI_BANDIT,
+    feedback: str = Feedback.SEMI_BANDIT,
     channel: Channel = CLEAR,
     features: ArrayLike | None = None,
     groups: ArrayLike | None = None,
@@ -58,14 +58,14 @@ def simulate(
     Parameters
     ----------
     learner
-        Who plays; it sees of each score only what the regime and its needs allow.
+        Who plays; it sees of each score only what the feedback and its needs allow.
     scores
         Scores in [0, 1], of shape (rounds,), the same for every run, or (runs, rounds).
     runs
         How many runs; 1, or as many as there are rows of scores, unless told.
     seed
         The seed of the first run.
-    regime
+    feedback
         What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
         if the set held it; "full", the true label always.
     channel
@@ -85,7 +85,7 @@ def simulate(
     <Simulation of logit-tracker, alpha 0.1: 1 run of 1,000 rounds, miss rate 0.0990>
     """
     table = _table(scores, runs)
-    _check(learner, regime, table.shape[1], channel)
+    _check(learner, feedback, table.shape[1], channel)
     first = check_seed(seed)
     contexts = _context(learner, features, groups, shape=table.shape)
     thresholds = np.empty(table.shape)
@@ -116,14 +116,14 @@ def simulate_against(
     rounds: int,
     runs: int = 1,
     seed: int = 0,
-    regime: str = Regime.SEMI_BANDIT,
+    feedback: str = Feedback.SEMI_BANDIT,
     channel: Channel = CLEAR,
 ) -> Simulation:
     """Play a learner against an adversary, which sees how it chooses but not its draws.
 
     Parameters
     ----------
-    learner, runs, seed, regime, channel
+    learner, runs, seed, feedback, channel
         As for ``simulate``.
     adversary
         A key of ``keyhole.simulation.adversaries.ADVERSARIES``.
@@ -138,7 +138,7 @@ def simulate_against(
     >>> bool(abs(run.misses.mean() - 0.1) < 0.01)
     True
     """
-    _check(learner, regime, rounds, channel)
+    _check(learner, feedback, rounds, channel)
     kind, first = adversaries.find(adversary).kind, check_seed(seed)
     thresholds = np.empty((_check_runs(runs), rounds))
     scores = np.empty(thresholds.shape)
@@ -155,15 +155,15 @@ def simulate_against(
     return Simulation(learner, thresholds, scores < thresholds, scores)
 
 
-def _check(learner: Learner, regime: str, rounds: int, channel: Channel) -> None:
-    """Raise if it is no learner or the regime tells too little; warn if the horizon is too short."""
+def _check(learner: Learner, feedback: str, rounds: int, channel: Channel) -> None:
+    """Raise if it is no learner or the feedback tells too little; warn if the horizon is too short."""
     check_learner(learner)
     check_rounds(rounds)
     if not isinstance(channel, Channel):
         raise InvalidError(f"{channel!r} is not a channel; try keyhole.simulation.Channel(delay=10)")
     if learner.rule.kind == "gate":
         raise LearnerError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
-    check_enough(learner.name, learner.needs, check_regime(regime))
+    check_enough(learner.name, learner.needs, check_feedback(feedback))
     if channel.corrected:
         check_graded(learner, "answers that may be wrong")
     if learner.horizon is not None and rounds > learner.horizon:

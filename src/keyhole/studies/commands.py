@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.errors import MissingExtraError, SpeedWarning
-from keyhole.feedback import check_regime
+from keyhole.feedback import check_feedback
 from keyhole.learners import LEARNERS
 from keyhole.numeric import can_compile
 from keyhole.simulation.channel import Channel
@@ -89,7 +89,9 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("--scores", type=Path, help="a log of your own instead: .csv, .npz, .parquet")
     parser.add_argument("--imagenet", type=Path, help="classifier outputs: two scenarios more")
     parser.add_argument("--alpha", type=float, default=0.1, help=f"target miss rate; {shown}")
-    parser.add_argument("--regime", default="semi-bandit", help=f"full, semi-bandit or bandit; {shown}")
+    parser.add_argument(
+        "--feedback", default="semi-bandit", help=f"full, semi-bandit or bandit; {shown}"
+    )
     parser.add_argument("--rounds", type=int, default=10_000, help=f"of each run; {shown}")
     parser.add_argument("--runs", type=int, default=5, help=f"of each learner; {shown}")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
@@ -123,7 +125,7 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
     terms = Terms(
         alpha=options.alpha,
-        regime=check_regime(options.regime),
+        feedback=check_feedback(options.feedback),
         rounds=options.rounds,
         runs=options.runs,
         seed=options.seed,

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 from keyhole import LEARNERS
-from keyhole.feedback import Regime, is_enough
+from keyhole.feedback import Feedback, is_enough
 from keyhole.learners import Learner, make_suited
 from keyhole.numeric import Array
 
 
-def regime_of(learner: Learner) -> Regime:
-    """The weakest regime that the learner works in."""
-    return next(regime for regime in Regime if is_enough(learner.needs, regime))
+def feedback_of(learner: Learner) -> Feedback:
+    """The weakest feedback that the learner works in."""
+    return next(feedback for feedback in Feedback if is_enough(learner.needs, feedback))
 
 
 @pytest.fixture(params=sorted(LEARNERS))
@@ -25,8 +25,8 @@ def learner(name: str) -> Learner:
 
 
 @pytest.fixture
-def regime(learner: Learner) -> Regime:
-    return regime_of(learner)
+def feedback(learner: Learner) -> Feedback:
+    return feedback_of(learner)
 
 
 @pytest.fixture

@@ -28,9 +28,9 @@ def excesses(run: Simulation) -> Array:
 def runs(learner: Learner) -> list[Simulation]:
     """One run on every sequence there is."""
     streams = [drift(ROUNDS, seed=3).scores for drift in DRIFTS.values()]
-    obliviously = [simulate(learner, s, regime="full") for s in (*streams, *ATTACKS.values())]
+    obliviously = [simulate(learner, s, feedback="full") for s in (*streams, *ATTACKS.values())]
     watched = [
-        simulate_against(learner, name, rounds=ROUNDS, regime="full", seed=3) for name in ADVERSARIES
+        simulate_against(learner, name, rounds=ROUNDS, feedback="full", seed=3) for name in ADVERSARIES
     ]
     return obliviously + watched
 

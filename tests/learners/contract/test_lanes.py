@@ -18,14 +18,14 @@ from keyhole.learners import make_suited
 scores = np.random.default_rng(11).beta(6, 2, 1_500)
 for name in LEARNERS:
     learner = make_suited(name, alpha=0.1, horizon=1_500, arms=20)
-    sys.stdout.buffer.write(simulate(learner, scores, seed=5, regime="full").thresholds.tobytes())
+    sys.stdout.buffer.write(simulate(learner, scores, seed=5, feedback="full").thresholds.tobytes())
 """
 
 
 def test_interpreted_kernels_play_the_same_thresholds_bit_for_bit() -> None:
     scores = np.random.default_rng(11).beta(6, 2, 1_500)
     learners = [make_suited(name, alpha=0.1, horizon=1_500, arms=20) for name in LEARNERS]
-    compiled = [simulate(one, scores, seed=5, regime="full").thresholds for one in learners]
+    compiled = [simulate(one, scores, seed=5, feedback="full").thresholds for one in learners]
     interpreted = subprocess.run(  # noqa: S603
         [sys.executable, "-c", PLAY],
         env={**os.environ, "NUMBA_DISABLE_JIT": "1"},

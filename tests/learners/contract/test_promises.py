@@ -9,7 +9,7 @@ import pytest
 
 from keyhole import HIT, LEARNERS, Predictor, simulate
 from keyhole.errors import FeedbackError
-from keyhole.feedback import Needs, Regime
+from keyhole.feedback import Feedback, Needs
 from keyhole.learners import Learner, make_suited
 from keyhole.numeric import Array, can_compile
 from keyhole.simulation.simulate import play_clear
@@ -25,9 +25,9 @@ def state_of(predictor: "Predictor[Any]") -> list[Any]:
 
 
 def test_probabilities_are_positive_and_sum_to_one(
-    learner: Learner, regime: Regime, drifting: Scores
+    learner: Learner, feedback: Feedback, drifting: Scores
 ) -> None:
-    predictor = Predictor(learner, seed=3, regime=regime)
+    predictor = Predictor(learner, seed=3, feedback=feedback)
     for score in drifting(500):
         chances = predictor.distribution.probabilities
         assert (chances > 0.0).all()
@@ -36,9 +36,9 @@ def test_probabilities_are_positive_and_sum_to_one(
 
 
 def test_thresholds_played_are_those_of_the_distribution(
-    learner: Learner, regime: Regime, drifting: Scores
+    learner: Learner, feedback: Feedback, drifting: Scores
 ) -> None:
-    predictor = Predictor(learner, seed=3, regime=regime)
+    predictor = Predictor(learner, seed=3, feedback=feedback)
     for score in drifting(200):
         possible = predictor.distribution.thresholds
         prediction = predictor.predict([score])
@@ -46,8 +46,8 @@ def test_thresholds_played_are_those_of_the_distribution(
         predictor.learn(prediction, score=score)
 
 
-def test_choosing_changes_nothing(learner: Learner, regime: Regime, drifting: Scores) -> None:
-    predictor = Predictor(learner, seed=3, regime=regime)
+def test_choosing_changes_nothing(learner: Learner, feedback: Feedback, drifting: Scores) -> None:
+    predictor = Predictor(learner, seed=3, feedback=feedback)
     for score in drifting(300):
         predictor.learn(predictor.predict([score]), score=score)
     before = state_of(predictor)
@@ -56,16 +56,16 @@ def test_choosing_changes_nothing(learner: Learner, regime: Regime, drifting: Sc
     assert state_of(predictor) == before
 
 
-def test_same_draws_give_same_choices(learner: Learner, regime: Regime, drifting: Scores) -> None:
-    first = simulate(learner, drifting(3_000), seed=5, regime=regime)
-    second = simulate(learner, drifting(3_000), seed=5, regime=regime)
+def test_same_draws_give_same_choices(learner: Learner, feedback: Feedback, drifting: Scores) -> None:
+    first = simulate(learner, drifting(3_000), seed=5, feedback=feedback)
+    second = simulate(learner, drifting(3_000), seed=5, feedback=feedback)
     assert (first.thresholds == second.thresholds).all()
 
 
 def test_a_higher_draw_never_gives_a_lower_threshold(
-    learner: Learner, regime: Regime, drifting: Scores
+    learner: Learner, feedback: Feedback, drifting: Scores
 ) -> None:
-    predictor = Predictor(learner, seed=3, regime=regime)
+    predictor = Predictor(learner, seed=3, feedback=feedback)
     for score in drifting(300):
         predictor.learn(predictor.predict([score]), score=score)
     draws = np.linspace(0.0, 1.0, 101, endpoint=False)
@@ -74,25 +74,25 @@ def test_a_higher_draw_never_gives_a_lower_threshold(
 
 
 def test_predictor_and_compiled_loop_agree_choice_for_choice(
-    learner: Learner, regime: Regime, drifting: Scores
+    learner: Learner, feedback: Feedback, drifting: Scores
 ) -> None:
     scores = drifting(20_000)
-    predictor = Predictor(learner, seed=13, regime=regime)
+    predictor = Predictor(learner, seed=13, feedback=feedback)
     played = []
     for score in scores:
         prediction = predictor.predict([score])
         played.append(prediction.threshold)
         predictor.learn(prediction, score=score)
-    run = simulate(learner, scores, seed=13, regime=regime)
+    run = simulate(learner, scores, seed=13, feedback=feedback)
     assert (run.thresholds[0] == played).all()
     assert predictor.miss_rate == run.misses.mean()
 
 
 def test_save_and_load_continue_bit_for_bit(
-    learner: Learner, regime: Regime, drifting: Scores, tmp_path: Path
+    learner: Learner, feedback: Feedback, drifting: Scores, tmp_path: Path
 ) -> None:
     scores = drifting(400)
-    original = Predictor(learner, seed=3, regime=regime)
+    original = Predictor(learner, seed=3, feedback=feedback)
     waiting = [(original.predict([score]), score) for score in scores[:7]]
     for score in scores[7:200]:
         original.learn(original.predict([score]), score=score)
@@ -125,8 +125,10 @@ def test_ten_million_rounds_neither_overflow_nor_lose_the_distribution(name: str
     assert chances.sum() == pytest.approx(1.0, abs=1e-9)
 
 
-def test_snapshot_does_not_grow_with_rounds(learner: Learner, regime: Regime, drifting: Scores) -> None:
-    predictor = Predictor(learner, seed=3, regime=regime)
+def test_snapshot_does_not_grow_with_rounds(
+    learner: Learner, feedback: Feedback, drifting: Scores
+) -> None:
+    predictor = Predictor(learner, seed=3, feedback=feedback)
     sizes = []
     for number, score in enumerate(drifting(3_000)):
         predictor.learn(predictor.predict([score]), score=score)
@@ -137,17 +139,17 @@ def test_snapshot_does_not_grow_with_rounds(learner: Learner, regime: Regime, dr
 
 def test_less_feedback_than_needed_is_refused_by_name(learner: Learner) -> None:
     enough = list(Needs).index(learner.needs)
-    for regime in list(Regime)[:enough]:
+    for feedback in list(Feedback)[:enough]:
         with pytest.raises(FeedbackError, match=learner.needs.value):
-            Predictor(learner, regime=regime)
+            Predictor(learner, feedback=feedback)
         with pytest.raises(FeedbackError, match=learner.needs.value):
-            simulate(learner, [0.5], regime=regime)
+            simulate(learner, [0.5], feedback=feedback)
 
 
 def test_hit_without_label_is_refused_where_the_label_is_needed(
-    learner: Learner, regime: Regime
+    learner: Learner, feedback: Feedback
 ) -> None:
-    predictor = Predictor(learner, seed=3, regime=regime)
+    predictor = Predictor(learner, seed=3, feedback=feedback)
     prediction = predictor.predict([1.0])
     if learner.needs == Needs.HIT_OR_MISS:
         predictor.learn(prediction, HIT)
@@ -159,18 +161,18 @@ def test_hit_without_label_is_refused_where_the_label_is_needed(
     assert predictor.dump() == before
 
 
-def test_run_never_sees_more_than_the_regime_and_its_needs_allow(
-    learner: Learner, regime: Regime, drifting: Scores
+def test_run_never_sees_more_than_the_feedback_and_its_needs_allow(
+    learner: Learner, feedback: Feedback, drifting: Scores
 ) -> None:
     """Scores that the learner may not see can be changed without changing what it does."""
     scores = drifting(2_000)
-    run = simulate(learner, scores, seed=5, regime=regime)
+    run = simulate(learner, scores, seed=5, feedback=feedback)
     hidden = scores.copy()
     if learner.needs == Needs.HIT_OR_MISS:
         hidden = np.where(run.misses[0], 0.0, np.clip(run.thresholds[0], 0.0, 1.0))
     elif learner.needs == Needs.LABEL_IF_HIT:
         hidden[run.misses[0]] = 0.0
-    again = simulate(learner, hidden, seed=5, regime=regime)
+    again = simulate(learner, hidden, seed=5, feedback=feedback)
     assert (again.thresholds == run.thresholds).all()
 
 

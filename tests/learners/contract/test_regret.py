@@ -7,7 +7,7 @@ import pytest
 
 from keyhole import grid, simulate
 from keyhole.learners import bounds
-from keyhole.learners.unlock_hedge import unlock_hedge
+from keyhole.learners.rules.unlock_hedge import unlock_hedge
 from keyhole.numeric import Array
 
 ALPHA = 0.1

@@ -120,11 +120,13 @@ def test_long_bodies_share_a_bounded_space_and_short_ones_pass(light: Database) 
 
 
 @pytest.mark.parametrize(
-    ("learner", "regime", "options"),
+    ("learner", "feedback", "options"),
     [("aci", "full", {"window": 250}), ("logit-tracker", "semi-bandit", {"step": 1, "first": 2.5})],
 )
-def test_options_may_be_whole_numbers(one: TestClient, learner: str, regime: str, options: Any) -> None:
-    told = made(one, learner=learner, regime=regime, options=options, horizon=None)["parameters"]
+def test_options_may_be_whole_numbers(
+    one: TestClient, learner: str, feedback: str, options: Any
+) -> None:
+    told = made(one, learner=learner, feedback=feedback, options=options, horizon=None)["parameters"]
     assert {name: told[name] for name in options} == options
 
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
-from keyhole.predictor import rehearsal
+from keyhole.predictor import calibration
 from keyhole.scenarios.log import read_log
 from keyhole.service.client import calls
 from keyhole.service.store.database import Database
@@ -132,7 +132,7 @@ def test_only_an_archived_stream_is_deleted_and_then_for_good(http: TestClient) 
 
 def send(http: TestClient, rounds: Any, **more: Any) -> Any:
     body = {"rounds": [{"scores": scores, "label": label} for scores, label in rounds], **more}
-    return http.post("/v1/streams/pets/rehearsal", json=body)
+    return http.post("/v1/streams/pets/calibration", json=body)
 
 
 def test_history_teaches_what_it_teaches_a_predictor(http: TestClient, database: Database) -> None:
@@ -140,9 +140,9 @@ def test_history_teaches_what_it_teaches_a_predictor(http: TestClient, database:
     send(http, HISTORY[:30], after=0)
     send(http, HISTORY[:30], after=0)  # Sent again, it counts once.
     taught = send(http, HISTORY[30:], after=30).json()
-    assert taught["rehearsed"] == 60
+    assert taught["calibrated"] == 60
     predictor = Predictor(alpha=0.1, score=Probabilities(labels=LABELS), seed=7)
-    predictor.rehearse([output for output, _ in HISTORY], [label for _, label in HISTORY])
+    predictor.calibrate([output for output, _ in HISTORY], [label for _, label in HISTORY])
     assert taught["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
     play(http, 5)
     assert replay(database, "pets").difference is None
@@ -155,10 +155,10 @@ def test_a_new_stream_learns_from_the_log_of_an_old_one(http: TestClient, databa
     default(http)
     for scores, label in HISTORY:
         answered(http, predicted(http, scores), label=label)
-    taught = made(http, name="next", learner="aci", horizon=None, labels=LABELS, rehearse_from="pets")
+    taught = made(http, name="next", learner="aci", horizon=None, labels=LABELS, calibrate_from="pets")
     predictor = Predictor("aci", alpha=0.1, score=Probabilities(labels=LABELS), seed=7)
-    predictor.rehearse([output for output, _ in HISTORY], [label for _, label in HISTORY])
-    assert taught["rehearsed"] == len(HISTORY)
+    predictor.calibrate([output for output, _ in HISTORY], [label for _, label in HISTORY])
+    assert taught["calibrated"] == len(HISTORY)
     assert taught["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
     assert replay(database, "next").difference is None
 
@@ -166,7 +166,7 @@ def test_a_new_stream_learns_from_the_log_of_an_old_one(http: TestClient, databa
 def test_misses_without_a_label_are_no_history(one: TestClient) -> None:
     default(one)
     answered(one, predicted(one, [0.7, 0.3]), miss=True)
-    body = {"name": "next", "alpha": 0.1, "labels": LABELS, "rehearse_from": "pets"}
+    body = {"name": "next", "alpha": 0.1, "labels": LABELS, "calibrate_from": "pets"}
     response = one.post("/v1/streams", json=body)
     assert response.status_code == 422
     assert "without the true label" in response.json()["error"]["message"]
@@ -174,7 +174,7 @@ def test_misses_without_a_label_are_no_history(one: TestClient) -> None:
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_file_of_history_is_rehearsed(
+def test_a_file_of_history_is_calibrated(
     one: TestClient, tmp_path: Path, kind: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     default(one)
@@ -186,19 +186,19 @@ def test_a_file_of_history_is_rehearsed(
     path = tmp_path / f"history.{kind}"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
-    assert main(["rehearse", "pets", str(path), "--database", url]) == 0
+    assert main(["calibrate", "pets", str(path), "--database", url]) == 0
     assert "60 rounds" in capsys.readouterr().out
     predictor = Predictor(alpha=0.1)
-    predictor.rehearse(
+    predictor.calibrate(
         [np.array(output) for output, _ in HISTORY], [LABELS.index(label) for _, label in HISTORY]
     )
     now = one.get("/v1/streams/pets").json()
-    assert now["rehearsed"] == 60
+    assert now["calibrated"] == 60
     assert now["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
 
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
-def test_a_file_of_bands_is_rehearsed(one: TestClient, tmp_path: Path, kind: str) -> None:
+def test_a_file_of_bands_is_calibrated(one: TestClient, tmp_path: Path, kind: str) -> None:
     made(one, learner="logit-tracker", horizon=None, kind="band")
     past = [((n, n + 4.0), n + 6.0 * (n % 3 == 0)) for n in range(30)]
     lines = ["upper,label,lower"] + [f"{upper},{truth},{lower}" for (lower, upper), truth in past]
@@ -206,9 +206,9 @@ def test_a_file_of_bands_is_rehearsed(one: TestClient, tmp_path: Path, kind: str
         lines = [json.dumps({"lower": a, "upper": b, "label": truth}) for (a, b), truth in past]
     path = tmp_path / f"history.{kind}"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
-    assert main(["rehearse", "pets", str(path), "--database", f"sqlite:///{tmp_path}/keyhole.db"]) == 0
+    assert main(["calibrate", "pets", str(path), "--database", f"sqlite:///{tmp_path}/keyhole.db"]) == 0
     predictor = Predictor(alpha=0.1, score=QuantileBands())
-    predictor.rehearse(*zip(*past, strict=True))
+    predictor.calibrate(*zip(*past, strict=True))
     now = one.get("/v1/streams/pets").json()
     assert now["distribution"]["thresholds"] == predictor.distribution.thresholds.tolist()
 
@@ -220,7 +220,7 @@ def test_a_bad_line_of_history_is_named(
     path = tmp_path / "history.csv"
     path.write_text("cat,dog,label\n0.5,0.5,cat\n0.5,high,dog\n", encoding="utf-8")
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
-    assert main(["rehearse", "pets", str(path), "--database", url]) != 0
+    assert main(["calibrate", "pets", str(path), "--database", url]) != 0
     assert "line 3" in capsys.readouterr().err
 
 
@@ -258,15 +258,15 @@ def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
 ) -> None:
     default(one)
     play(one, 5)
-    teach, written = rehearsal.rehearse, []
+    teach, written = calibration.calibrate, []
 
     def write_and_teach(*arguments: Any, **named: Any) -> None:
         with light.write():
             written.append(True)
         teach(*arguments, **named)
 
-    monkeypatch.setattr("keyhole.service.store.rehearsals.play", write_and_teach)
-    made(one, name="next", learner="aci", horizon=None, labels=LABELS, rehearse_from="pets")
+    monkeypatch.setattr("keyhole.service.store.calibrations.play", write_and_teach)
+    made(one, name="next", learner="aci", horizon=None, labels=LABELS, calibrate_from="pets")
     assert written == [True]
     assert replay(light, "next").difference is None
 

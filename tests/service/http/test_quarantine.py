@@ -172,7 +172,7 @@ def test_a_number_beyond_a_table_quarantines_its_stream_and_the_service_goes_on(
     file = tmp_path / "keyhole.db"
     with Service(f"sqlite:///{file}") as service, Client(service.url) as client:
         for name in ("pets", "well"):
-            client.create_stream(name, learner=learner, alpha=0.1, regime="full")
+            client.create_stream(name, learner=learner, alpha=0.1, feedback="full")
         first, other = (client.predict(name, [0.5, 0.25]) for name in ("pets", "well"))
         spoil(file, table, column, place, number)
         with pytest.raises(QuarantinedError, match=f"of {learner} holds 1e\\+"):

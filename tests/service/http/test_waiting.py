@@ -81,13 +81,13 @@ def change_held(address: Address, ids: dict[str, str], kind: str) -> httpx.Respo
             return httpx.post(f"{held}/predictions", json=SCORES, timeout=long)
         case "amend":
             return httpx.patch(held, json={"window": 50}, timeout=long)
-        case "rehearse":
-            return httpx.post(f"{held}/rehearsal", json=HISTORY, timeout=long)
+        case "calibrate":
+            return httpx.post(f"{held}/calibration", json=HISTORY, timeout=long)
     both = [{"id": ids[name], "miss": True} for name in ("held", "free")]
     return httpx.post(f"{address.url}/v1/feedback", json={"feedback": both}, timeout=long)
 
 
-@pytest.mark.parametrize("kind", ["predict", "amend", "rehearse", "answer"])
+@pytest.mark.parametrize("kind", ["predict", "amend", "calibrate", "answer"])
 def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
     postgres: Callable[[], str], kind: str
 ) -> None:
@@ -96,7 +96,7 @@ def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
     # Whoever waits does so for longer than the others are given, and until the stream is let go.
     patience = Patience(lock=4 * SECONDS, statement=8 * SECONDS)
     with service(url, patience) as address, ThreadPoolExecutor(50) as threads:
-        made = {} if kind == "rehearse" else {n: predict(address, n).json() for n in ("held", "free")}
+        made = {} if kind == "calibrate" else {n: predict(address, n).json() for n in ("held", "free")}
         other = predict(address, "free").json()["id"]
         ids = {name: one["id"] for name, one in made.items()}
         with engine.begin() as holder:

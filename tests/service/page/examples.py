@@ -99,7 +99,7 @@ def play(asker: Asker, clock: Clock) -> None:
     streams, stream = "/v1/streams", "/v1/streams/{name}"
     ask(streams, {"name": "triage", "alpha": 0.1, "seed": 7})
     ask(streams, {"name": "triage", "alpha": 0.1})
-    many = {"labels": ["cat", "lynx", "dog"], "power": 1.0, "regime": "semi-bandit"}
+    many = {"labels": ["cat", "lynx", "dog"], "power": 1.0, "feedback": "semi-bandit"}
     limits = {"open_limit": 10_000, "lifetime": 604_800.0, "window": 1000}
     ask(streams, {"name": "pets", "alpha": 0.1, "learner": "logit-tracker", **many, **limits})
     grid = {"learner": "ocp-unlock+", "horizon": 5000, "arms": 50}
@@ -146,10 +146,10 @@ def play(asker: Asker, clock: Clock) -> None:
     ask(f"{stream}/predictions", {"lower": 110.5, "upper": 131.0}, name="bands")
     changed = {"alpha": 0.2, "window": 500, "lifetime": 3600.0, "labels": ["puma"]}
     ask(stream, {**changed, "description": "pets of the shop"}, method="patch", name="pets")
-    ask(streams, {"name": "again", "alpha": 0.1, "rehearse_from": "triage"})
+    ask(streams, {"name": "again", "alpha": 0.1, "calibrate_from": "triage"})
     ask(streams, {"name": "taught", "alpha": 0.1, "description": "taught by last year's mail"})
     past = {"rounds": [{"scores": scores, "label": "cat"}], "after": 0}
-    ask(f"{stream}/rehearsal", past, name="taught")
+    ask(f"{stream}/calibration", past, name="taught")
     ask(f"{stream}/history", name="pets")
     ask(f"{stream}/archive", {}, name="prices")
     for probe in ("/healthz", "/readyz"):

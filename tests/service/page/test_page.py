@@ -100,7 +100,7 @@ def test_a_phone_needs_no_sideways_scrolling(page: Any) -> None:
 def test_markup_in_a_label_is_shown_as_text(page: Any, service: Service) -> None:
     with Client(service.url) as client:
         client.create_stream("markup", alpha=0.1, seed=1)
-        for made in client.predict_many("markup", [{MARKUP: 1.0, "plain": 0.5}] * 3):
+        for made in client.predict_batch("markup", [{MARKUP: 1.0, "plain": 0.5}] * 3):
             client.learn(made, label=MARKUP)
     page.goto("/#/streams/markup")
     page.wait_for_selector(f".chip:text-is('{MARKUP}')")

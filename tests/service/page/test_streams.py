@@ -204,9 +204,9 @@ def test_a_target_of_before_is_neither_drawn_nor_reckoned_with_as_todays(
         client.create_stream("moved", alpha=0.1)
         for target, every in ((0.1, 10), (0.3, 3)):
             client.amend("moved", alpha=target)
-            made = client.predict_many("moved", [[0.9, 0.1]] * 80)
+            made = client.predict_batch("moved", [[0.9, 0.1]] * 80)
             told = [keyhole.HIT if n % every else keyhole.MISS for n in range(80)]
-            client.learn_many(list(zip(made, told, strict=True)))
+            client.learn_batch(list(zip(made, told, strict=True)))
     opened(page, "moved")
     certain = page.locator("section:has(h2:has-text('What is certain'))")
     certain.get_by_text("The target was another before").wait_for()
@@ -241,8 +241,8 @@ def test_few_rounds_prove_nothing(page: Any, service: Service) -> None:
 def test_a_long_verdict_leaves_the_numbers_their_line_on_a_phone(page: Any, service: Service) -> None:
     with Client(service.url) as client:
         client.create_stream("easy", alpha=0.2)
-        made = client.predict_many("easy", [[0.9, 0.1]] * 200)
-        client.learn_many([(one, keyhole.HIT) for one in made])
+        made = client.predict_batch("easy", [[0.9, 0.1]] * 200)
+        client.learn_batch([(one, keyhole.HIT) for one in made])
         page.set_viewport_size({"width": 390, "height": 844})
         page.goto("/#/")
         line = page.locator(".line:has-text('easy'):has-text('fewer misses than promised')")

@@ -23,18 +23,18 @@ def make(database: Database, **given: Any) -> None:
     streams.create(database, "gate", setup=setup, now=NOW)
 
 
-@pytest.mark.parametrize("regime", ["accepted", "both"])
-def test_every_group_decides_and_learns_as_in_the_library(light: Database, regime: str) -> None:
+@pytest.mark.parametrize("feedback", ["accepted", "both"])
+def test_every_group_decides_and_learns_as_in_the_library(light: Database, feedback: str) -> None:
     """Judged two rounds late, so that what a round remembers of each group goes through the tables."""
-    make(light, regime=regime)
-    gate, rng = Gate(alpha=0.1, regime=regime, groups=GROUPS, seed=7), np.random.default_rng(2)
+    make(light, feedback=feedback)
+    gate, rng = Gate(alpha=0.1, feedback=feedback, groups=GROUPS, seed=7), np.random.default_rng(2)
     waiting: list[tuple[str, Any, bool]] = []
     for n in range(35):
         score, groups = float(rng.beta(5, 1)), CASES[n % len(CASES)]
         (opened,) = proposals.predict(light, "gate", asks=[Query(score, groups=groups)], now=NOW + n)
         decision = gate.decide(score, groups=groups)
         assert opened.region == decision
-        if decision.accepted or regime == "both":
+        if decision.accepted or feedback == "both":
             waiting.append((opened.id, decision, bool(rng.random() < 0.8)))
         if len(waiting) > 2:
             id_, asked, right = waiting.pop(0)
@@ -70,7 +70,7 @@ def test_what_is_referred_does_not_wait_where_nobody_will_judge_it(light: Databa
 
 
 def test_only_accepted_answers_count_among_the_recent(light: Database) -> None:
-    make(light, regime="both")
+    make(light, feedback="both")
     opened = proposals.predict(light, "gate", asks=[Query(0.0), Query(1.0), Query(1.0)], now=NOW)
     answers.answer(light, [Reply(one.id, {"right": False}) for one in opened[:2]], now=NOW)
     here = streams.get(light, "gate")

@@ -1,8 +1,5 @@
 """A log played again, event by event."""
 
-import sqlite3
-from pathlib import Path
-
 import pytest
 
 from keyhole.service.store import alarms, amendments, answers, proposals, replay, settings, streams
@@ -11,7 +8,6 @@ from keyhole.service.store.answers import Reply
 from keyhole.service.store.database import Database
 from keyhole.service.store.player import Difference, expect
 from keyhole.service.store.proposals import Query
-from tests.service.store.old import unpack_file
 
 NOW = 1_800_000_000.0
 
@@ -62,21 +58,3 @@ def test_a_difference_says_what_is_stored_or_from_which_byte_on(
         expect("here", "state", stored, played)
     assert str(caught.value) == told
     expect("here", "state", stored, stored)
-
-
-def test_a_stream_of_0_1_whose_last_event_was_a_round_verifies(tmp_path: Path) -> None:
-    path = unpack_file(tmp_path)
-    with sqlite3.connect(path) as connection:
-        connection.execute(
-            "INSERT INTO rounds SELECT stream, 120, 227, at, threshold, size, output, labels, NULL "
-            "FROM rounds WHERE stream = 1 AND number = 12"
-        )
-        connection.execute(
-            "INSERT INTO open SELECT stream, 120, expires, memo FROM open WHERE stream = 1 LIMIT 1"
-        )
-        connection.execute("UPDATE streams SET version = 227, predicted = 121 WHERE id = 1")
-    connection.close()
-    database = Database(f"sqlite:///{path}")
-    found = replay.replay(database, "pets")
-    assert (found.difference, found.rounds, found.unplayed) == (None, 121, 121)
-    database.close()

@@ -191,7 +191,7 @@ def test_two_answers_that_trade_places_are_named(
     assert "the answer to round 4" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("command", [["rehearse", "pets", "past.csv"], ["token", "list"]])
+@pytest.mark.parametrize("command", [["calibrate", "pets", "past.csv"], ["token", "list"]])
 def test_a_file_that_is_not_there_is_not_made_by_what_needs_one(
     command: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -113,7 +113,7 @@ def test_partial_log_is_played_at_both_ends_of_what_it_leaves_open(
     [
         (["--scenarios", "storm"], "there is no scenario 'storm'; there are steady"),
         (["--scenarios", "digit"], "there is no scenario 'digit'; did you mean 'digits'?"),
-        (["--regime", "half"], "there is no regime 'half'"),
+        (["--feedback", "half"], "there is no feedback 'half'"),
         (["--learners", "trakcer"], "did you mean 'tracker'"),
         (["--alpha", "2"], "alpha 2.0 is not a number between"),
         (["--lost", "2"], "lost 2.0 is not a probability"),
@@ -138,7 +138,7 @@ def test_what_is_wrong_is_said_and_nothing_runs(
             ["--gates", "--delay", "5"],
             "--delay would change nothing: it is for sets, and not",
         ),
-        (["--gates", "--regime", "full"], "--regime would change nothing: it is for sets"),
+        (["--gates", "--feedback", "full"], "--feedback would change nothing: it is for sets"),
         (["--gates", "--arms", "9"], "--arms would change nothing: it is for sets"),
         (["--gates", "--late"], "--late would change nothing: it is for sets"),
         (["--gates", "--scores", "log.csv"], "keyhole gate --scores FILE"),

@@ -8,7 +8,7 @@ import pytest
 
 from keyhole import make, simulate
 from keyhole.errors import InvalidError
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, record, table
 from keyhole.studies.compare.contest import Cell, Contest, Estimate, Frontier, Terms, hold
@@ -19,7 +19,7 @@ NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 
 @pytest.fixture(scope="module")
 def contest() -> Contest:
-    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=1_500, runs=3)
+    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=1_500, runs=3)
     scenarios = listing.pick_scenarios(
         ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
     )
@@ -46,14 +46,14 @@ def test_learners_that_need_more_are_shown_and_not_run(contest: Contest) -> None
 
 
 def test_everyone_runs_where_the_label_is_always_told() -> None:
-    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=400, runs=1)
+    terms = Terms(alpha=0.1, feedback=Feedback.FULL, rounds=400, runs=1)
     full = hold(["dtaci"], [listing.list_scenarios()["steady"]], terms)
     assert full.list_refused("steady") == []
     assert math.isnan(full.cells[0].figures["miss_rate"].error)
 
 
 def test_too_short_a_scenario_is_a_refusal_with_its_reason() -> None:
-    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=50, runs=1, arms=200)
+    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=50, runs=1, arms=200)
     short = hold(["ocp-unlock+"], [listing.list_scenarios()["steady"]], terms)
     assert "too short for 200 arms" in str(short.cells[0].refusal)
 
@@ -73,7 +73,7 @@ def test_lines_of_a_machine_however_slow_are_as_long(contest: Contest, microseco
 
 
 def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> None:
-    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=1_000, runs=2)
+    terms = Terms(alpha=0.1, feedback=Feedback.FULL, rounds=1_000, runs=2)
 
     def cell(learner: str, rate: float, size: float) -> Cell:
         sizes = {"size": Estimate(size, 0.0), "size_to_best_per_segment": Estimate(size, 0.0)}
@@ -91,7 +91,7 @@ def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> Non
 
 
 def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() -> None:
-    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=1_000, runs=2)
+    terms = Terms(alpha=0.1, feedback=Feedback.FULL, rounds=1_000, runs=2)
     names = ("miss_rate", "worst_window", "worst_group")
 
     def cells(learner: str, rates: tuple[float, float], size: float) -> list[Cell]:
@@ -124,12 +124,12 @@ def test_promise_allows_a_twentieth_and_two_errors_and_never_more_than_a_tenth(
     error: float,
     kept: bool,  # noqa: FBT001
 ) -> None:
-    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=100, runs=2)
+    terms = Terms(alpha=0.1, feedback=Feedback.FULL, rounds=100, runs=2)
     assert terms.is_kept(Estimate(rate, error)) is kept
 
 
 def test_single_run_is_granted_the_chance_of_its_rounds() -> None:
-    terms = Terms(alpha=0.1, regime=Regime.FULL, rounds=90_000, runs=1)
+    terms = Terms(alpha=0.1, feedback=Feedback.FULL, rounds=90_000, runs=1)
     assert terms.is_kept(Estimate(0.1069, math.nan))
     assert not terms.is_kept(Estimate(0.1071, math.nan))
 
@@ -143,7 +143,9 @@ def test_record_is_strict_json_with_every_cell(contest: Contest) -> None:
 
 
 def test_delay_reaches_the_runs() -> None:
-    late = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=600, runs=1, channel=Channel(delay=50))
+    late = Terms(
+        alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=600, runs=1, channel=Channel(delay=50)
+    )
     steady = [listing.list_scenarios()["steady"]]
     slow = hold(["logit-tracker"], steady, late).cells[0].figures["miss_rate"].mean
     scores = steady[0].build(600, 0).scenario.scores  # type: ignore[misc]
@@ -155,13 +157,13 @@ def test_unknown_scenarios_and_empty_runs_are_named() -> None:
     with pytest.raises(InvalidError, match="no scenario 'storm'; there are steady"):
         listing.pick_scenarios(["storm"], listing.list_scenarios())
     with pytest.raises(InvalidError, match="runs 0"):
-        Terms(alpha=0.1, regime=Regime.FULL, rounds=10, runs=0)
+        Terms(alpha=0.1, feedback=Feedback.FULL, rounds=10, runs=0)
 
 
 def test_own_log_is_a_scenario_of_its_own_length(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", scores=np.random.default_rng(1).random(300))
     (listed,) = listing.read_log(tmp_path / "mine.npz")
-    terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=10_000, runs=2)
+    terms = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=10_000, runs=2)
     mine = hold(["kt"], [listed], terms)
     assert listed.rounds == 300
     assert mine.cells[0].curve is not None

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from keyhole import make, simulate
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.numeric import Array
 from keyhole.scenarios import Features, Groups
 from keyhole.scenarios.contextual import CONTEXTUAL, ForecastScenario
@@ -22,7 +22,7 @@ NAMES = ["contextual-tracker", "mvp", "logit-tracker", "contextual-tracker+valve
 
 @pytest.fixture(scope="module")
 def contest() -> Contest:
-    terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=ROUNDS, runs=2, seed=4)
+    terms = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=ROUNDS, runs=2, seed=4)
     scenarios = listing.pick_scenarios(["hourly", "steady"], listing.list_scenarios())
     return hold(NAMES, scenarios, terms)
 

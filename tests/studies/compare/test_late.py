@@ -5,14 +5,14 @@ import json
 import pytest
 
 from keyhole.errors import InvalidError
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, page, record, table
 from keyhole.studies.compare.contest import Terms, hold
 from keyhole.studies.compare.late import CHANNELS, LateContests, hold_late
 
 NAMES = ["logit-tracker", "kt"]
-TERMS = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=1_200, runs=2)
+TERMS = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=1_200, runs=2)
 
 
 @pytest.fixture(scope="module")
@@ -23,7 +23,7 @@ def lateness() -> LateContests:
 
 def test_every_way_is_the_contest_over_its_channel(lateness: LateContests) -> None:
     steady = listing.pick_scenarios(["steady"], listing.list_scenarios())
-    terms = Terms(alpha=0.1, regime=Regime.BANDIT, rounds=1_200, runs=2, channel=Channel(batch=100))
+    terms = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=1_200, runs=2, channel=Channel(batch=100))
     alone = hold(["kt"], steady, terms).cells[0]
     within = lateness.contests["b100"].cells
     cell = next(c for c in within if (c.learner, c.scenario) == ("kt", "steady"))

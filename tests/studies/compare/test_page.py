@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from plotly import graph_objects
 
-from keyhole.feedback import Regime
+from keyhole.feedback import Feedback
 from keyhole.studies.compare import listing, page, publish
 from keyhole.studies.compare.contest import Contest, Terms, hold
 from keyhole.studies.compare.late import LateContests
@@ -20,7 +20,7 @@ NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 
 @pytest.fixture(scope="module")
 def contest() -> Contest:
-    terms = Terms(alpha=0.1, regime=Regime.SEMI_BANDIT, rounds=1_000, runs=2)
+    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=1_000, runs=2)
     scenarios = listing.pick_scenarios(
         ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
     )

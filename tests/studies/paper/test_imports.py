@@ -8,7 +8,7 @@ import pytest
 import keyhole
 from keyhole.studies.paper.imports import digest_sources, find_sources
 
-PLAYS = ("keyhole.studies.paper.play", "keyhole.learners.ocp_unlock_plus")
+PLAYS = ("keyhole.studies.paper.play", "keyhole.learners.rules.ocp_unlock_plus")
 PACKAGE = Path(keyhole.__file__).parent
 
 
@@ -33,7 +33,7 @@ def changes_the_key(package: Path, name: str) -> bool:
 @pytest.mark.parametrize(
     "name",
     [
-        "learners/ocp_unlock_plus.py",
+        "learners/rules/ocp_unlock_plus.py",
         "learners/__init__.py",
         "learners/strategy.py",
         "numeric.py",
@@ -59,7 +59,7 @@ def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> 
         "cli.py",
         "service/commands.py",
         "service/store/database.py",
-        "learners/sps.py",
+        "learners/rules/sps.py",
         "scenarios/digits.py",
         "studies/engine.py",
         "studies/live_line.py",

@@ -78,7 +78,7 @@ class AsyncClient:
         """Remove an archived stream and its log for good."""
         await self._send(calls.delete_stream(name))
 
-    async def rehearse(
+    async def calibrate(
         self,
         name: str,
         outputs: Sequence[Any],
@@ -89,11 +89,11 @@ class AsyncClient:
     ) -> dict[str, Any]:
         """Teach a stream labelled history before its first round, a thousand rounds at a time.
 
-        Features and groups are given as for ``predict_many``.
+        Features and groups are given as for ``predict_batch``.
         """
         stream = await self.stream(name)
         for past in calls.cut_history(outputs, labels, features=features, groups=groups):
-            stream = await self._send(calls.rehearse(name, past, after=stream["rehearsed"]))
+            stream = await self._send(calls.calibrate(name, past, after=stream["calibrated"]))
         return stream
 
     async def archive(self, name: str) -> dict[str, Any]:
@@ -119,7 +119,7 @@ class AsyncClient:
         )
         return await self._send(call)
 
-    async def predict_many(
+    async def predict_batch(
         self,
         stream: str,
         outputs: Iterable[Any],
@@ -132,7 +132,7 @@ class AsyncClient:
 
         Features are a row for each output, or a column for each name; groups a list for each.
         """
-        call = calls.predict_many(stream, outputs, features=features, groups=groups, metadata=metadata)
+        call = calls.predict_batch(stream, outputs, features=features, groups=groups, metadata=metadata)
         return await self._send(call)
 
     async def decide(
@@ -148,7 +148,7 @@ class AsyncClient:
         call = calls.decide(stream, score, groups=groups, key=key, metadata=metadata)
         return await self._send(call)
 
-    async def decide_many(
+    async def decide_batch(
         self,
         stream: str,
         scores: Iterable[Any],
@@ -157,7 +157,7 @@ class AsyncClient:
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Verdict]:
         """Return a verdict for every score or map of candidates, in order, in one transaction."""
-        return await self._send(calls.decide_many(stream, scores, groups=groups, metadata=metadata))
+        return await self._send(calls.decide_batch(stream, scores, groups=groups, metadata=metadata))
 
     async def learn(
         self,
@@ -200,7 +200,7 @@ class AsyncClient:
         """Close a round that nobody will answer."""
         return await self._send(calls.learn(prediction, {"skip": True}))
 
-    async def learn_many(
+    async def learn_batch(
         self, answers: Sequence[tuple[Proposal | Verdict | str, Any]]
     ) -> list[Receipt | KeyholeError]:
         """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place.
@@ -208,7 +208,7 @@ class AsyncClient:
         Or with what ``learn`` takes by name, ``{"right": True}`` or ``{"score": 0.4, "chance": 0.5}``,
         or with ``{"skip": True}``.
         """
-        return await self._send(calls.learn_many(answers))
+        return await self._send(calls.learn_batch(answers))
 
     async def history(self, stream: str, *, points: int = 300) -> dict[str, Any]:
         """Return miss rate and mean size as curves."""

@@ -59,7 +59,7 @@ def delete_stream(name: str) -> Call[None]:
     return Call(method="DELETE", parts=("streams", name), read=lambda _: None, safe=False)
 
 
-def rehearse(name: str, past: Sequence[Any], *, after: int) -> Call[dict[str, Any]]:
+def calibrate(name: str, past: Sequence[Any], *, after: int) -> Call[dict[str, Any]]:
     """Return the call that teaches a stream some history; what is sent again counts once."""
     rounds: list[dict[str, Any]] = []
     for output, label, row, own in past:
@@ -67,7 +67,7 @@ def rehearse(name: str, past: Sequence[Any], *, after: int) -> Call[dict[str, An
             known = {**write_output(output), **write_known(row, own)}
             rounds.append({**known, "label": plain_label(label)})
     body = {"rounds": rounds, "after": after}
-    return Call(method="POST", parts=("streams", name, "rehearsal"), json=body, read=_json)
+    return Call(method="POST", parts=("streams", name, "calibration"), json=body, read=_json)
 
 
 def cut_history(
@@ -109,7 +109,7 @@ def predict(
     )
 
 
-def predict_many(
+def predict_batch(
     stream: str,
     outputs: Iterable[Any],
     *,
@@ -152,7 +152,7 @@ def decide(
     )
 
 
-def decide_many(
+def decide_batch(
     stream: str,
     scores: Iterable[Any],
     *,
@@ -211,7 +211,7 @@ def _about(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
     return about
 
 
-def learn_many(
+def learn_batch(
     answers: Sequence[tuple[Proposal | Verdict | str, Any]],
 ) -> Call[list[Receipt | KeyholeError]]:
     """Return the call that answers many."""

@@ -94,7 +94,7 @@ class Client:
         """Remove an archived stream and its log for good."""
         self._send(calls.delete_stream(name))
 
-    def rehearse(
+    def calibrate(
         self,
         name: str,
         outputs: Sequence[Any],
@@ -105,11 +105,11 @@ class Client:
     ) -> dict[str, Any]:
         """Teach a stream labelled history before its first round, a thousand rounds at a time.
 
-        Features and groups are given as for ``predict_many``.
+        Features and groups are given as for ``predict_batch``.
         """
         stream = self.stream(name)
         for past in calls.cut_history(outputs, labels, features=features, groups=groups):
-            stream = self._send(calls.rehearse(name, past, after=stream["rehearsed"]))
+            stream = self._send(calls.calibrate(name, past, after=stream["calibrated"]))
         return stream
 
     def archive(self, name: str) -> dict[str, Any]:
@@ -135,7 +135,7 @@ class Client:
         )
         return self._send(call)
 
-    def predict_many(
+    def predict_batch(
         self,
         stream: str,
         outputs: Iterable[Any],
@@ -148,7 +148,7 @@ class Client:
 
         Features are a row for each output, or a column for each name; groups a list for each.
         """
-        call = calls.predict_many(stream, outputs, features=features, groups=groups, metadata=metadata)
+        call = calls.predict_batch(stream, outputs, features=features, groups=groups, metadata=metadata)
         return self._send(call)
 
     def decide(
@@ -164,7 +164,7 @@ class Client:
         call = calls.decide(stream, score, groups=groups, key=key, metadata=metadata)
         return self._send(call)
 
-    def decide_many(
+    def decide_batch(
         self,
         stream: str,
         scores: Iterable[Any],
@@ -173,7 +173,7 @@ class Client:
         metadata: Mapping[str, Any] | None = None,
     ) -> list[Verdict]:
         """Return a verdict for every score or map of candidates, in order, in one transaction."""
-        return self._send(calls.decide_many(stream, scores, groups=groups, metadata=metadata))
+        return self._send(calls.decide_batch(stream, scores, groups=groups, metadata=metadata))
 
     def learn(
         self,
@@ -216,7 +216,7 @@ class Client:
         """Close a round that nobody will answer."""
         return self._send(calls.learn(prediction, {"skip": True}))
 
-    def learn_many(
+    def learn_batch(
         self, answers: Sequence[tuple[Proposal | Verdict | str, Any]]
     ) -> list[Receipt | KeyholeError]:
         """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place.
@@ -224,7 +224,7 @@ class Client:
         Or with what ``learn`` takes by name, ``{"right": True}`` or ``{"score": 0.4, "chance": 0.5}``,
         or with ``{"skip": True}``.
         """
-        return self._send(calls.learn_many(answers))
+        return self._send(calls.learn_batch(answers))
 
     def history(self, stream: str, *, points: int = 300) -> dict[str, Any]:
         """Return miss rate and mean size as curves."""

@@ -101,7 +101,7 @@ class NewStream(Strict):
         Literal["both", "upper", "lower"] | None,
         Field(description="Intervals, or a bound from above or below alone."),
     ] = None
-    regime: Annotated[
+    feedback: Annotated[
         Literal["bandit", "semi-bandit", "full", "accepted", "referred", "both"] | None,
         Field(
             description="What the answers can tell: bandit, semi-bandit (the default) or full; of a "
@@ -124,7 +124,7 @@ class NewStream(Strict):
     description: Annotated[
         str | None, Field(max_length=LONGEST, description="What people should know of the stream.")
     ] = None
-    rehearse_from: Annotated[
+    calibrate_from: Annotated[
         str | None,
         Field(max_length=64, description="A stream whose labelled rounds teach this one first."),
     ] = None

@@ -115,7 +115,7 @@ class StreamView(Sent):
     guarantee: str
     source: str
     alpha: float
-    regime: str
+    feedback: str
     kind: Annotated[
         Literal["labels", "interval", "band", "gate"],
         Field(description="What it proposes, and from what."),
@@ -138,7 +138,7 @@ class StreamView(Sent):
     expired: int
     skipped: Annotated[int, Field(description="Rounds closed because nobody will answer them.")]
     unreachable: Annotated[int, Field(description="True values that no threshold would have covered.")]
-    rehearsed: Annotated[int, Field(description="Rounds of history played before the first.")]
+    calibrated: Annotated[int, Field(description="Rounds of history played before the first.")]
     miss_rate: float | None
     mean_size: Annotated[
         float | None, Field(description="Of the answered sets or intervals that were bounded.")
@@ -176,7 +176,7 @@ class ChangeView(Sent):
     """A change of a stream while it lives."""
 
     at: Annotated[str, Field(description="When it was made.")]
-    kind: Annotated[str, Field(description="Changed or rehearsed.")]
+    kind: Annotated[str, Field(description="Changed or calibrated.")]
     content: Annotated[dict[str, JsonValue], Field(description="What is other since, by name.")]
 
 
@@ -238,7 +238,7 @@ class HistoryView(Sent):
     on_target: Annotated[int, Field(description="How many of them had today's alpha.")]
     alarms: Annotated[list[AlarmView], Field(description="The newest hundred, the oldest first.")]
     changes: Annotated[
-        list[ChangeView], Field(description="Of the settings, and rehearsals: the newest hundred.")
+        list[ChangeView], Field(description="Of the settings, and calibrations: the newest hundred.")
     ]
     lately: Annotated[LatelyView, Field(description="Sizes and lateness of the newest rounds.")]
     certain: Annotated[

@@ -99,7 +99,7 @@ class PastBody(OutputBody):
     label: Label
 
 
-class Rehearsal(Strict):
+class Calibration(Strict):
     """History with its labels, for a stream without rounds."""
 
     rounds: Annotated[list[PastBody], Field(min_length=1, max_length=10_000, fail_fast=True)]
@@ -173,7 +173,7 @@ class CasesBody(Strict):
         return [case.ask(case.key) for case in self.decisions]
 
 
-class Feedback(Strict):
+class AnswerBody(Strict):
     """One of: the true label, a hit, a miss, the true label's score, a loss; or that none will come."""
 
     label: Annotated[
@@ -217,7 +217,7 @@ class Feedback(Strict):
     ] = None
 
     @model_validator(mode="after")
-    def _one(self) -> "Feedback":
+    def _one(self) -> "AnswerBody":
         given = self._list_given()
         if len(_ANSWERS & given.keys()) != 1:
             raise ValueError("give label, hit, miss, score, loss, right, skip, one of them")
@@ -235,16 +235,16 @@ class Feedback(Strict):
         return alone if alone in _WORDS else told
 
 
-class FeedbackFor(Feedback):
+class AnswerFor(AnswerBody):
     """Feedback in a batch."""
 
     id: Annotated[str, Field(max_length=200)]
 
 
-class Feedbacks(Strict):
+class AnswersBody(Strict):
     """Feedback to many predictions at once, each counted or refused on its own."""
 
-    feedback: Annotated[list[FeedbackFor], Field(min_length=1, max_length=1000, fail_fast=True)]
+    feedback: Annotated[list[AnswerFor], Field(min_length=1, max_length=1000, fail_fast=True)]
 
     def read(self) -> list[Reply]:
         """Return them as the store takes them."""
@@ -257,8 +257,8 @@ class SimulationBody(Strict):
     rounds: Annotated[int, Field(ge=1, le=100)] = 10
 
 
-BATCHES = (OutputsBody, CasesBody, Feedbacks, Rehearsal)
+BATCHES = (OutputsBody, CasesBody, AnswersBody, Calibration)
 BODIES = (
-    NewStream, AmendmentBody, Rehearsal, OutputBody, OutputsBody, CaseBody, CasesBody, Feedback,
-    Feedbacks, SimulationBody,
+    NewStream, AmendmentBody, Calibration, OutputBody, OutputsBody, CaseBody, CasesBody, AnswerBody,
+    AnswersBody, SimulationBody,
 )  # fmt: skip

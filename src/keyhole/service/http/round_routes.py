@@ -52,12 +52,12 @@ async def predict(
     "/predictions/{id}/feedback",
     response_model=round_responses.CountedView,
     dependencies=[_feedback],
-    openapi_extra=describe_body(round_models.Feedback),
+    openapi_extra=describe_body(round_models.AnswerBody),
 )
 async def answer(
     request: Request,
     id: Annotated[str, Path(max_length=200)],  # noqa: A002
-    told: Annotated[Any, Depends(body_of(round_models.Feedback, round_models.Feedback.read))],
+    told: Annotated[Any, Depends(body_of(round_models.AnswerBody, round_models.AnswerBody.read))],
 ) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.noted = {"prediction": id[:80]}
@@ -93,12 +93,12 @@ async def predict_batch(
     "/feedback",
     response_model=round_responses.CountedOrNot,
     dependencies=[_feedback],
-    openapi_extra=describe_body(round_models.Feedbacks),
+    openapi_extra=describe_body(round_models.AnswersBody),
 )
 async def answer_batch(
     request: Request,
     replies: Annotated[
-        list[Reply], Depends(body_of(round_models.Feedbacks, round_models.Feedbacks.read))
+        list[Reply], Depends(body_of(round_models.AnswersBody, round_models.AnswersBody.read))
     ],
 ) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
@@ -151,13 +151,13 @@ async def decide_batch(
     "/streams/{name}/answers/{key:path}",
     response_model=round_responses.CountedView,
     dependencies=[_feedback],
-    openapi_extra=describe_body(round_models.Feedback),
+    openapi_extra=describe_body(round_models.AnswerBody),
 )
 async def answer_by_key(
     request: Request,
     name: Name,
     key: Annotated[str, Path(max_length=200)],
-    told: Annotated[Any, Depends(body_of(round_models.Feedback, round_models.Feedback.read))],
+    told: Annotated[Any, Depends(body_of(round_models.AnswerBody, round_models.AnswerBody.read))],
 ) -> Response:
     """Answer the prediction that was asked for with this key, as by its id."""
     found = await run_in_threadpool(history.find_round, request.app.state.database, name, key)

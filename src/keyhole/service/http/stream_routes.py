@@ -20,7 +20,7 @@ from keyhole.service.http import (
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
-from keyhole.service.store import amendments, export, history, rehearsals, settings, streams
+from keyhole.service.store import amendments, calibrations, export, history, settings, streams
 from keyhole.service.store.draft import make_lone_job
 from keyhole.service.store.tokens import Scope
 
@@ -28,7 +28,7 @@ router = APIRouter(prefix="/v1", responses=PROBLEMS)
 Name = Annotated[str, Path(max_length=64, examples=["triage"])]
 READ, _admin = Depends(needs(Scope.READ)), Depends(needs(Scope.ADMIN))
 Result = TypeVar("Result")
-_APART = ("lifetime", "window", "description", "rehearse_from")
+_APART = ("lifetime", "window", "description", "calibrate_from")
 
 
 @router.post(
@@ -41,7 +41,7 @@ async def create_stream(
     request: Request, new: Annotated[models.NewStream, Depends(body_of(models.NewStream))]
 ) -> responses.StreamView:
     """Make a stream."""
-    request.state.fields = {FeedbackError: "regime", LabelError: "labels"}
+    request.state.fields = {FeedbackError: "feedback", LabelError: "labels"}
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     apart = {name: given.pop(name) for name in _APART if name in given}
     state = request.app.state
@@ -106,23 +106,25 @@ async def delete_stream(request: Request, name: Name) -> None:
 
 
 @router.post(
-    "/streams/{name}/rehearsal",
+    "/streams/{name}/calibration",
     dependencies=[_admin],
-    openapi_extra=describe_body(round_models.Rehearsal),
+    openapi_extra=describe_body(round_models.Calibration),
 )
-async def rehearse(
+async def calibrate(
     request: Request,
     name: Name,
-    history: Annotated[round_models.Rehearsal, Depends(body_of(round_models.Rehearsal))],
+    history: Annotated[round_models.Calibration, Depends(body_of(round_models.Calibration))],
 ) -> responses.StreamView:
     """Teach a stream labelled history before its first round."""
     state = request.app.state
 
     def teach() -> responses.StreamView:
         past = [
-            rehearsals.Past(one.value, one.label, one.features, one.groups) for one in history.rounds
+            calibrations.Past(one.value, one.label, one.features, one.groups) for one in history.rounds
         ]
-        here = rehearsals.rehearse(state.database, name, past, now=state.clock(), after=history.after)
+        here = calibrations.calibrate(
+            state.database, name, past, now=state.clock(), after=history.after
+        )
         return views.show_stream(here)
 
     return await _change(request, name, teach)

@@ -36,7 +36,7 @@ def show_stream(
         guarantee=rule.guarantee,
         source=rule.source,
         alpha=plan.learner.alpha,
-        regime=plan.regime.value,
+        feedback=plan.feedback.value,
         kind=find_kind(plan),
         labels=None if fixed_labels(plan.score) is None else list(fixed_labels(plan.score) or ()),
         score={key: value for key, value in settings["score"].items() if key != "labels"},
@@ -54,7 +54,7 @@ def show_stream(
         expired=tally.expired,
         skipped=tally.skipped,
         unreachable=tally.unreachable,
-        rehearsed=tally.rehearsed,
+        calibrated=tally.calibrated,
         miss_rate=tally.miss_rate,
         **_show_sizes(here),
         recent=show_recent(here),
@@ -126,7 +126,7 @@ def show_promise(here: Stream) -> responses.Promise:
 
 
 def show_change(found: Change) -> responses.ChangeView:
-    """Return a change of the settings, or a rehearsal."""
+    """Return a change of the settings, or a calibration."""
     return responses.ChangeView(at=show_time(found.at), kind=found.kind, content=found.content)
 
 

@@ -1,4 +1,4 @@
-"""What happens to a stream that is no round and no answer: made, changed, rehearsed, archived.
+"""What happens to a stream that is no round and no answer: made, changed, calibrated, archived.
 
 Each is an event of the log with a version and a link, so that a replay knows what held when.
 """
@@ -14,7 +14,7 @@ from keyhole.service.store.schema import changes
 from keyhole.service.store.stream import Stream
 
 CREATED, CARRIED, ARCHIVED = "created", "carried over", "archived"
-CHANGED, REHEARSED = "changed", "rehearsed"
+CHANGED, CALIBRATED = "changed", "calibrated"
 
 
 _ANSWERS = "answers"  # of a new target: how many had come before it
@@ -30,10 +30,10 @@ class Change(NamedTuple):
 
 
 def list_changes(connection: sql.Connection, here: Stream, *, most: int) -> list[Change]:
-    """Return the newest changes of the settings and rehearsals, the oldest of them first."""
+    """Return the newest changes of the settings and calibrations, the oldest of them first."""
     rows = connection.execute(
         sql.select(changes.c.at, changes.c.kind, changes.c.content)
-        .where(changes.c.stream == here.id, changes.c.kind.in_((CHANGED, REHEARSED)))
+        .where(changes.c.stream == here.id, changes.c.kind.in_((CHANGED, CALIBRATED)))
         .order_by(changes.c.version.desc())
         .limit(most)
     ).all()

@@ -5,11 +5,10 @@ from collections.abc import Callable, Mapping
 import sqlalchemy as sql
 
 from keyhole.errors import DatabaseError, NewerStoreError
-from keyhole.service.store import first_version
 from keyhole.service.store.schema import VERSION, meta, tables
 
 Migration = Callable[[sql.Connection], None]
-MIGRATIONS: Mapping[int, Migration] = {1: first_version.carry_over}  # From this version to the next.
+MIGRATIONS: Mapping[int, Migration] = {}  # From this version to the next.
 
 
 def prepare(

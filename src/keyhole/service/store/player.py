@@ -95,8 +95,8 @@ class Player:
                 self._carry(where, row, content)
             case changes.CHANGED:
                 self._amend(row, content)
-            case changes.REHEARSED:
-                self._rehearse(where, row, content)
+            case changes.CALIBRATED:
+                self._calibrate(where, row, content)
             case changes.ARCHIVED:
                 self.stream.archived = row.at
             case _:
@@ -126,7 +126,7 @@ class Player:
         if was_on and not here.watch.alarm:
             self._follow(row.at)
 
-    def _rehearse(self, where: str, row: Any, content: dict[str, Any]) -> None:
+    def _calibrate(self, where: str, row: Any, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
         here = self.stream
         kept = Progress.unpack(row.progress, learner=self.learner)
@@ -134,8 +134,8 @@ class Player:
         expect(
             where,
             "history",
-            kept.tally.rehearsed,
-            here.tally.rehearsed + content["rounds"],
+            kept.tally.calibrated,
+            here.tally.calibrated + content["rounds"],
         )
         here.progress = kept
 

@@ -113,7 +113,7 @@ def check_awaited(setup: Setup[Any], row: Any) -> None:
     """Raise if the round of a row was referred, and such rounds are nobody's to judge here."""
     if is_gate(setup):
         case = cases.unpack_case(setup.score, row.output, row.labels)
-        check_judged(case.region(row.number, row.threshold), setup.regime)
+        check_judged(case.region(row.number, row.threshold), setup.feedback)
 
 
 def recall_round(setup: Setup[Any], row: Any) -> Round[Any]:

@@ -14,7 +14,7 @@ from keyhole.errors import (
     InvalidError,
     StreamNameError,
 )
-from keyhole.feedback import GateRegime, Regime
+from keyhole.feedback import Feedback, GateFeedback
 from keyhole.predictor import judgements
 from keyhole.predictor import setup as setups
 from keyhole.predictor.draws import check_seed
@@ -76,7 +76,7 @@ def make_setup(
     bound: float | None = None,
     scale: float | None = None,
     side: str | None = None,
-    regime: str | None = None,
+    feedback: str | None = None,
     seed: int | None = None,
     open_limit: int = MOST_OPEN,
 ) -> tuple[Setup[Region], list[str]]:
@@ -101,7 +101,7 @@ def make_setup(
                 scale=scale,
                 side=side,
             ),
-            regime=regime,
+            feedback=feedback,
             seed=seed,
             open_limit=open_limit,
         )
@@ -118,7 +118,7 @@ def _make_setup(
     features: int | Iterable[str] | None,
     groups: int | Iterable[str] | None,
     score: Score[Region],
-    regime: str | None,
+    feedback: str | None,
     seed: int | None,
     open_limit: int,
 ) -> Setup[Region]:
@@ -132,7 +132,7 @@ def _make_setup(
             features=features,
             groups=groups,
             score=score,
-            regime=regime or Regime.SEMI_BANDIT,
+            feedback=feedback or Feedback.SEMI_BANDIT,
             seed=seed,
             open_limit=open_limit,
         )
@@ -141,7 +141,7 @@ def _make_setup(
         raise GroupError(f"a gate's groups are named; give names instead of their number, {groups}")
     return judgements.make_setup(
         learners.make(learner or GATE, alpha=alpha, horizon=horizon, arms=arms, options=options),
-        regime or GateRegime.ACCEPTED,
+        feedback or GateFeedback.ACCEPTED,
         groups=tuple(groups or ()),
         seed=seed,
         open_limit=open_limit,

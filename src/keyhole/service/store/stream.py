@@ -11,7 +11,7 @@ import numpy as np
 import sqlalchemy as sql
 
 from keyhole.errors import ArchivedError, KeyholeError, QuarantinedError, UnknownStreamError
-from keyhole.feedback import GateRegime
+from keyhole.feedback import GateFeedback
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
@@ -60,7 +60,7 @@ class Stream:
         """How many rounds wait for an answer."""
         tally = self.progress.tally
         # A gate's tally sums sizes of 1 for what it accepts; what it refers may be nobody's to judge.
-        awaited = int(tally.size) if self.setup.regime == GateRegime.ACCEPTED else tally.predicted
+        awaited = int(tally.size) if self.setup.feedback == GateFeedback.ACCEPTED else tally.predicted
         return awaited - tally.answered - tally.expired - tally.skipped
 
     @property

@@ -8,9 +8,9 @@ import sqlalchemy as sql
 from keyhole.errors import InvalidError, QuarantinedError, StreamExistsError
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Region
-from keyhole.service.store import alarms, changes, rehearsals, schema, stream
+from keyhole.service.store import alarms, calibrations, changes, schema, stream
+from keyhole.service.store.calibrations import Lesson
 from keyhole.service.store.database import Database
-from keyhole.service.store.rehearsals import Lesson
 from keyhole.service.store.schema import streams
 from keyhole.service.store.settings import (
     LIFETIME,
@@ -31,7 +31,7 @@ def create(
     lifetime: float = LIFETIME,
     window: int = WINDOW,
     description: str | None = None,
-    rehearse_from: str | None = None,
+    calibrate_from: str | None = None,
 ) -> Stream:
     """Make a stream, taught by another one's log if told so, or raise if the name is taken."""
     check_limits(lifetime=lifetime, window=window)
@@ -40,7 +40,7 @@ def create(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
     here.description = description
-    lessons = [] if rehearse_from is None else _rehearse(database, here, rehearse_from)
+    lessons = [] if calibrate_from is None else _calibrate(database, here, calibrate_from)
     columns = {key: value for key, value in stream.list_columns(here).items() if key != "id"}
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
@@ -57,12 +57,12 @@ def create(
         raise _taken(name) from None
 
 
-def _rehearse(database: Database, here: Stream, old: str) -> list[Lesson]:
+def _calibrate(database: Database, here: Stream, old: str) -> list[Lesson]:
     """Teach a stream that is to be made another one's log, which may take minutes."""
     with database.read() as connection:  # So that whoever writes goes on meanwhile.
         if connection.execute(sql.select(streams.c.id).where(streams.c.name == here.name)).first():
             raise _taken(here.name)
-        return rehearsals.learn_log(connection, here, old)
+        return calibrations.learn_log(connection, here, old)
 
 
 def _taken(name: str) -> StreamExistsError:

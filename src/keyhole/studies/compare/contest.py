@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from keyhole.checks import is_whole
 from keyhole.errors import FeedbackError, HorizonError, InvalidError
-from keyhole.feedback import Regime, check_enough
+from keyhole.feedback import Feedback, check_enough
 from keyhole.learners import DEFAULT, Learner, find, make, make_suited
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
@@ -45,7 +45,7 @@ class Terms:
     """What all learners have in common."""
 
     alpha: float
-    regime: Regime
+    feedback: Feedback
     rounds: int
     runs: int
     seed: int = 0
@@ -200,7 +200,7 @@ def _cell(
         learner = make_suited(
             name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
         )
-        check_enough(learner.name, learner.needs, terms.regime)
+        check_enough(learner.name, learner.needs, terms.feedback)
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
     run, microseconds = _time(learner, listed, staged, rounds, terms)
@@ -220,7 +220,7 @@ def _time(
     """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
 
     def play(runs: int) -> Simulation:
-        common = {"seed": terms.seed, "regime": terms.regime, "channel": terms.channel}
+        common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
         if listed.build is None:
             return simulate_against(learner, listed.name, rounds=rounds, runs=runs, **common)  # type: ignore[arg-type]
         table = np.stack([one.scenario.scores for one in staged[:runs]])

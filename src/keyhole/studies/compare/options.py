@@ -8,7 +8,7 @@ from keyhole.learners import find, takes
 from keyhole.studies.compare.late import CHANNELS
 
 _CHANNEL = ("delay", "batch", "geometric", "lost", "wrong")
-_OF_SETS = ("regime", "arms", "late", *_CHANNEL)
+_OF_SETS = ("feedback", "arms", "late", *_CHANNEL)
 _OF_FILE = ("imagenet", "imagenet-shift")
 
 

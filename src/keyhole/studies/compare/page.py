@@ -83,7 +83,7 @@ def _lead(contest: Contest, ranked: list[LearnerStanding]) -> str:
     world = "" if terms.channel.is_clear else " Answers come late, get lost or are wrong."
     line = (
         f"{len(ranked)} learners, {len(contest.scenarios)} scenarios, {terms.rounds:,} rounds, "
-        f"{terms.runs} {'run' if terms.runs == 1 else 'runs'} each; {terms.regime.value} feedback; "
+        f"{terms.runs} {'run' if terms.runs == 1 else 'runs'} each; {terms.feedback.value} feedback; "
         f"target miss rate {terms.alpha:g}.{world}"
     )
     return f'<p class="lead">{html.escape(line)}</p>'

@@ -22,7 +22,7 @@ def _contest(contest: Contest) -> dict[str, Any]:
     terms = contest.terms
     return {
         "alpha": terms.alpha,
-        "regime": terms.regime.value,
+        "feedback": terms.feedback.value,
         "rounds": terms.rounds,
         "runs": terms.runs,
         "seed": terms.seed,

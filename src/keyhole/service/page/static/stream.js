@@ -64,7 +64,7 @@ function guarantee(stream, certain) {
 function settings(stream) {
   const { thresholds } = stream.distribution;
   const rows = [
-    ["learner", stream.learner], ["needs", stream.needs], ["regime", stream.regime], ["source", stream.source],
+    ["learner", stream.learner], ["needs", stream.needs], ["feedback", stream.feedback], ["source", stream.source],
     ["score", Object.entries(stream.score).filter(([, value]) => value !== null).map(([name, value]) => (name === "kind" ? value : `${name} ${typeof value === "number" ? size(value) : value}`)).join(", ")],
     ["next threshold", thresholds.length > 1 ? "drawn, see above" : thresholds[0] === null ? "above every score" : thresholds[0].toFixed(4)],
     ["open rounds", `at most ${count(stream.open_limit)}, for ${duration(stream.lifetime)}`],

@@ -12,10 +12,10 @@ from keyhole.predictor.rounds import R, Round, propose, read_answer, settle
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Tally
 
-_REHEARSAL = 3  # the kind of draws that are no round's
+_CALIBRATION = 3  # the kind of draws that are no round's
 
 
-def rehearse(
+def calibrate(
     setup: Setup[R],
     progress: Progress,
     outputs: Sequence[Any],
@@ -23,7 +23,7 @@ def rehearse(
     *,
     contexts: Sequence[Array],
 ) -> None:
-    """Teach the progress this history; the tally stays clean but for what was rehearsed."""
+    """Teach the progress this history; the tally stays clean but for what was calibrated."""
     if progress.tally.predicted:
         raise InvalidError("history comes before the first round; make a new predictor for it")
     if len(outputs) != len(labels):
@@ -34,7 +34,7 @@ def rehearse(
     )
     draws = [0.5] * len(outputs)
     if learner.rule.draws:
-        draws = make_draws(setup.seed, kept.rehearsed, len(outputs), kind=_REHEARSAL).tolist()
+        draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=_CALIBRATION).tolist()
     for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
         case = played.read(setup.score, output)
         opened: Round[R] = propose(learner, played, case, draw=draw, context=known)
@@ -42,6 +42,6 @@ def rehearse(
         settle(learner, played, opened, read_answer(learner, opened, label=label))
     excess = played.tally.misses - learner.alpha * len(outputs)
     tally = Tally.start(learner.groups)
-    tally.rehearsed = kept.rehearsed + len(outputs)
-    tally.rehearsed_excess = kept.rehearsed_excess + excess
+    tally.calibrated = kept.calibrated + len(outputs)
+    tally.calibrated_excess = kept.calibrated_excess + excess
     progress.state, progress.tally, progress.scale = played.state, tally, played.scale

@@ -1,6 +1,6 @@
 """History with its labels, played before the first round of a stream: sent, from a file, or from a log.
 
-A rehearsal is an event of the log. It holds what the learner had become by it, and a digest of the
+A calibration is an event of the log. It holds what the learner had become by it, and a digest of the
 history, not the history itself.
 """
 
@@ -13,8 +13,8 @@ import sqlalchemy as sql
 
 from keyhole.errors import InvalidError
 from keyhole.predictor import cases
+from keyhole.predictor.calibration import calibrate as play
 from keyhole.predictor.context import Features, Groups, Known, read_context
-from keyhole.predictor.rehearsal import rehearse as play
 from keyhole.scores import Case
 from keyhole.scores.intervals import Band
 from keyhole.scores.labels import Candidates
@@ -36,7 +36,7 @@ class Past(NamedTuple):
     groups: Groups = ()
 
 
-def rehearse(
+def calibrate(
     database: Database, name: str, history: Sequence[Past], *, now: float, after: int | None = None
 ) -> Stream:
     """Teach a stream its history, before its first round.
@@ -45,7 +45,7 @@ def rehearse(
     """
     with database.write() as connection:
         here = stream.lock(connection, name)
-        there = here.tally.rehearsed
+        there = here.tally.calibrated
         if after is not None and after + len(history) <= there:
             return here
         if after is not None and after != there:
@@ -58,7 +58,7 @@ def rehearse(
 
 
 class Lesson(NamedTuple):
-    """A rehearsal as the log keeps it: of how much, and what the learner had become by it."""
+    """A calibration as the log keeps it: of how much, and what the learner had become by it."""
 
     content: dict[str, Any]
     progress: bytes
@@ -68,7 +68,7 @@ class Lesson(NamedTuple):
         changes.note(
             connection,
             here,
-            kind=changes.REHEARSED,
+            kind=changes.CALIBRATED,
             content=self.content,
             now=now,
             progress=self.progress,
@@ -90,14 +90,14 @@ def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     outputs = [past.output for past in history]
     for output in outputs:
         read_case(here.setup, here.progress, output)
-    learner, before = here.setup.learner, here.tally.rehearsed_excess
+    learner, before = here.setup.learner, here.tally.calibrated_excess
     contexts = [
         read_context(learner, past.features, past.groups, names=here.setup.names) for past in history
     ]
     play(here.setup, here.progress, outputs, [past.label for past in history], contexts=contexts)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
-    content["excess"] = here.tally.rehearsed_excess - before
+    content["excess"] = here.tally.calibrated_excess - before
     return Lesson(content, here.progress.pack(learner))
 
 
@@ -114,7 +114,7 @@ def learn_log(connection: sql.Connection, here: Stream, old: str) -> list[Lesson
     if silent:
         raise InvalidError(
             f"{silent:,} misses of stream {old!r} were told without the true label: history without "
-            "them would make sets too small; rehearse with labelled history instead"
+            "them would make sets too small; calibrate with labelled history instead"
         )
     kept = here.setup.names == source.setup.names
     told = _gather(_read_log(connection, source, kept=kept), AT_ONCE)

@@ -8,17 +8,17 @@ from keyhole import Predictor
 from keyhole.errors import InvalidError, LabelError
 from keyhole.service.store import (
     answers,
+    calibrations,
     changes,
     proposals,
-    rehearsals,
     replay,
     settings,
     streams,
 )
 from keyhole.service.store.answers import Reply
+from keyhole.service.store.calibrations import Past
 from keyhole.service.store.database import Database
 from keyhole.service.store.proposals import Query
-from keyhole.service.store.rehearsals import Past
 
 NOW = 1_800_000_000.0
 HISTORY = [Past([0.9 - 0.02 * n, 0.1 + 0.02 * n], n % 2) for n in range(12)]
@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[dict[str, Any], Any, Any]] = {
 
 def make(database: Database, name: str, *, source: str | None = None, **given: Any) -> None:
     setup, _ = settings.make_setup(alpha=0.1, seed=7, **given)
-    streams.create(database, name, setup=setup, now=NOW, rehearse_from=source)
+    streams.create(database, name, setup=setup, now=NOW, calibrate_from=source)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -48,11 +48,11 @@ def test_a_stream_made_from_a_log_stands_where_that_history_leads(light: Databas
         answers.answer(light, [Reply(opened.id, {"label": label})], now=NOW)
     make(light, "second", source="first", **given)
     make(light, "taught", **given)
-    rehearsals.rehearse(light, "taught", [Past(output, label)] * 6, now=NOW)
+    calibrations.calibrate(light, "taught", [Past(output, label)] * 6, now=NOW)
     second, taught = streams.get(light, "second"), streams.get(light, "taught")
     learner = second.setup.learner
-    assert second.tally.rehearsed == 6
-    assert second.tally.rehearsed_excess == pytest.approx(taught.tally.rehearsed_excess)
+    assert second.tally.calibrated == 6
+    assert second.tally.calibrated_excess == pytest.approx(taught.tally.calibrated_excess)
     assert learner.pack(second.progress.state) == learner.pack(taught.progress.state)
     assert second.progress.scale == taught.progress.scale
     assert all(replay.replay(light, name).difference is None for name in ("second", "taught"))
@@ -61,24 +61,24 @@ def test_a_stream_made_from_a_log_stands_where_that_history_leads(light: Databas
 def test_history_may_come_in_parts_and_again_and_is_played_once(light: Database) -> None:
     make(light, "parts", learner="kt")
     predictor = Predictor("kt", alpha=0.1)
-    predictor.rehearse([past.output for past in HISTORY], [past.label for past in HISTORY])
+    predictor.calibrate([past.output for past in HISTORY], [past.label for past in HISTORY])
     for first, last in ((0, 5), (0, 5), (5, 12), (0, 12)):
-        rehearsals.rehearse(light, "parts", HISTORY[first:last], now=NOW, after=first)
+        calibrations.calibrate(light, "parts", HISTORY[first:last], now=NOW, after=first)
     here = streams.get(light, "parts")
-    assert here.tally.rehearsed == 12
+    assert here.tally.calibrated == 12
     learner = here.setup.learner
     assert learner.pack(here.progress.state) == learner.pack(predictor._progress.state)
     for after in (11, 13):
         with pytest.raises(InvalidError, match=f"12 rounds of history are there, not {after}"):
-            rehearsals.rehearse(light, "parts", HISTORY, now=NOW, after=after)
+            calibrations.calibrate(light, "parts", HISTORY, now=NOW, after=after)
 
 
 def test_history_comes_before_the_first_round(light: Database) -> None:
     make(light, "begun")
     proposals.predict(light, "begun", asks=[Query([0.9, 0.1])], now=NOW)
     with pytest.raises(InvalidError, match="has had 1 rounds"):
-        rehearsals.rehearse(light, "begun", HISTORY, now=NOW)
-    assert streams.get(light, "begun").tally.rehearsed == 0
+        calibrations.calibrate(light, "begun", HISTORY, now=NOW)
+    assert streams.get(light, "begun").tally.calibrated == 0
 
 
 @pytest.mark.parametrize(
@@ -100,25 +100,25 @@ def test_hits_of_no_label_mislead_nobody_and_teach_nothing(light: Database) -> N
         (opened,) = proposals.predict(light, "first", asks=[Query([0.9, 0.1])], now=NOW)
         answers.answer(light, [Reply(opened.id, reply)], now=NOW)
     make(light, "second", source="first")
-    assert streams.get(light, "second").tally.rehearsed == 2
+    assert streams.get(light, "second").tally.calibrated == 2
 
 
 @pytest.mark.parametrize("size", [1, 3, 5, 12])
 def test_a_log_is_learnt_in_parts_as_at_once_and_each_part_is_one_event(
     light: Database, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(rehearsals, "AT_ONCE", size)
+    monkeypatch.setattr(calibrations, "AT_ONCE", size)
     make(light, "first", learner="kt")
     opened = proposals.predict(light, "first", asks=[Query(one.output) for one in HISTORY], now=NOW)
     replies = [Reply(a.id, {"label": b.label}) for a, b in zip(opened, HISTORY, strict=True)]
     answers.answer(light, replies, now=NOW)
     make(light, "second", learner="kt", source="first")
     here = streams.get(light, "second")
-    assert (here.tally.rehearsed, here.version) == (12, -(-12 // size))
+    assert (here.tally.calibrated, here.version) == (12, -(-12 // size))
     with light.read() as connection:
         events = changes.list_changes(connection, here, most=100)
     assert sum(one.content["rounds"] for one in events) == 12
-    assert sum(one.content["excess"] for one in events) == pytest.approx(here.tally.rehearsed_excess)
+    assert sum(one.content["excess"] for one in events) == pytest.approx(here.tally.calibrated_excess)
     assert replay.replay(light, "second").difference is None
 
 
@@ -134,7 +134,7 @@ def test_groups_of_a_log_are_learnt_where_the_new_stream_calls_them_the_same(
     make(light, "second", source="first", groups=names)
     make(light, "taught", groups=names)
     past = [Past([0.9, 0.4], n % 2, None, names if kept and n % 2 else ()) for n in range(8)]
-    rehearsals.rehearse(light, "taught", past, now=NOW)
+    calibrations.calibrate(light, "taught", past, now=NOW)
     second, taught = streams.get(light, "second"), streams.get(light, "taught")
     learner = second.setup.learner
     assert learner.pack(second.progress.state) == learner.pack(taught.progress.state)
@@ -144,6 +144,6 @@ def test_history_of_a_label_that_the_stream_does_not_have_teaches_nothing(light:
     make(light, "pets", labels=["cat", "dog"])
     history = [Past({"cat": 0.9}, "cat"), Past({"cat": 0.9, "emu": 0.1}, "cat")]
     with pytest.raises(LabelError, match="label 'emu' is not one of the stream's 2 labels"):
-        rehearsals.rehearse(light, "pets", history, now=NOW)
+        calibrations.calibrate(light, "pets", history, now=NOW)
     here = streams.get(light, "pets")
-    assert (here.version, here.tally.rehearsed) == (0, 0)
+    assert (here.version, here.tally.calibrated) == (0, 0)
