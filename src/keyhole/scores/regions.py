@@ -46,7 +46,7 @@ class LabelSet:
     places: int
     size: float
 
-    def __new__(  # noqa: D102
+    def __new__(
         cls,
         id: int,  # noqa: A002
         threshold: float,
@@ -174,7 +174,7 @@ class Interval:
     upper: float
     size: float
 
-    def __new__(  # noqa: D102
+    def __new__(
         cls,
         id: int,  # noqa: A002
         threshold: float,

@@ -14,9 +14,9 @@ import numpy as np
 
 from keyhole.errors import RateError
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.gate_guard import count_wrong, excess, is_open, late_excess, spread_of
+from keyhole.learners.gate_scores import EDGE, unit, watch_scores
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
-from keyhole.learners.gates.gate_guard import count_wrong, excess, is_open, late_excess, spread_of
-from keyhole.learners.gates.gate_scores import EDGE, unit, watch_scores
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, positive, target
 from keyhole.learners.rule import EVERY, NONE, Ask, Rule

@@ -61,7 +61,7 @@ class ServerTransaction:
     _plans: dict[str, str]
     _held: list[str] = field(default_factory=lambda: ["BEGIN"])
 
-    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:  # noqa: D102
+    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:
         cursor, found = self._cursor, []
         calls = [self._call(*statement.write(self._dialect, values)) for statement, values in asked]
         before = len(self._held)
@@ -73,11 +73,11 @@ class ServerTransaction:
             cursor.nextset()
         return found
 
-    def change(self, statement: Statement, values: Any) -> int:  # noqa: D102
+    def change(self, statement: Statement, values: Any) -> int:
         self.send(self._cursor.mogrify(*statement.write(self._dialect, values)))
         return int(self._cursor.rowcount)
 
-    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:  # noqa: D102
+    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:
         for statement, rows in changes:
             if len(rows) >= _MANY:
                 self._copy(statement, rows)
@@ -86,7 +86,7 @@ class ServerTransaction:
             else:
                 self._held.append(self._call(*statement.write_all(self._dialect, rows)))
 
-    def execute(self, statement: Any) -> Rows:  # noqa: D102
+    def execute(self, statement: Any) -> Rows:
         self.send(self._cursor.mogrify(*write_out(statement, self._dialect)))
         return Rows(self._cursor.fetchall() if self._cursor.description else [])
 

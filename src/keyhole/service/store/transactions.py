@@ -172,17 +172,17 @@ class FileTransaction:
     _file: Any
     _dialect: sql.Dialect
 
-    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:  # noqa: D102
+    def read(self, *asked: tuple[Statement, Any]) -> list[list[Any]]:
         found = []
         for statement, values in asked:
             rows = self._file.execute(*statement.write(self._dialect, values))
             found.append([*map(statement.make_row, rows)])
         return found
 
-    def change(self, statement: Statement, values: Any) -> int:  # noqa: D102
+    def change(self, statement: Statement, values: Any) -> int:
         return int(self._file.execute(*statement.write(self._dialect, values)).rowcount)
 
-    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:  # noqa: D102
+    def write(self, changes: Sequence[tuple[Statement, list[Any]]]) -> None:
         for statement, rows in changes:
             if len(rows) == 1:
                 self._file.execute(*statement.write(self._dialect, rows[0]))
@@ -190,7 +190,7 @@ class FileTransaction:
             for some in _cut(rows):
                 self._file.execute(*statement.write_all(self._dialect, some))
 
-    def execute(self, statement: Any) -> "Rows":  # noqa: D102
+    def execute(self, statement: Any) -> "Rows":
         found = self._file.execute(*write_out(statement, self._dialect))
         return Rows(found.fetchall() if found.description else [])
 
