@@ -6,10 +6,10 @@ from pathlib import Path
 import numpy as np
 
 from keyhole.learners import DEFAULT
-from keyhole.service.store import answers, proposals, settings, streams
-from keyhole.service.store.answers import Reply
-from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Query
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry, settings
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Query
 
 ROUNDS, BATCH = 2_000, 500
 
@@ -19,7 +19,7 @@ def fill(folder: Path, labels: int) -> None:
     database = Database(f"sqlite:///{folder / 'keyhole.db'}")
     names = [f"label {place}" for place in range(labels)]
     setup, _ = settings.make_setup(DEFAULT, alpha=0.1, seed=1, labels=names)
-    streams.create(database, "disk", setup=setup, now=0.0)
+    registry.create(database, "disk", setup=setup, now=0.0)
     rng = np.random.default_rng(1)
     for _ in range(ROUNDS // BATCH):
         asks = [Query(rng.dirichlet(np.ones(labels)).tolist()) for _ in range(BATCH)]

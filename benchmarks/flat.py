@@ -16,10 +16,11 @@ from pathlib import Path
 import httpx
 import sqlalchemy as sql
 
-from keyhole.service.store import answers, proposals, schema, settings, stream, streams
-from keyhole.service.store.answers import MARK_EVERY, Reply
-from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Query
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry, settings, stream
+from keyhole.service.store.streams.answers import MARK_EVERY, Reply
+from keyhole.service.store.streams.proposals import Query
 
 TRIES, SECONDS = 5, 120.0
 
@@ -27,7 +28,7 @@ TRIES, SECONDS = 5, 120.0
 def fill(database: Database, *, count: int, rounds: int) -> None:
     """Make so many streams, and let the first have so many answered rounds."""
     setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
-    streams.create(database, "first", setup=setup, now=1.0)
+    registry.create(database, "first", setup=setup, now=1.0)
     for _ in range(MARK_EVERY):
         (made,) = proposals.predict(database, "first", asks=[Query({"a": 0.7, "b": 0.3})], now=1.0)
         answers.answer(database, [Reply(made.id, {"label": "a"})], now=1.0)

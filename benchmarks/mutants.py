@@ -33,13 +33,13 @@ ROOMS = {
     "bounds": BOUNDS,
     "learners": ("src/keyhole/learners/*.py",),
     "predictor": ("src/keyhole/predictor/*.py",),
-    "store": ("src/keyhole/service/store/*.py",),
+    "store": ("src/keyhole/service/store/**/*.py",),
 }
 TESTS = {
     "bounds": ("tests/learners/test_*.py",),
     "learners": ("tests/learners/test_*.py",),
     "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
-    "store": tuple(f"tests/service/{folder}test_*.py" for folder in ("", "store/", "http/")),
+    "store": tuple(f"tests/service/{folder}test_*.py" for folder in ("", "store/**/", "http/")),
 }
 NO_MUTANT = "no mutant"
 TOO_LONG = 20  # seconds above what its tests take, after which a mutant is stopped

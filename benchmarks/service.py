@@ -34,9 +34,10 @@ from fastapi import FastAPI
 from keyhole.service.http import app as service
 from keyhole.service.http import round_models
 from keyhole.service.http.limits import Limits
-from keyhole.service.store import answers, proposals, schema, settings, streams, warm
-from keyhole.service.store import stream as stream_row
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry, settings, warm
+from keyhole.service.store.streams import stream as stream_row
 
 SEED = 7
 BATCH = 100
@@ -111,7 +112,7 @@ def serve(make: Callable[[str], FastAPI], url: str, port: Any) -> None:
     app = make(url)
     config = uvicorn.Config(app, port=0, log_level="error", access_log=False)
     if make is our_app:
-        warm.compile_streams(streams.survey(app.state.database).usable)
+        warm.compile_streams(registry.survey(app.state.database).usable)
     listening = config.bind_socket()
     listening.listen(config.backlog)
     port.put(listening.getsockname()[1])
@@ -196,7 +197,7 @@ def stream(url: str, learner: str = "ocp-unlock+") -> None:
     horizon, arms = (10**7, 200) if learner == "ocp-unlock+" else (None, None)
     setup, _ = settings.make_setup(learner, alpha=0.1, horizon=horizon, arms=arms, seed=SEED)
     for name in ("load", *(f"load{n}" for n in range(STREAMS))):
-        streams.create(database, name, setup=setup, now=time.time())
+        registry.create(database, name, setup=setup, now=time.time())
     database.close()
 
 

@@ -234,7 +234,7 @@ def http_page() -> str:
 def _openapi() -> dict[str, Any]:
     """Return what a running service says of itself."""
     from keyhole.service.http.app import create_app
-    from keyhole.service.store.database import Database
+    from keyhole.service.store.sql.database import Database
 
     with tempfile.TemporaryDirectory() as folder:
         return create_app(Database(f"sqlite:///{folder}/keyhole.db")).openapi()

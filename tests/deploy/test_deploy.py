@@ -15,7 +15,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from keyhole.cli import _parser
 from keyhole.service.http.app import create_app
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
 

@@ -15,7 +15,7 @@ import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.service.http import probes
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.scene import PATIENT, Clock, client_of
 from tests.service.serving import wait_until
@@ -93,7 +93,7 @@ def _waits_for_probes(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Database]:
-    opened = Database(url, patience=PATIENT)
+    opened = Database(url, timeouts=PATIENT)
     yield opened
     opened.close()
 
@@ -101,7 +101,7 @@ def database(url: str) -> Iterator[Database]:
 @pytest.fixture
 def light(tmp_path: Path) -> Iterator[Database]:
     """A database for what does not depend on the kind of database."""
-    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}", patience=PATIENT)
+    opened = Database(f"sqlite:///{tmp_path / 'keyhole.db'}", timeouts=PATIENT)
     yield opened
     opened.close()
 

@@ -6,14 +6,14 @@ from fastapi.testclient import TestClient
 
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.http.limits import Limits
-from keyhole.service.store.database import Database
-from keyhole.service.store.engines import Patience
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.engines import Timeouts
 from tests.patience import SECONDS
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
 # A machine that stands still for a while is no fault of the database, unless a test says so.
-PATIENT = Patience(lock=SECONDS, statement=SECONDS, connect=SECONDS, probe=SECONDS)
+PATIENT = Timeouts(lock=SECONDS, statement=SECONDS, connect=SECONDS, probe=SECONDS)
 
 
 class Clock:

@@ -9,8 +9,9 @@ from fastapi.testclient import TestClient
 
 from keyhole.errors import BindingError, TokenError
 from keyhole.service.http import access
-from keyhole.service.store import schema, tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store import tokens
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import NOW, Clock, answered, client_of, made, predicted
 
 

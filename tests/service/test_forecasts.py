@@ -7,8 +7,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 import keyhole
-from keyhole.service.store import replay
-from keyhole.service.store.database import Database
+from keyhole.service.store.log import replay
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import answered, made, predicted
 
 DEFAULT: dict[str, Any] = {"learner": None, "horizon": None}

@@ -25,8 +25,9 @@ from schemathesis.specs.openapi.checks import (
 
 from keyhole.service.http import demo
 from keyhole.service.http.app import Settings, create_app
-from keyhole.service.store import replay, tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store import tokens
+from keyhole.service.store.log import replay
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.scene import NOW, PATIENT, Clock, client_of, made, predicted
 
@@ -67,7 +68,7 @@ def local(app: Any, answered: Counter[int]) -> Any:
 @pytest.fixture
 def described(url: str) -> Iterator[tuple[Any, Counter[int]]]:
     """The service on each kind of database, and what it answered by status."""
-    database, answered = Database(url, patience=PATIENT), Counter[int]()
+    database, answered = Database(url, timeouts=PATIENT), Counter[int]()
     demo.create(database, now=NOW)
     demo.pictures()  # They take seconds to make, which are no request's.
     app = local(create_app(database, Settings(clock=Clock(), demo=True)), answered)

@@ -12,8 +12,9 @@ from fastapi.testclient import TestClient
 import keyhole
 from keyhole.errors import InvalidError
 from keyhole.scenarios import log
-from keyhole.service.store import answers, proposals, replay
-from keyhole.service.store.database import Database
+from keyhole.service.store.log import replay
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals
 from keyhole.studies.gates.log import read_log
 from tests.service.scene import NOW, answered, predicted
 

@@ -11,8 +11,9 @@ from fastapi.testclient import TestClient
 
 from keyhole.cli import main
 from keyhole.scenarios import log
-from keyhole.service.store import answers, export, history, proposals, replay, streams
-from keyhole.service.store.database import Database
+from keyhole.service.store.log import export, history, replay
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry
 from tests.service.scene import NOW, answered, made, predicted
 
 NASTY = '=HYPERLINK("http://evil"),"\n<b>'
@@ -168,7 +169,7 @@ def test_the_log_is_whole_across_pages(light: Database, one: TestClient) -> None
     made(one)
     lived(light, "pets", 1203)
     assert [entry.number for entry in history.log(light, "pets")] == list(range(1203))
-    assert streams.get(light, "pets").tally.answered == 1203
+    assert registry.get(light, "pets").tally.answered == 1203
 
 
 def test_an_interval_is_exported_by_its_ends(one: TestClient) -> None:

@@ -9,8 +9,9 @@ import sqlalchemy as sql
 
 from keyhole.feedback import HIT, MISS
 from keyhole.keyed import Answered, Asked, Event, Kind, make_fold
-from keyhole.service.store import answers, proposals, schema, streams
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry
 from tests.service.scene import NOW
 
 LABELS = ("ant", "bee", "cat")
@@ -63,12 +64,12 @@ def test_the_fold_plays_the_log_of_a_stream_bit_for_bit(light: Database, learner
     arms = 8 if learner == "ocp-unlock+" else None
     fold = make_fold(learner, alpha=0.1, arms=arms, seed=9)
     setup = make_fold(learner, alpha=0.1, arms=arms, seed=fold.seed_of("pets")).setup
-    streams.create(light, "pets", setup=setup, now=NOW)
+    registry.create(light, "pets", setup=setup, now=NOW)
     live(light, rounds=150)
     events, thresholds = read_events(light)
     state, said = fold.run("pets", b"", events)
     played = [one.region.threshold for one in said if one.kind is Kind.SHOWN and one.region is not None]
-    stored = streams.get(light, "pets").progress
+    stored = registry.get(light, "pets").progress
     assert played == thresholds
     assert setup.learner.pack(fold.read(state).state) == setup.learner.pack(stored.state)
     assert fold.read(state).tally.misses == stored.tally.misses

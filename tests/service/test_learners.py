@@ -9,10 +9,11 @@ import keyhole
 from keyhole.feedback import Feedback, is_enough
 from keyhole.learners import make_suited
 from keyhole.service.http import views
-from keyhole.service.store import answers, proposals, replay, streams, warm
-from keyhole.service.store.answers import Reply
-from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Query
+from keyhole.service.store.log import replay
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry, warm
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Query
 from tests.service.scene import NOW
 
 
@@ -23,7 +24,7 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
     )
     learner = make_suited(name, alpha=0.1, horizon=2000, arms=20)
     predictor: keyhole.Predictor[Any] = keyhole.Predictor(learner, feedback=feedback, seed=7)
-    streams.create(light, "any", setup=predictor.setup, now=NOW)
+    registry.create(light, "any", setup=predictor.setup, now=NOW)
     rng = np.random.default_rng(4)
     for _ in range(130):
         scores = rng.dirichlet(np.ones(5)).tolist()
@@ -39,8 +40,8 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
         told = {"label": label} if tells else "hit" if label in ours else "miss"
         (counted,) = answers.answer(light, [Reply(theirs.id, told)], now=NOW)
         assert isinstance(counted, answers.Counted)
-    here = streams.get(light, "any")
+    here = registry.get(light, "any")
     assert (here.tally.miss_rate, here.tally.mean_size) == (predictor.miss_rate, predictor.mean_size)
     assert replay.replay(light, "any").difference is None
     assert views.show_stream(here).rounds == 130
-    warm.compile_streams(streams.survey(light).usable)
+    warm.compile_streams(registry.survey(light).usable)

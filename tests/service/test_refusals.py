@@ -8,7 +8,7 @@ from fastapi.testclient import TestClient
 
 from keyhole import errors
 from keyhole.service.http import problems
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import SCORES, Clock, answered, client_of, made, predicted
 from tests.service.serving import wait_until
 
@@ -159,12 +159,13 @@ def test_one_client_cannot_take_every_turn(light: Database, clock: Clock) -> Non
 def test_an_unexpected_error_tells_nothing_of_the_inside(
     one: TestClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from keyhole.service.store import streams
+
+    from keyhole.service.store.streams import registry
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("SELECT secret FROM /etc/passwd")
 
-    monkeypatch.setattr(streams, "get", broken)
+    monkeypatch.setattr(registry, "get", broken)
     response = one.get("/v1/streams/pets")
     assert response.status_code == 500
     assert response.json()["error"]["code"] == "unexpected"

@@ -10,8 +10,10 @@ from fastapi.testclient import TestClient
 from keyhole.cli import main
 from keyhole.errors import DatabaseError
 from keyhole.predictor.progress import Progress
-from keyhole.service.store import answers, proposals, replay, schema, streams
-from keyhole.service.store.database import Database
+from keyhole.service.store.log import replay
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry
 from tests.service.scene import NOW, SCORES, made
 
 
@@ -67,7 +69,7 @@ def test_a_falsified_stream_is_named(one: TestClient, light: Database, column: s
 @pytest.mark.parametrize("name", ["predicted", "answered", "misses", "size", "unreachable"])
 def test_a_falsified_tally_is_named(one: TestClient, light: Database, name: str) -> None:
     lived(one, light)
-    here = streams.get(light, "pets")
+    here = registry.get(light, "pets")
     setattr(here.tally, name, getattr(here.tally, name) + 1)
     progress = here.progress.pack(here.setup.learner)
     assert f"the {name} is" in str(changed(light, schema.streams, progress=progress))
@@ -76,7 +78,7 @@ def test_a_falsified_tally_is_named(one: TestClient, light: Database, name: str)
 @pytest.mark.parametrize("table", [schema.streams, schema.marks])
 def test_a_falsified_state_is_named(one: TestClient, light: Database, table: sql.Table) -> None:
     lived(one, light)
-    here = streams.get(light, "pets")
+    here = registry.get(light, "pets")
     learner = here.setup.learner
     forged = Progress(learner.start(), here.tally).pack(learner)
     assert "the state of the learner" in str(changed(light, table, progress=forged))

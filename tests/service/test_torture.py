@@ -20,8 +20,8 @@ import sqlalchemy as sql
 
 import keyhole
 from keyhole.service.client.client import Client
-from keyhole.service.store import history, replay
-from keyhole.service.store.database import Database
+from keyhole.service.store.log import history, replay
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.process import Service, Worker, busy
 from tests.service.serving import wait_until

@@ -8,9 +8,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from keyhole.predictor.monitor import bound_misses, bound_rate
 from keyhole.service.http.stream_metrics import write_family, write_sample
-from keyhole.service.store.database import Database
-from keyhole.service.store.replay import replay
-from keyhole.service.store.schema import alarms
+from keyhole.service.store.log.replay import replay
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import alarms
 from keyhole.service.times import show_time
 from tests.service.scene import Clock, answered, made, predicted
 

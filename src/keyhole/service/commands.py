@@ -156,9 +156,10 @@ def _add_verify(commands: Any) -> None:
 
 def _verify(options: argparse.Namespace) -> None:
     database = _database(options, read_only=True)
-    from keyhole.service.store import replay, streams
+    from keyhole.service.store.log import replay
+    from keyhole.service.store.streams import registry
 
-    names = options.streams or streams.list_names(database)
+    names = options.streams or registry.list_names(database)
     strays = [] if options.streams else replay.find_strays(database)
     if not names and not strays:
         raise DifferenceError(f"there is nothing to verify: {options.database} holds no streams")
@@ -172,7 +173,7 @@ def _verify(options: argparse.Namespace) -> None:
 
 def _verify_one(database: Any, name: str) -> bool:
     """Print what the replay of a stream says, and return whether it is the same."""
-    from keyhole.service.store import replay
+    from keyhole.service.store.log import replay
 
     try:
         found = replay.replay(database, name)
@@ -202,7 +203,7 @@ def _add_backup(commands: Any) -> None:
 
 def _backup(options: argparse.Namespace) -> None:
     database = _database(options, read_only=True)
-    from keyhole.service.store import backup
+    from keyhole.service.store.sql import backup
 
     streams, rounds = backup.copy(database, options.out)
     print(f"{options.out}: {_count(streams, 'stream')}, {_count(rounds, 'round')}")
@@ -226,7 +227,7 @@ def _add_export(commands: Any) -> None:
 
 def _export(options: argparse.Namespace) -> None:
     database = _database(options, read_only=True)
-    from keyhole.service.store import export
+    from keyhole.service.store.log import export
 
     export.write(database, options.stream, options.out)
     print(f"{options.out}: {export.told(database, options.stream)}")
@@ -253,15 +254,15 @@ def _add_calibrate(commands: Any) -> None:
 def _calibrate(options: argparse.Namespace) -> None:
     database = _database(options, there=True)
     from keyhole.service.history_file import read_history
-    from keyhole.service.store import calibrations, streams
+    from keyhole.service.store.streams import calibrations, registry
     from keyhole.studies.live_line import LiveLine
 
-    before = streams.get(database, options.stream).tally.calibrated
+    before = registry.get(database, options.stream).tally.calibrated
     size = options.file.stat().st_size if options.file.is_file() else 1
     with LiveLine(f"calibrating {options.stream}", size) as line:
         for some in read_history(options.file, advance=line.advance):
             calibrations.calibrate(database, options.stream, some, now=time.time())
-    tally = streams.get(database, options.stream).tally
+    tally = registry.get(database, options.stream).tally
     print(f"{options.stream}: {tally.calibrated - before:,} rounds of history played")
 
 
@@ -270,8 +271,8 @@ def _database(options: argparse.Namespace, *, read_only: bool = False, there: bo
     try:
         import fastapi  # noqa: F401
 
-        from keyhole.service.store.database import Database
-        from keyhole.service.store.engines import Patience, find_file, parse_url
+        from keyhole.service.store.sql.database import Database
+        from keyhole.service.store.sql.engines import Timeouts, find_file, parse_url
     except ImportError as error:
         raise MissingExtraError(
             f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
@@ -279,5 +280,5 @@ def _database(options: argparse.Namespace, *, read_only: bool = False, there: bo
     if there and (url := parse_url(options.database)).get_backend_name() == "sqlite":
         find_file(url)
     # A command may take as long as it takes; a request may not.
-    patience = Patience() if options.run is _serve else Patience(statement=0.0)
-    return Database(options.database, patience=patience, read_only=read_only)
+    timeouts = Timeouts() if options.run is _serve else Timeouts(statement=0.0)
+    return Database(options.database, timeouts=timeouts, read_only=read_only)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.errors import InvalidError
-from keyhole.service.store.calibrations import AT_ONCE, Past
+from keyhole.service.store.streams.calibrations import AT_ONCE, Past
 
 _LABEL, _CENTRE, _BAND = "label", "centre", ("lower", "upper")
 _OUTPUTS = ({"scores"}, {_CENTRE}, {*_BAND})

@@ -16,7 +16,7 @@ from keyhole.service.http.app import create_app
 from keyhole.service.http.bodies import check_shape
 from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import NOW, Clock, client_of, made
 from tests.service.serving import hear, serving
 

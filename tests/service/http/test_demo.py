@@ -5,7 +5,7 @@ from fastapi.testclient import TestClient
 
 from keyhole.service.http import demo
 from keyhole.service.http.app import Settings, create_app
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import NOW, Clock, answered
 
 

@@ -19,13 +19,13 @@ import keyhole
 from keyhole.errors import BusyError, DatabaseError
 from keyhole.service.http import access
 from keyhole.service.http.app import create_app
-from keyhole.service.store import replay
-from keyhole.service.store.database import Database
-from keyhole.service.store.engines import Patience
+from keyhole.service.store.log import replay
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.engines import Timeouts
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
 
-SHORT = Patience(lock=1.0, statement=1.0, connect=2.0, probe=1.0)  # It is given up after two seconds.
+SHORT = Timeouts(lock=1.0, statement=1.0, connect=2.0, probe=1.0)  # It is given up after two seconds.
 SCORES = {"scores": [0.5, 0.25]}
 
 
@@ -117,7 +117,7 @@ def test_whoever_asks_a_frozen_server_is_sent_away_and_comes_back(
     url = postgres()
     with ExitStack() as stack:
         reached = url if kind == "unix" else stack.enter_context(over_tcp(url))
-        database = Database(reached, patience=SHORT)
+        database = Database(reached, timeouts=SHORT)
         stack.callback(database.close)
         address = stack.enter_context(service(database, "one", "other"))
         threads = stack.enter_context(ThreadPoolExecutor(16))
@@ -149,7 +149,7 @@ def test_more_who_wait_for_a_frozen_server_than_there_are_threads_are_all_sent_a
 ) -> None:
     url = postgres()
     names = [f"s{number}" for number in range(40)]
-    database = Database(url, patience=SHORT)
+    database = Database(url, timeouts=SHORT)
     with service(database, *names) as address, ThreadPoolExecutor(160) as threads:
         before = threading.active_count()
         with frozen(url):
@@ -170,7 +170,7 @@ def test_more_who_wait_for_a_frozen_server_than_there_are_threads_are_all_sent_a
 def test_a_statement_that_is_slow_is_ended_by_the_server_and_its_connection_stays(
     postgres: Callable[[], str],
 ) -> None:
-    database = Database(postgres(), patience=Patience(statement=0.2, lock=SECONDS))
+    database = Database(postgres(), timeouts=Timeouts(statement=0.2, lock=SECONDS))
     with pytest.raises(BusyError, match="statement timeout"), database.read() as connection:
         connection.execute(sql.text("SELECT pg_sleep(60)"))
     with database.read() as connection:
@@ -180,7 +180,7 @@ def test_a_statement_that_is_slow_is_ended_by_the_server_and_its_connection_stay
 
 def test_a_transaction_by_the_driver_alone_is_given_up_too(postgres: Callable[[], str]) -> None:
     url = postgres()
-    with closing(Database(url, patience=SHORT)) as database:
+    with closing(Database(url, timeouts=SHORT)) as database:
         with frozen(url), pytest.raises(DatabaseError, match="does not answer"):  # noqa: SIM117
             with database.change() as direct:
                 direct.execute(sql.select(sql.literal(1)))

@@ -6,7 +6,7 @@ from fastapi.testclient import TestClient
 from keyhole.service.http import access
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import NOW, Clock, made
 from tests.service.serving import serving, wait_until
 

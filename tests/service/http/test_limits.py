@@ -13,7 +13,7 @@ from keyhole.errors import InvalidError, TooFastError
 from keyhole.service.http.access import RateLimiter
 from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import NOW, Clock, client_of
 from tests.service.serving import wait_until
 

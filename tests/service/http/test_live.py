@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from keyhole.errors import UnknownStreamError
 from keyhole.service.http import live
 from keyhole.service.http.live import Looks
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.scene import made, predicted
 

@@ -15,8 +15,8 @@ from keyhole.cli import main
 from keyhole.predictor import calibration
 from keyhole.scenarios.log import read_log
 from keyhole.service.client import calls
-from keyhole.service.store.database import Database
-from keyhole.service.store.replay import replay
+from keyhole.service.store.log.replay import replay
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import answered, made, predicted
 
 LABELS = ["cat", "dog"]
@@ -265,7 +265,7 @@ def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
             written.append(True)
         teach(*arguments, **named)
 
-    monkeypatch.setattr("keyhole.service.store.calibrations.play", write_and_teach)
+    monkeypatch.setattr("keyhole.service.store.streams.calibrations.play", write_and_teach)
     made(one, name="next", learner="aci", horizon=None, labels=LABELS, calibrate_from="pets")
     assert written == [True]
     assert replay(light, "next").difference is None

@@ -15,8 +15,8 @@ from keyhole.errors import QuarantinedError
 from keyhole.service.client.client import Client
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import make_server, stop_if_lost
-from keyhole.service.store import schema
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
 from tests.service.process import Service
 from tests.service.scene import answered, made, predicted
 

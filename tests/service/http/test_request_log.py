@@ -10,7 +10,7 @@ import pytest
 
 from keyhole.service.http.app import create_app
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import Clock, client_of, made, predicted
 from tests.service.serving import serving, wait_until
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import Bounds
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.serving import Address, hear, say, serving, wait_until
 

@@ -19,19 +19,19 @@ import keyhole
 from keyhole.errors import BusyError
 from keyhole.service.http.app import create_app
 from keyhole.service.http.turns import Turns
-from keyhole.service.store.database import Database
-from keyhole.service.store.draft import Done, Draft, Job
-from keyhole.service.store.engines import Patience
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.engines import Timeouts
+from keyhole.service.store.streams.unit_of_work import Results, Task, UnitOfWork
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
 
-SHORT = Patience(lock=0.5, statement=SECONDS, connect=SECONDS, probe=SECONDS)
+SHORT = Timeouts(lock=0.5, statement=SECONDS, connect=SECONDS, probe=SECONDS)
 SCORES = {"scores": [0.5, 0.25]}
 
 
 @contextmanager
-def service(url: str, patience: Patience = SHORT) -> Iterator[Address]:
-    database = Database(url, patience=patience)
+def service(url: str, timeouts: Timeouts = SHORT) -> Iterator[Address]:
+    database = Database(url, timeouts=timeouts)
     with serving(create_app(database)) as address:
         with keyhole.Client(address.url) as client:
             for name in ("held", "free"):
@@ -94,7 +94,7 @@ def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
     url = postgres()
     engine = sql.create_engine(url)
     # Whoever waits does so for longer than the others are given, and until the stream is let go.
-    patience = Patience(lock=4 * SECONDS, statement=8 * SECONDS)
+    patience = Timeouts(lock=4 * SECONDS, statement=8 * SECONDS)
     with service(url, patience) as address, ThreadPoolExecutor(50) as threads:
         made = {} if kind == "calibrate" else {n: predict(address, n).json() for n in ("held", "free")}
         other = predict(address, "free").json()["id"]
@@ -126,7 +126,7 @@ def count_waiting(engine: sql.Engine) -> int:
 
 def test_a_sqlite_file_that_another_holds_is_busy_and_the_process_lives(tmp_path: Path) -> None:
     file = tmp_path / "keyhole.db"
-    with service(f"sqlite:///{file}", Patience(lock=0.5, probe=0.3)) as address:
+    with service(f"sqlite:///{file}", Timeouts(lock=0.5, probe=0.3)) as address:
         holder = sqlite3.connect(file, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
         refused = predict(address, "held")
@@ -218,35 +218,35 @@ def test_a_disk_that_takes_no_write_shows_as_not_ready(
 
 
 def make_turns(**limits: Any) -> Turns:
-    """Return turns in which every job is done alone, one after the other."""
-    return Turns(carry_out, **limits)
+    """Return turns in which every task is done alone, one after the other."""
+    return Turns(run_tasks, **limits)
 
 
 NONE: Any = None
 
 
-def carry_out(jobs: Sequence[Job]) -> Done:
-    return Done([job.change(NONE) for job in jobs])
+def run_tasks(tasks: Sequence[Task]) -> Results:
+    return Results([task.change(NONE) for task in tasks])
 
 
-def job(stream: str | int, work: Callable[[], Any]) -> Job:
-    def change(_draft: Draft) -> Any:
+def task(stream: str | int, work: Callable[[], Any]) -> Task:
+    def change(_work: UnitOfWork) -> Any:
         return work()
 
-    return Job(stream, change)
+    return Task(stream, change)
 
 
 def test_only_so_many_may_wait_for_a_stream() -> None:
     async def play() -> None:
         turns, gate = make_turns(most=6, patience=SECONDS), threading.Event()
-        held = [(turns.run(job("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
+        held = [(turns.run(task("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="6 requests wait"):
-            await turns.run(job("a", lambda: None))
-        assert await turns.run(job("b", lambda: "done")) == "done"
+            await turns.run(task("a", lambda: None))
+        assert await turns.run(task("b", lambda: "done")) == "done"
         gate.set()
         assert await asyncio.gather(*held) == [True] * 6
-        assert await turns.run(job("a", lambda: "done")) == "done"
+        assert await turns.run(task("a", lambda: "done")) == "done"
         assert turns._queues == {}
 
     asyncio.run(play())
@@ -255,10 +255,10 @@ def test_only_so_many_may_wait_for_a_stream() -> None:
 def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
     async def play() -> None:
         turns, gate = make_turns(most=100, patience=0.05), threading.Event()
-        held = turns.run(job("a", lambda: gate.wait(SECONDS)))
+        held = turns.run(task("a", lambda: gate.wait(SECONDS)))
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="no turn within"):
-            await turns.run(job("a", lambda: None))
+            await turns.run(task("a", lambda: None))
         gate.set()
         assert await held
 
@@ -268,14 +268,14 @@ def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
 def test_whoever_gets_no_thread_in_time_is_sent_away() -> None:
     async def play() -> None:
         turns, gate = make_turns(most=100, patience=0.05), threading.Event()
-        held = [turns.run(job(f"s{n}", lambda: gate.wait(SECONDS))) for n in range(32)]
-        late = turns.run(job("late", lambda: "done"))
+        held = [turns.run(task(f"s{n}", lambda: gate.wait(SECONDS))) for n in range(32)]
+        late = turns.run(task("late", lambda: "done"))
         await asyncio.sleep(0.1)
         gate.set()
         with pytest.raises(BusyError, match="no thread within"):
             await late
         assert all(await asyncio.gather(*held))
-        assert await turns.run(job("late", lambda: "done")) == "done"
+        assert await turns.run(task("late", lambda: "done")) == "done"
 
     asyncio.run(play())
 
@@ -285,19 +285,19 @@ def test_who_waits_for_one_stream_goes_together() -> None:
         sizes: list[int] = []
         gate = threading.Event()
 
-        def carry_out_and_note(jobs: Sequence[Job]) -> Done:
+        def carry_out_and_note(tasks: Sequence[Task]) -> Results:
             gate.wait(SECONDS)
-            sizes.append(len(jobs))
-            return carry_out(jobs)._replace(id=7, name="a")
+            sizes.append(len(tasks))
+            return run_tasks(tasks)._replace(id=7, name="a")
 
         turns = Turns(carry_out_and_note, most=100, patience=SECONDS)
         gate.set()
-        assert await turns.run(job("a", lambda: "done")) == "done"  # From it, the id is known.
+        assert await turns.run(task("a", lambda: "done")) == "done"  # From it, the id is known.
         gate.clear()
         sizes.clear()
-        first = turns.run(job("a", lambda: -1))
+        first = turns.run(task("a", lambda: -1))
         await asyncio.sleep(0.01)
-        others = [(turns.run(job(7 if n % 2 else "a", partial(int, n)))) for n in range(9)]
+        others = [(turns.run(task(7 if n % 2 else "a", partial(int, n)))) for n in range(9)]
         await asyncio.sleep(0)
         others.pop(4).cancel()
         await asyncio.sleep(0)
@@ -319,7 +319,7 @@ def test_whoever_leads_and_hangs_up_leaves_the_others_their_turn() -> None:
             gate.wait(SECONDS)
             return number
 
-        tasks = [(turns.run(job("a", partial(wait, n)))) for n in range(4)]
+        tasks = [(turns.run(task("a", partial(wait, n)))) for n in range(4)]
         await asyncio.sleep(0.05)
         tasks[0].cancel()
         tasks[1].cancel()

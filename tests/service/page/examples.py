@@ -11,7 +11,7 @@ from typing import Any
 
 from fastapi.testclient import TestClient
 
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import Clock, client_of
 
 FILE = Path(__file__).parents[3] / "src/keyhole/service/page/static/examples.json"

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from fastapi.testclient import TestClient
 
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.scene import Clock, client_of
 
 LABELS = ("invoice", "letter", "receipt", "contract", "order", "reminder", "offer", "other")

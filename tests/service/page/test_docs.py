@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.service.page.examples import FILE
 from tests.service.scene import Clock, client_of
 

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.process import Service
 

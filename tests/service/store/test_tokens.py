@@ -4,7 +4,7 @@ import pytest
 
 from keyhole.errors import TokenError
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from keyhole.service.store.tokens import Scope
 
 NOW = 1_800_000_000.0

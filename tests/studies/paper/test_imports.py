@@ -58,7 +58,7 @@ def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> 
         "__init__.py",
         "cli.py",
         "service/commands.py",
-        "service/store/database.py",
+        "service/store/sql/database.py",
         "learners/rules/sps.py",
         "scenarios/digits.py",
         "studies/engine.py",

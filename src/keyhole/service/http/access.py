@@ -29,7 +29,7 @@ from keyhole.errors import (
 )
 from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 from keyhole.service.store.tokens import Scope, Token
 
 _SECONDS_TO_TRUST = 1.0

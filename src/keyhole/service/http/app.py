@@ -31,8 +31,8 @@ from keyhole.service.http.stream_metrics import StreamMetrics
 from keyhole.service.http.turns import Turns
 from keyhole.service.http.watch import Gauges
 from keyhole.service.page import page
-from keyhole.service.store.database import Database
-from keyhole.service.store.draft import carry_out
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams.unit_of_work import run_tasks
 
 _SUMMARY = "Online conformal prediction when you only see part of the truth."
 
@@ -58,7 +58,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     state.access, state.outage, state.gauges = access, outage, gauges
     state.bodies = bodies = Bodies(limits)
     state.turns = Turns(
-        partial(carry_out, database), most=limits.waiting, patience=database.patience.lock
+        partial(run_tasks, database), most=limits.waiting, patience=database.timeouts.lock
     )
     state.looks = live.Looks(database)
     state.readiness = probes.Readiness(database)

@@ -13,10 +13,11 @@ from keyhole.service.http import responses, round_models, round_responses, round
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
-from keyhole.service.store import answers, history, proposals, settings, streams
-from keyhole.service.store.answers import Reply
-from keyhole.service.store.database import Database
-from keyhole.service.store.proposals import Opened, Query
+from keyhole.service.store.log import history
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import answers, proposals, registry, settings
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Opened, Query
 from keyhole.service.store.tokens import Scope
 
 NAME = "digits"
@@ -43,7 +44,7 @@ def create(database: Database, *, now: float) -> None:
         seed=_SEED,
     )
     try:
-        streams.create(database, NAME, setup=setup, now=now, window=_WINDOW)
+        registry.create(database, NAME, setup=setup, now=now, window=_WINDOW)
     except StreamExistsError:
         return
 
@@ -90,7 +91,7 @@ def _truth(shown: round_responses.Prediction) -> Any:
 
 def _propose(state: Any) -> round_responses.Prediction:
     """Return the newest prediction if it can still be answered, else a new one."""
-    here, now = streams.get(state.database, NAME), state.clock()
+    here, now = registry.get(state.database, NAME), state.clock()
     newest, _ = history.last(state.database, NAME, count=1)
     if newest and newest[0].answer is None and newest[0].at + here.lifetime > now:
         found = newest[0]

@@ -11,8 +11,9 @@ from starlette.responses import Response, StreamingResponse
 
 from keyhole.errors import KeyholeError
 from keyhole.service.http import views
-from keyhole.service.store import export, streams
-from keyhole.service.store.database import Database
+from keyhole.service.store.log import export
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import registry
 from keyhole.service.store.tokens import Scope
 
 _SECONDS_BETWEEN_LOOKS = 0.5
@@ -39,7 +40,7 @@ class Looks:
 
     def _read(self, name: str) -> tuple[int, str]:
         # Looking at the row works whichever process changed it.
-        here = streams.get(self._database, name)
+        here = registry.get(self._database, name)
         return here.version, views.show_stream(here).model_dump_json()
 
     def _forget(self, now: float) -> None:
@@ -51,7 +52,7 @@ class Looks:
 async def send_events(request: Request, name: str) -> Response:
     """Send what a stream is and where it stands, at once and whenever it has moved."""
     database: Database = request.app.state.database
-    await run_in_threadpool(streams.get, database, name)
+    await run_in_threadpool(registry.get, database, name)
     return StreamingResponse(_follow(request, name), media_type="text/event-stream")
 
 
@@ -77,7 +78,7 @@ async def _follow(request: Request, name: str) -> AsyncIterator[str]:
 
 def send_log(database: Database, name: str, *, kind: export.Format) -> Response:
     """Return the log of a stream as a file."""
-    streams.get(database, name)
+    registry.get(database, name)
     headers = {"content-disposition": f'attachment; filename="{name}.{kind.value}"'}
     if kind is export.Format.CSV:
         lines = export.csv_lines(database, name)

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from keyhole.service.http.limits import Limits
-from keyhole.service.store.settings import DAY, LABELS, LONGEST
+from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float

@@ -11,7 +11,7 @@ from keyhole.errors import DatabaseError, KeyholeError
 from keyhole.service.http import responses
 from keyhole.service.http.round_responses import PROBLEMS
 from keyhole.service.http.stream_routes import READ
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
 
 router = APIRouter(tags=["watching"], responses=PROBLEMS)
 _SECONDS_TO_WAIT = 2.0

@@ -2,9 +2,9 @@
 
 import logging
 
-from keyhole.service.store import streams
-from keyhole.service.store.database import Database
-from keyhole.service.store.stream import Stream
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import registry
+from keyhole.service.store.streams.stream import Stream
 
 log = logging.getLogger("keyhole.service")
 
@@ -25,6 +25,6 @@ class Quarantine:
 
     def survey(self, database: Database) -> list[Stream]:
         """Return the streams that can be used, and note the others."""
-        found = streams.survey(database)
+        found = registry.survey(database)
         self.note(found.quarantined)
         return found.usable

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, JsonValue, model_validator
 
 from keyhole.service.http.models import AmendmentBody, Label, NewStream, Strict, Whole
-from keyhole.service.store.answers import Reply
-from keyhole.service.store.proposals import Query, pack_metadata
-from keyhole.service.store.settings import LABELS
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Query, pack_metadata
+from keyhole.service.store.streams.settings import LABELS
 
 Key = Annotated[str, Field(min_length=1, max_length=200, pattern="^[ -~]+$")]
 Number = float | None

@@ -18,9 +18,10 @@ from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
 from keyhole.service.http.stream_routes import Name
-from keyhole.service.store import answers, history, proposals
-from keyhole.service.store.answers import Counted, Reply
-from keyhole.service.store.proposals import Opened, Query
+from keyhole.service.store.log import history
+from keyhole.service.store.streams import answers, proposals
+from keyhole.service.store.streams.answers import Counted, Reply
+from keyhole.service.store.streams.proposals import Opened, Query
 from keyhole.service.store.tokens import Scope
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
@@ -167,8 +168,8 @@ async def answer_by_key(
 async def _open(request: Request, name: str, asks: list[Query], *, kind: str) -> list[Opened]:
     state = request.app.state
     _check_labels(asks, most=state.limits.label_length)
-    job = proposals.make_job(name, asks=asks, now=state.clock(), kind=kind)
-    made: list[Opened] = await state.turns.run(job)
+    task = proposals.make_task(name, asks=asks, now=state.clock(), kind=kind)
+    made: list[Opened] = await state.turns.run(task)
     if kind == _SET:
         request.state.count = partial(state.gauges.count_sets, name, made)
     return made
@@ -185,8 +186,8 @@ def _check_labels(asks: list[Query], *, most: int) -> None:
 async def _settle(request: Request, replies: list[Reply]) -> list[Counted | KeyholeError]:
     """Settle replies, in a turn of each of their streams."""
     state = request.app.state
-    jobs = answers.make_jobs(replies, now=state.clock())
-    outcomes = await asyncio.gather(*map(state.turns.run, jobs), return_exceptions=True)
-    results = answers.gather_results(replies, jobs, outcomes)
+    tasks = answers.make_tasks(replies, now=state.clock())
+    outcomes = await asyncio.gather(*map(state.turns.run, tasks), return_exceptions=True)
+    results = answers.gather_results(replies, tasks, outcomes)
     request.state.count = partial(state.gauges.count_answers, replies, results)
     return results

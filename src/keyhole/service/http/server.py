@@ -18,8 +18,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyhole.errors import LostDatabaseError
 from keyhole.service.http.limits import Limits
-from keyhole.service.store import warm
-from keyhole.service.store.database import Database
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import warm
 
 _SECONDS_TO_FINISH = 1
 _MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable
 
 from keyhole.service.http.quarantine import Quarantine
 from keyhole.service.http.watch import Alert, find_alert
-from keyhole.service.store import streams
-from keyhole.service.store.database import Database
-from keyhole.service.store.playing import is_gate
-from keyhole.service.store.stream import Stream
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import registry
+from keyhole.service.store.streams.playing import is_gate
+from keyhole.service.store.streams.stream import Stream
 
 
 class StreamMetrics:
@@ -27,7 +27,7 @@ class StreamMetrics:
     def write(self) -> str:
         """Return the metrics of every stream that takes rounds."""
         with self._turn:
-            found = streams.survey_changed(self._database, self._seen)
+            found = registry.survey_changed(self._database, self._seen)
             self._lines.update({here.id: list_lines(here) for here in found.changed})
             kept = {id_: self._lines[id_] for id_ in found.digests}
             self._seen, self._lines = found.digests, kept

@@ -20,8 +20,9 @@ from keyhole.service.http import (
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.round_responses import PROBLEMS
-from keyhole.service.store import amendments, calibrations, export, history, settings, streams
-from keyhole.service.store.draft import make_lone_job
+from keyhole.service.store.log import export, history
+from keyhole.service.store.streams import amendments, calibrations, registry, settings
+from keyhole.service.store.streams.unit_of_work import make_separate_task
 from keyhole.service.store.tokens import Scope
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
@@ -48,7 +49,7 @@ async def create_stream(
 
     def create() -> responses.StreamView:
         setup, notes = settings.make_setup(**given)
-        here = streams.create(state.database, new.name, setup=setup, now=state.clock(), **apart)
+        here = registry.create(state.database, new.name, setup=setup, now=state.clock(), **apart)
         return views.show_stream(here, notes=notes)
 
     return await _change(request, new.name, create)
@@ -62,7 +63,7 @@ def list_streams(
 ) -> responses.StreamsView:
     """List streams, the oldest first, with where they stand; a page at a time where they are many."""
     state = request.app.state
-    found = streams.survey(state.database, after=after, limit=limit)
+    found = registry.survey(state.database, after=after, limit=limit)
     if after is None and found.next is None:
         state.quarantine.note(found.quarantined)
     shown = [views.show_stream(here, listed=True) for here in found.usable]
@@ -72,7 +73,7 @@ def list_streams(
 @router.get("/streams/{name}", dependencies=[READ])
 def get_stream(request: Request, name: Name) -> responses.StreamView:
     """Say what a stream is and where it stands."""
-    return views.show_stream(streams.get(request.app.state.database, name))
+    return views.show_stream(registry.get(request.app.state.database, name))
 
 
 @router.patch(
@@ -101,7 +102,7 @@ async def amend_stream(
 @router.delete("/streams/{name}", status_code=204, dependencies=[_admin])
 async def delete_stream(request: Request, name: Name) -> None:
     """Remove a stream that is archived, or quarantined, and its log for good."""
-    await _change(request, name, lambda: streams.delete(request.app.state.database, name))
+    await _change(request, name, lambda: registry.delete(request.app.state.database, name))
     request.app.state.gauges.forget(name)
 
 
@@ -137,13 +138,13 @@ async def archive_stream(request: Request, name: Name) -> responses.StreamView:
     return await _change(
         request,
         name,
-        lambda: views.show_stream(streams.archive(state.database, name, now=state.clock())),
+        lambda: views.show_stream(registry.archive(state.database, name, now=state.clock())),
     )
 
 
 async def _change(request: Request, name: str, change: Callable[[], Result]) -> Result:
     """Return what a change of a stream returns that is neither a round nor an answer."""
-    result: Result = await request.app.state.turns.run(make_lone_job(name, change))
+    result: Result = await request.app.state.turns.run(make_separate_task(name, change))
     return result
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyhole.errors import BusyError
-from keyhole.service.store.draft import Done, Job
+from keyhole.service.store.streams.unit_of_work import Results, Task
 
 _MOST_TOGETHER = 32
 _THREADS = 32  # Of all streams: fewer than the database has connections, so that reading goes on.
@@ -23,7 +23,7 @@ _MOST_NAMES = 100_000
 
 @dataclass(slots=True, eq=False)
 class _Waiting:
-    job: Job
+    task: Task
     outcome: asyncio.Future[Any]
 
 
@@ -38,7 +38,7 @@ class Turns:
 
     Parameters
     ----------
-    carry_out
+    run_tasks
         Makes the changes of one stream, in a thread, and returns what each came to.
     most
         How many may wait for one stream.
@@ -47,19 +47,21 @@ class Turns:
     """
 
     def __init__(
-        self, carry_out: Callable[[Sequence[Job]], Done], *, most: int, patience: float
+        self, run_tasks: Callable[[Sequence[Task]], Results], *, most: int, patience: float
     ) -> None:
-        self._carry_out, self._most, self._patience = carry_out, most, patience
+        self._carry_out, self._most, self._patience = run_tasks, most, patience
         self._queues: dict[str | int, _Queue] = {}
         self._names: dict[int, str] = {}  # Answers come by id, and share the turns of their stream.
         self._threads = ThreadPoolExecutor(_THREADS)
 
-    def run(self, job: Job) -> asyncio.Future[Any]:
-        """Return what will hold what the job returns once it is durable, or the error."""
-        stream = job.wanted if isinstance(job.wanted, str) else self._names.get(job.wanted, job.wanted)
+    def run(self, task: Task) -> asyncio.Future[Any]:
+        """Return what will hold what the task returns once it is durable, or the error."""
+        stream = (
+            task.stream if isinstance(task.stream, str) else self._names.get(task.stream, task.stream)
+        )
         queue = self._queues.setdefault(stream, _Queue())
         count, loop = len(queue.waiting) + queue.at_work, asyncio.get_running_loop()
-        mine = _Waiting(job, loop.create_future())
+        mine = _Waiting(task, loop.create_future())
         if count >= self._most:
             busy = BusyError(f"{count} requests wait for one stream already; try again")
             mine.outcome.set_exception(busy)
@@ -99,19 +101,19 @@ class Turns:
         try:
             self._threads.submit(work)
         except RuntimeError as error:
-            self._finish(stream, queue, group, Done([BusyError(f"{error}; try again")] * len(group)))
+            self._finish(stream, queue, group, Results([BusyError(f"{error}; try again")] * len(group)))
 
-    def _work(self, group: list[_Waiting], asked: float) -> Done:
+    def _work(self, group: list[_Waiting], asked: float) -> Results:
         """Carry out a group in this thread, unless it was asked for too long ago."""
         if time.monotonic() - asked > self._patience:  # Other streams had all the threads.
             late = BusyError(f"no thread within {self._patience:g} seconds; try again")
-            return Done([late] * len(group))
+            return Results([late] * len(group))
         try:
-            return self._carry_out([one.job for one in group])
+            return self._carry_out([one.task for one in group])
         except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
-            return Done([error] * len(group))
+            return Results([error] * len(group))
 
-    def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Done) -> None:
+    def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Results) -> None:
         """Tell each what came of it, and let the next ones go."""
         if done.id is not None:
             if len(self._names) >= _MOST_NAMES:

@@ -13,11 +13,11 @@ from keyhole.predictor.notes import describe_standing
 from keyhole.predictor.promises import bound_excess, judge_groups
 from keyhole.service.http import responses
 from keyhole.service.http.watch import find_alert, read_alarm
-from keyhole.service.store.alarms import Alarmed
-from keyhole.service.store.changes import Change
-from keyhole.service.store.history import StreamCurve
-from keyhole.service.store.playing import find_kind
-from keyhole.service.store.stream import Stream
+from keyhole.service.store.log.history import StreamCurve
+from keyhole.service.store.streams.alarms import Alarmed
+from keyhole.service.store.streams.changes import Change
+from keyhole.service.store.streams.playing import find_kind
+from keyhole.service.store.streams.stream import Stream
 from keyhole.service.times import show_time
 
 

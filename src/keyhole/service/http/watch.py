@@ -8,9 +8,9 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from keyhole.errors import KeyholeError
 from keyhole.predictor.monitor import Alarm
-from keyhole.service.store.answers import Counted, Reply
-from keyhole.service.store.proposals import Opened
-from keyhole.service.store.stream import Stream
+from keyhole.service.store.streams.answers import Counted, Reply
+from keyhole.service.store.streams.proposals import Opened
+from keyhole.service.store.streams.stream import Stream
 
 _FEWEST_ROUNDS = 50
 _SIZES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)

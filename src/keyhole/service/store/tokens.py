@@ -10,8 +10,8 @@ from typing import NamedTuple
 import sqlalchemy as sql
 
 from keyhole.errors import TokenError
-from keyhole.service.store.database import Database
-from keyhole.service.store.schema import tokens
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import tokens
 
 _PREFIX = "kh"
 

@@ -1,0 +1,1 @@
+"""The log: how its rows are linked, replayed, read and exported."""

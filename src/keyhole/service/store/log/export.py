@@ -1,0 +1,173 @@
+"""The whole log as a file: one row per round, for people, spreadsheets and ``keyhole compare``.
+
+Labels are written as JSON, so that the number 3 and the text "3" stay apart and no label can be taken
+for a formula: text begins with a quotation mark. ``score`` is the true label's, empty where the answer
+did not tell it; ``scores`` are those of all ``candidates``. Of a gate, ``scores`` is the one that was
+decided on, judged or not.
+"""
+
+import csv
+import io
+import json
+import os
+from collections.abc import Iterator
+from enum import StrEnum
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+import sqlalchemy as sql
+
+from keyhole.errors import MissingExtraError
+from keyhole.scores import Case, Decision, Interval, Region
+from keyhole.scores.best import BestCase
+from keyhole.scores.labels import Candidates
+from keyhole.service.store.log.history import LogEntry, log
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import feedback
+from keyhole.service.store.streams import stream
+from keyhole.service.store.streams.playing import is_miss
+from keyhole.service.times import show_time
+
+_ROWS_AT_ONCE = 5000
+COLUMNS = (
+    "round",
+    "id",
+    "predicted_at",
+    "threshold",
+    "size",
+    "lower",
+    "upper",
+    "labels",
+    "candidates",
+    "scores",
+    "features",
+    "groups",
+    "answer",
+    "true_label",
+    "missed",
+    "miss",
+    "weight",
+    "score",
+    "answered_at",
+    "key",
+    "metadata",
+)
+
+
+_REALS = ("threshold", "size", "lower", "upper", "miss", "weight", "score")
+_KINDS = {"round": "int64", "missed": "bool", **dict.fromkeys(_REALS, "float64")}  # else text
+
+
+class Format(StrEnum):
+    """What kind of file."""
+
+    CSV = "csv"
+    PARQUET = "parquet"
+
+
+def csv_lines(database: Database, name: str) -> Iterator[str]:
+    """Yield the log as CSV, a line at a time."""
+    yield ",".join(COLUMNS) + "\r\n"
+    for entry in log(database, name):
+        buffer = io.StringIO()
+        csv.writer(buffer).writerow("" if cell is None else cell for cell in _row(entry))
+        yield buffer.getvalue()
+
+
+def parquet(database: Database, name: str) -> bytes:
+    """Return the log as a Parquet file."""
+    try:
+        import pyarrow as arrow
+        import pyarrow.parquet
+    except ImportError:
+        raise MissingExtraError(
+            "Parquet needs pyarrow; pip install 'keyhole-conformal[parquet]'"
+        ) from None
+    kinds = [_KINDS.get(name, "string") for name in COLUMNS]
+    columns = [(name, arrow.type_for_alias(kind)) for name, kind in zip(COLUMNS, kinds, strict=True)]
+    schema = arrow.schema(columns)
+    buffer = arrow.BufferOutputStream()
+    with arrow.parquet.ParquetWriter(buffer, schema) as writer:
+        for rows in _blocks(database, name):
+            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+    return bytes(buffer.getvalue())
+
+
+def write(database: Database, name: str, path: Path) -> None:
+    """Write the log to a file, Parquet if it is called so; until it is whole the old one stays."""
+    with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as aside:
+        try:
+            if path.suffix == ".parquet":
+                aside.write(parquet(database, name))
+            else:
+                aside.writelines(line.encode() for line in csv_lines(database, name))
+            aside.flush()
+            os.fsync(aside.fileno())
+            Path(aside.name).replace(path)
+        except BaseException:
+            Path(aside.name).unlink()
+            raise
+
+
+def told(database: Database, name: str) -> str:
+    """Return how far the log tells what another threshold would have brought."""
+    with database.read() as connection:
+        here = stream.find(connection, name)
+        known = sql.func.count(feedback.c.score)
+        scores = connection.execute(sql.select(known).where(feedback.c.stream == here.id)).scalar_one()
+    predicted = here.tally.predicted
+    share = scores / predicted if predicted else 0.0
+    return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
+
+
+def _blocks(database: Database, name: str) -> Iterator[list[dict[str, Any]]]:
+    block: list[dict[str, Any]] = []
+    for entry in log(database, name):
+        block.append(dict(zip(COLUMNS, _row(entry), strict=True)))
+        if len(block) == _ROWS_AT_ONCE:
+            yield block
+            block = []
+    yield block
+
+
+def _row(entry: LogEntry) -> tuple[Any, ...]:
+    told = entry.answer
+    return (
+        entry.number,
+        entry.id,
+        show_time(entry.at),
+        entry.threshold,
+        entry.size,
+        *_shown(entry.region),
+        *_list_candidates(entry.case),
+        None if entry.known.features is None else json.dumps(entry.known.features),
+        json.dumps(entry.known.groups) if entry.known.groups else None,
+        next(iter(told)) if isinstance(told, dict) else told,
+        json.dumps(told["label"]) if isinstance(told, dict) and "label" in told else None,
+        is_miss(entry.miss),
+        entry.miss,
+        entry.weight,
+        entry.score,
+        None if entry.answered_at is None else show_time(entry.answered_at),
+        None if entry.key is None else json.dumps(entry.key),
+        None if entry.metadata is None else json.dumps(entry.metadata),
+    )
+
+
+def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:
+    """Return all labels that could have been in the set, and their scores; the places need no names."""
+    if isinstance(case, BestCase):
+        return None, json.dumps([case.best])
+    if not isinstance(case, Candidates):
+        return None, None
+    named = None if isinstance(case.labels, range) else json.dumps(list(case.labels))
+    return named, json.dumps([float(score) for score in case.scores])
+
+
+def _shown(region: Region | Decision) -> tuple[float | None, float | None, str | None]:
+    if isinstance(region, Interval):
+        return region.lower, region.upper, None
+    if isinstance(region, Decision):
+        return None, None, None if region.candidate is None else json.dumps([region.candidate])
+    return None, None, json.dumps(region.labels)

@@ -1,0 +1,1 @@
+"""The tables, the statements, and one way to run them on SQLite and on PostgreSQL."""

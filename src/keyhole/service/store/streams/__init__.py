@@ -1,0 +1,1 @@
+"""What requests do to streams: make, predict, answer, amend, calibrate."""

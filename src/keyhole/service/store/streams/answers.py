@@ -1,0 +1,175 @@
+"""Rounds answered: each reply is counted or refused, in one transaction that holds the stream."""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+from keyhole.errors import (
+    AnsweredError,
+    DatabaseError,
+    ExpiredError,
+    KeyholeError,
+    ReferredError,
+    UnknownRoundError,
+    UnknownStreamError,
+)
+from keyhole.predictor.setup import Setup
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import SUMS, feedback
+from keyhole.service.store.streams import alarms, stream, unit_of_work
+from keyhole.service.store.streams.playing import (
+    check_awaited,
+    is_miss,
+    recall_round,
+    settle_reply,
+    write_reply,
+)
+from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
+
+MARK_EVERY = 100
+Result = TypeVar("Result")
+_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{10})", re.ASCII)
+
+
+class Reply(NamedTuple):
+    """An answer to a round, in a form that ``keyhole.service.store.streams.playing`` reads."""
+
+    id: str
+    answer: Any
+
+
+class Counted(NamedTuple):
+    """An answer that is durable; ``repeated`` if it was there before.
+
+    ``missed`` is None where the round was skipped.
+    """
+
+    id: str
+    stream: str
+    missed: bool | None
+    repeated: bool = False
+
+
+def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[Counted | KeyholeError]:
+    """Settle every reply that can be; each comes to what was counted, or to why it was not."""
+    tasks = make_tasks(replies, now=now)
+    outcomes = [unit_of_work.run_tasks(database, [task]).outcomes[0] for task in tasks]
+    return gather_results(replies, tasks, outcomes)
+
+
+def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
+    """Return what settles the replies, for each stream; some may be to none."""
+    by_stream: dict[int, list[tuple[int, int]]] = {}
+    for place, reply in enumerate(replies):
+        match = _ID.fullmatch(reply.id)
+        if match is not None:
+            by_stream.setdefault(int(match[1]), []).append((place, int(match[2])))
+    tasks = []
+    for wanted, found in by_stream.items():
+        positions, numbers = zip(*found, strict=True)
+        change = partial(_settle_replies, replies=[replies[place] for place in positions], now=now)
+        tasks.append(Task(wanted, change, numbers=numbers, positions=positions))
+    return tasks
+
+
+def gather_results(
+    replies: Sequence[Reply], tasks: Sequence[Task], outcomes: Sequence[Any]
+) -> list[Counted | KeyholeError]:
+    """Return what each reply came to; raise if the database is away.
+
+    What was counted stays counted then, and will be found so by a retry.
+    """
+    results: list[Any] = [None] * len(replies)
+    for task, outcome in zip(tasks, outcomes, strict=True):
+        if isinstance(outcome, UnknownStreamError):
+            continue
+        if isinstance(outcome, DatabaseError) or not isinstance(outcome, (list, KeyholeError)):
+            raise outcome
+        for k, place in enumerate(task.positions):
+            results[place] = outcome[k] if isinstance(outcome, list) else outcome
+    return [
+        unknown(reply.id) if result is None else result
+        for reply, result in zip(replies, results, strict=True)
+    ]
+
+
+def _settle_replies(
+    work: UnitOfWork, *, replies: Sequence[Reply], now: float
+) -> list[Counted | KeyholeError]:
+    results: list[Counted | KeyholeError] = []
+    for reply in replies:
+        try:
+            results.append(_settle(work, reply, now))
+        except KeyholeError as error:
+            results.append(error)
+    return results
+
+
+def _settle(work: UnitOfWork, reply: Reply, now: float) -> Counted:
+    """Count the reply, or find it counted, or raise."""
+    here, row = work.here, work.found.get(reply.id)
+    if row is None:
+        raise unknown(reply.id)
+    before = work.answered.get(reply.id) or (row.answer, row.miss)
+    if before[0] is not None:
+        return _repeat(here, reply, *before)
+    _check_waiting(here, row, reply, now)
+    settled = settle_reply(here, _read(recall_round, here, row), reply.answer)
+    missed, text = is_miss(settled.miss), write_reply(reply.answer)
+    tally, watch = here.progress.tally, here.progress.watch
+    here.version += 1
+    work.answered[reply.id] = (text, settled.miss)
+    work.closed.append(row.number)
+    work.log.append((feedback, (here.id, here.version, row.number, now, text, *settled)))
+    if settled.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
+        _note_alarm(work, now)
+    if settled.miss is not None and tally.answered % MARK_EVERY == 0:
+        sums = [getattr(tally, name) for name in SUMS]
+        packed = here.progress.pack(here.setup.learner)
+        work.marks.append((here.id, here.version, now, *sums, packed))
+    return Counted(reply.id, here.name, missed)
+
+
+def _check_waiting(here: Stream, row: Any, reply: Reply, now: float) -> None:
+    """Raise unless the round of a row can be answered now."""
+    if here.archived is not None:
+        raise stream.archived(here.name)
+    if row.expires is None:
+        _read(check_awaited, here, row)
+    if row.expires is None or row.expires <= now:
+        raise ExpiredError(
+            f"prediction {reply.id} has expired: its {here.lifetime:g} seconds are "
+            f"over, or more than {here.setup.open_limit} were open; predict again"
+        )
+
+
+def _repeat(here: Stream, reply: Reply, first: str, miss: float | None) -> Counted:
+    if json.loads(first) != reply.answer:
+        raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
+    return Counted(reply.id, here.name, is_miss(miss), repeated=True)
+
+
+def _note_alarm(work: UnitOfWork, now: float) -> None:
+    unwritten = [row[_AT] for table, row in work.log if table is feedback and row[_WEIGHT] > 0.0]
+    alarms.note(work.connection, work.here.id, work.here.watch, at=now, unwritten=unwritten)
+
+
+_AT, _WEIGHT = (feedback.c.keys().index(name) for name in ("at", "weight"))
+
+
+def _read(read: Callable[[Setup[Any], Any], Result], here: Stream, row: Any) -> Result:
+    """Return what a function makes of a row; one that cannot be read puts its stream in quarantine."""
+    try:
+        return read(here.setup, row)
+    except ReferredError:
+        raise
+    except (KeyholeError, LookupError, TypeError, ValueError) as error:
+        raise stream.quarantine(here.name, f"its round {row.number} cannot be read: {error}") from None
+
+
+def unknown(id: str) -> UnknownRoundError:  # noqa: A002
+    """Return the error that says that there is no such round."""
+    return UnknownRoundError(f"there is no prediction {id[:80]!r}; check the id")

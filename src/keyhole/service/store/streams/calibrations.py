@@ -1,0 +1,167 @@
+"""History with its labels, played before the first round of a stream: sent, from a file, or from a log.
+
+A calibration is an event of the log. It holds what the learner had become by it, and a digest of the
+history, not the history itself.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from keyhole.errors import InvalidError
+from keyhole.predictor import cases
+from keyhole.predictor.calibration import calibrate as play
+from keyhole.predictor.context import Features, Groups, Known, read_context
+from keyhole.scores import Case
+from keyhole.scores.intervals import Band
+from keyhole.scores.labels import Candidates
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import feedback, rounds
+from keyhole.service.store.streams import changes, stream
+from keyhole.service.store.streams.playing import is_gate, read_case, show_known
+from keyhole.service.store.streams.stream import Stream
+
+AT_ONCE = 10_000
+
+
+class Past(NamedTuple):
+    """A round of history: what the model said, and what was true."""
+
+    output: Any
+    label: Any
+    features: Features | None = None
+    groups: Groups = ()
+
+
+def calibrate(
+    database: Database, name: str, history: Sequence[Past], *, now: float, after: int | None = None
+) -> Stream:
+    """Teach a stream its history, before its first round.
+
+    ``after`` is how many rounds of history are there already; what comes again is then not played.
+    """
+    with database.write() as connection:
+        here = stream.lock(connection, name)
+        there = here.tally.calibrated
+        if after is not None and after + len(history) <= there:
+            return here
+        if after is not None and after != there:
+            raise InvalidError(
+                f"{there:,} rounds of history are there, not {after:,}; go on after those"
+            )
+        learn(here, history).note(connection, here, now=now)
+        stream.write(connection, here)
+        return here
+
+
+class Lesson(NamedTuple):
+    """A calibration as the log keeps it: of how much, and what the learner had become by it."""
+
+    content: dict[str, Any]
+    progress: bytes
+
+    def note(self, connection: sql.Connection, here: Stream, *, now: float) -> None:
+        """Append it to the log; the stream's row is the caller's to write."""
+        changes.note(
+            connection,
+            here,
+            kind=changes.CALIBRATED,
+            content=self.content,
+            now=now,
+            progress=self.progress,
+        )
+
+
+def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
+    """Teach a stream its history, and return what is to be noted of that."""
+    if is_gate(here.setup):
+        raise InvalidError(
+            f"stream {here.name!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
+            "what it would have done with a log"
+        )
+    if here.tally.predicted:
+        raise InvalidError(
+            f"stream {here.name!r} has had {here.tally.predicted:,} rounds, and history comes before "
+            "the first; make a new stream for it"
+        )
+    outputs = [past.output for past in history]
+    for output in outputs:
+        read_case(here.setup, here.progress, output)
+    learner, before = here.setup.learner, here.tally.calibrated_excess
+    contexts = [
+        read_context(learner, past.features, past.groups, names=here.setup.names) for past in history
+    ]
+    play(here.setup, here.progress, outputs, [past.label for past in history], contexts=contexts)
+    digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
+    content = {"rounds": len(history), "digest": digest, "of": of}
+    content["excess"] = here.tally.calibrated_excess - before
+    return Lesson(content, here.progress.pack(learner))
+
+
+def learn_log(connection: sql.Connection, here: Stream, old: str) -> list[Lesson]:
+    """Teach a new stream what another one's log tells, or raise if that would mislead it."""
+    source = stream.find(connection, old)
+    silent = connection.execute(
+        sql.select(sql.func.count()).where(
+            feedback.c.stream == source.id,
+            feedback.c.miss > 0.0,
+            sql.not_(feedback.c.answer.contains('"label": ')),
+        )
+    ).scalar_one()
+    if silent:
+        raise InvalidError(
+            f"{silent:,} misses of stream {old!r} were told without the true label: history without "
+            "them would make sets too small; calibrate with labelled history instead"
+        )
+    kept = here.setup.names == source.setup.names
+    told = _gather(_read_log(connection, source, kept=kept), AT_ONCE)
+    return [learn(here, some, of=old) for some in told]
+
+
+def _read_log(connection: sql.Connection, source: Stream, *, kept: bool) -> Iterator[Past]:
+    """Yield the rounds of a log whose true label was told, in order, with what was known if kept."""
+    after = -1
+    query = (
+        sql.select(
+            rounds.c.number, rounds.c.output, rounds.c.labels, rounds.c.context, feedback.c.answer
+        )
+        .join(
+            feedback,
+            sql.and_(feedback.c.stream == rounds.c.stream, feedback.c.number == rounds.c.number),
+        )
+        .where(rounds.c.stream == source.id)
+        .order_by(rounds.c.number)
+        .limit(1000)
+    )
+    while page := connection.execute(query.where(rounds.c.number > after)).all():
+        for row in page:
+            told = json.loads(row.answer)
+            if isinstance(told, dict) and "label" in told:
+                case = cases.unpack_case(source.setup.score, row.output, row.labels)
+                known = show_known(source.setup, row.context) if kept else Known()
+                yield Past(_recall_output(source, case), told["label"], known.features, known.groups)
+        after = page[-1].number
+
+
+def _recall_output(source: Stream, case: Case[Any]) -> Any:
+    """Return what the model had said."""
+    if not isinstance(case, Candidates):
+        known: Any = case
+        return known.numbers if isinstance(case, Band) else known.numbers[0]
+    score: Any = source.setup.score  # of all that have candidates the store knows probabilities alone
+    scores = [float(one) ** (1.0 / score.power) for one in case.scores]
+    return scores if isinstance(case.labels, range) else dict(zip(case.labels, scores, strict=True))
+
+
+def _gather(history: Iterator[Past], most: int) -> Iterator[list[Past]]:
+    some: list[Past] = []
+    for past in history:
+        some.append(past)
+        if len(some) == most:
+            yield some
+            some = []
+    if some:
+        yield some

@@ -1,0 +1,249 @@
+"""Rounds opened: a set for every model output, in one transaction that holds the stream."""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+from typing import Any, NamedTuple
+
+import sqlalchemy as sql
+
+from keyhole.errors import InvalidError, KeyReusedError, ScoreError
+from keyhole.numeric import Array
+from keyhole.predictor import cases
+from keyhole.predictor.cases import fixed_labels
+from keyhole.predictor.context import Features, Groups
+from keyhole.predictor.draws import make_draws
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.setup import Setup
+from keyhole.scores import Case, Region
+from keyhole.scores.residuals import Centred
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import open_rounds, rounds
+from keyhole.service.store.sql.transactions import Statement
+from keyhole.service.store.streams import stream, unit_of_work
+from keyhole.service.store.streams.playing import (
+    is_awaited,
+    open_round,
+    pack_context,
+    read_case,
+    read_known,
+)
+from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
+
+_CENTRE = _BYTES = 8  # of a centre, of a score
+_BLOCK = 64  # rounds whose draws are made at once
+MOST_METADATA = 1024  # bytes of JSON
+
+
+class Query(NamedTuple):
+    """A model's output to be turned into a set, what makes a retry recognisable, what is known.
+
+    ``metadata`` is JSON that is kept with the round, and means nothing here.
+    """
+
+    output: Any
+    key: str | None = None
+    features: Features | None = None
+    groups: Groups = ()
+    metadata: str | None = None
+
+
+def pack_metadata(metadata: Mapping[str, Any]) -> str:
+    """Return metadata as the one text of its JSON, so that it can be sought, or raise if it is long."""
+    try:
+        text = json.dumps(metadata, separators=(",", ":"), sort_keys=True, allow_nan=False)
+    except ValueError:
+        raise InvalidError("metadata holds a number that is not finite; JSON has none") from None
+    if len(text) > MOST_METADATA:
+        raise InvalidError(
+            f"metadata of {len(text):,} bytes is longer than {MOST_METADATA:,}; keep it elsewhere, and "
+            "here what finds it"
+        )
+    return text
+
+
+class Opened(NamedTuple):
+    """A prediction that waits for its answer; ``repeated`` if an earlier request had made it."""
+
+    id: str
+    number: int
+    region: Region
+    expires: float
+    repeated: bool = False
+
+
+def predict(
+    database: Database, name: str, *, asks: Sequence[Query], now: float, kind: str | None = None
+) -> list[Opened]:
+    """Open a round for every output, all or none; a key that was seen gives its old round again.
+
+    ``kind`` says for what the caller takes the stream: one of sets, or a gate.
+    """
+    made: list[Opened] = unit_of_work.run(database, make_task(name, asks=asks, now=now, kind=kind))
+    return made
+
+
+def make_task(name: str, *, asks: Sequence[Query], now: float, kind: str | None = None) -> Task:
+    """Return what does as ``predict`` does, within a transaction that holds the stream."""
+    change = partial(_open_rounds, asks=asks, now=now, kind=kind)
+    return Task(name, change, keys=[ask.key for ask in asks if ask.key is not None])
+
+
+def _open_rounds(
+    work: UnitOfWork, *, asks: Sequence[Query], now: float, kind: str | None
+) -> list[Opened]:
+    here = work.here
+    _check_kind(here, kind)
+    _check_room(here, len(asks))
+    tally, expires = here.progress.tally, now + here.lifetime
+    draws, first = _draw(here, len(asks)), tally.predicted
+    read = [_read(work, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
+    made: list[Opened] = []
+    for ask, (case, context) in zip(asks, read, strict=True):
+        if ask.key is not None and ask.key in work.keyed:
+            made.append(_repeat(here, work.keyed[ask.key], case, context))
+        else:
+            draw = draws[tally.predicted - first]
+            opened = open_round(here.setup, here.progress, case, draw=draw, context=context)
+            made.append(_note(work, opened, ask, context, now=now, expires=expires))
+    if tally.predicted > first:
+        here.sweep = min(here.sweep, expires)
+        if here.sweep <= now or here.open > here.setup.open_limit:
+            _expire(work, now)
+    return made
+
+
+def _draw(here: Stream, count: int) -> list[float]:
+    """Return the draws of the next rounds; of a rule that heeds none, none are made."""
+    if not here.setup.learner.rule.draws:
+        return [0.5] * count
+    first = here.progress.tally.predicted
+    if count == 1:
+        place = first % _BLOCK
+        return _draw_block(here.setup.seed, first - place)[place : place + 1]
+    return list(make_draws(here.setup.seed, first, count).tolist())
+
+
+@lru_cache(maxsize=1024)
+def _draw_block(seed: int, first: int) -> list[float]:
+    """Return some draws at once, as one takes as long."""
+    return list(make_draws(seed, first, _BLOCK).tolist())
+
+
+def _check_kind(here: Stream, kind: str | None) -> None:
+    """Raise if the stream takes no rounds, or none of this kind."""
+    if here.archived is not None:
+        raise stream.archived(here.name)
+    found = here.setup.learner.rule.kind
+    if kind is not None and kind != found:
+        told, right = ("a gate", "decisions") if found == "gate" else ("no gate", "predictions")
+        raise InvalidError(f"stream {here.name!r} is {told}; ask /v1/streams/{here.name}/{right}")
+
+
+def _check_room(here: Stream, count: int) -> None:
+    """Raise if a batch has more rounds than may be open: its first would expire with its last."""
+    most = here.setup.open_limit
+    if count > most:
+        raise InvalidError(
+            f"{count} predictions are more than the {most} that may be open in stream {here.name!r}; "
+            "send smaller batches"
+        )
+
+
+def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region], Array]:
+    """Return the case and what is known of it, or raise; of a batch, say which of them it is."""
+    setup, progress = work.here.setup, work.here.progress
+    try:
+        try:
+            case = read_case(setup, progress, ask.output)
+        except ScoreError:
+            # Asked for before labels were added, it has a score for those that there were.
+            then = _find_setup(setup, None if ask.key is None else work.keyed.get(ask.key))
+            case = read_case(then, progress, ask.output)
+        return case, read_known(setup, ask.features, ask.groups)
+    except InvalidError as error:
+        if place is None:
+            raise
+        raise type(error)(f"prediction {place}: {error}") from None
+
+
+def _find_setup(setup: Setup[Any], row: Any) -> Setup[Any]:
+    """Return a stream's setup with the labels that it had when the round of this row was asked for."""
+    score: Any = setup.score
+    if row is None or row.labels is not None or fixed_labels(score) is None:
+        return setup
+    return replace(setup, score=replace(score, labels=score.labels[: len(row.output) // _BYTES]))
+
+
+def _note(
+    work: UnitOfWork, opened: Round[Any], ask: Query, context: Array, *, now: float, expires: float
+) -> Opened:
+    """Put an opened round into the log, and among those that wait."""
+    here, shown = work.here, opened.prediction
+    setup, learner = here.setup, here.setup.learner
+    output, labels = cases.pack_case(setup.score, opened.case)
+    here.version += 1
+    known = (ask.key, context.tobytes() if context.size else None, ask.metadata)
+    place = (here.id, shown.id, here.version)
+    row = (*place, now, shown.threshold, shown.size, output, labels, *known)
+    work.log.append((rounds, row))
+    if ask.key is not None:
+        work.note_key(row)
+    if learner.rule.kind != "gate" or is_awaited(setup, opened):
+        memo = learner.pack_memo(opened.memo) if learner.memory else b""
+        work.waiting.append((here.id, shown.id, expires, opened.then, memo))
+    return Opened(here.prediction_id(shown.id), shown.id, shown, expires)
+
+
+def _expire(work: UnitOfWork, now: float) -> None:
+    """Drop the open rounds whose time is over, and the oldest of those that are too many."""
+    here, connection = work.here, work.connection
+    work.flush()
+    work.is_outdated = True
+    if here.sweep <= now:
+        here.tally.expired += connection.change(_DROP_EXPIRED, (here.id, now))
+        ((earliest,),) = connection.read((_EARLIEST, (here.id,)))[0]
+        here.sweep = earliest or math.inf
+    excess = here.open - here.setup.open_limit
+    if excess > 0:
+        here.tally.expired += connection.change(_DROP_OLDEST, (here.id, excess))
+
+
+_MINE = open_rounds.c.stream == sql.bindparam("wanted")
+_DROP_EXPIRED = Statement(
+    open_rounds.delete().where(_MINE, open_rounds.c.expires <= sql.bindparam("now")), "wanted", "now"
+)
+_EARLIEST = Statement(
+    sql.select(sql.func.min(open_rounds.c.expires).label("earliest")).where(_MINE), "wanted"
+)
+_DROP_OLDEST = Statement(
+    open_rounds.delete().where(
+        _MINE,
+        open_rounds.c.number.in_(
+            sql.select(open_rounds.c.number)
+            .where(_MINE)
+            .order_by(open_rounds.c.number)
+            .limit(sql.bindparam("excess", type_=sql.Integer))
+        ),
+    ),
+    "wanted",
+    "excess",
+)
+
+
+def _repeat(here: Stream, row: Any, case: Case[Region], context: Array) -> Opened:
+    score = _find_setup(here.setup, row).score
+    output, labels = cases.pack_case(score, case)
+    asked = (output, labels, pack_context(context))
+    then = (row.output, row.labels, row.context)
+    if isinstance(case, Centred):  # The scale that stands behind the centre may have moved since.
+        asked, then = (asked[0][:_CENTRE], *asked[1:]), (then[0][:_CENTRE], *then[1:])
+    if asked != then:
+        what = "another output" if asked[:2] != then[:2] else "other features or groups"
+        raise KeyReusedError(f"Idempotency-Key {row.key!r} came with {what} before; use a new key")
+    stored = cases.unpack_case(score, row.output, row.labels)
+    shown = stored.region(row.number, row.threshold)
+    return Opened(here.prediction_id(shown.id), shown.id, shown, row.at + here.lifetime, repeated=True)

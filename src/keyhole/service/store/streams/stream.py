@@ -1,0 +1,247 @@
+"""A stream: one row, locked while a request changes it."""
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any
+
+import numpy as np
+import sqlalchemy as sql
+
+from keyhole.errors import ArchivedError, KeyholeError, QuarantinedError, UnknownStreamError
+from keyhole.feedback import GateFeedback
+from keyhole.predictor.monitor import Watch
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import Tally
+from keyhole.scores import Region
+from keyhole.service.store.log.chain import FIRST
+from keyhole.service.store.sql.schema import streams
+from keyhole.service.store.streams import settings
+from keyhole.service.store.streams.alarms import Alarmed
+
+_TAG_BYTES = 5
+
+
+@dataclass(slots=True)
+class Stream:
+    """A stream's row: a predictor's setup and progress, and how long its rounds may wait."""
+
+    id: int
+    name: str
+    setup: Setup[Region]
+    lifetime: float
+    window: int
+    created: float
+    archived: float | None
+    version: int
+    progress: Progress
+    sweep: float  # No open round expires before this time.
+    recent: int  # The last rounds as bits, 1 for a miss.
+    link: bytes  # of the last row of its log
+    description: str | None = None  # what people say of it
+    alarmed: Alarmed | None = None  # The last alarm; only there for who asks to see the stream,
+    retargeted: int = 0  # as is how many answers came before its target was what it is now.
+
+    @property
+    def tally(self) -> Tally:
+        """What its rounds add up to."""
+        return self.progress.tally
+
+    @property
+    def watch(self) -> Watch:
+        """What is known of whether the promise is kept."""
+        return self.progress.watch or Watch()
+
+    @property
+    def open(self) -> int:
+        """How many rounds wait for an answer."""
+        tally = self.progress.tally
+        # A gate's tally sums sizes of 1 for what it accepts; what it refers may be nobody's to judge.
+        awaited = int(tally.size) if self.setup.feedback == GateFeedback.ACCEPTED else tally.predicted
+        return awaited - tally.answered - tally.expired - tally.skipped
+
+    @property
+    def recent_rounds(self) -> int:
+        """How many rounds the recent miss rate runs over: none that had another target."""
+        return min(self.watch.rounds - self.retargeted, self.window)
+
+    @property
+    def recent_misses(self) -> int:
+        """How many of them missed."""
+        return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
+
+    def pack_recent(self) -> bytes:
+        """Return the last rounds as bytes, as many for every stream of the same window."""
+        return self.recent.to_bytes(self.window // 8 + 1, "big")
+
+    def prediction_id(self, number: int) -> str:
+        """Return the public id of a round."""
+        # The tag makes an id hard to guess, and a mistyped one unknown.
+        tag = _begin_tag(self.setup.seed).copy()
+        tag.update(str(number).encode())
+        return f"{self.id}-{number}-{tag.hexdigest()}"
+
+
+@lru_cache(maxsize=1024)
+def _begin_tag(seed: int) -> blake2b:
+    return blake2b(key=seed.to_bytes(8, "big"), digest_size=_TAG_BYTES)
+
+
+def start(
+    setup: Setup[Region],
+    *,
+    id: int,  # noqa: A002
+    name: str,
+    lifetime: float,
+    window: int,
+    created: float,
+) -> Stream:
+    """Return a stream in which nothing has happened, not even its making."""
+    return Stream(
+        id=id,
+        name=name,
+        setup=setup,
+        lifetime=lifetime,
+        window=window,
+        created=created,
+        archived=None,
+        version=-1,
+        progress=Progress.start(setup.learner, setup.score, watch=True, states=setup.states),
+        sweep=np.inf,
+        recent=0,
+        link=FIRST,
+    )
+
+
+def list_columns(stream: Stream) -> dict[str, Any]:
+    """Return every column of a stream's row."""
+    return {
+        "id": stream.id,
+        "name": stream.name,
+        "setup": stream.setup.to_json(),
+        "lifetime": stream.lifetime,
+        "window": stream.window,
+        "created": stream.created,
+        "archived": stream.archived,
+        "description": stream.description,
+        "version": stream.version,
+        "progress": stream.progress.pack(stream.setup.learner),
+        "sweep": stream.sweep,
+        "recent": stream.pack_recent(),
+        "link": stream.link,
+        "fault": None,
+    }
+
+
+MOVING = ("version", "progress", "sweep", "recent", "link")  # what predictions and answers change
+
+
+def take(
+    rows: Sequence[Any], wanted: str | int, *, rounds: Iterable[Sequence[Any]], kept: Progress | None
+) -> tuple[Stream, dict[str, Any]]:
+    """Return the stream of the one row there is, and rows of its rounds by their public ids."""
+    if not rows:
+        raise find_none(wanted)
+    here, found = read_row(rows[0], kept=kept), {}
+    for some in rounds:
+        for row in some:
+            found[here.prediction_id(row.number)] = row
+    return here, found
+
+
+def read_row(row: Any, *, kept: Progress | None = None) -> Stream:
+    """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used.
+
+    ``kept`` is what its progress unpacks to, for who knows it.
+    """
+    if row.fault is not None:
+        raise quarantine(row.name, row.fault)
+    try:
+        return _read_row(row, kept)
+    except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
+        raise quarantine(row.name, f"its row cannot be read: {error}") from None
+
+
+def quarantine(name: str, fault: str) -> QuarantinedError:
+    """Return the error that says what is wrong with a stream."""
+    # What was raised below has a remedy of its own, for who sent it; here there is another.
+    wrong = fault.partition("; ")[0]
+    return QuarantinedError(
+        f"stream {name!r} is quarantined: {wrong}; restore it from a backup, or make a new one"
+    )
+
+
+def _read_row(row: Any, kept: Progress | None) -> Stream:
+    setup = settings.load_setup(row.setup)
+    progress = kept or Progress.unpack(row.progress, learner=setup.learner).check_states(setup.states)
+    return Stream(
+        id=row.id,
+        name=row.name,
+        setup=setup,
+        lifetime=row.lifetime,
+        window=row.window,
+        created=row.created,
+        archived=row.archived,
+        version=row.version,
+        progress=progress,
+        sweep=row.sweep,
+        recent=int.from_bytes(row.recent, "big"),
+        link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
+        description=row.description,
+    )
+
+
+_BY_NAME = sql.select(streams).where(streams.c.name == sql.bindparam("wanted"))
+
+
+def find(connection: sql.Connection, name: str) -> Stream:
+    """Return where the stream of this name stands, or raise."""
+    return read_row(_one_row(connection, _BY_NAME, name))
+
+
+def find_row(connection: sql.Connection, name: str) -> Any:
+    """Return the row of the stream of this name, whatever it holds, or raise."""
+    return _one_row(connection, _BY_NAME, name)
+
+
+def lock(connection: sql.Connection, name: str) -> Stream:
+    """Return where a stream that is not archived stands, held as by ``lock_any``, or raise."""
+    stream = lock_any(connection, name)
+    if stream.archived is not None:
+        raise archived(name)
+    return stream
+
+
+def lock_any(connection: sql.Connection, name: str) -> Stream:
+    """Return where a stream stands; nobody else changes it until the commit."""
+    return read_row(_one_row(connection, _BY_NAME.with_for_update(), name))
+
+
+def archived(name: str) -> ArchivedError:
+    """Return the error that says that a stream takes no more rounds."""
+    return ArchivedError(f"stream {name!r} is archived; it takes no more rounds")
+
+
+_WRITE = streams.update().where(streams.c.id == sql.bindparam("wanted"))
+
+
+def write(connection: sql.Connection, stream: Stream) -> None:
+    """Put back what predictions and answers change."""
+    columns = list_columns(stream)
+    connection.execute(_WRITE, {"wanted": stream.id, **{name: columns[name] for name in MOVING}})
+
+
+def _one_row(connection: sql.Connection, query: Any, name: str) -> Any:
+    possible = settings.is_name(name)
+    row = connection.execute(query, {"wanted": name}).one_or_none() if possible else None
+    if row is None:
+        raise find_none(name)
+    return row
+
+
+def find_none(wanted: str | int) -> UnknownStreamError:
+    """Return the error that says that there is no such stream."""
+    return UnknownStreamError(f"there is no stream {wanted!r}; see the list of streams")

@@ -1,0 +1,166 @@
+"""Answers at the store's own door: which round they mean, and what the second time means."""
+
+import json
+from typing import Any
+
+import pytest
+import sqlalchemy as sql
+
+from keyhole.errors import (
+    AnsweredError,
+    FeedbackError,
+    UnknownRoundError,
+)
+from keyhole.service.store.log import history, replay
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import marks
+from keyhole.service.store.streams import answers, proposals, registry, settings
+from keyhole.service.store.streams.answers import Counted, Reply, make_tasks
+from keyhole.service.store.streams.playing import write_reply
+from keyhole.service.store.streams.proposals import Query
+
+NOW = 1_800_000_000.0
+
+
+@pytest.fixture
+def two(light: Database) -> Database:
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    for name in ("pets", "other"):
+        registry.create(light, name, setup=setup, now=NOW)
+    return light
+
+
+def ask(database: Database, name: str = "pets", count: int = 1) -> list[str]:
+    asks = [Query([0.9, 0.1])] * count
+    return [one.id for one in proposals.predict(database, name, asks=asks, now=NOW)]
+
+
+def reply(database: Database, *replies: tuple[str, Any]) -> list[Any]:
+    return answers.answer(database, [Reply(*one) for one in replies], now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("id_", "stream"),
+    [
+        ("1-0-0123456789", 1),
+        ("120-77-abcdefabcd", 120),
+        ("1" * 18 + "-0-0123456789", int("1" * 18)),
+        ("1" * 19 + "-0-0123456789", None),
+        ("1-0-012345678", None),
+        ("1-0-01234567890", None),
+        ("1-0-012345678G", None),
+        ("-1-0-0123456789", None),
+        ("1-0", None),
+        ("", None),
+        ("١-0-0123456789", None),  # digits of another script
+    ],
+)
+def test_an_id_names_its_stream_or_is_none(id_: str, stream: int | None) -> None:
+    found = [task.stream for task in make_tasks([Reply(id_, "hit")], now=NOW)]
+    assert found == ([] if stream is None else [stream])
+
+
+def test_answers_to_several_streams_come_back_in_the_order_they_were_sent(two: Database) -> None:
+    first, second = ask(two, "pets", 2)
+    (third,) = ask(two, "other")
+    told = reply(two, (second, "hit"), (third, "miss"), ("nonsense", "hit"), (first, "skip"))
+    assert told[0] == Counted(second, "pets", missed=False)
+    assert told[1] == Counted(third, "other", missed=True)
+    assert isinstance(told[2], UnknownRoundError)
+    assert told[3] == Counted(first, "pets", missed=None)
+
+
+def test_an_answer_to_a_stream_that_is_not_there_leaves_the_others_alone(two: Database) -> None:
+    (id_,) = ask(two)
+    nowhere, counted = reply(two, ("9-0-0123456789", "hit"), (id_, "hit"))
+    assert isinstance(nowhere, UnknownRoundError)
+    assert counted == Counted(id_, "pets", missed=False)
+
+
+def test_a_skip_that_comes_again_is_repeated_and_counts_once(two: Database) -> None:
+    (id_,) = ask(two)
+    told = [reply(two, (id_, "skip"))[0] for _ in range(2)]
+    assert told == [Counted(id_, "pets", None, repeated=again) for again in (False, True)]
+    assert registry.get(two, "pets").tally.skipped == 1
+
+
+def test_a_wrong_tag_a_foreign_number_and_a_foreign_stream_are_unknown(two: Database) -> None:
+    (id_,) = ask(two)
+    stream, number, tag = id_.split("-")
+    wrong = [f"{stream}-{number}-0000000000", f"{stream}-1-{tag}", f"9-{number}-{tag}"]
+    for told in reply(two, *((one, "hit") for one in wrong)):
+        assert isinstance(told, UnknownRoundError)
+    assert registry.get(two, "pets").open == 1
+
+
+def test_the_same_answer_again_is_repeated_and_another_is_refused(two: Database) -> None:
+    (id_,) = ask(two)
+    for again in (False, True, True):
+        (told,) = reply(two, (id_, {"label": 1}))
+        assert told == Counted(id_, "pets", missed=True, repeated=again)
+    (told,) = reply(two, (id_, {"label": 0}))
+    assert isinstance(told, AnsweredError)
+    assert registry.get(two, "pets").tally.answered == 1
+
+
+def test_an_answer_that_is_there_twice_in_one_batch_counts_once(two: Database) -> None:
+    (id_,) = ask(two)
+    told = reply(two, (id_, "hit"), (id_, "hit"), (id_, "miss"))
+    assert [getattr(one, "repeated", None) for one in told] == [False, True, None]
+    assert registry.get(two, "pets").tally.answered == 1
+    assert replay.replay(two, "pets").difference is None
+
+
+@pytest.mark.parametrize(
+    "told", ["right", {}, {"hit": True, "miss": True}, {"label": 0, "more": 1}, {"chance": 0.5}, 7]
+)
+def test_what_is_no_answer_is_refused_and_leaves_the_round_open(two: Database, told: Any) -> None:
+    (id_,) = ask(two)
+    (result,) = reply(two, (id_, told))
+    assert isinstance(result, FeedbackError)
+    assert registry.get(two, "pets").open == 1
+
+
+@pytest.mark.parametrize(
+    ("told", "kept"),
+    [
+        ({"score": 0.25}, (1.0, 1.0, 0.25)),
+        ({"score": 0.75}, (0.0, 1.0, 0.75)),
+        ({"loss": 0.25}, (0.25, 1.0, None)),
+        ({"hit": True, "wrong": 0.25}, (-0.5, 1.0, None)),
+        ({"miss": True, "chance": 0.5}, (1.0, 2.0, None)),
+        ("skip", (None, 0.0, None)),
+    ],
+)
+def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, told: Any, kept: Any) -> None:
+    (id_,) = ask(two)
+    reply(two, (id_, told))
+    (entry,), _ = history.last(two, "pets", count=1)
+    assert (entry.miss, entry.weight, entry.score) == kept
+    assert replay.replay(two, "pets").difference is None
+
+
+def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Database) -> None:
+    ids = ask(two, "pets", 252)
+    reply(two, *((id_, "skip") for id_ in ids[:2]), *((id_, "hit") for id_ in ids[2:]))
+    with two.read() as connection:
+        rows = connection.execute(sql.select(marks).order_by(marks.c.answered)).all()
+    assert [(row.answered, row.version) for row in rows] == [(100, 354), (200, 454)]
+    assert [row.predicted for row in rows] == [252, 252]
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        "miss",
+        {"label": 7},
+        {"label": 'Größe "x" \\ \n'},
+        {"label": 0.1},
+        {"right": True},
+        {"label": -0.0},
+        {"label": 10**30},
+        {"miss": True, "chance": 0.5},
+    ],
+)
+def test_the_log_keeps_an_answer_as_json_writes_it(told: Any) -> None:
+    assert write_reply(told) == json.dumps(told)
