@@ -10,7 +10,7 @@
 # %% [markdown]
 # # Which digits do I show?
 # A classifier is unsure about handwriting. Show its best guesses, as few as possible; miss the right
-# one at most once in ten. Runs with `pip install 'keyhole-conformal[plot]'`; open it as a notebook
+# one at most once in ten. Needs `pip install 'keyhole-conformal[plot]'`; open it as a notebook
 # with `jupytext --to ipynb first_stream.py`.
 
 # %%
@@ -22,7 +22,7 @@ from keyhole.scenarios.digit_guesses import digit_guesses
 chances, digits = digit_guesses(10_000, seed=7)
 
 # %% [markdown]
-# Propose, hear part of the truth, learn. What was not in the set is never revealed.
+# Predict, get partial feedback, learn. A label that was not in the set is never revealed.
 
 # %%
 predictor = keyhole.Predictor(alpha=0.1, seed=7, history=10_000)
@@ -35,13 +35,13 @@ for row, digit in zip(chances, digits, strict=True):
 print(predictor)
 
 # %% [markdown]
-# The pictures come writer after writer; the miss rate stays where it should, the sizes move.
+# The pictures come from one writer after another; the miss rate stays on target, the sizes change.
 
 # %%
 top, bottom = predictor.plot(window=1_000)
 
 # %% [markdown]
-# Beside it, what a threshold does that was right for the first thousand pictures.
+# Compare with a threshold that was right for the first thousand pictures.
 
 # %%
 true = chances[np.arange(digits.size), digits]

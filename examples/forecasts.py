@@ -9,7 +9,7 @@
 
 # %% [markdown]
 # # Intervals for a table of forecasts
-# One row a series and day, as statsforecast and its kin write them. Runs with
+# One row for each series and day, in the format of statsforecast. Needs
 # `pip install 'keyhole-conformal[frames]' pandas`.
 
 # %%
@@ -29,7 +29,7 @@ table = pd.concat(series, ignore_index=True)
 table.loc[table["ds"] >= "2026-12-25", "y"] = None
 
 # %% [markdown]
-# The same table, with two columns more; what is not known yet stays open.
+# The same table, with two more columns; rows without an outcome stay open.
 
 # %%
 predictors = SeriesPredictors(alpha=0.1, seed=7)

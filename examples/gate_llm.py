@@ -1,9 +1,9 @@
 # %% [markdown]
-# # When may an assistant's answer go out unread?
+# # When may an assistant's answer be sent unread?
 # An assistant answers support questions. Each answer comes with a score in [0, 1]: the mean token
-# probability, the share of samples that agree, a judge's rating. Above some score it is sent at once;
-# below, a colleague reads it first. Thumbs come back minutes or days later, and only for what was sent.
-# The gate finds that score by itself, and keeps the share of bad answers at 5 %.
+# probability, the share of samples that agree, a judge's rating. Above some threshold it is sent at
+# once; below it, a colleague reads it first. Thumbs come minutes or days later, and only for answers
+# that were sent. The gate finds the threshold, and keeps the share of bad answers at 5 %.
 #
 # No model is needed: the first cell writes a file of recorded scores and thumbs.
 
@@ -19,7 +19,7 @@ ALPHA = 0.05
 
 
 def write_recording(path: Path, answers: int = 8_000) -> None:
-    """Write what an assistant's log would hold; midway the product changes, and answers get worse."""
+    """Write a log like an assistant's; midway the product changes, and answers get worse."""
     draw = random.Random(4)
     with path.open("w", newline="", encoding="utf-8") as file:
         rows = csv.writer(file)
@@ -32,13 +32,13 @@ def write_recording(path: Path, answers: int = 8_000) -> None:
 
 
 # %% [markdown]
-# `decide` says at once whether the answer may go out. Keep its `id` with your trace; `learn` takes it
-# when the thumb comes, however late and in whatever order.
+# `decide` says at once whether the answer may be sent. Keep its `id` with your trace; `learn` takes it
+# when the thumb comes, however late and in any order.
 
 
 # %%
 def play_recording(path: Path) -> keyhole.Gate:
-    """Play the recording through a gate, thumbs coming late, and return the gate."""
+    """Play the recording through a gate, with late thumbs, and return the gate."""
     gate = keyhole.Gate(alpha=ALPHA)
     due: dict[int, list[tuple[int, bool]]] = {}
     with path.open(newline="", encoding="utf-8") as file:
@@ -63,7 +63,7 @@ def play_recording(path: Path) -> keyhole.Gate:
 
 # %%
 def main() -> None:
-    """Write a recording, play it, and say what became of it."""
+    """Write a recording, play it, and print the result."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "recording.csv"
         write_recording(path)

@@ -8,8 +8,8 @@
 # ---
 
 # %% [markdown]
-# # Sets around a scikit-learn classifier
-# Runs with `pip install 'keyhole-conformal[sklearn]'`.
+# # Prediction sets for a scikit-learn classifier
+# Needs `pip install 'keyhole-conformal[sklearn]'`.
 
 # %%
 from sklearn.datasets import load_digits
@@ -22,7 +22,7 @@ model = SetClassifier(LogisticRegression(C=0.01, max_iter=500), alpha=0.05, seed
 model.fit(X[:150], y[:150])
 
 # %% [markdown]
-# Ten pictures at a time: show the sets, then hear the labels.
+# Ten pictures at a time: show the sets, then learn from the labels.
 
 # %%
 for start in range(150, 1790, 10):

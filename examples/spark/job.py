@@ -1,9 +1,9 @@
-"""Turn files of asks and answers into files of sets, by Spark: the second command.
+"""Turn files of asks and answers into files of sets, with Spark: the second command.
 
     python examples/spark/job.py out/spark
 
-It takes what is there, and stops. Killed at any moment and started again, it goes on from its
-checkpoint: no set is lost, none is written twice. With ``--stay`` it waits for further files.
+It processes the files that are there, and stops. Killed at any moment and restarted, it continues from
+its checkpoint: no set is lost, none is written twice. With ``--stay`` it waits for more files.
 """
 
 import os
@@ -21,7 +21,7 @@ ANSWERS = "shop STRING, id STRING, at TIMESTAMP, label STRING"
 
 def main(folder: Path, *, stay: bool) -> None:
     """Run the query over the folder's files."""
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers take another Python
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # or the workers may use another Python
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.sql.shuffle.partitions", 2)
@@ -31,7 +31,7 @@ def main(folder: Path, *, stay: bool) -> None:
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
-    spark.sparkContext.setLogLevel("ERROR")  # or every new key is a warning
+    spark.sparkContext.setLogLevel("ERROR")  # or every new key logs a warning
     source = spark.readStream.option("maxFilesPerTrigger", 1)
     sets = streams(
         source.schema(ASKS).json(str(folder / "asks")),
