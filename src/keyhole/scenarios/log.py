@@ -5,25 +5,25 @@ score was told, those told stand for the others. Where it does not, what is know
 or below the threshold that was played, leaves a range, and the log is read at both ends of it.
 """
 
-import csv
 import json
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.errors import InvalidError
 from keyhole.numeric import Array
+from keyhole.scenarios.tables import KINDS, LABEL, Field, Table, check_file, open_table
 from keyhole.scores import check_scores
 
-_SCORE, _SCORES, _LABEL = "score", "scores", "label"
+_SCORE, _SCORES, _ANSWER = "score", "scores", "answer"
 _THRESHOLD, _MISSED, _CHANCE = "threshold", "missed", "chance"
-_COLUMNS = (_SCORE, _SCORES, _THRESHOLD, _MISSED, _CHANCE)
-_ANSWER, _JUDGEMENT = "answer", "right"  # what an export says of the rounds of a gate
-_KINDS = (".csv", ".npz", ".parquet")
-_LONGEST_CELL = 2**27
+_COLUMNS = (_SCORE, _SCORES, _THRESHOLD, _MISSED, _CHANCE, _ANSWER)
+_JUDGEMENT = "right"  # what an export says of the rounds of a gate
+
+_Column: TypeAlias = list[tuple[int, Field]]  # values with their lines
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,19 +70,13 @@ def read_log(path: Path) -> list[LogScenario]:
     InvalidError
         If the file is not that; the message says where.
     """
-    kind = path.suffix.lower()
-    if kind not in _KINDS:
-        raise InvalidError(f"{path} is not a {', '.join(_KINDS[:-1])} or {_KINDS[-1]} file; convert it")
-    if not path.is_file():
-        raise InvalidError(f"there is no file {path}")
-    if kind == ".npz":
+    if path.suffix.lower() == ".npz":
+        check_file(path)
         return [_of_arrays(path)]
-    return _of_columns(path, _read_csv(path) if kind == ".csv" else _read_parquet(path))
-
-
-def fold_name(name: str) -> str:
-    """Return the name of a column as it is looked for: in any case, without blanks around it."""
-    return name.strip().lower()
+    if path.suffix.lower() not in KINDS:
+        raise InvalidError(f"{path} is not a .csv, .npz or .parquet file; convert it")
+    with open_table(path, known=(LABEL, *_COLUMNS)) as table:
+        return _of_table(table)
 
 
 def _of_arrays(path: Path) -> LogScenario:
@@ -112,62 +106,50 @@ def _with_labels(path: Path, scores: Array, columns: NDArray[Any]) -> LogScenari
     return LogScenario(scores[np.arange(len(scores)), columns], scores)
 
 
-def _fold_names(table: dict[str, list[Any]]) -> dict[str, list[Any]]:
-    """Return the table with the columns that a log has called by their names; labels keep theirs."""
-    there = {fold_name(name) for name in table}
-    looked = (_LABEL,) if _LABEL in there else _COLUMNS
-    return {
-        folded if (folded := fold_name(name)) in looked and folded not in table else name: values
-        for name, values in table.items()
-    }
-
-
-def _of_columns(path: Path, columns: dict[str, list[Any]]) -> list[LogScenario]:
-    table = _fold_names(columns)
-    if _JUDGEMENT in table.get(_ANSWER, ()):
+def _of_table(table: Table) -> list[LogScenario]:
+    if LABEL in table.columns and len(table.columns) > 2:
+        rows, labels = [], []
+        for line, scores, label in table.labelled():
+            table.check_label(line, label)
+            rows.append(scores)
+            labels.append(label)
+        names = [name for name in table.columns if name != LABEL]
+        places = {name: place for place, name in enumerate(names)}
+        columns = np.array([places[label] for label in labels])
+        return [_with_labels(table.path, check_scores(np.array(rows)), columns)]
+    if LABEL in table.columns or _SCORE not in table.columns:
         raise InvalidError(
-            f"{path} is the log of a gate, whose answers were right or wrong; as a .csv it is read by "
-            f"keyhole gate --scores {path.with_suffix('.csv').name}"
+            f"{table.path} has the columns {', '.join(table.columns) or 'none'}; it needs 'score', or "
+            "'label' and a column of scores for each label"
         )
-    if _SCORE in table and _LABEL not in table:
-        return _of_scores(path, table)
-    if _LABEL not in table or len(table) < 3:
-        raise InvalidError(
-            f"{path} has the columns {', '.join(table) or 'none'}; it needs 'score', or 'label' and a "
-            "column of scores for each label"
-        )
-    names = [name for name in table if name != _LABEL]
-    scores = check_scores(np.column_stack([_numbers(path, name, table[name]) for name in names]))
-    places = {name: place for place, name in enumerate(names)}
-    for number, label in enumerate(table[_LABEL], start=1):
-        if label is None or label == "":
-            raise InvalidError(f"round {number} of {path} has no label; fill it, or leave the row out")
-        if str(label) not in places:
-            raise InvalidError(
-                f"label {label!r} in {path} has no column of scores; the columns are "
-                f"{', '.join(names)}: add one named {label}"
-            )
-    return [_with_labels(path, scores, np.array([places[str(label)] for label in table[_LABEL]]))]
+    return _of_scores(table)
 
 
-def _of_scores(path: Path, table: dict[str, list[Any]]) -> list[LogScenario]:
-    scores, labels = _optional(path, _SCORE, table[_SCORE]), _candidates(path, table)
-    told = ~np.isnan(scores)
-    if not told.any():
+def _of_scores(table: Table) -> list[LogScenario]:
+    rows = list(table.rows)
+    columns = {name: [(line, row[k]) for line, row in rows] for k, name in enumerate(table.columns)}
+    if any(value == _JUDGEMENT for _, value in columns.get(_ANSWER, ())):
         raise InvalidError(
-            f"{path} tells the true label's score in no round; nothing can be played on it"
+            f"{table.path} is the log of a gate, whose answers were right or wrong; it is read by "
+            f"keyhole gate --scores {table.path.name}"
         )
-    check_scores(scores[told])
-    share = f"{int(told.sum()):,} of {scores.size:,} scores told"
-    if told.all():
+    scores = np.array([table.score(line, _SCORE, value) for line, value in columns[_SCORE]])
+    labels = _candidates(table, columns.get(_SCORES))
+    known = ~np.isnan(scores)
+    if not known.any():
+        raise InvalidError(
+            f"{table.path} tells the true label's score in no round; nothing can be played on it"
+        )
+    share = f"{int(known.sum()):,} of {scores.size:,} scores told"
+    if known.all():
         return [LogScenario(scores, labels)]
-    if _CHANCE in table:
-        chances = _optional(path, _CHANCE, table[_CHANCE])[told]
-        chosen = np.flatnonzero(told)[_weigh(path, chances)]
+    if _CHANCE in columns:
+        chances = _numbers(table, _CHANCE, columns[_CHANCE])[known]
+        chosen = np.flatnonzero(known)[_weigh(table.path, chances)]
         sized = None if labels is None else labels[chosen]
         about = f"a log, {share}, each counted 1 / chance times"
         return [LogScenario(scores[chosen], sized, about=about)]
-    low, high = _ranges(path, scores, table)
+    low, high = _ranges(table, scores, columns)
     return [
         LogScenario(low, labels, "most misses", f"a log, {share}; the others as low as they can be"),
         LogScenario(
@@ -176,14 +158,16 @@ def _of_scores(path: Path, table: dict[str, list[Any]]) -> list[LogScenario]:
     ]
 
 
-def _candidates(path: Path, table: dict[str, list[Any]]) -> Array | None:
+def _candidates(table: Table, column: _Column | None) -> Array | None:
     """Return the scores of all labels where the log has them, a row a round; NaN fills short rows."""
-    if not all(table.get(_SCORES, [None])):
+    if column is None or any(value is None for _, value in column):
         return None
-    try:
-        rows = [np.array(json.loads(cell), dtype=np.float64) for cell in table[_SCORES]]
-    except (TypeError, ValueError) as error:
-        raise InvalidError(f"column {_SCORES!r} of {path} is not all JSON lists ({error})") from None
+    rows = []
+    for line, value in column:
+        try:
+            rows.append(np.array(json.loads(str(value)), dtype=np.float64))
+        except (TypeError, ValueError) as error:
+            raise table.fault(line, f"scores is not a JSON list of numbers ({error})") from None
     filled = np.full((len(rows), max(row.size for row in rows)), np.nan)
     for place, row in enumerate(rows):
         filled[place, : row.size] = row
@@ -202,13 +186,13 @@ def _weigh(path: Path, chances: Array) -> NDArray[np.int64]:
     return np.repeat(np.arange(chances.size), np.diff(due, prepend=0))
 
 
-def _ranges(path: Path, scores: Array, table: dict[str, list[Any]]) -> tuple[Array, Array]:
+def _ranges(table: Table, scores: Array, columns: dict[str, _Column]) -> tuple[Array, Array]:
     """Return the least and the largest score that each round can have had."""
     low, high = np.where(np.isnan(scores), 0.0, scores), np.where(np.isnan(scores), 1.0, scores)
-    if _THRESHOLD not in table or _MISSED not in table:
+    if _THRESHOLD not in columns or _MISSED not in columns:
         return low, high
-    thresholds = np.clip(_optional(path, _THRESHOLD, table[_THRESHOLD]), 0.0, 2.0)
-    missed = np.array([_truth(path, value) for value in table[_MISSED]])
+    thresholds = np.clip(_numbers(table, _THRESHOLD, columns[_THRESHOLD]), 0.0, 2.0)
+    missed = np.array([table.truth(line, _MISSED, value) for line, value in columns[_MISSED]])
     hidden = np.isnan(scores) & ~np.isnan(thresholds)
     above, below = hidden & (missed == 0.0), hidden & (missed == 1.0)
     low[above] = np.minimum(thresholds[above], 1.0)
@@ -216,51 +200,5 @@ def _ranges(path: Path, scores: Array, table: dict[str, list[Any]]) -> tuple[Arr
     return low, high
 
 
-def _truth(path: Path, value: Any) -> float:
-    """Return 1 for true, 0 for false, NaN for nothing."""
-    if value is None or value == "":
-        return np.nan
-    if str(value).lower() not in ("true", "false", "1", "0"):
-        raise InvalidError(f"column 'missed' of {path} holds {value!r}; use true, false or nothing")
-    return 1.0 if str(value).lower() in ("true", "1") else 0.0
-
-
-def _optional(path: Path, name: str, values: list[Any]) -> Array:
-    """Return numbers, NaN where there is nothing."""
-    blanks = [np.nan if value is None or value == "" else value for value in values]
-    return _numbers(path, name, blanks)
-
-
-def _numbers(path: Path, name: str, values: list[Any]) -> Array:
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidError(f"column {name!r} of {path} is not all numbers ({error})") from None
-
-
-def _read_csv(path: Path) -> dict[str, list[Any]]:
-    csv.field_size_limit(_LONGEST_CELL)  # The scores of many labels are one cell.
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.reader(file))
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise InvalidError(f"{path} is not a CSV file in UTF-8 ({error}); write it so") from None
-    if len(rows) < 2:
-        raise InvalidError(f"{path} has {len(rows)} lines; it needs a header and at least one round")
-    for number, row in enumerate(rows, start=1):
-        if len(row) != len(rows[0]):
-            raise InvalidError(f"line {number} of {path} has {len(row)} fields, not {len(rows[0])}")
-    return {name: [row[place] for row in rows[1:]] for place, name in enumerate(rows[0])}
-
-
-def _read_parquet(path: Path) -> dict[str, list[Any]]:
-    try:
-        from pyarrow import ArrowException, parquet
-    except ImportError:
-        raise MissingExtraError(
-            "parquet files need pyarrow; pip install 'keyhole-conformal[parquet]'"
-        ) from None
-    try:
-        return dict(parquet.read_table(path).to_pydict())
-    except (ArrowException, OSError) as error:
-        raise InvalidError(f"{path} is not a parquet file ({error})") from None
+def _numbers(table: Table, name: str, column: _Column) -> Array:
+    return np.array([table.number(line, name, value) for line, value in column])

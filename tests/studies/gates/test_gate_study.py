@@ -113,9 +113,10 @@ def test_logs_are_read_by_the_names_people_use(tmp_path: Path, header: str, rows
     ("header", "row", "fault"),
     [
         ("score,label", "0.9,cat", "it needs score"),
-        ("score,right", "1.9,1", "line 2: score '1.9'"),
-        ("score,right", "x,1", "line 2: score 'x'"),
-        ("score,right", "0.9,maybe", "line 2: outcome 'maybe'"),
+        ("score,right", "1.9,1", "line 2 of .*: score '1.9'"),
+        ("score,right", "x,1", "line 2 of .*: score 'x'"),
+        ("score,right", "0.9,maybe", "line 2 of .*: right 'maybe'"),
+        ("score,right", ",1", "line 2 of .*: score '' is not a number"),
         ("score,right", "0.9,", "no row with an outcome"),
     ],
 )

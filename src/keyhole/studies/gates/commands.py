@@ -24,7 +24,7 @@ def add(commands: Any) -> None:
         epilog="example: keyhole gate --scores log.csv --alpha 0.05",
     )
     parser.add_argument(
-        "--scores", type=Path, required=True, help="a .csv with the columns score, and right or wrong"
+        "--scores", type=Path, required=True, help="a .csv or .parquet with score, and right or wrong"
     )
     parser.add_argument(
         "--alpha", type=float, default=0.05, help="wrong among the accepted; default: %(default)s"
