@@ -167,9 +167,9 @@ def test_a_graded_answer_searches_no_further_than_a_hit() -> None:
     assert moved == pytest.approx([0.001, 0.001])
 
 
-def test_state_of_the_default_is_light_and_at_most_40_bytes() -> None:
+def test_state_of_the_default_runs_interpreted_and_is_at_most_40_bytes() -> None:
     learner = make("logit-tracker", alpha=0.1)
-    assert learner.is_light
+    assert learner.runs_interpreted
     assert learner.memory == 0
     assert len(learner.pack(learner.start())) <= 40
 

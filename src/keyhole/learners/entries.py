@@ -108,19 +108,19 @@ def bind_entries(learner: "Learner") -> _Entries:
     """Return how a learner's compiled kernels are called; they are compiled when one first is."""
     settings, entries = tuple(learner.settings), _ENTRIES.get(learner.rule)
 
-    def pick(state: Any, memo: Any, ask: Ask) -> float:
+    def choose_into(state: Any, memo: Any, ask: Ask) -> float:
         nonlocal entries
         draw, context = ask
         entries = entries or compile_learner(learner)
         return entries[0](settings + state, memo, draw, context)
 
-    def hear(state: Any, memo: Any, answer: Answer) -> None:
+    def observe(state: Any, memo: Any, answer: Answer) -> None:
         nonlocal entries
         miss, score, age, stale, cost = answer
         entries = entries or compile_learner(learner)
         entries[1](settings + state, memo, miss, score, age, stale, cost)
 
-    return pick, hear
+    return choose_into, observe
 
 
 def check_choice(name: str, threshold: Any) -> None:

@@ -39,42 +39,43 @@ class _Part(NamedTuple):
 class Layout:
     """The numbers of a state one after another: floats and counts in eight bytes, truths in one.
 
-    The counts of a light state take half the room while they fit; ``sizes`` are the bytes of a state,
-    wide and narrow. ``limits`` are what a rule says.
+    The counts of an interpreted state take half the room while they fit; ``sizes`` are the bytes of a
+    state, wide and narrow. ``limits`` are what a rule says.
     """
 
     __slots__ = (
-        "_forms", "_is_light", "_kind", "_limits", "_memo_limits", "_memory", "_name", "_narrow",
+        "_forms", "_is_interpreted", "_kind", "_limits", "_memo_limits", "_memory", "_name", "_narrow",
         "_parts", "_wide", "sizes",
     )  # fmt: skip
 
     def __init__(
-        self, name: str, first: Any, memory: int, *, is_light: bool, limits: Mapping[str, Any]
+        self, name: str, first: Any, memory: int, *, interpreted: bool, limits: Mapping[str, Any]
     ) -> None:
         codes = "".join(_CODES[part.dtype.kind] * part.size for part in first)
-        self._name, self._kind, self._memory, self._is_light = name, type(first), memory, is_light
+        self._name, self._kind, self._memory = name, type(first), memory
+        self._is_interpreted = interpreted
         self._wide = struct.Struct(f"<{codes}")
-        self._narrow = struct.Struct(f"<{codes.replace('q', 'I') if is_light else codes}")
+        self._narrow = struct.Struct(f"<{codes.replace('q', 'I') if interpreted else codes}")
         self.sizes = self._wide.size, self._narrow.size
-        forms = (self._narrow, self._wide) if is_light else ()
-        self._forms = {form.size: form for form in forms}  # of light states
+        forms = (self._narrow, self._wide) if interpreted else ()
+        self._forms = {form.size: form for form in forms}  # of interpreted states
         unknown = sorted(limits.keys() - {*first._fields, MEMO})
         if unknown:
             raise LearnerError(f"{name} has limits for {unknown[0]!r}, which its state does not have")
         self._parts = _list_parts(first, limits)
-        light = [spread(limits.get(part, ()), 1)[0] for part in first._fields] if is_light else []
-        self._limits = _list_limits(np.array(light))
+        single = [spread(limits.get(part, ()), 1)[0] for part in first._fields] if interpreted else []
+        self._limits = _list_limits(np.array(single))
         self._memo_limits = _list_limits(spread(limits.get(MEMO, ()), memory))
 
     def pack(self, state: Any) -> bytes:
         """Return a state as bytes."""
-        if self._is_light:
+        if self._is_interpreted:
             return self._wide.pack(*(part[0] for part in state))
         return b"".join(np.ascontiguousarray(part).tobytes() for part in state)
 
     def pack_narrow(self, state: Any) -> bytes:
         """Return a state as few bytes."""
-        if self._is_light:
+        if self._is_interpreted:
             try:
                 return self._narrow.pack(*(part[0] for part in state))
             except struct.error:
@@ -143,7 +144,7 @@ class Layout:
 
     def unpack_memo(self, content: bytes) -> Any:
         """Return the memo that was packed, or raise if it does not fit."""
-        if self._is_light and not content and not self._memory:
+        if self._is_interpreted and not content and not self._memory:
             return []
         # Numbers that may be changed: of a copy, as it is quicker to copy bytes.
         memo = np.frombuffer(bytearray(content[: len(content) // 8 * 8]))
@@ -154,7 +155,7 @@ class Layout:
             )
         if self._memo_limits:
             self._check(MEMO, memo, self._memo_limits)
-        return memo.tolist() if self._is_light else memo
+        return memo.tolist() if self._is_interpreted else memo
 
 
 def spread(most: Any, size: int) -> Any:

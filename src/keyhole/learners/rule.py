@@ -65,7 +65,7 @@ class Rule(Generic[P]):
         ``limits(settings)``: by the name of a part of the state, and by "memo", the most that stored
         numbers may be which are places in a table, or counts; ``keyhole.learners.layout`` has more.
     draws
-        Whether it heeds ``ask.draw``.
+        Whether it reads ``ask.draw``.
     context
         How many numbers of ``ask.context`` it takes, as a function of the settings.
     distribution
@@ -167,9 +167,9 @@ class Learner:
     ``needs`` is the least feedback that it can work with, ``horizon`` the rounds it is tuned for, if it
     is; ``features`` and ``groups`` say how many of them it takes, ``context`` both together. One that
     weighs size wants to hear ``answer.cost``: its memo begins with the two thresholds whose sets are
-    compared. ``pick(state, memo, ask)`` returns the threshold to play, ``observe(state, memo, answer)``
-    changes the state by what the round of this memo brought. A rule with a few single numbers of state
-    is run interpreted, on lists; the others compiled, on arrays, where numba is there.
+    compared. ``choose_into(state, memo, ask)`` returns the threshold to play; ``observe(state, memo,
+    answer)`` changes the state by what the round of this memo brought. A rule with a few single numbers
+    of state runs interpreted, on lists; the others compiled, on arrays, where numba is there.
 
     Examples
     --------
@@ -182,16 +182,16 @@ class Learner:
     parameters: Any
     settings: Any = field(init=False, compare=False)
     alpha: float = field(init=False, compare=False)
-    is_light: bool = field(init=False, compare=False)
+    runs_interpreted: bool = field(init=False, compare=False)
     memory: int = field(init=False, compare=False)
     context: int = field(init=False, compare=False)
     needs: Needs = field(init=False, compare=False)
     features: int = field(init=False, compare=False)
     groups: int = field(init=False, compare=False)
     weighs_size: bool = field(init=False, compare=False)
-    heeds: bool = field(init=False, compare=False)
+    reads_ask: bool = field(init=False, compare=False)
     horizon: int | None = field(init=False, compare=False)
-    pick: Callable[[Any, Any, Ask], float] = field(init=False, compare=False)
+    choose_into: Callable[[Any, Any, Ask], float] = field(init=False, compare=False)
     observe: Callable[[Any, Any, Answer], None] = field(init=False, compare=False)
     layout: Layout = field(init=False, compare=False)
 
@@ -201,21 +201,21 @@ class Learner:
         first = rule.start_state(settings)
         fill(self, "settings", settings)
         fill(self, "alpha", float(self.parameters.alpha))
-        fill(self, "is_light", all(part.size == 1 for part in first) and rule.context is None)
+        fill(self, "runs_interpreted", all(part.size == 1 for part in first) and rule.context is None)
         fill(self, "memory", rule.memory(settings) if callable(rule.memory) else rule.memory)
         fill(self, "context", 0 if rule.context is None else rule.context(settings))
         fill(self, "needs", getattr(self.parameters, "needs", None) or rule.needs)
         fill(self, "features", int(getattr(self.parameters, "features", 0)))
         fill(self, "groups", int(getattr(self.parameters, "groups", 0)))
         fill(self, "weighs_size", getattr(self.parameters, "size_weight", 0.0) > 0.0)
-        fill(self, "heeds", rule.draws or rule.context is not None)
+        fill(self, "reads_ask", rule.draws or rule.context is not None)
         fill(self, "horizon", getattr(self.parameters, "horizon", None))
         kernels = partial(rule.choose, settings), partial(rule.observe, settings)
-        pick, observe = kernels if self.is_light else bind_entries(self)
-        fill(self, "pick", pick)
+        choose_into, observe = kernels if self.runs_interpreted else bind_entries(self)
+        fill(self, "choose_into", choose_into)
         fill(self, "observe", observe)
         limits = {} if rule.limits is None else rule.limits(settings)
-        layout = Layout(rule.name, first, self.memory, is_light=self.is_light, limits=limits)
+        layout = Layout(rule.name, first, self.memory, interpreted=self.runs_interpreted, limits=limits)
         fill(self, "layout", layout)
 
     def __repr__(self) -> str:
@@ -241,7 +241,7 @@ class Learner:
     def start(self) -> Any:
         """Return the state before the first round."""
         arrays = self.start_arrays()
-        return type(arrays)(*(part.tolist() for part in arrays)) if self.is_light else arrays
+        return type(arrays)(*(part.tolist() for part in arrays)) if self.runs_interpreted else arrays
 
     def start_arrays(self) -> Any:
         """Return the state before the first round as arrays, whichever lane it will live in."""
@@ -249,14 +249,14 @@ class Learner:
 
     def new_memo(self) -> Any:
         """Return room for what a round must remember."""
-        return [0.0] * self.memory if self.is_light else np.zeros(self.memory)
+        return [0.0] * self.memory if self.runs_interpreted else np.zeros(self.memory)
 
     def choose(self, state: Any, draw: float = 0.5, context: Array = _NOTHING) -> tuple[float, Any]:
         """Return the threshold to play, and the memo of what the round must remember."""
         memo = self.new_memo()
-        return self.pick(state, memo, Ask(draw, context)), memo
+        return self.choose_into(state, memo, Ask(draw, context)), memo
 
-    def know_nothing(self) -> Array:
+    def make_unknown_context(self) -> Array:
         """Return the context of a case of which nothing is known: all features missing, no group."""
         if self.context == 0:
             return _NOTHING
@@ -265,7 +265,7 @@ class Learner:
     def distribution(self, state: Any) -> Distribution:
         """Return the thresholds that may be played next and their probabilities."""
         if self.rule.distribution is None:
-            threshold, _ = self.choose(state, context=self.know_nothing())
+            threshold, _ = self.choose(state, context=self.make_unknown_context())
             return Distribution(np.array([threshold]), np.ones(1))
         thresholds, probabilities = self.rule.distribution(self.settings, state)
         return Distribution(thresholds.copy(), probabilities)

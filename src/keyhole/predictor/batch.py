@@ -109,7 +109,7 @@ def fits(learner: Learner, score: object, outputs: object) -> bool:
         isinstance(outputs, np.ndarray)
         and outputs.ndim == 2
         and len(outputs) > 0
-        and learner.is_light
+        and learner.runs_interpreted
         and not learner.rule.draws
         and learner.memory == 0
         and isinstance(score, Probabilities)

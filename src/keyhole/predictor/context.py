@@ -81,7 +81,7 @@ def read_context(
     """Return the learner's context of a case with these features, in these groups, or raise."""
     if learner.context == 0 and features is None and not groups:
         return NOTHING_KNOWN
-    context = learner.know_nothing()
+    context = learner.make_unknown_context()
     if features is not None:
         context[: learner.features] = _read_features(learner, features, names.features)
     if isinstance(groups, str):

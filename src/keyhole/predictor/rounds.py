@@ -30,7 +30,7 @@ else:
     R = TypeVar("R", bound=Region)
 _NOTHING = np.zeros(0)
 _LEAST = Needs.HIT_OR_MISS
-_PLAIN = Ask()  # what a rule is asked with that heeds neither draw nor context
+_PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
 _LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
@@ -71,10 +71,10 @@ def propose(
 ) -> Round[R]:
     """Return the next round, open; the progress is left as it is."""
     tally = progress.tally
-    memo: Any = [] if learner.is_light and not learner.memory else learner.new_memo()
-    ask = _new(Ask, (draw, context)) if learner.heeds else _PLAIN
-    pick = learner.pick
-    threshold: Any = pick(progress.state, memo, ask)
+    memo: Any = [] if learner.runs_interpreted and not learner.memory else learner.new_memo()
+    ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
+    choose = learner.choose_into
+    threshold: Any = choose(progress.state, memo, ask)
     if threshold.__class__ is not float or threshold != threshold:  # A call would take longer.
         check_choice(learner.name, threshold)
     shown = case.region(tally.predicted, threshold)

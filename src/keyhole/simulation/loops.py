@@ -97,7 +97,7 @@ def _find_loop(learner: Learner, arguments: tuple[Any, ...], *, watched: bool) -
     found = _LOOPS.get((rule, watched))
     if found is not None:
         return found
-    first = Ask(0.5, learner.know_nothing())
+    first = Ask(0.5, learner.make_unknown_context())
     state, memo = learner.start_arrays(), np.zeros(learner.memory)
     check_choice(rule.name, rule.choose(learner.settings, state, memo, first))
     names = {"_choose": rule.choose, "_observe": rule.observe}

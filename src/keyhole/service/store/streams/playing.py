@@ -124,7 +124,7 @@ def recall_round(setup: Setup[Any], row: Any) -> Round[Any]:
         size, places = 8 * learner.memory, _find_places(unpack_context(setup, row.context))
         memos = [learner.unpack_memo(row.memo[size * n : size * (n + 1)]) for n, _ in enumerate(places)]
         return Round(case.region(row.number, row.threshold), case, memos, row.then, places)
-    is_empty = learner.is_light and not learner.memory and not row.memo
+    is_empty = learner.runs_interpreted and not learner.memory and not row.memo
     memo = [] if is_empty else learner.unpack_memo(row.memo)
     waiting = cases.recall_round(setup.score, row, memo=memo)
     if not learner.groups:
@@ -142,7 +142,7 @@ def unpack_context(setup: Setup[Any], content: bytes | None) -> Array:
     if content is None:
         if not _count(setup):
             return NOTHING_KNOWN
-        return np.zeros(_count(setup)) if is_gate(setup) else setup.learner.know_nothing()
+        return np.zeros(_count(setup)) if is_gate(setup) else setup.learner.make_unknown_context()
     if len(content) != 8 * _count(setup):
         raise ContextError(
             f"{len(content)} bytes are not what is known of a case: the stream takes "

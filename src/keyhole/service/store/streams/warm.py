@@ -10,5 +10,5 @@ def compile_streams(streams: Iterable[Stream]) -> None:
     """Compile, or load, what these streams use."""
     learners = {here.setup.learner.name: here.setup.learner for here in streams}
     for learner in learners.values():
-        if not learner.is_light:
+        if not learner.runs_interpreted:
             compile_learner(learner)
