@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole.errors import GridError
+from keyhole.errors import InvalidError
 from keyhole.grid import check_thresholds, count_at_most, geometric, pick_thresholds, uniform
 
 
@@ -41,18 +41,18 @@ def test_count_is_of_thresholds_that_cover_the_score(arms: int, score: float) ->
     ],
 )
 def test_bad_thresholds_are_named(thresholds: Any, match: str) -> None:
-    with pytest.raises(GridError, match=match):
+    with pytest.raises(InvalidError, match=match):
         check_thresholds(thresholds)
 
 
 @pytest.mark.parametrize("arms", [1, 0, -3, 2.0, True])
 def test_bad_counts_are_named(arms: Any) -> None:
-    with pytest.raises(GridError, match="not a whole number"):
+    with pytest.raises(InvalidError, match="not a whole number"):
         uniform(arms)
 
 
 def test_smallest_threshold_must_be_between_zero_and_one() -> None:
-    with pytest.raises(GridError, match="smallest threshold 0"):
+    with pytest.raises(InvalidError, match="smallest threshold 0"):
         geometric(5, smallest=0.0)
 
 
@@ -60,11 +60,11 @@ def test_thresholds_and_their_number_must_agree() -> None:
     assert pick_thresholds(None, None, default=3).tolist() == [0.0, 0.5, 1.0]
     assert pick_thresholds(None, 2, default=3).tolist() == [0.0, 1.0]
     assert pick_thresholds([0.0, 0.3], 2, default=3).tolist() == [0.0, 0.3]
-    with pytest.raises(GridError, match="4 arms were asked for, but 2 thresholds given; drop one"):
+    with pytest.raises(InvalidError, match="4 arms were asked for, but 2 thresholds given; drop one"):
         pick_thresholds([0.0, 0.3], 4, default=3)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])
 def test_thresholds_are_finite(value: float) -> None:
-    with pytest.raises(GridError, match="are not all finite"):
+    with pytest.raises(InvalidError, match="are not all finite"):
         check_thresholds([0.0, value, 1.0])

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyhole import Predictor, Probabilities, ScaledResiduals
-from keyhole.errors import BoundError, LabelError, ScoreError
+from keyhole.errors import InvalidError, LabelError, ScoreError
 from keyhole.scores import BoundedResiduals, CustomIntervals, CustomScores, Interval, rebuild
 
 unit = st.floats(0.0, 1.0)
@@ -132,9 +132,9 @@ def test_own_interval_beside_its_score() -> None:
         (lambda: Probabilities(labels=UNHASHABLE), LabelError, r"label \['a'\] cannot be looked up"),
         (lambda: BoundedResiduals(bound=1.0).read(10**400), ScoreError, "predicted centre 1000"),
         (lambda: Probabilities(labels=["a"]).read([0.1, 0.2]), ScoreError, "2 scores came for 1"),
-        (lambda: BoundedResiduals(bound=0.0), BoundError, "residual bound 0.0"),
-        (lambda: BoundedResiduals(bound=math.inf), BoundError, "residual bound inf"),
-        (lambda: ScaledResiduals(scale=-1.0), BoundError, "residual scale -1.0"),
+        (lambda: BoundedResiduals(bound=0.0), InvalidError, "residual bound 0.0"),
+        (lambda: BoundedResiduals(bound=math.inf), InvalidError, "residual bound inf"),
+        (lambda: ScaledResiduals(scale=-1.0), InvalidError, "residual scale -1.0"),
         (lambda: BoundedResiduals(bound=1.0).read(math.nan), ScoreError, "predicted centre nan"),
         (lambda: BoundedResiduals(bound=1.0).read(1.0).score("x"), ScoreError, "true value 'x'"),
         (lambda: Probabilities().read([0.5]).score(1), LabelError, "label 1 is not a place"),

@@ -9,27 +9,18 @@ class KeyholeError(Exception):
 
 
 class InvalidError(KeyholeError, ValueError):
-    """Something given is not what it must be; nothing was changed."""
+    """Something given is not what it must be; nothing was changed.
 
+    ``field`` names the argument or the setting at fault, where it is one that a service takes.
+    """
 
-class AlphaError(InvalidError):
-    """The target miss rate is not between 0 and 1/2."""
-
-
-class GridError(InvalidError):
-    """The thresholds are not an increasing grid on [0, 1] that starts at 0."""
+    def __init__(self, message: str = "", *, field: str | None = None) -> None:
+        super().__init__(message)
+        self.field = field
 
 
 class HorizonError(InvalidError):
     """The horizon is not a whole number of rounds long enough for the arms."""
-
-
-class RateError(InvalidError):
-    """A rate of a learner is out of its range."""
-
-
-class LearnerError(InvalidError):
-    """There is no such learner, or it has no such parameter."""
 
 
 class ScoreError(InvalidError):
@@ -38,26 +29,6 @@ class ScoreError(InvalidError):
 
 class LabelError(InvalidError):
     """A label is duplicated, or was never a candidate of the round it answers."""
-
-
-class OutputsError(InvalidError):
-    """A file of model outputs does not hold what it must."""
-
-
-class BoundError(InvalidError):
-    """A residual's bound or scale is not a positive number."""
-
-
-class ContextError(InvalidError):
-    """A feature is not one that the predictor knows, or not a number."""
-
-
-class GroupError(ContextError):
-    """A group is not one that the predictor knows."""
-
-
-class SeedError(InvalidError):
-    """The seed is not a whole number of at most 64 bits."""
 
 
 class FeedbackError(InvalidError):
@@ -72,31 +43,15 @@ class NotCompiledError(KeyholeError):
     """A function is not one that numba can compile."""
 
 
-class EngineError(KeyholeError):
-    """Work cannot be done where it was to be done."""
-
-
-class SelectionError(InvalidError):
-    """No experiment or table of the paper has that name."""
-
-
-class RunsError(KeyholeError):
-    """A file of finished runs cannot be read."""
-
-
-class RoundError(KeyholeError, LookupError):
-    """The round cannot be answered."""
-
-
-class UnknownRoundError(RoundError):
+class UnknownRoundError(KeyholeError, LookupError):
     """No such round was ever predicted."""
 
 
-class AnsweredError(RoundError):
+class AnsweredError(KeyholeError, LookupError):
     """The round has its answer already."""
 
 
-class ExpiredError(RoundError):
+class ExpiredError(KeyholeError, LookupError):
     """The round was dropped because too many were open."""
 
 
@@ -105,79 +60,43 @@ class ReferredError(InvalidError):
 
 
 class SnapshotError(KeyholeError, ValueError):
-    """The file is not a whole snapshot of a predictor."""
-
-
-class NewerSnapshotError(SnapshotError):
-    """The file was written by a newer version."""
+    """The file is not a whole snapshot of a predictor, or a newer version wrote it."""
 
 
 class MissingExtraError(KeyholeError, ImportError):
     """An optional part is not installed."""
 
 
-class StreamError(KeyholeError, LookupError):
-    """The stream cannot be used as asked."""
-
-
-class UnknownStreamError(StreamError):
+class UnknownStreamError(KeyholeError, LookupError):
     """There is no stream of this name."""
 
 
-class StreamExistsError(StreamError):
+class StreamExistsError(KeyholeError, LookupError):
     """The name is taken by another stream."""
 
 
-class ArchivedError(StreamError):
+class ArchivedError(KeyholeError, LookupError):
     """The stream is archived: it can be read, and takes no more rounds."""
 
 
-class QuarantinedError(StreamError):
+class QuarantinedError(KeyholeError, LookupError):
     """What the database holds of the stream cannot be used; nothing of it is changed."""
-
-
-class StreamNameError(InvalidError):
-    """The name is not one a stream can have."""
-
-
-class KeyReusedError(KeyholeError):
-    """The idempotency key came with another request before."""
 
 
 class TokenError(KeyholeError):
     """The token is unknown or revoked, or cannot be made as asked."""
 
 
-class BindingError(KeyholeError):
-    """The service would be open to strangers."""
+class RefusedError(KeyholeError):
+    """The service does not take this request; ``code`` says why, as its problems name it."""
 
-
-class ScopeError(KeyholeError):
-    """The token does not allow this."""
-
-
-class ForeignRequestError(KeyholeError):
-    """The request comes from another site, or names a host that this service is not."""
-
-
-class MediaTypeError(KeyholeError):
-    """The body is not JSON."""
-
-
-class TooLargeError(KeyholeError):
-    """The body is larger than the service takes."""
-
-
-class HeadersError(KeyholeError):
-    """The headers are larger than the service takes."""
+    def __init__(self, message: str = "", *, code: str = "refused") -> None:
+        super().__init__(message)
+        self.code = code
 
 
 class BusyError(KeyholeError):
     """The service has too much to do at this moment; nothing was changed."""
-
-
-class TooFastError(KeyholeError):
-    """One client sends more requests than the service takes from one."""
 
 
 class UnreachableError(KeyholeError, ConnectionError):
@@ -185,15 +104,11 @@ class UnreachableError(KeyholeError, ConnectionError):
 
 
 class DatabaseError(KeyholeError):
-    """The database cannot be opened, or does not answer."""
+    """The database cannot be opened, does not answer, or was written by a newer version."""
 
 
 class LostDatabaseError(DatabaseError):
     """The file of the database is not what it was when it was opened: the service stops."""
-
-
-class NewerStoreError(DatabaseError):
-    """The database was written by a newer version."""
 
 
 class KeyholeWarning(UserWarning):
@@ -201,11 +116,7 @@ class KeyholeWarning(UserWarning):
 
 
 class TheoryWarning(KeyholeWarning):
-    """The learner works, but its theorem does not cover these settings."""
-
-
-class HorizonWarning(KeyholeWarning):
-    """The learner goes on past the horizon it was tuned for."""
+    """The learner works, but its theorem does not cover these settings, or this many rounds."""
 
 
 class BoundWarning(KeyholeWarning):
@@ -214,10 +125,6 @@ class BoundWarning(KeyholeWarning):
 
 class SpeedWarning(KeyholeWarning):
     """Something works, and would be many times faster another way."""
-
-
-class LearnerWarning(KeyholeWarning):
-    """A package brings a learner that cannot be used."""
 
 
 def warn_user(message: str, category: type[KeyholeWarning]) -> None:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from keyhole.checks import is_whole
-from keyhole.errors import GridError
+from keyhole.errors import InvalidError
 from keyhole.numeric import Array, kernel
 
 # Which half of a grid holds a number cannot be predicted; so few are counted sooner, many at a time.
@@ -36,7 +36,7 @@ def geometric(arms: int, *, smallest: float = 1e-5) -> Array:
     """
     _check_count(arms)
     if not 0.0 < smallest < 1.0:
-        raise GridError(f"smallest threshold {smallest} is not between 0 and 1; try 1e-5")
+        raise InvalidError(f"smallest threshold {smallest} is not between 0 and 1; try 1e-5")
     return np.concatenate(([0.0], np.geomspace(smallest, 1.0, arms - 1)))
 
 
@@ -45,21 +45,21 @@ def check_thresholds(thresholds: Sequence[float] | Array) -> Array:
     try:
         grid = np.array(thresholds, dtype=np.float64)
     except (TypeError, ValueError):
-        raise GridError(f"thresholds {thresholds!r} are not numbers; try grid.uniform(20)") from None
+        raise InvalidError(f"thresholds {thresholds!r} are not numbers; try grid.uniform(20)") from None
     if grid.ndim != 1:
-        raise GridError(f"thresholds have shape {grid.shape}; give one list of numbers")
+        raise InvalidError(f"thresholds have shape {grid.shape}; give one list of numbers")
     _check_count(grid.size)
     if not np.isfinite(grid).all():
-        raise GridError(f"thresholds {thresholds!r} are not all finite; try grid.uniform(20)")
+        raise InvalidError(f"thresholds {thresholds!r} are not all finite; try grid.uniform(20)")
     if grid[0] != 0.0 or grid[-1] > 1.0:
-        raise GridError(
-            f"thresholds run from {grid[0]} to {grid[-1]}; they must start at 0 and end by 1"
+        raise InvalidError(
+            f"thresholds run from {grid[0]} to {grid[-1]}; they must start at 0 and end by 1",
         )
     if (np.diff(grid) <= 0.0).any():
         place = int(np.argmax(np.diff(grid) <= 0.0)) + 1
-        raise GridError(
+        raise InvalidError(
             f"threshold {grid[place]} at place {place} is not above {grid[place - 1]} before it; "
-            "sort them and drop repeats"
+            "sort them and drop repeats",
         )
     return grid
 
@@ -70,14 +70,17 @@ def pick_thresholds(thresholds: Sequence[float] | None, arms: int | None, *, def
         return uniform(default if arms is None else arms)
     values = check_thresholds(thresholds)
     if arms is not None and arms != values.size:
-        raise GridError(f"{arms} arms were asked for, but {values.size} thresholds given; drop one")
+        raise InvalidError(
+            f"{arms} arms were asked for, but {values.size} thresholds given; drop one", field="arms"
+        )
     return values
 
 
 def _check_count(arms: int) -> None:
     if not is_whole(arms, least=2):
-        raise GridError(
-            f"{arms!r} arms are not a whole number of at least 2; the theorems want at least 5"
+        raise InvalidError(
+            f"{arms!r} arms are not a whole number of at least 2; the theorems want at least 5",
+            field="arms",
         )
 
 

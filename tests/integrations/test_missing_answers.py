@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
-from keyhole.errors import GroupError
+from keyhole.errors import InvalidError
 from keyhole.integrations import _context
 from keyhole.integrations._cells import is_missing
 from keyhole.integrations.sklearn import IntervalRegressor, SetClassifier
@@ -53,9 +53,9 @@ def test_a_group_is_said_by_true_or_false_or_one_or_nought(flags: Any) -> None:
 @pytest.mark.parametrize("cell", ["yes", "True", 2, 0.5])
 def test_a_group_that_is_said_otherwise_is_refused_not_left_empty(cell: Any) -> None:
     known = _context.read_case
-    with pytest.raises(GroupError, match="say by true or false, or 1 or 0"):
+    with pytest.raises(InvalidError, match="say by true or false, or 1 or 0"):
         known({"late": cell}, features=None, groups=["late"])
-    with pytest.raises(GroupError, match="say by true or false, or 1 or 0"):
+    with pytest.raises(InvalidError, match="say by true or false, or 1 or 0"):
         _context.read_context(
             pd.DataFrame({"late": [cell]}), features=None, groups=["late"],
             given={"features": None, "groups": None},

@@ -17,7 +17,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import keyhole
-from keyhole.errors import ContextError, FeedbackError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.integrations.sklearn import IntervalRegressor, SetClassifier
 
 # Nothing is exempt. scikit-learn itself skips check_array_api_input unless SCIPY_ARRAY_API is set.
@@ -203,7 +203,7 @@ def test_calibration_takes_features_and_clones_keep_them() -> None:
 def test_a_column_that_is_not_there_is_named_with_the_remedy(names: Any) -> None:
     X, y = names
     model = SetClassifier(LogisticRegression(max_iter=5000), features=["load"]).fit(X[:300], y[:300])
-    with pytest.raises(ContextError, match=r"has no column 'load'; give features=\.\.\. beside it"):
+    with pytest.raises(InvalidError, match=r"has no column 'load'; give features=\.\.\. beside it"):
         model.predict_set(X[:2])
     assert len(model.predict_set(X[:2], features=[[0.1], [None]])) == 2
 

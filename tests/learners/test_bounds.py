@@ -11,7 +11,7 @@ import pytest
 
 import keyhole
 from keyhole import Predictor, make, simulate
-from keyhole.errors import InvalidError, LearnerError, TheoremError, TheoryWarning
+from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import Epoch, tuned
@@ -311,7 +311,7 @@ def test_conditions_are_those_of_a_theorem_that_there_is() -> None:
 @pytest.mark.parametrize("given", ["kt", keyhole.LEARNERS["kt"]])
 def test_a_name_or_a_rule_is_told_how_to_become_a_learner(given: Any) -> None:
     for ask in (bounds.regret, bounds.excess, lambda one: simulate(one, [0.5])):
-        with pytest.raises(LearnerError, match=r"make one: keyhole\.make\('kt', alpha=0\.1\)"):
+        with pytest.raises(InvalidError, match=r"make one: keyhole\.make\('kt', alpha=0\.1\)"):
             ask(given)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from keyhole import make, simulate
-from keyhole.errors import ContextError, LearnerError, RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds
 from keyhole.learners.guards import bound_groups
@@ -196,9 +196,9 @@ def test_a_set_that_costs_nothing_is_as_dear_as_usual() -> None:
 def test_size_weight_needs_the_label_of_a_hit_and_goes_without_groups() -> None:
     assert contextual_tracker(alpha=0.1, features=1).needs == Needs.HIT_OR_MISS
     assert contextual_tracker(alpha=0.1, features=1, size_weight=0.5).needs == Needs.LABEL_IF_HIT
-    with pytest.raises(RateError, match=r"size_weight 0.5 and 2 groups pull .*; use one"):
+    with pytest.raises(InvalidError, match=r"size_weight 0.5 and 2 groups pull .*; use one"):
         contextual_tracker(alpha=0.1, groups=2, size_weight=0.5)
-    with pytest.raises(LearnerError, match="use a Predictor"):
+    with pytest.raises(InvalidError, match="use a Predictor"):
         simulate(contextual_tracker(alpha=0.1, size_weight=0.5), [0.5])
 
 
@@ -414,7 +414,7 @@ def test_batches_of_the_worst_stay_within_the_late_bound(score: float, batch: in
 
 def test_context_of_the_wrong_shape_is_refused() -> None:
     learner = contextual_tracker(alpha=0.1, features=2, groups=1)
-    with pytest.raises(ContextError, match=r"features have shape \(3, 1\).*give \(3, 2\)"):
+    with pytest.raises(InvalidError, match=r"features have shape \(3, 1\).*give \(3, 2\)"):
         simulate(learner, np.zeros(3), features=np.zeros((3, 1)))
-    with pytest.raises(ContextError, match="groups hold NaN"):
+    with pytest.raises(InvalidError, match="groups hold NaN"):
         simulate(learner, np.zeros(3), groups=np.full((3, 1), np.nan))

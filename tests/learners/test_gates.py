@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from keyhole import GATES, LEARNERS, Gate, bounds, make, register
-from keyhole.errors import AlphaError, LearnerError, RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer
 from keyhole.learners import Ask, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE
@@ -80,12 +80,12 @@ def test_gates_are_a_table_of_their_own() -> None:
     assert set(GATES) >= {"gate-tracker", "exaul", "gate-split", "gate-fixed"}
     assert register(GATES["exaul"]) is GATES["exaul"]
     assert make("gate-tracker", alpha=0.1).rule.kind == "gate"
-    with pytest.raises(LearnerError, match="gate-tracker"):
+    with pytest.raises(InvalidError, match="gate-tracker"):
         make("gate-traker", alpha=0.1)
 
 
 def test_a_gate_takes_no_valve() -> None:
-    with pytest.raises(LearnerError, match="for gates"):
+    with pytest.raises(InvalidError, match="for gates"):
         make("gate-tracker+valve", alpha=0.1)
 
 
@@ -99,14 +99,14 @@ def test_a_rule_of_ones_own_joins_by_its_kind() -> None:
         assert Gate.restore(gate.dump()).learner == gate.learner
     finally:
         del GATES._known["my-gate"]
-    with pytest.raises(LearnerError, match="for a gate"):
+    with pytest.raises(InvalidError, match="for a gate"):
         LEARNERS.add(dataclasses.replace(fixed, name="not-a-set"))
 
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"alpha": 0.5}, AlphaError), ({"budget": 0.5}, RateError), ({"first": 0.01}, RateError),
-     ({"memory": 3}, RateError), ({"growth": -1.0}, RateError)],
+    [({"alpha": 0.5}, InvalidError), ({"budget": 0.5}, InvalidError), ({"first": 0.01}, InvalidError),
+     ({"memory": 3}, InvalidError), ({"growth": -1.0}, InvalidError)],
 )  # fmt: skip
 def test_parameters_outside_their_range_are_refused(
     options: dict[str, float], error: type[Exception]

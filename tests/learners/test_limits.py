@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from keyhole import make
-from keyhole.errors import InvalidError, LearnerError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import GATES, LEARNERS, Learner, Rule, safety_valve
 from keyhole.learners.parameters import AlphaParameters
@@ -157,7 +157,7 @@ def test_without_limits_any_number_is_taken() -> None:
     ],
 )
 def test_limits_of_what_is_not_there_are_refused(limits: Mapping[str, Any], fault: str) -> None:
-    with pytest.raises(LearnerError, match=fault):
+    with pytest.raises(InvalidError, match=fault):
         make_table(limits)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keyhole import LEARNERS, make
-from keyhole.errors import GridError, HorizonError, LearnerError, RateError, TheoryWarning
+from keyhole.errors import HorizonError, InvalidError, TheoryWarning
 from keyhole.grid import geometric
 from keyhole.learners import GATES, find
 from keyhole.learners.rules.ocp_bandit import ocp_bandit
@@ -61,7 +61,7 @@ def test_fewer_than_five_arms_work_with_a_note() -> None:
     [
         (
             {"arms": 1},
-            GridError,
+            InvalidError,
             "number of arms 1 is not a whole number from 2 to 20000; the theorems want at least 5",
         ),
         (
@@ -72,22 +72,22 @@ def test_fewer_than_five_arms_work_with_a_note() -> None:
         ({"horizon": -5}, HorizonError, "horizon -5"),
         (
             {"options": {"speed": 3}},
-            LearnerError,
+            InvalidError,
             "no parameter 'speed'; it takes bonus, cost, delta, exploration, rate, thresholds",
         ),
-        ({"options": {"delta": 0.0}}, RateError, "delta 0.0"),
-        ({"options": {"cost": -1.0}}, RateError, "cost"),
-        ({"options": {"cost": "40"}}, RateError, "cost"),
-        ({"options": {"delta": None}}, RateError, "delta None"),
+        ({"options": {"delta": 0.0}}, InvalidError, "delta 0.0"),
+        ({"options": {"cost": -1.0}}, InvalidError, "cost"),
+        ({"options": {"cost": "40"}}, InvalidError, "cost"),
+        ({"options": {"delta": None}}, InvalidError, "delta None"),
         (
             {"options": {"alpha": 0.2}},
-            LearnerError,
+            InvalidError,
             "alpha is not an option of ocp-unlock\\+; give it beside",
         ),
-        ({"options": {"thresholds": ["a", "b"]}}, GridError, "not numbers"),
+        ({"options": {"thresholds": ["a", "b"]}}, InvalidError, "not numbers"),
         ({"horizon": 10**30}, HorizonError, "horizon 10000"),
-        ({"arms": 10.0}, GridError, "number of arms 10.0 is not a whole number"),
-        ({"arms": 4, "options": {"thresholds": [0.0, 0.5]}}, GridError, "4 arms were asked for"),
+        ({"arms": 10.0}, InvalidError, "number of arms 10.0 is not a whole number"),
+        ({"arms": 4, "options": {"thresholds": [0.0, 0.5]}}, InvalidError, "4 arms were asked for"),
     ],
 )
 def test_bad_parameters_are_named(
@@ -98,28 +98,28 @@ def test_bad_parameters_are_named(
 
 
 def test_unknown_name_gets_the_nearest() -> None:
-    with pytest.raises(LearnerError, match="did you mean 'ocp-bandit'"):
+    with pytest.raises(InvalidError, match="did you mean 'ocp-bandit'"):
         make("ocp-bandid", alpha=0.1)
-    with pytest.raises(LearnerError, match=r"no learner '\?\?\?'; there are logit-tracker, contextual"):
+    with pytest.raises(InvalidError, match=r"no learner '\?\?\?'; there are logit-tracker, contextual"):
         make("???", alpha=0.1)
 
 
 @pytest.mark.parametrize("given", [{"horizon": 900}, {"arms": 9}, {"options": {"cost": 40.0}}])
 def test_what_a_rule_has_no_use_for_is_refused(given: dict[str, Any]) -> None:
     name = next(iter(given.get("options", given)))
-    with pytest.raises(LearnerError, match=f"kt has no parameter '{name}'"):
+    with pytest.raises(InvalidError, match=f"kt has no parameter '{name}'"):
         make("kt", alpha=0.1, **given)
 
 
 def test_mistyped_option_gets_the_nearest() -> None:
-    with pytest.raises(LearnerError, match="no parameter 'budgett'; did you mean 'budget'"):
+    with pytest.raises(InvalidError, match="no parameter 'budgett'; did you mean 'budget'"):
         make("self-scaled", alpha=0.1, options={"budgett": 1.0})
 
 
 @pytest.mark.parametrize("name", [["kt"], {"kt"}, None, 3, LEARNERS["kt"], make("kt", alpha=0.1)])
 def test_what_is_no_name_is_told_so(name: Any) -> None:
     with pytest.raises(
-        LearnerError, match=r"is no learner's name; give one, such as '(kt|logit-tracker)'"
+        InvalidError, match=r"is no learner's name; give one, such as '(kt|logit-tracker)'"
     ):
         make(name, alpha=0.1)
 
@@ -127,11 +127,11 @@ def test_what_is_no_name_is_told_so(name: Any) -> None:
 @pytest.mark.parametrize("name", ["locker", "tracking", "cat"])
 def test_a_name_that_is_not_near_gets_all_of_them(name: str) -> None:
     """Kills: difflib's usual 0.6, at which 'tracking' becomes 'tracker-decaying'."""
-    with pytest.raises(LearnerError, match=f"there is no learner '{name}'; there are logit-tracker, "):
+    with pytest.raises(InvalidError, match=f"there is no learner '{name}'; there are logit-tracker, "):
         make(name, alpha=0.1)
 
 
 @pytest.mark.parametrize("steps", [0.1, "0.1", None])
 def test_one_number_is_not_several(steps: Any) -> None:
-    with pytest.raises(RateError, match="are not a list of numbers; give several"):
+    with pytest.raises(InvalidError, match="are not a list of numbers; give several"):
         make("agaci", alpha=0.1, options={"steps": steps})

@@ -6,7 +6,7 @@ from dataclasses import MISSING, fields
 import pytest
 
 from keyhole import LEARNERS, make
-from keyhole.errors import AlphaError, GridError, HorizonError, InvalidError, RateError
+from keyhole.errors import HorizonError, InvalidError
 from keyhole.learners import GATES, find
 from keyhole.learners.parameters import Constraint, constraints
 
@@ -133,17 +133,17 @@ def test_ends_named_above_and_below_are_refused_and_those_named_least_and_most_a
     for value in inside:
         assert constraint.check("x", value) == value
     for value in outside:
-        with pytest.raises(RateError, match=r"^x .* is not "):
+        with pytest.raises(InvalidError, match=r"^x .* is not "):
             constraint.check("x", value)
 
 
 def test_a_fault_names_the_parameter_its_value_and_a_remedy() -> None:
-    with pytest.raises(RateError, match=r"^first threshold 2\.0 is not in \[0, 1\]; try 0\.5$"):
+    with pytest.raises(InvalidError, match=r"^first threshold 2\.0 is not in \[0, 1\]; try 0\.5$"):
         make("tracker", alpha=0.1, options={"start": 2.0})
-    with pytest.raises(AlphaError, match=r"^alpha 0\.5 is not a number between 0 and 0\.5; use"):
+    with pytest.raises(InvalidError, match=r"^alpha 0\.5 is not a number between 0 and 0\.5; use"):
         make("tracker", alpha=0.5)
     with pytest.raises(
-        GridError, match=r"^number of arms 1 is not a whole number from 2 to 20000; the theorems"
+        InvalidError, match=r"^number of arms 1 is not a whole number from 2 to 20000; the theorems"
     ):
         make("unlock-hedge", alpha=0.1, arms=1)
     with pytest.raises(HorizonError, match=r"^horizon 0 is not a whole number from 1 to 1e\+15; give"):

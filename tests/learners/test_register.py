@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, LEARNERS, MISS, Predictor, make, register, simulate
-from keyhole.errors import LearnerError, RateError, SpeedWarning
+from keyhole.errors import InvalidError, SpeedWarning
 from keyhole.feedback import Needs
 from keyhole.learners import Learner, Rule, safety_valve
 from keyhole.numeric import can_compile
@@ -132,7 +132,7 @@ def test_registered_rule_is_in_the_table_and_made_by_name(plain: "Rule[...]") ->
     assert "plain" in list(LEARNERS)
     assert make("plain", alpha=0.2, options={"step": 0.1}) == plain(alpha=0.2, step=0.1)
     assert register(plain) is plain  # Twice is as good as once.
-    with pytest.raises(RateError, match=r"step 0 is not positive and finite; try 0\.05"):
+    with pytest.raises(InvalidError, match=r"step 0 is not positive and finite; try 0\.05"):
         make("plain", alpha=0.2, options={"step": 0})
 
 
@@ -172,7 +172,7 @@ def test_snapshot_of_a_rule_that_is_not_there_names_it(plain: "Rule[...]", tmp_p
     Predictor(plain(alpha=0.1), seed=1).save(tmp_path / "predictor")
     del LEARNERS._known["plain"]
     try:
-        with pytest.raises(LearnerError, match="no learner 'plain'"):
+        with pytest.raises(InvalidError, match="no learner 'plain'"):
             Predictor.load(tmp_path / "predictor")
     finally:
         LEARNERS._known["plain"] = plain
@@ -236,7 +236,7 @@ def test_what_cannot_be_in_the_table_is_refused(plain: "Rule[...]", given: Any, 
     from dataclasses import replace
 
     rule = replace(plain, **given) if isinstance(given, dict) else given
-    with pytest.raises(LearnerError, match=match):
+    with pytest.raises(InvalidError, match=match):
         register(rule)
     assert "mine+valve" not in LEARNERS
 
@@ -315,7 +315,7 @@ def test_a_rule_may_say_what_it_needs_in_words() -> None:
 )
 def test_a_rule_that_lacks_something_is_told_what(changed: dict[str, Any], fault: str) -> None:
     """Kills: a rule that is taken as it is, and fails with an attribute error at its first round."""
-    with pytest.raises(LearnerError, match=fault):
+    with pytest.raises(InvalidError, match=fault):
         make_rule(**changed)
 
 
@@ -329,7 +329,7 @@ def test_a_valve_finds_the_state_of_a_rule_that_starts_with_a_function() -> None
 
 def test_a_valve_around_a_state_that_nobody_named_is_refused() -> None:
     learner = make_rule(name="unnamed", state=None, start=lambda _: StillState())(alpha=0.1)
-    with pytest.raises(LearnerError, match="unnamed does not say what its state is"):
+    with pytest.raises(InvalidError, match="unnamed does not say what its state is"):
         safety_valve(learner)
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from keyhole import Predictor, make, simulate
-from keyhole.errors import AlphaError, GridError, HorizonError, RateError
+from keyhole.errors import HorizonError, InvalidError
 from keyhole.learners.rules.sps import SpsParameters, sps
 from keyhole.numeric import Array
 
@@ -80,10 +80,10 @@ def test_without_horizon_the_band_is_wider_and_the_threshold_still_rises() -> No
 @pytest.mark.parametrize(
     ("given", "error"),
     [
-        ({"alpha": 0.6}, AlphaError),
+        ({"alpha": 0.6}, InvalidError),
         ({"alpha": 0.1, "horizon": 0}, HorizonError),
-        ({"alpha": 0.1, "arms": 1}, GridError),
-        ({"alpha": 0.1, "delta": 1.0}, RateError),
+        ({"alpha": 0.1, "arms": 1}, InvalidError),
+        ({"alpha": 0.1, "delta": 1.0}, InvalidError),
     ],
 )
 def test_bad_parameters_are_refused(given: dict[str, float], error: type[Exception]) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, LEARNERS, Fleet, Gate, Predictor, simulate
-from keyhole.errors import LearnerError
+from keyhole.errors import InvalidError
 from keyhole.learners import find
 from keyhole.simulation import Channel
 
@@ -38,7 +38,7 @@ def test_a_threshold_that_is_no_number_is_named_with_its_rule(
     rule = dataclasses.replace(find(name), name="mine", choose=choose)
     holder: Any = Gate(rule(alpha=0.1)) if rule.kind == "gate" else Predictor(rule(alpha=0.1))
     ask = holder.decide if rule.kind == "gate" else holder.predict
-    with pytest.raises(LearnerError, match=f"mine chose {value}, which is not a threshold"):
+    with pytest.raises(InvalidError, match=f"mine chose {value}, which is not a threshold"):
         ask({"cat": 0.7, "dog": 0.3})
     assert holder.open_rounds == 0
 
@@ -47,9 +47,9 @@ def test_a_threshold_that_is_no_number_is_named_with_its_rule(
 @pytest.mark.filterwarnings("ignore::keyhole.errors.SpeedWarning")
 def test_a_threshold_that_is_no_number_is_named_in_simulations(choose: Any, value: str) -> None:
     learner = dataclasses.replace(LEARNERS["kt"], name="mine", choose=choose)(alpha=0.1)
-    with pytest.raises(LearnerError, match=f"mine chose {value}"):
+    with pytest.raises(InvalidError, match=f"mine chose {value}"):
         simulate(learner, SCORES)
-    with pytest.raises(LearnerError, match=f"mine chose {value}"):
+    with pytest.raises(InvalidError, match=f"mine chose {value}"):
         simulate(learner, SCORES, channel=Channel(delay=2))
 
 
@@ -61,7 +61,7 @@ def test_a_threshold_that_is_nan_only_later_is_named_too() -> None:
     learner = dataclasses.replace(LEARNERS["logit-tracker"], name="mine", choose=choose_nan_later)(
         alpha=0.1
     )
-    with pytest.raises(LearnerError, match="mine chose nan"):
+    with pytest.raises(InvalidError, match="mine chose nan"):
         simulate(learner, SCORES)
     fleet, table = Fleet(learner, 2), np.array([[0.7, 0.3], [0.5, 0.5]])
     predictor: Predictor[Any] = Predictor(learner)
@@ -69,9 +69,9 @@ def test_a_threshold_that_is_nan_only_later_is_named_too() -> None:
         fleet.predict(table)
         fleet.learn(labels=[0, 0])
         predictor.learn(predictor.predict([0.7, 0.3]), HIT)
-    with pytest.raises(LearnerError, match="mine chose nan"):
+    with pytest.raises(InvalidError, match="mine chose nan"):
         fleet.predict(table)
-    with pytest.raises(LearnerError, match="mine chose nan"):
+    with pytest.raises(InvalidError, match="mine chose nan"):
         predictor.predict_batch(table)
-    with pytest.raises(LearnerError, match="mine chose nan"):
+    with pytest.raises(InvalidError, match="mine chose nan"):
         predictor.predict([0.7, 0.3])

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keyhole import MISS, make, simulate
-from keyhole.errors import RateError, TheoremError
+from keyhole.errors import InvalidError, TheoremError
 from keyhole.learners import bounds
 from keyhole.learners.rules.logit_tracker import logit_tracker
 from keyhole.learners.rules.tracker import tracker
@@ -152,5 +152,5 @@ def test_decaying_tracker_without_restarts_keeps_its_theorem_and_with_them_claim
     ],
 )
 def test_bad_parameters_are_named(name: str, options: dict[str, object], match: str) -> None:
-    with pytest.raises(RateError, match=match):
+    with pytest.raises(InvalidError, match=match):
         make(name, alpha=0.1, options=options)

@@ -6,7 +6,7 @@ import pytest
 
 import keyhole
 from keyhole import HIT, LEARNERS, MISS, Predictor, make, simulate
-from keyhole.errors import LearnerError, RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, make_suited, safety_valve
 from keyhole.numeric import Array
@@ -105,7 +105,7 @@ def test_options_of_a_learner_behind_a_valve_are_its_own_and_the_budget() -> Non
 @pytest.mark.parametrize("option", ["step", "budget"])
 def test_what_a_predictor_does_not_take_can_be_given_where_it_says(option: str) -> None:
     given: dict[str, Any] = {option: 0.2}
-    with pytest.raises(LearnerError) as refused:
+    with pytest.raises(InvalidError) as refused:
         Predictor("logit-tracker+valve", alpha=0.1, **given)
     *_, call = str(refused.value).partition("Predictor(")
     learner = eval(call.removesuffix(")").replace("...", "0.1"), {"keyhole": keyhole})  # noqa: S307
@@ -113,12 +113,12 @@ def test_what_a_predictor_does_not_take_can_be_given_where_it_says(option: str) 
 
 
 def test_budget_must_be_positive() -> None:
-    with pytest.raises(RateError, match="budget 0"):
+    with pytest.raises(InvalidError, match="budget 0"):
         safety_valve(make("kt", alpha=0.1), budget=0)
 
 
 def test_a_second_valve_and_a_valve_around_no_learner_are_refused() -> None:
-    with pytest.raises(LearnerError, match="kt\\+valve has a valve already"):
+    with pytest.raises(InvalidError, match="kt\\+valve has a valve already"):
         safety_valve(make("kt+valve", alpha=0.1))
-    with pytest.raises(LearnerError, match="'kt' is not a learner; make one"):
+    with pytest.raises(InvalidError, match="'kt' is not a learner; make one"):
         safety_valve("kt")  # type: ignore[arg-type]

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from keyhole import make, simulate
-from keyhole.errors import GridError, HorizonError, HorizonWarning, InvalidError, RateError
+from keyhole.errors import HorizonError, InvalidError, TheoryWarning
 from keyhole.predictor.bandit import Exp3P
 
 
@@ -42,7 +42,7 @@ def test_going_past_the_horizon_is_said_once() -> None:
         bandit.choose()
         bandit.report(0.5)
     bandit.choose()
-    with pytest.warns(HorizonWarning, match="horizon of 20"):
+    with pytest.warns(TheoryWarning, match="horizon of 20"):
         bandit.report(0.5)
     bandit.choose()
     bandit.report(0.5)
@@ -58,14 +58,14 @@ def test_unknown_horizon_restarts() -> None:
 @pytest.mark.parametrize(
     ("arguments", "error", "match"),
     [
-        ({"arms": 1}, GridError, "1 arms are not"),
+        ({"arms": 1}, InvalidError, "1 arms are not"),
         ({"arms": 200, "horizon": 1_000}, HorizonError, "too short for 200 arms.*at least 1169"),
         ({"arms": 5, "horizon": 0}, HorizonError, "horizon 0"),
         ({"arms": 5, "horizon": 2.5}, HorizonError, "horizon 2.5"),
         ({"arms": 5, "low": 1.0, "high": 1.0}, InvalidError, "no span"),
-        ({"arms": 5, "exploration": 1.5}, RateError, "exploration"),
-        ({"arms": 5, "bonus": -0.1}, RateError, "bonus"),
-        ({"arms": 5, "rate": 0.0}, RateError, "rate"),
+        ({"arms": 5, "exploration": 1.5}, InvalidError, "exploration"),
+        ({"arms": 5, "bonus": -0.1}, InvalidError, "bonus"),
+        ({"arms": 5, "rate": 0.0}, InvalidError, "rate"),
     ],
 )
 def test_bad_arguments_are_named(

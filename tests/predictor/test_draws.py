@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole.errors import SeedError
+from keyhole.errors import InvalidError
 from keyhole.predictor.draws import Draws, check_seed, draw_rounding, make_draws
 
 
@@ -53,7 +53,7 @@ def test_a_seed_is_a_whole_number_of_64_bits(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [-1, 2**64, 0.5, "7"])
 def test_other_seeds_are_refused(seed: object) -> None:
-    with pytest.raises(SeedError, match=r"is not a whole number from 0 to 2\*\*64 - 1"):
+    with pytest.raises(InvalidError, match=r"is not a whole number from 0 to 2\*\*64 - 1"):
         check_seed(seed)  # type: ignore[arg-type]
 
 

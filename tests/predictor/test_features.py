@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS, Predictor, Probabilities, ScaledResiduals, make, simulate
-from keyhole.errors import ContextError, FeedbackError, GroupError, LearnerError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.predictor.context import Known, read_context, show_context
 from keyhole.predictor.setup import Setup
 from keyhole.simulation import Channel
@@ -28,9 +28,9 @@ def test_features_or_groups_make_the_contextual_tracker_the_default() -> None:
 
 
 def test_a_learner_that_takes_no_features_is_refused_by_name() -> None:
-    with pytest.raises(LearnerError, match="logit-tracker has no parameter 'features'"):
+    with pytest.raises(InvalidError, match="logit-tracker has no parameter 'features'"):
         Predictor("logit-tracker", alpha=0.1, features=2)
-    with pytest.raises(LearnerError, match="comes with 0 features, not 2"):
+    with pytest.raises(InvalidError, match="comes with 0 features, not 2"):
         Predictor(make("logit-tracker", alpha=0.1), features=2)
 
 
@@ -81,7 +81,7 @@ def test_a_context_that_is_not_one_is_refused_and_nothing_changes(
 ) -> None:
     predictor = forecaster()
     before = predictor.dump()
-    with pytest.raises(ContextError, match=match):
+    with pytest.raises(InvalidError, match=match):
         predictor.predict([0.6], **given)
     assert predictor.dump() == before
 
@@ -91,15 +91,15 @@ def test_a_context_that_is_not_one_is_refused_and_nothing_changes(
     [("hour", r"try \['hour'\]"), (["a", "a"], "'a' is twice"), ([""], "'' does not name"), (-1, "-1")],
 )
 def test_names_are_checked(features: Any, match: str) -> None:
-    with pytest.raises(ContextError, match=match):
+    with pytest.raises(InvalidError, match=match):
         Predictor(alpha=0.1, features=features)
 
 
 def test_a_learner_without_context_refuses_features_and_groups() -> None:
     predictor = Predictor(alpha=0.1)
-    with pytest.raises(ContextError, match="takes 0 of them"):
+    with pytest.raises(InvalidError, match="takes 0 of them"):
         predictor.predict([0.6], features=[1.0])
-    with pytest.raises(ContextError, match="tells 0 groups apart"):
+    with pytest.raises(InvalidError, match="tells 0 groups apart"):
         predictor.predict([0.6], groups=[0])
 
 
@@ -113,7 +113,7 @@ def test_a_batch_is_its_cases_one_by_one() -> None:
     by_row.predict_batch([[0.6]] * 3, features=rows, groups=groups)
     by_column.predict_batch([[0.6]] * 3, features={"hour": hours, "load": loads}, groups=groups)
     assert one_by_one.dump() == by_row.dump() == by_column.dump()
-    with pytest.raises(ContextError, match="groups are given for 1 cases, outputs for 3"):
+    with pytest.raises(InvalidError, match="groups are given for 1 cases, outputs for 3"):
         by_row.predict_batch([[0.6]] * 3, groups=[["weekend"]])
 
 
@@ -270,17 +270,17 @@ def test_of_a_case_of_a_learner_without_context_nothing_is_known() -> None:
 @pytest.mark.parametrize("features", [3, {"hour": 7}, {"hour": [7, 8]}])
 def test_features_of_a_batch_are_one_for_each_case(features: Any) -> None:
     predictor = Predictor(alpha=0.1, features=["hour"], groups=["weekend"])
-    with pytest.raises(ContextError, match="case"):
+    with pytest.raises(InvalidError, match="case"):
         predictor.predict_batch([[0.7, 0.3]], features=features)
-    with pytest.raises(GroupError, match="groups 3 are not one for each of 1 cases"):
+    with pytest.raises(InvalidError, match="groups 3 are not one for each of 1 cases"):
         predictor.predict_batch([[0.7, 0.3]], groups=3)  # type: ignore[arg-type]
     assert predictor.open_rounds == 0
 
 
 def test_a_number_that_counts_nothing_is_no_name() -> None:
-    with pytest.raises(ContextError, match="features -1 are neither names nor how many; try 2"):
+    with pytest.raises(InvalidError, match="features -1 are neither names nor how many; try 2"):
         Predictor(alpha=0.1, features=-1)
-    with pytest.raises(GroupError, match=r"groups 'weekend' are neither .*; try \['weekend'\]"):
+    with pytest.raises(InvalidError, match=r"groups 'weekend' are neither .*; try \['weekend'\]"):
         Predictor(alpha=0.1, groups="weekend")
 
 
@@ -291,5 +291,5 @@ def test_a_score_is_made_before_it_is_given() -> None:
 
 def test_groups_by_true_and_false_are_not_taken_for_a_list_of_all() -> None:
     predictor = Predictor(alpha=0.1, groups=["weekend", "holiday"])
-    with pytest.raises(GroupError, match="give the names of those it is in"):
+    with pytest.raises(InvalidError, match="give the names of those it is in"):
         predictor.predict([0.7, 0.3], groups={"weekend": False, "holiday": True})

@@ -8,7 +8,7 @@ import pytest
 
 import keyhole
 from keyhole import Fleet, Predictor
-from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError
+from keyhole.errors import AnsweredError, FeedbackError, InvalidError
 from keyhole.numeric import bind
 from keyhole.predictor.fleet import _ROWS
 from keyhole.scores import LabelSet
@@ -81,7 +81,7 @@ def test_a_set_of_a_fleet_missed_or_it_did_not(missed: Any) -> None:
 
 
 def test_a_fleet_is_made_of_a_learner_and_a_whole_number() -> None:
-    with pytest.raises(LearnerError, match="'kt' is not a learner"):
+    with pytest.raises(InvalidError, match="'kt' is not a learner"):
         Fleet("kt", 3)  # type: ignore[arg-type]
     for count in (2.5, True, "3"):
         with pytest.raises(InvalidError, match="no fleet"):
@@ -89,7 +89,7 @@ def test_a_fleet_is_made_of_a_learner_and_a_whole_number() -> None:
 
 
 def test_rules_that_draw_do_not_sail() -> None:
-    with pytest.raises(LearnerError, match="give each its own Predictor"):
+    with pytest.raises(InvalidError, match="give each its own Predictor"):
         Fleet(keyhole.make("ocp-unlock+", alpha=0.1), 2)
 
 

@@ -14,13 +14,10 @@ import pytest
 import keyhole
 from keyhole import GATES, Gate, Predictor, make
 from keyhole.errors import (
-    AlphaError,
     AnsweredError,
-    ContextError,
     ExpiredError,
     FeedbackError,
-    GroupError,
-    LearnerError,
+    InvalidError,
     ReferredError,
     ScoreError,
     SnapshotError,
@@ -203,7 +200,7 @@ def test_another_file_is_no_gate(tmp_path: Path) -> None:
 
 
 def test_a_share_in_the_place_of_the_rule_is_told_where_it_goes() -> None:
-    with pytest.raises(LearnerError, match=r"write alpha=0\.05"):
+    with pytest.raises(InvalidError, match=r"write alpha=0\.05"):
         Gate(0.05)  # type: ignore[arg-type]
 
 
@@ -232,24 +229,24 @@ def test_groups_keep_the_promise_each_by_itself() -> None:
 
 
 def test_features_are_refused_with_the_reason() -> None:
-    with pytest.raises(ContextError, match="let through alone"):
+    with pytest.raises(InvalidError, match="let through alone"):
         Gate(alpha=0.1).decide(0.5, features={"hour": 7})
 
 
 def test_unknown_groups_are_refused() -> None:
-    with pytest.raises(ContextError, match="made with 'old'"):
+    with pytest.raises(InvalidError, match="made with 'old'"):
         Gate(alpha=0.1, groups=["old"]).decide(0.5, groups=["odd"])
 
 
 def test_a_gates_rule_is_not_for_sets_nor_a_sets_rule_for_gates() -> None:
-    with pytest.raises(LearnerError, match=r"keyhole\.Gate"):
+    with pytest.raises(InvalidError, match=r"keyhole\.Gate"):
         Predictor("gate-tracker", alpha=0.1)
-    with pytest.raises(LearnerError, match=r"keyhole\.Predictor"):
+    with pytest.raises(InvalidError, match=r"keyhole\.Predictor"):
         Gate("logit-tracker", alpha=0.1)
 
 
 def test_alpha_must_be_given() -> None:
-    with pytest.raises(AlphaError, match="alpha is missing"):
+    with pytest.raises(InvalidError, match="alpha is missing"):
         Gate()
 
 
@@ -316,8 +313,8 @@ def test_a_notebook_shows_its_shares_and_the_target() -> None:
 @pytest.mark.parametrize(
     ("given", "error", "said"),
     [
-        ({"features": ["load"]}, ContextError, "a gate takes no features"),
-        ({"budget": 30.0}, LearnerError, "Gate(keyhole.make('gate-tracker', alpha=..., options={"),
+        ({"features": ["load"]}, InvalidError, "a gate takes no features"),
+        ({"budget": 30.0}, InvalidError, "Gate(keyhole.make('gate-tracker', alpha=..., options={"),
         ({"thresholds": 0.5}, TypeError, "Gate takes no 'thresholds'; see help(keyhole.Gate)"),
     ],
 )
@@ -365,7 +362,7 @@ def test_a_rule_with_its_parameters_is_taken_as_it_is_and_given_no_others() -> N
     rule = make("gate-tracker", alpha=0.1, options={"memory": 500})
     assert Gate(rule).learner is rule
     for more in ({"alpha": 0.2}, {"memory": 100.0}):
-        with pytest.raises(LearnerError, match="comes with its parameters"):
+        with pytest.raises(InvalidError, match="comes with its parameters"):
             Gate(rule, **more)  # type: ignore[arg-type]
     assert Gate(alpha=0.1, memory=500).learner.parameters == rule.parameters
 
@@ -378,5 +375,5 @@ def test_a_decision_is_true_where_the_answer_is_accepted() -> None:
 
 
 def test_groups_by_true_and_false_are_refused_by_a_gate_too() -> None:
-    with pytest.raises(GroupError, match="give the names of those it is in"):
+    with pytest.raises(InvalidError, match="give the names of those it is in"):
         Gate(alpha=0.05, groups=["fr", "de"]).decide(0.9, groups={"fr": False})

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from keyhole.errors import AlphaError, InvalidError, SnapshotError
+from keyhole.errors import InvalidError, SnapshotError
 from keyhole.predictor.monitor import (
     ABOVE,
     BELOW,
@@ -220,7 +220,7 @@ def test_a_watch_goes_on_from_its_bytes_bit_for_bit() -> None:
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan])
 def test_an_alpha_that_is_none_is_refused(alpha: float) -> None:
-    with pytest.raises(AlphaError):
+    with pytest.raises(InvalidError):
         Monitor(alpha=alpha)
 
 

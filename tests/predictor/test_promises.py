@@ -4,7 +4,7 @@ import pytest
 
 import keyhole
 from keyhole import Predictor, bounds
-from keyhole.errors import HorizonWarning, TheoremError
+from keyhole.errors import TheoremError, TheoryWarning
 
 
 def test_regret_bound_is_that_of_the_theorem() -> None:
@@ -18,7 +18,7 @@ def test_regret_bound_ends_with_the_horizon() -> None:
     for _ in range(150):
         predictor.learn(predictor.predict([0.7, 0.2]), label=0)
     assert predictor.regret_bound() > 0.0
-    with pytest.warns(HorizonWarning):
+    with pytest.warns(TheoryWarning):
         predictor.learn(predictor.predict([0.7, 0.2]), label=0)
     with pytest.raises(TheoremError, match="horizon of 150 rounds, not of 151"):
         predictor.regret_bound()

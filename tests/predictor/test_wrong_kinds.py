@@ -9,13 +9,10 @@ import pytest
 
 from keyhole import Fleet, Gate, Predictor, Probabilities, bounds, make, simulate
 from keyhole.errors import (
-    ContextError,
     FeedbackError,
-    GroupError,
     InvalidError,
     KeyholeError,
     LabelError,
-    LearnerError,
     ScoreError,
     SnapshotError,
 )
@@ -61,20 +58,20 @@ WRONG: list[tuple[Callable[[], object], type[KeyholeError], str]] = [
     (lambda: make_predictor().calibrate(5, [0]), ScoreError, "outputs 5 are not a list; give"),  # type: ignore[arg-type]
     (lambda: Probabilities(labels=3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
     (lambda: CustomScores(max, 3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
-    (lambda: make_gate(3), GroupError, "groups 3 are not a list of different names; try ["),
-    (lambda: make_gate([[1]]), GroupError, "groups [[1]] are not named by strings; try ["),
-    (lambda: make_gate(["a", "a"]), GroupError, "['a', 'a'] are not a list of different names"),
-    (lambda: make_gate(["a"]).decide(0.5, groups=3), GroupError, "groups 3 are not a list; give [3]"),  # type: ignore[arg-type]
+    (lambda: make_gate(3), InvalidError, "groups 3 are not a list of different names; try ["),
+    (lambda: make_gate([[1]]), InvalidError, "groups [[1]] are not named by strings; try ["),
+    (lambda: make_gate(["a", "a"]), InvalidError, "['a', 'a'] are not a list of different names"),
+    (lambda: make_gate(["a"]).decide(0.5, groups=3), InvalidError, "groups 3 are not a list; give [3]"),  # type: ignore[arg-type]
     (lambda: Predictor.restore("abc"), SnapshotError, "'abc' is not a snapshot, which is bytes"),  # type: ignore[arg-type]
     (lambda: Predictor.restore(None), SnapshotError, "restore what dump returned, or load a file"),  # type: ignore[arg-type]
     (lambda: Gate.restore(None), SnapshotError, "None is not a snapshot, which is bytes"),  # type: ignore[arg-type]
     (lambda: make_fleet().learn(labels=UNEVEN), FeedbackError, "give 2 labels, each the place"),
     (lambda: make_fleet().learn(missed=UNEVEN), FeedbackError, "does not say of 2 sets which"),
     (lambda: make_fleet().predict(ROWS, rows=UNEVEN), InvalidError, "are not places from 0 to 1"),
-    (lambda: make("kt", alpha=0.1, options=5), LearnerError, "options 5 are not a dict; give {name:"),  # type: ignore[arg-type]
-    (simulate_uneven, ContextError, "features [[1], [2, 3]] are not a table of numbers; encode"),
+    (lambda: make("kt", alpha=0.1, options=5), InvalidError, "options 5 are not a dict; give {name:"),  # type: ignore[arg-type]
+    (simulate_uneven, InvalidError, "features [[1], [2, 3]] are not a table of numbers; encode"),
     (lambda: simulate_against(make("kt", alpha=0.1), [1], rounds=5), InvalidError, "no adversary [1]"),  # type: ignore[arg-type]
-    (lambda: bounds.doubling_factor("kt", rounds=5), LearnerError, "'kt' is not a learner; make one"),  # type: ignore[arg-type]
+    (lambda: bounds.doubling_factor("kt", rounds=5), InvalidError, "'kt' is not a learner; make one"),  # type: ignore[arg-type]
     (plot_by_text, InvalidError, "window 'wide' is not a number of rounds; try 100"),
 ]
 

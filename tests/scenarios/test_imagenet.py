@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from keyhole.errors import OutputsError
+from keyhole.errors import InvalidError
 from keyhole.scenarios.imagenet import POWER, SCHEDULE, imagenet, load
 
 Writer = Callable[..., Path]
@@ -105,7 +105,7 @@ def test_npy_has_its_labels_beside_it(
 ) -> None:
     path = tmp_path / "outputs.npy"
     np.save(path, logits)
-    with pytest.raises(OutputsError, match=r"outputs_labels\.npy"):
+    with pytest.raises(InvalidError, match=r"outputs_labels\.npy"):
         load(path)
     np.save(tmp_path / "outputs_labels.npy", labels)
     assert isinstance(load(path).values, np.memmap)
@@ -152,16 +152,16 @@ def test_a_file_that_is_not_right_is_refused_with_the_place(
     spoil: Callable[..., dict[str, Any]],
     message: str,
 ) -> None:
-    with pytest.raises(OutputsError, match=message):
+    with pytest.raises(InvalidError, match=message):
         load(save(**spoil(logits, labels)))
 
 
 def test_a_file_that_is_no_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "outputs.npz"
-    with pytest.raises(OutputsError, match="there is no file"):
+    with pytest.raises(InvalidError, match="there is no file"):
         load(path)
     path.write_text("not an archive")
-    with pytest.raises(OutputsError, match=r"not an \.npz file"):
+    with pytest.raises(InvalidError, match=r"not an \.npz file"):
         load(path)
 
 
@@ -170,7 +170,7 @@ def test_a_file_cut_short_is_refused(
 ) -> None:
     path = save(logits=logits, labels=labels)
     path.write_bytes(path.read_bytes()[:-400])
-    with pytest.raises(OutputsError):
+    with pytest.raises(InvalidError):
         load(path)
 
 

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
-from keyhole.errors import BindingError, TokenError
+from keyhole.errors import InvalidError, TokenError
 from keyhole.service.http import access
 from keyhole.service.store import tokens
 from keyhole.service.store.sql import schema
@@ -91,7 +91,7 @@ def test_a_revoked_token_is_useless_within_a_second(light: Database, clock: Cloc
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.168.1.5", "example.org"])  # noqa: S104
 def test_without_tokens_only_loopback_is_bound(light: Database, host: str) -> None:
-    with pytest.raises(BindingError, match="keyhole token create"):
+    with pytest.raises(InvalidError, match="keyhole token create"):
         access.check_binding(light, host)
     tokens.create(light, "test", scopes=["read"], now=NOW)
     access.check_binding(light, host)

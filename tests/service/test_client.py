@@ -14,7 +14,7 @@ from keyhole.cli import main
 from keyhole.errors import (
     AnsweredError,
     FeedbackError,
-    GroupError,
+    InvalidError,
     KeyholeError,
     LabelError,
     ScoreError,
@@ -272,7 +272,7 @@ def test_features_groups_and_every_kind_of_answer(client: keyhole.Client) -> Non
     stands = client.stream("known")
     assert (stands["skipped"], stands["groups"][0]["rounds"]) == (1, 3)
     assert [row["features"]["hour"] for row in client.rounds("known")] == [3.0, None, 1.0, 7.0]
-    with pytest.raises(GroupError, match="did you mean 'weekend'"):
+    with pytest.raises(InvalidError, match="did you mean 'weekend'"):
         client.predict("known", [0.5], groups=["weekends"])
 
 

@@ -12,9 +12,7 @@ import pytest
 
 import keyhole
 from keyhole.errors import (
-    ContextError,
     FeedbackError,
-    GroupError,
     InvalidError,
     LabelError,
     ScoreError,
@@ -68,9 +66,9 @@ def call(client: Any, verb: str, *given: Any, **named: Any) -> Any:
         ("predict", ("s", (NAN, 1.0)), {}, ScoreError, "lower is nan"),
         ("predict", ("s", {NAN: 0.5}), {}, LabelError, "label nan cannot be sent"),
         ("predict", ("s", {("a", 1): 0.5}), {}, LabelError, r"label \('a', 1\) cannot be sent"),
-        ("predict", ("s", [0.5]), {"features": {"load": INF}}, ContextError, "feature 'load' is inf"),
-        ("predict", ("s", [0.5]), {"features": [0.5, -INF]}, ContextError, "feature 1 is -inf"),
-        ("predict", ("s", [0.5]), {"groups": [NAN]}, GroupError, "group nan cannot be sent"),
+        ("predict", ("s", [0.5]), {"features": {"load": INF}}, InvalidError, "feature 'load' is inf"),
+        ("predict", ("s", [0.5]), {"features": [0.5, -INF]}, InvalidError, "feature 1 is -inf"),
+        ("predict", ("s", [0.5]), {"groups": [NAN]}, InvalidError, "group nan cannot be sent"),
         ("predict", ("s", [0.5]), {"metadata": {"x": NAN}}, InvalidError, "metadata is {'x': nan}"),
         ("predict", ("s", [0.5]), {"key": 5}, InvalidError, "key 5 cannot be sent"),
         ("predict_batch", ("s", [[0.5], [NAN]]), {}, ScoreError, "output 1: score at place 0 is nan"),

@@ -23,8 +23,8 @@ NEW = {"name": "a", "alpha": 0.1}
         ({"learner": "ocp-unlok"}, "learner"),
         ({"learner": "ocp-unlock+", "horizon": 3}, "horizon"),
         ({"arms": 1}, "arms"),
-        ({"learner": "ocp-unlock+", "options": {"rate": -1.0}}, "options"),
-        ({"learner": "ocp-unlock+", "options": {"cost": [1.0]}}, "options"),
+        ({"learner": "ocp-unlock+", "options": {"rate": -1.0}}, "rate"),
+        ({"learner": "ocp-unlock+", "options": {"cost": [1.0]}}, "cost"),
         ({"learner": "ocp-unlock+", "options": {"speed": 1.0}}, "learner"),
         ({"learner": "ocp-unlock+", "feedback": "bandit"}, "feedback"),
         ({"feedback": "telepathy"}, "feedback"),
@@ -177,11 +177,20 @@ def test_every_error_has_a_status_and_every_code_one_error() -> None:
     for kind in (kind for kind in kinds if issubclass(kind, errors.KeyholeError)):
         status = problems.find_problem(kind("why")).status
         assert status == 422 if issubclass(kind, errors.InvalidError) else 400 <= status < 600
-    codes = [problem.code for problem in problems.PROBLEMS.values()]
+    codes = [problem.code for problem in (*problems.PROBLEMS.values(), *problems.REFUSALS.values())]
     assert len(set(codes)) == len(codes)
 
 
 def test_what_is_sent_can_be_raised_again() -> None:
-    for kind in problems.PROBLEMS:
-        again = problems.read_error(dict(problems.show_problem(kind("why"))))
-        assert (type(again), str(again)) == (kind, "why")
+    refusals = [errors.RefusedError("why", code=code) for code in problems.REFUSALS]
+    for error in [*(kind("why") for kind in problems.PROBLEMS), *refusals]:
+        again = problems.read_error(dict(problems.show_problem(error)))
+        assert (type(again), str(again)) == (type(error), "why")
+        assert getattr(again, "code", None) == getattr(error, "code", None)
+
+
+def test_the_field_at_fault_comes_back_with_the_error() -> None:
+    sent = problems.show_problem(errors.InvalidError("why", field="alpha"))
+    again = problems.read_error(dict(sent))
+    assert isinstance(again, errors.InvalidError)
+    assert again.field == "alpha"

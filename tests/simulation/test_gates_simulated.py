@@ -4,16 +4,16 @@ import numpy as np
 import pytest
 
 from keyhole import make, simulate
-from keyhole.errors import FeedbackError, LearnerError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.simulation.gates import best_fixed, simulate_gate
 
 GATE = make("gate-tracker", alpha=0.1)
 
 
 def test_a_gates_rule_plays_no_sets_and_a_sets_rule_no_gate() -> None:
-    with pytest.raises(LearnerError, match="for gates"):
+    with pytest.raises(InvalidError, match="for gates"):
         simulate(GATE, np.full(10, 0.5))
-    with pytest.raises(LearnerError, match="gate-tracker"):
+    with pytest.raises(InvalidError, match="gate-tracker"):
         simulate_gate(make("logit-tracker", alpha=0.1), [0.5], [0])
 
 

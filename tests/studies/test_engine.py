@@ -2,7 +2,7 @@ import math
 
 import pytest
 
-from keyhole.errors import EngineError
+from keyhole.errors import InvalidError
 from keyhole.studies.engine import Engine
 
 NUMBERS = list(range(23))
@@ -46,5 +46,5 @@ def test_stopping_early_does_not_hang() -> None:
     ],
 )
 def test_an_engine_that_cannot_be_is_refused(given: dict[str, str], message: str) -> None:
-    with pytest.raises(EngineError, match=message):
+    with pytest.raises(InvalidError, match=message):
         Engine(**given)  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import ContextError, GroupError
+from keyhole.errors import InvalidError
 from keyhole.integrations._cells import is_missing
 
 Columns = Sequence[str | int] | None
@@ -59,7 +59,9 @@ def _is_member(value: Any, group: Any) -> bool:
         return False
     if value in (0, 1):
         return bool(value)
-    raise GroupError(f"group {group!r} holds {value!r}; say by true or false, or 1 or 0, who is in it")
+    raise InvalidError(
+        f"group {group!r} holds {value!r}; say by true or false, or 1 or 0, who is in it",
+    )
 
 
 def _column(table: Any, column: str | int, kind: str) -> Any:
@@ -70,6 +72,6 @@ def _column(table: Any, column: str | int, kind: str) -> Any:
     if names is None and not isinstance(column, str) and 0 <= column < np.shape(table)[1]:
         return np.asarray(table)[:, column]
     has = f"a table of {np.shape(table)[1]} columns without names" if names is None else "the table"
-    raise ContextError(
-        f"{has} has no column {column!r}; give {kind}=... beside it, a row for each case"
+    raise InvalidError(
+        f"{has} has no column {column!r}; give {kind}=... beside it, a row for each case",
     )

@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from keyhole.checks import find_near
-from keyhole.errors import LearnerError, LearnerWarning, warn_user
+from keyhole.errors import InvalidError, KeyholeWarning, warn_user
 from keyhole.learners.entries import compile_learner
 from keyhole.learners.parameters import parameters
 from keyhole.learners.rule import Ask, Distribution, Excess, Learner, Rule
@@ -74,13 +74,13 @@ class _Table(Mapping[str, Rule[...]]):
 
     def add(self, rule: Rule[...]) -> None:
         if not isinstance(rule, Rule):
-            raise LearnerError(f"{rule!r} is not a rule; make one with keyhole.learners.Rule(...)")
+            raise InvalidError(f"{rule!r} is not a rule; make one with keyhole.learners.Rule(...)")
         if rule.kind != self._kind:
-            raise LearnerError(f"{rule.name} is a rule for a {rule.kind}, and not for a {self._kind}")
+            raise InvalidError(f"{rule.name} is a rule for a {rule.kind}, and not for a {self._kind}")
         if rule.name in self._known and self[rule.name] is not rule:
-            raise LearnerError(f"there is a learner {rule.name!r} already; choose another name")
+            raise InvalidError(f"there is a learner {rule.name!r} already; choose another name")
         if not rule.name or SUFFIX in rule.name:
-            raise LearnerError(f"{rule.name!r} cannot name a learner; {SUFFIX!r} means a valve")
+            raise InvalidError(f"{rule.name!r} cannot name a learner; {SUFFIX!r} means a valve")
         self._known[rule.name] = rule
 
     def _ask_packages(self) -> None:
@@ -96,7 +96,7 @@ class _Table(Mapping[str, Rule[...]]):
                 warn_user(
                     f"the learner {point.name!r} of {point.value!r} cannot be used: {error}; mend or "
                     "remove the package that brings it",
-                    LearnerWarning,
+                    KeyholeWarning,
                 )
 
 
@@ -124,7 +124,9 @@ def find(name: str) -> Rule[...]:
     """Return the rule of that name, or raise with the nearest name."""
     if not isinstance(name, str):
         example = getattr(name, "name", DEFAULT)
-        raise LearnerError(f"{name!r} is no learner's name; give one, such as {example!r}")
+        raise InvalidError(
+            f"{name!r} is no learner's name; give one, such as {example!r}", field="learner"
+        )
     if name in LEARNERS:
         return LEARNERS[name]
     if name.endswith(SUFFIX):
@@ -133,7 +135,7 @@ def find(name: str) -> Rule[...]:
         return GATES[name]
     near = find_near(name, [*LEARNERS, *GATES])
     hint = f"did you mean {near!r}?" if near else f"there are {', '.join(LEARNERS)}"
-    raise LearnerError(f"there is no learner {name!r}; {hint}")
+    raise InvalidError(f"there is no learner {name!r}; {hint}", field="learner")
 
 
 def make(
@@ -169,7 +171,7 @@ def make(
     """
     rule = find(name)
     if options is not None and not isinstance(options, Mapping):
-        raise LearnerError(f"options {options!r} are not a dict; give {{name: value}}")
+        raise InvalidError(f"options {options!r} are not a dict; give {{name: value}}")
     if rule.name.endswith(SUFFIX):
         inside = name.removesuffix(SUFFIX)
         own = {_BUDGET} - takes(find(inside)).keys()
@@ -185,14 +187,14 @@ def make(
         _check_option(rule, key, f"it has no use for {key}; leave it out")
     for key in options or {}:
         if key in _COMMON:
-            raise LearnerError(f"{key} is not an option of {name}; give it beside the options")
+            raise InvalidError(f"{key} is not an option of {name}; give it beside the options")
         _check_option(
             rule, key, f"it takes {', '.join(sorted(takes(rule).keys() - _COMMON)) or 'alpha alone'}"
         )
     try:
         return rule(alpha=alpha, **given, **(options or {}))
     except (TypeError, OverflowError) as error:
-        raise LearnerError(f"options {dict(options or {})} do not fit {name}: {error}") from None
+        raise InvalidError(f"options {dict(options or {})} do not fit {name}: {error}") from None
 
 
 def make_suited(
@@ -234,7 +236,7 @@ def _check_option(rule: Rule[...], name: str, remedy: str) -> None:
     if name not in takes(rule):
         near = find_near(name, takes(rule))
         hint = f"did you mean {near!r}?" if near else remedy
-        raise LearnerError(f"{rule.name} has no parameter {name!r}; {hint}")
+        raise InvalidError(f"{rule.name} has no parameter {name!r}; {hint}", field="learner")
 
 
 def rebuild(name: str, parameters: Mapping[str, Any]) -> Learner:

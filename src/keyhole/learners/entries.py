@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import LearnerError, NotCompiledError, SpeedWarning, warn_user
+from keyhole.errors import InvalidError, NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 
@@ -130,7 +130,7 @@ def check_choice(name: str, threshold: Any) -> None:
             return
     except (TypeError, ValueError):
         pass  # Text, None, or an array of several.
-    raise LearnerError(
+    raise InvalidError(
         f"{name} chose {threshold!r}, which is not a threshold; let its choose return a number"
     )
 

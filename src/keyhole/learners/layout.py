@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import InvalidError, LearnerError
+from keyhole.errors import InvalidError
 
 ANY = math.inf  # the limit of a number that may be any
 COUNT = 2**53  # the most that a count may be: floats do not tell larger ones apart
@@ -61,7 +61,7 @@ class Layout:
         self._forms = {form.size: form for form in forms}  # of interpreted states
         unknown = sorted(limits.keys() - {*first._fields, MEMO})
         if unknown:
-            raise LearnerError(f"{name} has limits for {unknown[0]!r}, which its state does not have")
+            raise InvalidError(f"{name} has limits for {unknown[0]!r}, which its state does not have")
         self._parts = _list_parts(first, limits)
         single = [spread(limits.get(part, ()), 1)[0] for part in first._fields] if interpreted else []
         self._limits = _list_limits(np.array(single))
@@ -164,7 +164,7 @@ def spread(most: Any, size: int) -> Any:
     if np.ndim(most) == 0:
         limits[:] = most
     elif len(most) > size:
-        raise LearnerError(f"{len(most)} limits are too many for {size} numbers")
+        raise InvalidError(f"{len(most)} limits are too many for {size} numbers")
     else:
         limits[: len(most)] = most
     return limits

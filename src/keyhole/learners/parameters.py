@@ -6,15 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple, TypeVar, dataclass_transform
 
 from keyhole.checks import is_real, is_whole
-from keyhole.errors import (
-    AlphaError,
-    GridError,
-    HorizonError,
-    InvalidError,
-    RateError,
-    TheoryWarning,
-    warn_user,
-)
+from keyhole.errors import HorizonError, InvalidError, TheoryWarning, warn_user
 from keyhole.grid import pick_thresholds
 
 _KEY = "constraint"
@@ -39,7 +31,7 @@ class Constraint:
     many: bool = False
     called: str | None = None
     remedy: str = ""
-    error: type[InvalidError] = RateError
+    error: type[InvalidError] = InvalidError
 
     def __str__(self) -> str:
         if self.whole:
@@ -61,14 +53,16 @@ class Constraint:
             return None
         if self.many:
             if isinstance(value, str) or not isinstance(value, Iterable):
-                raise self.error(f"{name} {value!r} are not a list of numbers; give several")
+                raise self.error(
+                    f"{name} {value!r} are not a list of numbers; give several", field=name
+                )
             return tuple(self._check_one(name, one) for one in value)
         return self._check_one(name, value)
 
     def _check_one(self, name: str, value: Any) -> float | int:
         if not self._allows(value):
             remedy = f"; {self.remedy}" if self.remedy else ""
-            raise self.error(f"{self.called or name} {value!r} is not {self}{remedy}")
+            raise self.error(f"{self.called or name} {value!r} is not {self}{remedy}", field=name)
         return int(value) if self.whole else float(value)
 
     def _allows(self, value: Any) -> bool:
@@ -88,7 +82,7 @@ def number(
     many: bool = False,
     called: str | None = None,
     remedy: str = "",
-    error: type[InvalidError] = RateError,
+    error: type[InvalidError] = InvalidError,
 ) -> Any:
     """Return a field that holds a number in this range; ``many`` of them, or None if ``optional``."""
     constraint = Constraint(
@@ -111,7 +105,7 @@ def whole(
     optional: bool = False,
     called: str | None = None,
     remedy: str = "",
-    error: type[InvalidError] = RateError,
+    error: type[InvalidError] = InvalidError,
 ) -> Any:
     """Return a field that holds a whole number in this range, or None if ``optional``."""
     constraint = Constraint(
@@ -124,7 +118,7 @@ def whole(
 def target() -> Any:
     """Return the field of alpha, the target miss rate."""
     remedy = "use the share of misses that you can bear, such as 0.1"
-    return number(above=0.0, below=0.5, remedy=remedy, error=AlphaError)
+    return number(above=0.0, below=0.5, remedy=remedy)
 
 
 HORIZON = Constraint(
@@ -149,14 +143,15 @@ MOST_NUMBERS = 10**7  # of a learner's state: 80 megabytes
 def check_room(numbers: int, what: str) -> None:
     """Raise if a state would hold so many numbers that it is more likely a mistake, or an attack."""
     if numbers > MOST_NUMBERS:
-        raise GridError(f"{what} are {numbers:,} numbers to keep; use fewer, up to {MOST_NUMBERS:,}")
+        raise InvalidError(
+            f"{what} are {numbers:,} numbers to keep; use fewer, up to {MOST_NUMBERS:,}", field="arms"
+        )
 
 
 def arms(*, default: int | None) -> Any:
     """Return the field of the number of thresholds, None for the rule's own default."""
     return whole(
         default=default, least=2, most=MOST_ARMS, optional=default is None, called="number of arms",
-        error=GridError,
         remedy="the theorems want at least 5",
     )  # fmt: skip
 

@@ -13,7 +13,7 @@ from typing import Any, Generic, NamedTuple, ParamSpec
 
 import numpy as np
 
-from keyhole.errors import LearnerError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
@@ -296,4 +296,4 @@ def check_learner(given: Any) -> Learner:
     if isinstance(given, Learner):
         return given
     example = given if isinstance(given, str) else getattr(given, "name", "kt")
-    raise LearnerError(f"{given!r} is not a learner; make one: keyhole.make({example!r}, alpha=0.1)")
+    raise InvalidError(f"{given!r} is not a learner; make one: keyhole.make({example!r}, alpha=0.1)")

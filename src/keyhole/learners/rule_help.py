@@ -4,7 +4,7 @@ import inspect
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from keyhole.errors import LearnerError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Needs
 
 _EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), feedback="full")
@@ -25,18 +25,18 @@ def check_rule(rule: Any) -> None:
     """Raise if a rule lacks something that its learners are made of."""
     kind = rule.parameters
     if not isinstance(rule.name, str):
-        raise LearnerError(f"{rule.name!r} cannot name a learner; use text")
+        raise InvalidError(f"{rule.name!r} cannot name a learner; use text")
     if rule.needs not in list(Needs):
         known = ", ".join(repr(need.value) for need in Needs)
-        raise LearnerError(f"{rule.name} needs {rule.needs!r}, which is none of {known}")
+        raise InvalidError(f"{rule.name} needs {rule.needs!r}, which is none of {known}")
     # A valve has alpha as a property: it is that of the rule inside.
     if not is_dataclass(kind) or not (hasattr(kind, "alpha") or "alpha" in kind.__dataclass_fields__):
-        raise LearnerError(
+        raise InvalidError(
             f"the parameters of {rule.name} are no dataclass with alpha; make one with "
             "keyhole.learners.parameters"
         )
     if rule.state is None and rule.start is None:
-        raise LearnerError(
+        raise InvalidError(
             f"{rule.name} does not say what it remembers; give state=, a named tuple of arrays"
         )
 

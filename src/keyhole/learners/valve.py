@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
-from keyhole.errors import LearnerError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.layout import ANY, COUNT, MEMO, spread
@@ -92,11 +92,11 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
 def wrap(rule: Rule[...]) -> Rule[...]:
     """Return the rule behind a valve, or raise if it has one, or is a gate's."""
     if rule.kind == "gate":
-        raise LearnerError(
+        raise InvalidError(
             f"{rule.name} is a rule for gates, which refer instead of showing every label"
         )
     if rule.name.endswith(SUFFIX):
-        raise LearnerError(f"{rule.name} has a valve already; a second one would change nothing")
+        raise InvalidError(f"{rule.name} has a valve already; a second one would change nothing")
     return _wrap(rule)
 
 
@@ -164,7 +164,7 @@ def _find_state(rule: Rule[...]) -> Any:
     except NameError:  # It stands for something that is imported for type checkers alone.
         told = None
     if not hasattr(told, "_fields"):
-        raise LearnerError(
+        raise InvalidError(
             f"{rule.name} does not say what its state is, as a valve must know; give the rule state=, "
             "or let start say which named tuple it returns"
         )

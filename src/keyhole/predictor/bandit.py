@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from keyhole.checks import is_real
-from keyhole.errors import HorizonWarning, InvalidError, warn_user
+from keyhole.errors import InvalidError, TheoryWarning, warn_user
 from keyhole.grid import uniform
 from keyhole.learners import strategy
 from keyhole.learners.parameters import HORIZON
@@ -100,5 +100,5 @@ class Exp3P:
             warn_user(
                 f"the bandit goes on past its horizon of {self._horizon} rounds; its rates were "
                 "tuned for that many",
-                HorizonWarning,
+                TheoryWarning,
             )

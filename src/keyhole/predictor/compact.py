@@ -13,7 +13,7 @@ import zlib
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from keyhole.errors import InvalidError, NewerSnapshotError, SnapshotError
+from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
 from keyhole.predictor.compact_rounds import NEVER, check_lengths
 from keyhole.predictor.progress import Progress
@@ -191,7 +191,7 @@ def _number_rule(name: str) -> int:
 
 def _refuse_version(version: int) -> SnapshotError:
     if version > VERSION:
-        return NewerSnapshotError(
+        return SnapshotError(
             f"the key's state has format version {version}, this Keyhole reads up to {VERSION}; "
             "upgrade keyhole-conformal"
         )

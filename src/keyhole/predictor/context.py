@@ -6,13 +6,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keyhole.checks import find_near, is_whole
-from keyhole.errors import ContextError, GroupError
+from keyhole.errors import InvalidError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
 
 Features = Mapping[str, Any] | Sequence[Any] | Array
 Groups = Iterable[str | int]
-_FAULTS = {"features": ContextError, "groups": GroupError}
 NOTHING_KNOWN = np.zeros(0)
 
 
@@ -59,7 +58,8 @@ def read_names(given: int | Iterable[str] | None, kind: str) -> tuple[int, tuple
         return int(given), ()  # type: ignore[arg-type]
     if isinstance(given, str) or not isinstance(given, Iterable):
         example = [given] if isinstance(given, str) else 2
-        raise _FAULTS[kind](f"{kind} {given!r} are neither names nor how many; try {example!r}")
+        fault = f"{kind} {given!r} are neither names nor how many; try {example!r}"
+        raise InvalidError(fault, field=kind)
     names = tuple(given)
     check_names(names, kind, count=len(names))
     return len(names), names
@@ -68,11 +68,12 @@ def read_names(given: int | Iterable[str] | None, kind: str) -> tuple[int, tuple
 def check_names(names: tuple[Any, ...], kind: str, *, count: int) -> None:
     """Raise unless these are so many different names, or none at all."""
     if strange := [name for name in names if not isinstance(name, str) or not name]:
-        raise _FAULTS[kind](f"{strange[0]!r} does not name one of the {kind}; use text")
+        raise InvalidError(f"{strange[0]!r} does not name one of the {kind}; use text", field=kind)
     if twice := [name for name in names if names.count(name) > 1]:
-        raise _FAULTS[kind](f"{twice[0]!r} is twice among the {kind}; give each a name of its own")
+        fault = f"{twice[0]!r} is twice among the {kind}; give each a name of its own"
+        raise InvalidError(fault, field=kind)
     if names and len(names) != count:
-        raise _FAULTS[kind](f"{len(names)} {kind} are named, but the learner takes {count}")
+        raise InvalidError(f"{len(names)} {kind} are named, but the learner takes {count}", field=kind)
 
 
 def read_context(
@@ -85,11 +86,13 @@ def read_context(
     if features is not None:
         context[: learner.features] = _read_features(learner, features, names.features)
     if isinstance(groups, str):
-        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     if isinstance(groups, Mapping):
-        raise GroupError(f"groups {groups!r} are not a list; give the names of those it is in")
+        raise InvalidError(
+            f"groups {groups!r} are not a list; give the names of those it is in", field="groups"
+        )
     if groups is not None and not isinstance(groups, Iterable):
-        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     for group in () if groups is None else groups:
         context[learner.features + _find_group(learner, group, names.groups)] = 1.0
     return context
@@ -112,21 +115,28 @@ def _read_features(learner: Learner, given: Features, names: tuple[str, ...]) ->
     if isinstance(given, Mapping):
         for name in given:
             if name not in names:
-                raise ContextError(f"there is no feature {name!r}; {_suggest(name, names, 'feature')}")
+                raise InvalidError(
+                    f"there is no feature {name!r}; {_suggest(name, names, 'feature')}",
+                    field="features",
+                )
         values = [given.get(name) for name in names]
     elif isinstance(given, Iterable):
         values = given if isinstance(given, np.ndarray) else list(given)
     else:
-        raise ContextError(f"features {given!r} are not a list; give [{given!r}], or a dict of names")
+        raise InvalidError(
+            f"features {given!r} are not a list; give [{given!r}], or a dict of names", field="features"
+        )
     for value in values:
         if not _is_number(value):
-            raise ContextError(
-                f"feature {value!r} is not a number; encode it, or give NaN or None where it is missing"
+            raise InvalidError(
+                f"feature {value!r} is not a number; encode it, or give None where it is missing",
+                field="features",
             )
     read = np.array([np.nan if one is None else one for one in values], dtype=np.float64)
     if read.shape != (learner.features,):
-        raise ContextError(
-            f"features have shape {read.shape}; {learner.name} takes {learner.features} of them"
+        raise InvalidError(
+            f"features have shape {read.shape}; {learner.name} takes {learner.features} of them",
+            field="features",
         )
     return read
 
@@ -149,7 +159,7 @@ def _find_group(learner: Learner, group: str | int, names: tuple[str, ...]) -> i
     told = f"{learner.name} tells {learner.groups} groups apart"
     counted = f"{told}, numbered from 0; Predictor(groups=...) sets how many"
     hint = _suggest(group, names, "group") if names else counted
-    raise GroupError(f"there is no group {group!r}; {hint}")
+    raise InvalidError(f"there is no group {group!r}; {hint}", field="groups")
 
 
 def _suggest(name: Any, names: tuple[str, ...], kind: str) -> str:
@@ -184,18 +194,20 @@ def read_rows(
     rows: Any = [None] * count
     if isinstance(features, Mapping):
         for name, column in features.items():
-            _check_count(column, count, f"feature {name!r}", ContextError)
+            _check_count(column, count, f"feature {name!r}", field="features")
         rows = [{name: column[n] for name, column in features.items()} for n in range(count)]
     elif features is not None:
         rows = features
     members: Sequence[Groups] = [()] * count if groups is None else groups
     for kind, given in (("features", rows), ("groups", members)):
-        _check_count(given, count, kind, _FAULTS[kind])
+        _check_count(given, count, kind, field=kind)
     return rows, members
 
 
-def _check_count(given: Any, count: int, what: str, error: type[ContextError]) -> None:
+def _check_count(given: Any, count: int, what: str, *, field: str) -> None:
     if not isinstance(given, Sized):
-        raise error(f"{what} {given!r} are not one for each of {count} cases; give a list")
+        fault = f"{what} {given!r} are not one for each of {count} cases; give a list"
+        raise InvalidError(fault, field=field)
     if len(given) != count:
-        raise error(f"{what} are given for {len(given)} cases, outputs for {count}")
+        fault = f"{what} are given for {len(given)} cases, outputs for {count}"
+        raise InvalidError(fault, field=field)

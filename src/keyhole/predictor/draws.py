@@ -6,7 +6,7 @@ from array import array
 import numpy as np
 
 from keyhole.checks import is_whole
-from keyhole.errors import SeedError
+from keyhole.errors import InvalidError
 from keyhole.numeric import Array
 
 _DRAWS_AT_ONCE = 128
@@ -19,7 +19,9 @@ def check_seed(seed: int | None) -> int:
     if seed is None:
         return int.from_bytes(os.urandom(8), "big") >> 1
     if not is_whole(seed, least=0, most=2**64 - 1):
-        raise SeedError(f"seed {seed!r} is not a whole number from 0 to 2**64 - 1; try 7")
+        raise InvalidError(
+            f"seed {seed!r} is not a whole number from 0 to 2**64 - 1; try 7", field="seed"
+        )
     return int(seed)
 
 

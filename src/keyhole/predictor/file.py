@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from keyhole.errors import NewerSnapshotError, SnapshotError
+from keyhole.errors import SnapshotError
 
 VERSION = 2
 _MAGIC = "keyhole predictor"
@@ -30,7 +30,7 @@ def unpack(file: bytes) -> tuple[dict[str, Any], bytes]:
     if kind != _MAGIC or not version.isdecimal():
         raise SnapshotError("this is not a whole snapshot of a predictor; restore it from a copy")
     if int(version) > VERSION:
-        raise NewerSnapshotError(
+        raise SnapshotError(
             f"the snapshot has format version {version}, this Keyhole reads up to {VERSION}; "
             "upgrade keyhole-conformal"
         )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_whole
-from keyhole.errors import AnsweredError, FeedbackError, InvalidError, LearnerError, NotCompiledError
+from keyhole.errors import AnsweredError, FeedbackError, InvalidError, NotCompiledError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
 from keyhole.learners.entries import check_choices
@@ -54,7 +54,7 @@ class Fleet:
     def __init__(self, learner: Learner, count: int) -> None:
         check_learner(learner)
         if learner.rule.draws or learner.context:
-            raise LearnerError(
+            raise InvalidError(
                 f"{learner.name} draws, or takes features or groups; give each its own Predictor"
             )
         if not is_whole(count, least=1):
@@ -230,7 +230,7 @@ _ROWS = (_row_1, _row_2, _row_3, _row_4, _row_5, _row_6, _row_7, _row_8)
 def _make_loops(learner: Learner, state: Any, parts: int) -> tuple[Any, Any]:
     """Return the loops over many states, compiled where they can be."""
     if parts > len(_ROWS):
-        raise LearnerError(f"{learner.name} has too many parts of state; give each its own Predictor")
+        raise InvalidError(f"{learner.name} has too many parts of state; give each its own Predictor")
     row = bind(_ROWS[parts - 1], _State=state)
     rule = learner.rule
     plain = (

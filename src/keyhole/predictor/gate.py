@@ -168,7 +168,7 @@ class Gate:
         ------
         ScoreError
             If a score is not in [0, 1], or there is no candidate. Nothing changes.
-        ContextError
+        InvalidError
             For features, and groups that the gate was not made with. Nothing changes.
         """
         case: Any = self._setup.score.read(score)

@@ -7,14 +7,7 @@ import numpy as np
 
 from keyhole import learners
 from keyhole.checks import is_list, is_real
-from keyhole.errors import (
-    AlphaError,
-    ContextError,
-    FeedbackError,
-    GroupError,
-    LearnerError,
-    ReferredError,
-)
+from keyhole.errors import FeedbackError, InvalidError, ReferredError
 from keyhole.feedback import GateFeedback
 from keyhole.learners import Learner
 from keyhole.predictor.context import Names
@@ -27,15 +20,18 @@ from keyhole.scores.best import BestScore, Decision
 def find_groups(groups: Iterable[str] | None, known: tuple[str, ...]) -> tuple[int, ...]:
     """Return the places of the groups' states, after that of all rounds, or raise."""
     if isinstance(groups, Mapping):
-        raise GroupError(f"groups {groups!r} are not a list; give the names of those it is in")
+        raise InvalidError(
+            f"groups {groups!r} are not a list; give the names of those it is in", field="groups"
+        )
     if groups is not None and not is_list(groups):
-        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
+        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     named = [groups] if isinstance(groups, str) else list(() if groups is None else groups)
     for name in named:
         if name not in known:
-            raise GroupError(
+            raise InvalidError(
                 f"there is no group {name!r}; the gate was made with "
-                f"{', '.join(map(repr, known)) or 'none'}: Gate(groups=[...]) names them"
+                f"{', '.join(map(repr, known)) or 'none'}: Gate(groups=[...]) names them",
+                field="groups",
             )
     return tuple(1 + known.index(name) for name in dict.fromkeys(named))
 
@@ -75,12 +71,18 @@ def read_wrong(right: Any, wrong: Any) -> float:
 def _check_groups(groups: Sequence[str] | None) -> tuple[str, ...]:
     """Return the names of the groups, or raise if they are not different strings."""
     if isinstance(groups, str) or not (groups is None or is_list(groups)):
-        raise GroupError(f"groups {groups!r} are not a list of different names; try ['new', 'old']")
+        raise InvalidError(
+            f"groups {groups!r} are not a list of different names; try ['new', 'old']", field="groups"
+        )
     names = tuple(() if groups is None else groups)
     if not all(isinstance(name, str) for name in names):
-        raise GroupError(f"groups {groups!r} are not named by strings; try ['new', 'old']")
+        raise InvalidError(
+            f"groups {groups!r} are not named by strings; try ['new', 'old']", field="groups"
+        )
     if len(set(names)) < len(names):
-        raise GroupError(f"groups {groups!r} are not a list of different names; try ['new', 'old']")
+        raise InvalidError(
+            f"groups {groups!r} are not a list of different names; try ['new', 'old']", field="groups"
+        )
     return names
 
 
@@ -88,16 +90,18 @@ def find_rule(rule: str | Learner, *, alpha: float | None, memory: float | None)
     """Return the learner of a rule's name, or the learner that was given."""
     if isinstance(rule, Learner):
         if alpha is not None or memory is not None:
-            raise LearnerError(
-                f"{rule.name} comes with its parameters; give alpha and memory to it, not to the gate"
+            raise InvalidError(
+                f"{rule.name} comes with its parameters; give alpha and memory to it, not to the gate",
             )
         return rule
     if is_real(rule):
-        raise LearnerError(
-            f"{rule!r} is not a rule; for the share of wrong answers write alpha={rule!r}"
+        raise InvalidError(
+            f"{rule!r} is not a rule; for the share of wrong answers write alpha={rule!r}",
         )
     if alpha is None:
-        raise AlphaError("alpha is missing; give the share of wrong answers you can bear, such as 0.05")
+        raise InvalidError(
+            "alpha is missing; give the share of wrong answers you can bear, such as 0.05",
+        )
     options = {} if memory is None else {"memory": memory}
     return learners.make(rule, alpha=alpha, options=options)
 
@@ -119,7 +123,8 @@ def make_setup(
 def refuse_features(features: Any) -> None:
     """Raise if there are features: a gate takes none."""
     if features is not None:
-        raise ContextError(
+        raise InvalidError(
             "a gate takes no features: it would learn what they mean from the cases it let "
-            "through alone; let the model that makes the score use them, or name groups"
+            "through alone; let the model that makes the score use them, or name groups",
+            field="features",
         )

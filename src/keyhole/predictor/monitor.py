@@ -42,7 +42,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 
-from keyhole.errors import AlphaError, InvalidError, SnapshotError
+from keyhole.errors import InvalidError, SnapshotError
 
 # Rates as multiples of alpha: what is a little off takes many rounds to tell, what is far off few.
 ABOVE, BELOW = (1.25, 1.5, 2.0, 4.0), (0.75, 0.5, 0.1)
@@ -149,7 +149,7 @@ class Monitor:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0:
-            raise AlphaError(f"alpha {self.alpha} is not between 0 and 1")
+            raise InvalidError(f"alpha {self.alpha} is not between 0 and 1")
         for name in ("run_length", "clearing"):
             if not 1.0 <= getattr(self, name) < math.inf:
                 raise InvalidError(f"{name} {getattr(self, name)} is not a number of rounds")

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from keyhole.errors import BoundWarning, HorizonWarning, warn_user
+from keyhole.errors import BoundWarning, TheoryWarning, warn_user
 from keyhole.learners import Learner
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.progress import Progress
@@ -74,7 +74,7 @@ def warn_past_horizon(learner: Learner) -> None:
     warn_user(
         f"{learner.name} goes on past its horizon of {learner.horizon} rounds; its rates and its "
         "guarantee were tuned for that many",
-        HorizonWarning,
+        TheoryWarning,
     )
 
 

@@ -4,7 +4,7 @@ import struct
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from keyhole.errors import InvalidError, NewerSnapshotError, SnapshotError
+from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
 from keyhole.predictor import monitor
 from keyhole.predictor.monitor import Watch
@@ -76,7 +76,7 @@ class Progress:
             raise SnapshotError(f"{len(content)} bytes are no predictor's progress; restore a copy")
         version, follows, *counts = _TALLY.unpack_from(content)
         if version > VERSION:
-            raise NewerSnapshotError(
+            raise SnapshotError(
                 f"the progress has format version {version}, this Keyhole reads up to {VERSION}; "
                 "upgrade keyhole-conformal"
             )

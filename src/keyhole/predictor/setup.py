@@ -8,7 +8,7 @@ from typing import Any, Generic, cast
 
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
-from keyhole.errors import AlphaError, InvalidError, KeyholeWarning, LearnerError, ScoreError
+from keyhole.errors import InvalidError, KeyholeWarning, ScoreError
 from keyhole.feedback import Feedback, GateFeedback, check_enough, check_feedback, check_gate_feedback
 from keyhole.learners import Learner
 from keyhole.predictor.context import UNNAMED, Names, check_names, read_names
@@ -71,7 +71,7 @@ class Setup(Generic[R]):
         is_gate = self.learner.rule.kind == "gate"
         if is_gate != isinstance(self.score, BestScore):
             right = "keyhole.Gate" if is_gate else "keyhole.Predictor"
-            raise LearnerError(f"{self.learner.name} is a rule for {right}; use it there")
+            raise InvalidError(f"{self.learner.name} is a rule for {right}; use it there")
         if is_gate:
             return check_gate_feedback(self.feedback)
         feedback = check_feedback(self.feedback)
@@ -152,23 +152,25 @@ def _find_learner(
 ) -> Learner:
     if isinstance(learner, Learner):
         if not alpha is horizon is arms is None:
-            raise LearnerError(
+            raise InvalidError(
                 f"{learner.name} comes with its parameters; give alpha, horizon and arms to it, "
-                "not to the predictor"
+                "not to the predictor",
             )
         for kind, count in context.items():
             if count and count != getattr(learner, kind):
-                raise LearnerError(
+                raise InvalidError(
                     f"{learner.name} comes with {getattr(learner, kind)} {kind}, not {count}; make it "
-                    f"with {kind}={count}, or leave the learner out"
+                    f"with {kind}={count}, or leave the learner out",
                 )
         return learner
     if is_real(learner):
-        raise LearnerError(
-            f"{learner!r} is not a learner; for the share of misses write alpha={learner!r}"
+        raise InvalidError(
+            f"{learner!r} is not a learner; for the share of misses write alpha={learner!r}",
         )
     if alpha is None:
-        raise AlphaError("alpha is missing; give the share of misses you can bear, such as 0.1")
+        raise InvalidError(
+            "alpha is missing; give the share of misses you can bear, such as 0.1", field="alpha"
+        )
     known = {kind: count for kind, count in context.items() if count}
     name = learner or (learners.CONTEXTUAL if known else learners.DEFAULT)
     return learners.make(name, alpha=alpha, horizon=horizon, arms=arms, options={**more, **known})
@@ -183,9 +185,9 @@ def refuse_unknown(
             learner.rule if isinstance(learner, Learner) else learners.find(learner or learners.DEFAULT)
         )
         if name in learners.takes(rule):
-            raise LearnerError(
+            raise InvalidError(
                 f"{name} is an option of {rule.name}, not of the {holder.lower()}; give the learner: "
-                f"{holder}(keyhole.make({rule.name!r}, alpha=..., options={{{name!r}: {value!r}}}))"
+                f"{holder}(keyhole.make({rule.name!r}, alpha=..., options={{{name!r}: {value!r}}}))",
             )
         if name == "labels" and holder == "Predictor":
             raise TypeError(

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import OutputsError
+from keyhole.errors import InvalidError
 
 _LOCAL_HEADER = 30
 _LENGTHS = slice(26, 30)
@@ -20,7 +20,7 @@ def names(path: Path) -> list[str]:
         with zipfile.ZipFile(path) as archive:
             return [name.removesuffix(".npy") for name in archive.namelist()]
     except zipfile.BadZipFile:
-        raise OutputsError(f"{path} is not an .npz file; write it with numpy.savez") from None
+        raise InvalidError(f"{path} is not an .npz file; write it with numpy.savez") from None
 
 
 def map_array(path: Path) -> NDArray[Any]:
@@ -28,7 +28,7 @@ def map_array(path: Path) -> NDArray[Any]:
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise OutputsError(f"{path} is not an .npy file of numbers ({error})") from None
+        raise InvalidError(f"{path} is not an .npy file of numbers ({error})") from None
 
 
 def array(path: Path, name: str) -> NDArray[Any]:
@@ -41,7 +41,7 @@ def array(path: Path, name: str) -> NDArray[Any]:
         with np.load(path, allow_pickle=False) as arrays:
             return arrays[name]
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
-        raise OutputsError(f"{name!r} in {path} cannot be read ({error}); save it again") from None
+        raise InvalidError(f"{name!r} in {path} cannot be read ({error}); save it again") from None
 
 
 def _map_stored(path: Path, offset: int) -> NDArray[Any]:
@@ -66,4 +66,4 @@ def _map_stored(path: Path, offset: int) -> NDArray[Any]:
                 order="F" if by_columns else "C",
             )
         except ValueError as error:
-            raise OutputsError(f"an array in {path} cannot be read ({error}); save it again") from None
+            raise InvalidError(f"an array in {path} cannot be read ({error}); save it again") from None

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import OutputsError
+from keyhole.errors import InvalidError
 from keyhole.numeric import Array
 from keyhole.scenarios import _npz
 
@@ -157,11 +157,11 @@ def load(path: Path) -> ClassifierOutputs:
 
     Raises
     ------
-    OutputsError
+    InvalidError
         If the file is not that; the message says where.
     """
     if not path.is_file():
-        raise OutputsError(f"there is no file {path}; see 'keyhole imagenet-file --help' to make one")
+        raise InvalidError(f"there is no file {path}; see 'keyhole imagenet-file --help' to make one")
     values, labels, are_logits = _read_npy(path) if path.suffix == ".npy" else _read_npz(path)
     _check_shapes(path, values, labels)
     truth = _check_labels(path, labels, values.shape[1])
@@ -184,7 +184,7 @@ def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
     names = _npz.names(path)
     held = [name for name in (*_LOGITS, *_PROBABILITIES) if name in names]
     if len(held) != 1 or "labels" not in names:
-        raise OutputsError(
+        raise InvalidError(
             f"{path} holds {', '.join(names) or 'nothing'}; it needs 'labels' and either 'logits' or "
             "'probabilities'"
         )
@@ -194,7 +194,7 @@ def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
 def _read_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
     beside = path.with_name(f"{path.stem}_labels.npy")
     if not beside.is_file():
-        raise OutputsError(f"there are no labels beside {path}; put them in {beside}")
+        raise InvalidError(f"there are no labels beside {path}; put them in {beside}")
     values = _npz.map_array(path)
     first = np.asarray(values[:_BLOCK], dtype=np.float64)
     return values, _npz.map_array(beside), bool((first < 0.0).any() or (first > 1.0).any())
@@ -202,28 +202,28 @@ def _read_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
 
 def _check_shapes(path: Path, values: NDArray[Any], labels: NDArray[Any]) -> None:
     if values.ndim != 2 or 0 in values.shape or values.shape[1] < 2:
-        raise OutputsError(
+        raise InvalidError(
             f"the outputs in {path} have shape {values.shape}; they need one row per image and one "
             "column per class, two classes at least"
         )
     if labels.shape != (len(values),):
-        raise OutputsError(
+        raise InvalidError(
             f"the labels in {path} have shape {labels.shape}; there must be one for each of the "
             f"{len(values)} rows"
         )
     if values.dtype not in (np.float16, np.float32, np.float64):
-        raise OutputsError(
+        raise InvalidError(
             f"the outputs in {path} are {values.dtype}; save them as float16, float32 or float64"
         )
 
 
 def _check_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
     if not np.issubdtype(labels.dtype, np.integer):
-        raise OutputsError(f"the labels in {path} are {labels.dtype}; they must be whole numbers")
+        raise InvalidError(f"the labels in {path} are {labels.dtype}; they must be whole numbers")
     wrong = (labels < 0) | (labels >= classes)
     if wrong.any():
         place = int(np.argmax(wrong))
-        raise OutputsError(
+        raise InvalidError(
             f"label {labels[place]} of row {place} in {path} is not a column from 0 to {classes - 1}"
         )
     return labels.astype(np.int64)
@@ -240,7 +240,7 @@ def _check_values(path: Path, values: NDArray[Any], *, are_logits: bool) -> None
             "save softmax outputs, or save them as 'logits'",
         )
     if wrong.any():
-        raise OutputsError(f"row {int(np.argmax(wrong))} of {path} {fault}; {remedy}")
+        raise InvalidError(f"row {int(np.argmax(wrong))} of {path} {fault}; {remedy}")
 
 
 def _not_probabilities(block: NDArray[Any]) -> NDArray[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyhole.checks import is_real
-from keyhole.errors import BoundError, ScoreError
+from keyhole.errors import InvalidError, ScoreError
 from keyhole.numeric import Array
 
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
@@ -116,10 +116,11 @@ def check_number(value: Any, what: str) -> float:
     return float(value)
 
 
-def check_positive(value: float, what: str) -> float:
+def check_positive(value: float, *, field: str) -> float:
     """Return a positive finite number, or raise."""
     if not (is_real(value) and value > 0.0):
-        raise BoundError(f"{what} {value!r} is not a positive number; give it in the outcome's unit")
+        fault = f"residual {field} {value!r} is not a positive number; give it in the outcome's unit"
+        raise InvalidError(fault, field=field)
     return float(value)
 
 

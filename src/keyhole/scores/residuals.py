@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keyhole.errors import BoundError
+from keyhole.errors import InvalidError
 from keyhole.numeric import logit, sigmoid
 from keyhole.scores.checks import check_number, check_positive
 from keyhole.scores.regions import Interval, make_empty_interval
@@ -67,7 +67,7 @@ class BoundedResiduals:
     bound: float
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "bound", check_positive(self.bound, "residual bound"))
+        object.__setattr__(self, "bound", check_positive(self.bound, field="bound"))
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -132,9 +132,9 @@ class ScaledResiduals:
 
     def __post_init__(self) -> None:
         if self.scale is not None:
-            object.__setattr__(self, "scale", check_positive(self.scale, "residual scale"))
+            object.__setattr__(self, "scale", check_positive(self.scale, field="scale"))
         if self.side not in _SIDES:
-            raise BoundError(f"side {self.side!r} is none of {', '.join(_SIDES)}")
+            raise InvalidError(f"side {self.side!r} is none of {', '.join(_SIDES)}")
 
     @property
     def finds_scale(self) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_real
-from keyhole.errors import FeedbackError, LearnerError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.feedback import Answer, check_gate_feedback, tells_of
 from keyhole.learners import GATES, Ask, Learner, Rule
 from keyhole.learners.entries import check_choices
@@ -118,7 +118,7 @@ def simulate_gate(
     [True, False]
     """
     if not isinstance(learner, Learner) or learner.rule.kind != "gate":
-        raise LearnerError(f"{learner!r} is no gate's rule; there are {', '.join(GATES)}")
+        raise InvalidError(f"{learner!r} is no gate's rule; there are {', '.join(GATES)}")
     cases, outcomes = check_cases(scores, wrong)
     accepted, referred = tells_of(check_gate_feedback(feedback))
     if not (is_real(audit) and 0.0 < audit <= 1.0 and is_real(mistaken) and 0.0 <= mistaken < 0.5):

@@ -9,15 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_whole
-from keyhole.errors import (
-    ContextError,
-    HorizonWarning,
-    InvalidError,
-    LearnerError,
-    ScoreError,
-    TheoremError,
-    warn_user,
-)
+from keyhole.errors import InvalidError, ScoreError, TheoremError, TheoryWarning, warn_user
 from keyhole.feedback import Feedback, Needs, check_enough, check_feedback
 from keyhole.learners import Learner
 from keyhole.learners.proofs import check_rounds
@@ -162,7 +154,7 @@ def _check(learner: Learner, feedback: str, rounds: int, channel: Channel) -> No
     if not isinstance(channel, Channel):
         raise InvalidError(f"{channel!r} is not a channel; try keyhole.simulation.Channel(delay=10)")
     if learner.rule.kind == "gate":
-        raise LearnerError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
+        raise InvalidError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
     check_enough(learner.name, learner.needs, check_feedback(feedback))
     if channel.corrected:
         check_graded(learner, "answers that may be wrong")
@@ -170,7 +162,7 @@ def _check(learner: Learner, feedback: str, rounds: int, channel: Channel) -> No
         warn_user(
             f"{rounds} rounds go past the horizon of {learner.horizon} that "
             f"{learner.name} was tuned for",
-            HorizonWarning,
+            TheoryWarning,
         )
 
 
@@ -183,7 +175,7 @@ def _context(
 ) -> Array:
     """Return what is known of each round of each run; of no columns for learners that take nothing."""
     if learner.weighs_size:
-        raise LearnerError(
+        raise InvalidError(
             f"{learner.name} with a size_weight must see what its sets cost, which scores alone do not "
             "tell; use a Predictor, or size_weight=0"
         )
@@ -203,14 +195,14 @@ def _columns(learner: Learner, name: str, given: ArrayLike | None, shape: tuple[
     try:
         table = np.array(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise ContextError(f"{name} {given!r} are not a table of numbers; encode them first") from None
+        raise InvalidError(f"{name} {given!r} are not a table of numbers; encode them first") from None
     if table.shape not in (shape[1:], shape) or count == 0:
-        raise ContextError(
+        raise InvalidError(
             f"{name} have shape {table.shape}; {learner.name} takes {count}, so give "
             f"{(rounds, count)}, or {shape} for a table a run"
         )
     if name == "groups" and np.isnan(table).any():
-        raise ContextError("groups hold NaN; a round belongs to a group (1) or not (0)")
+        raise InvalidError("groups hold NaN; a round belongs to a group (1) or not (0)")
     return table.reshape(-1, rounds, count)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import GridError
+from keyhole.errors import InvalidError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
 from keyhole.predictor.show import show_rates
@@ -55,7 +55,7 @@ class Simulation:
     def arms(self) -> NDArray[np.int64]:
         """Which arm each threshold was; only for learners that choose from a grid."""
         if self.learner.thresholds is None:
-            raise GridError(f"{self.learner.name} has no grid; use .thresholds")
+            raise InvalidError(f"{self.learner.name} has no grid; use .thresholds")
         return np.searchsorted(self.learner.thresholds, self.thresholds).astype(np.int64)
 
     def plot(self, *, run: int = 0, window: int | None = None, axes: Any = None) -> Any:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from keyhole.checks import is_whole
-from keyhole.errors import EngineError, MissingExtraError
+from keyhole.errors import InvalidError, MissingExtraError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -35,11 +35,11 @@ class Engine:
 
     def __post_init__(self) -> None:
         if self.name not in ENGINES:
-            raise EngineError(f"there is no engine {self.name!r}; use one of {', '.join(ENGINES)}")
+            raise InvalidError(f"there is no engine {self.name!r}; use one of {', '.join(ENGINES)}")
         if self.workers is not None and not is_whole(self.workers, least=1):
-            raise EngineError(f"{self.workers!r} workers cannot work; use a whole number from 1")
+            raise InvalidError(f"{self.workers!r} workers cannot work; use a whole number from 1")
         if self.address is not None and self.name not in _CLUSTERS:
-            raise EngineError(f"the engine {self.name!r} has no address; use --engine dask")
+            raise InvalidError(f"the engine {self.name!r} has no address; use --engine dask")
 
     def map(
         self, function: Callable[[Item], Result], items: Sequence[Item]
@@ -95,7 +95,7 @@ def _dask(engine: Engine) -> Iterator[None]:
         connect: Any = Client
         client = connect(engine.address, timeout="10s") if engine.address else connect()
     except (OSError, ValueError) as error:
-        raise EngineError(f"no Dask scheduler answers at {engine.address} ({error})") from None
+        raise InvalidError(f"no Dask scheduler answers at {engine.address} ({error})") from None
     with client:
         yield
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import MissingExtraError, OutputsError
+from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.studies.live_line import track
 
 CLASSES = 1_000
@@ -36,7 +36,7 @@ def write(images: Path, out: Path, *, model: str = "resnet18") -> None:
     weights = get_model_weights(model).DEFAULT
     pictures = ImageFolder(images, transform=weights.transforms())
     if len(pictures.classes) != CLASSES:
-        raise OutputsError(
+        raise InvalidError(
             f"{images} holds {len(pictures.classes)} folders; there must be {CLASSES}, one a class, "
             "named by WordNet id"
         )

@@ -10,7 +10,7 @@ from fastapi.testclient import TestClient
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole.errors import TooLargeError
+from keyhole.errors import RefusedError
 from keyhole.service.http import bodies, round_models
 from keyhole.service.http.app import create_app
 from keyhole.service.http.bodies import check_shape
@@ -43,7 +43,7 @@ def test_what_is_nested_too_deep_is_found_from_the_bytes(value: Any, depth: int)
     if measured(value)[1] <= depth:
         check_shape(content, elements=10**6, depth=depth)
     else:
-        with pytest.raises(TooLargeError, match="nested deeper"):
+        with pytest.raises(RefusedError, match="nested deeper"):
             check_shape(content, elements=10**6, depth=depth)
 
 
@@ -53,7 +53,7 @@ def test_too_many_values_are_found_from_the_bytes(value: Any, most: int) -> None
     if count + empty <= most:  # An empty list counts as if it held one.
         check_shape(content, elements=most, depth=1000)
     elif count > most:
-        with pytest.raises(TooLargeError, match="values"):
+        with pytest.raises(RefusedError, match="values"):
             check_shape(content, elements=most, depth=1000)
 
 
@@ -152,7 +152,7 @@ def test_a_body_measured_in_pieces_is_as_deep_as_whole(
 
     deep = find_depth(json.loads(text))
     bodies.check_shape(text.encode(), elements=100, depth=deep)
-    with pytest.raises(TooLargeError):
+    with pytest.raises(RefusedError):
         bodies.check_shape(text.encode(), elements=100, depth=deep - 1)
 
 

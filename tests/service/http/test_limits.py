@@ -9,7 +9,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from keyhole.cli import main
-from keyhole.errors import InvalidError, TooFastError
+from keyhole.errors import InvalidError, RefusedError
 from keyhole.service.http.access import RateLimiter
 from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
@@ -55,13 +55,13 @@ def test_a_second_brings_a_seconds_worth() -> None:
     limiter = RateLimiter(3.0, clock=clock)
     for _ in range(3):
         limiter.count("a")
-    with pytest.raises(TooFastError):
+    with pytest.raises(RefusedError):
         limiter.count("a")
     limiter.count("b")
     clock.now += 1.0
     for _ in range(3):
         limiter.count("a")
-    with pytest.raises(TooFastError):
+    with pytest.raises(RefusedError):
         limiter.count("a")
 
 
@@ -74,7 +74,7 @@ def test_many_clients_take_little_room_and_do_not_free_the_fast_one() -> None:
         if n % 1000 == 0:
             try:
                 limiter.count("fast")
-            except TooFastError:
+            except RefusedError:
                 refused += 1
     assert refused == 28  # All but its first two.
     assert len(limiter._left) <= 10_000

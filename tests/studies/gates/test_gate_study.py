@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from keyhole.cli import main
-from keyhole.errors import InvalidError, SelectionError
+from keyhole.errors import InvalidError
 from keyhole.learners import make
 from keyhole.numeric import Array
 from keyhole.simulation.gates import best_fixed, simulate_gate
@@ -87,7 +87,7 @@ def test_every_scenario_is_scores_and_outcomes() -> None:
 
 
 def test_unknown_scenarios_are_refused_with_the_known_ones() -> None:
-    with pytest.raises(SelectionError, match="calibrated"):
+    with pytest.raises(InvalidError, match="calibrated"):
         pick_scenarios(["fog"])
 
 

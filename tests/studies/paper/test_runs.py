@@ -11,7 +11,7 @@ import pytest
 
 from keyhole import make, simulate
 from keyhole.cli import main
-from keyhole.errors import InvalidError, RunsError, SelectionError
+from keyhole.errors import InvalidError, KeyholeError
 from keyhole.scenarios.airfoil import airfoil
 from keyhole.simulation import metrics
 from keyhole.studies.engine import Engine
@@ -88,7 +88,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
     path = FinishedRuns(tmp_path, 4).path(PAIRS[0])
     path.parent.mkdir(parents=True)
     path.write_bytes(b"PK nothing")
-    with pytest.raises(RunsError, match="delete it"):
+    with pytest.raises(KeyholeError, match="delete it"):
         run(PAIRS, tmp_path, runs=1, seed=4, engine=Engine())
 
 
@@ -180,7 +180,7 @@ def test_names_select_by_their_beginning(names: list[str], keys: set[str], ids: 
 
 
 def test_unknown_name_is_answered_with_the_nearest() -> None:
-    with pytest.raises(SelectionError, match="did you mean 'exp6'"):
+    with pytest.raises(InvalidError, match="did you mean 'exp6'"):
         plan(["exp66"], (GENERATED, MEASURED))
 
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.errors import RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.gate_guard import count_wrong, excess, is_open, late_excess, spread_of
 from keyhole.learners.gate_scores import EDGE, unit, watch_scores
@@ -70,7 +70,7 @@ class GateTrackerParameters:
     def complete(self) -> None:
         """Raise if steps would grow."""
         if self.first < self.step:
-            raise RateError(
+            raise InvalidError(
                 f"first step {self.first} is below the last, {self.step}; make it at least as large"
             )
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.errors import RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.parameters import (
@@ -55,7 +55,7 @@ class AgaciParameters:
     def complete(self) -> None:
         """Raise if there is nothing to average."""
         if len(self.steps) < 2:
-            raise RateError(f"{len(self.steps)} steps leave nothing to average; give at least 2")
+            raise InvalidError(f"{len(self.steps)} steps leave nothing to average; give at least 2")
 
 
 class AgaciSettings(NamedTuple):

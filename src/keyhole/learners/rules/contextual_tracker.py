@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.errors import RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.guards import ask_guards, bound_groups, count_miss, excess, late_excess
 from keyhole.learners.layout import ANY
@@ -83,12 +83,14 @@ class ContextualTrackerParameters:
         per_feature = 2 * (self.knots + 1) + self.kept
         check_room(self.features * per_feature + self.groups, f"{self.features:,} features")
         if self.size_weight > 0.0 and self.groups > 0:
-            raise RateError(
+            raise InvalidError(
                 f"size_weight {self.size_weight:g} and {self.groups} groups pull against each other: "
                 "one trades equal miss rates for size, the other asks for them; use one"
             )
         if self.dead > self.guard:
-            raise RateError(f"dead {self.dead:g} is above the guard, {self.guard:g}; make it smaller")
+            raise InvalidError(
+                f"dead {self.dead:g} is above the guard, {self.guard:g}; make it smaller"
+            )
 
     @property
     def needs(self) -> Needs:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.errors import RateError
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Lateness, bound_late_tracker
 from keyhole.learners.layout import COUNT
@@ -44,7 +44,7 @@ class LogitTrackerParameters:
     def complete(self) -> None:
         """Raise if steps would grow."""
         if self.first < self.step:
-            raise RateError(
+            raise InvalidError(
                 f"first step {self.first} is below the last, {self.step}; make it at least as large"
             )
 

@@ -6,7 +6,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.errors import GridError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import (
@@ -43,9 +42,7 @@ class MvpParameters:
     """
 
     alpha: float = target()
-    buckets: int = whole(
-        default=40, least=2, most=10**6, called="number of buckets", remedy="try 40", error=GridError
-    )
+    buckets: int = whole(default=40, least=2, most=10**6, called="number of buckets", remedy="try 40")
     resolution: float = number(
         default=800_000.0, least=1.0, called="resolution (r)", remedy="try 800000"
     )

@@ -6,15 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from keyhole.errors import (
-    ContextError,
-    FeedbackError,
-    GroupError,
-    InvalidError,
-    KeyholeError,
-    LabelError,
-    ScoreError,
-)
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError, ScoreError
 from keyhole.feedback import Answer
 from keyhole.scores.regions import check_unknown
 from keyhole.service.http import problems
@@ -129,8 +121,8 @@ def write_known(features: Any, groups: Iterable[Any]) -> dict[str, Any]:
     elif features is not None:
         known["features"] = [_write_feature(n, value) for n, value in enumerate(features)]
     if isinstance(groups, str):
-        raise GroupError(f"groups {groups!r} are not a list; give [{groups!r}]")
-    if members := [plain_label(group, "group", GroupError) for group in groups]:
+        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]")
+    if members := [plain_label(group, "group", InvalidError) for group in groups]:
         known["groups"] = members
     return known
 
@@ -139,7 +131,7 @@ def _write_feature(name: Any, value: Any) -> float | None:
     """Return a feature as JSON has it; text is left for the service to refuse."""
     if value is None or isinstance(value, str) or value != value:  # NaN: it is missing
         return value if isinstance(value, str) else None  # type: ignore[return-value]
-    return write_number(value, f"feature {name!r}", ContextError)
+    return write_number(value, f"feature {name!r}", InvalidError)
 
 
 def plain_label(label: Any, what: str = "label", error: type[InvalidError] = LabelError) -> Any:

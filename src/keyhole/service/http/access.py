@@ -17,16 +17,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 from starlette.types import Scope as ScopeOfRequest
 
-from keyhole.errors import (
-    BindingError,
-    BusyError,
-    ForeignRequestError,
-    HeadersError,
-    MediaTypeError,
-    ScopeError,
-    TokenError,
-    TooFastError,
-)
+from keyhole.errors import BusyError, InvalidError, RefusedError, TokenError
 from keyhole.service.http.limits import Limits
 from keyhole.service.store import tokens
 from keyhole.service.store.sql.database import Database
@@ -84,7 +75,9 @@ class Access:
         token = await self._verify(header)
         if not token.allows(scope):
             allowed = ", ".join(sorted(token.scopes))
-            raise ScopeError(f"the token allows {allowed}, and this needs {scope.value}")
+            raise RefusedError(
+                f"the token allows {allowed}, and this needs {scope.value}", code="scope"
+            )
 
     def recognise(self, header: str | None) -> str | None:
         """Return the id of a token that was good when it was last looked up."""
@@ -139,8 +132,9 @@ class RateLimiter:
         if len(self._left) > self._MOST_CLIENTS:
             del self._left[next(iter(self._left))]
         if fast:
-            raise TooFastError(
-                f"more than {self._rate:g} requests a second; slow down, or send them in batches"
+            raise RefusedError(
+                f"more than {self._rate:g} requests a second; slow down, or send them in batches",
+                code="too_fast",
             )
 
 
@@ -161,7 +155,9 @@ class Admission:
         self._limiter.count(f"address {peer}" if known is None else f"token {known}")
         size = sum([len(name) + len(value) + 4 for name, value in scope["headers"]])
         if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self._head_bytes:
-            raise HeadersError(f"the headers are larger than {self._head_bytes:,} bytes; send less")
+            raise RefusedError(
+                f"the headers are larger than {self._head_bytes:,} bytes; send less", code="headers"
+            )
         # A probe must not wait for the database, nor for a thread to ask it.
         probe = scope["path"] in _PROBES
         if not (self._access.guarded if probe else await self._access.needs_token()):
@@ -180,8 +176,9 @@ def _check_origin(headers: Headers) -> None:
     """Raise if a page of another site sent this: browsers say so, and nothing else does."""
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != headers.get("host"):
-        raise ForeignRequestError(
-            f"the request comes from {origin[:80]!r}; only the service's own page may send it"
+        raise RefusedError(
+            f"the request comes from {origin[:80]!r}; only the service's own page may send it",
+            code="foreign_request",
         )
 
 
@@ -190,7 +187,7 @@ def _check_kind(headers: Headers) -> None:
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
     if kind != "application/json" and not empty:
-        raise MediaTypeError(f"the body is {kind[:80]!r}; send it as application/json")
+        raise RefusedError(f"the body is {kind[:80]!r}; send it as application/json", code="media_type")
 
 
 def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
@@ -218,7 +215,7 @@ def is_loopback(host: str) -> bool:
 def check_binding(database: Database, host: str) -> None:
     """Raise if strangers could reach a service that asks for no token."""
     if not is_loopback(host) and not tokens.in_use(database):
-        raise BindingError(
+        raise InvalidError(
             f"refusing to listen on {host}: there is no token yet, so anyone who reaches it could "
             "answer and delete; first run 'keyhole token create NAME --scopes predict feedback read', "
             "with the same --database, or listen on 127.0.0.1"
@@ -228,24 +225,27 @@ def check_binding(database: Database, host: str) -> None:
 def check_local(headers: Headers, *, peer: str) -> None:
     """Raise unless a request comes from this machine, by its own name, and for nobody else."""
     if not is_loopback(peer):
-        raise ForeignRequestError(
-            f"{peer[:80]!r} is not this machine; without tokens the service answers to localhost only"
+        raise RefusedError(
+            f"{peer[:80]!r} is not this machine; without tokens the service answers to localhost only",
+            code="foreign_request",
         )
     hosts = []
     for header, value in headers.raw:
         if header in _FORWARDING or header.startswith(_FORWARDED):
-            raise ForeignRequestError(
+            raise RefusedError(
                 f"the request was passed on by a proxy ({header.decode('latin-1')}), and without "
-                "tokens the service answers to localhost only; first run 'keyhole token create'"
+                "tokens the service answers to localhost only; first run 'keyhole token create'",
+                code="foreign_request",
             )
         if header == b"host":
             hosts.append(value.decode("latin-1"))
     host = hosts[0] if len(hosts) == 1 else ", ".join(hosts)
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if not is_loopback(name.lower()):
-        raise ForeignRequestError(
+        raise RefusedError(
             f"host {name[:80]!r} is not this machine; without tokens the service answers to "
-            "localhost only"
+            "localhost only",
+            code="foreign_request",
         )
 
 

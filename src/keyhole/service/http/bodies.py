@@ -13,7 +13,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from keyhole.errors import BusyError, TooLargeError
+from keyhole.errors import BusyError, RefusedError
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.round_models import BATCHES
 
@@ -47,7 +47,9 @@ class Bodies:
     def _check(self, size: int, more: int) -> None:
         most = self._limits.body_bytes
         if size > most:
-            raise TooLargeError(f"the body is larger than {most:,} bytes; send smaller batches")
+            raise RefusedError(
+                f"the body is larger than {most:,} bytes; send smaller batches", code="too_large"
+            )
         # What is small is let in even then, so that long bodies cannot keep everybody out.
         if size > _SMALL and self.taken + more > self._limits.bodies_bytes:
             raise BusyError("too many long bodies are being read; try again")
@@ -107,7 +109,7 @@ def check_shape(content: bytes, *, elements: int, depth: int) -> None:
     >>> check_shape(b"[[[1]]]", elements=10, depth=2)
     Traceback (most recent call last):
     ...
-    keyhole.errors.TooLargeError: the body is nested deeper than 2; send it flatter
+    keyhole.errors.RefusedError: the body is nested deeper than 2; send it flatter
     """
     few = content.count(b",") + content.count(b"[") + content.count(b"{") < min(depth, elements)
     if few:  # Counted with what is inside strings, and still little enough.
@@ -123,11 +125,15 @@ def check_shape(content: bytes, *, elements: int, depth: int) -> None:
         # Every value but the first of its list or object has a comma before it.
         count += int(np.count_nonzero(((bare == ord(",")) & outside) | opening))
         if count >= elements:
-            raise TooLargeError(f"the body holds more than {elements:,} values; send smaller batches")
+            raise RefusedError(
+                f"the body holds more than {elements:,} values; send smaller batches", code="too_large"
+            )
         steps = opening.astype(np.int8) - closing.astype(np.int8)
         levels = level + np.cumsum(steps[steps != 0], dtype=np.int32)
         if levels.max(initial=0) > depth:
-            raise TooLargeError(f"the body is nested deeper than {depth}; send it flatter")
+            raise RefusedError(
+                f"the body is nested deeper than {depth}; send it flatter", code="too_large"
+            )
         level = int(levels[-1]) if levels.size else level
         inside ^= bool(np.count_nonzero(bare == ord('"')) % 2)
 

@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Iterable
 
-from keyhole.errors import InvalidError, LearnerError
+from keyhole.errors import InvalidError
 from keyhole.learners import find, takes
 from keyhole.studies.compare.late import CHANNELS
 
@@ -49,7 +49,7 @@ def list_gridless(names: Iterable[str]) -> list[str]:
     names = list(names)
     gridless = [name for name in names if "arms" not in takes(find(name))]
     if gridless == names:
-        raise LearnerError(
+        raise InvalidError(
             f"--arms would change nothing: {', '.join(names)} chooses from no grid; leave it out"
         )
     return gridless

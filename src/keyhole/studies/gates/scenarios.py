@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keyhole.errors import SelectionError
+from keyhole.errors import InvalidError
 from keyhole.numeric import Array
 from keyhole.scenarios import digits, imagenet
 
@@ -112,9 +112,7 @@ def pick_scenarios(
         known["imagenet"] = read_imagenet(file)
     for name in names or ():
         if name not in known:
-            raise SelectionError(
-                f"there is no scenario {name!r} for gates; there are {', '.join(known)}"
-            )
+            raise InvalidError(f"there is no scenario {name!r} for gates; there are {', '.join(known)}")
     return {name: known[name] for name in (names or known)}
 
 

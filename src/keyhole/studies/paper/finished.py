@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import RunsError
+from keyhole.errors import KeyholeError
 from keyhole.predictor import file as snapshot
 from keyhole.studies.paper.imports import digest_sources
 from keyhole.studies.paper.play import RunOutcome
@@ -54,7 +54,9 @@ class FinishedRuns:
                 numbers = arrays["run"].tolist()
                 columns = [arrays[name] for name in RunOutcome._fields]
         except (ValueError, KeyError, OSError, EOFError, zipfile.BadZipFile) as error:
-            raise RunsError(f"{path} cannot be read ({error}); delete it and it is run again") from None
+            raise KeyholeError(
+                f"{path} cannot be read ({error}); delete it and it is run again"
+            ) from None
         rows = zip(*(column if column.ndim > 1 else column.tolist() for column in columns), strict=True)
         return dict(zip(numbers, map(RunOutcome._make, rows), strict=True))
 

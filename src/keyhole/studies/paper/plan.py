@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from keyhole.checks import find_near
-from keyhole.errors import SelectionError
+from keyhole.errors import InvalidError
 from keyhole.studies.paper.panels import Panel, panels
 from keyhole.studies.paper.sources import Pair, Source
 from keyhole.studies.paper.tables import Table, tables
@@ -65,4 +65,4 @@ def _check(name: str) -> None:
     known = sorted({*(table.key for table in tables()), *ids, *(f"exp{n}" for n in range(1, 7))})
     near = find_near(name, known)
     hint = f"did you mean {near!r}?" if near else "use exp1 to exp6 or table1 to table6"
-    raise SelectionError(f"the paper has no {name!r}; {hint}")
+    raise InvalidError(f"the paper has no {name!r}; {hint}")

@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sql
 
-from keyhole.errors import (
-    BusyError,
-    DatabaseError,
-    LostDatabaseError,
-    MissingExtraError,
-    StreamNameError,
-)
+from keyhole.errors import BusyError, DatabaseError, InvalidError, LostDatabaseError, MissingExtraError
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.engines import (
@@ -136,9 +130,9 @@ def test_errors_that_are_not_the_databases_pass_as_they_are(hasty: Database) -> 
     def fail() -> None:
         with hasty.change() as connection:
             connection.write([(ADD, [tuple(ROW.values())])])
-            raise StreamNameError("of ours")
+            raise InvalidError("of ours")
 
-    with pytest.raises(StreamNameError, match="of ours"):
+    with pytest.raises(InvalidError, match="of ours"):
         fail()
     assert count(hasty) == 0
     write(hasty)

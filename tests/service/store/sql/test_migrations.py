@@ -3,7 +3,7 @@
 import pytest
 import sqlalchemy as sql
 
-from keyhole.errors import NewerStoreError
+from keyhole.errors import DatabaseError
 from keyhole.service.store.sql import migrations, schema
 from keyhole.service.store.sql.database import Database
 
@@ -13,7 +13,7 @@ def test_a_newer_database_is_refused(url: str) -> None:
     with database.write() as connection:
         connection.execute(schema.meta.update().values(version=schema.VERSION + 1))
     database.close()
-    with pytest.raises(NewerStoreError, match="upgrade keyhole-conformal"):
+    with pytest.raises(DatabaseError, match="upgrade keyhole-conformal"):
         Database(url)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from keyhole import Predictor
-from keyhole.errors import ContextError, GroupError, LabelError, ScoreError
+from keyhole.errors import InvalidError, LabelError, ScoreError
 from keyhole.predictor.context import Known
 from keyhole.predictor.progress import Progress
 from keyhole.service.store.log import history, replay
@@ -54,7 +54,7 @@ def test_a_label_that_the_stream_does_not_have_is_named() -> None:
 def test_what_is_known_of_a_case_is_refused_where_a_stream_does_not_ask_for_it(light: Database) -> None:
     registry.create(light, "pets", setup=make_setup("kt", alpha=0.1)[0], now=NOW)
     for ask in (Query([0.9], features={"hour": 7.0}), Query([0.9], groups=["north"])):
-        with pytest.raises(ContextError):
+        with pytest.raises(InvalidError):
             proposals.predict(light, "pets", asks=[ask], now=NOW)
     assert registry.get(light, "pets").tally.predicted == 0
 
@@ -71,9 +71,9 @@ def test_groups_of_a_gate_go_through_bytes_and_others_are_refused() -> None:
         assert show_known(setup, context.tobytes()) == Known(None, groups)
     assert show_known(setup, None) == Known(None, ())
     assert unpack_context(setup, None).tolist() == [0.0, 0.0, 0.0]
-    with pytest.raises(GroupError, match="no group 'young'"):
+    with pytest.raises(InvalidError, match="no group 'young'"):
         read_known(setup, None, ["young"])
-    with pytest.raises(ContextError, match=r"16 bytes are not .* the stream takes 24"):
+    with pytest.raises(InvalidError, match=r"16 bytes are not .* the stream takes 24"):
         unpack_context(setup, bytes(16))
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from keyhole.errors import InvalidError, KeyReusedError
+from keyhole.errors import InvalidError, RefusedError
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
@@ -32,7 +32,7 @@ def test_a_key_gives_its_round_again_and_only_with_the_same_output(pets: Databas
     assert (again.id, again.repeated, again.expires) == (first.id, True, first.expires)
     assert again.region == first.region
     assert (fresh.number, fresh.repeated, twin.number, twin.repeated) == (1, False, 1, True)
-    with pytest.raises(KeyReusedError, match="'k' came with another output"):
+    with pytest.raises(RefusedError, match="'k' came with another output"):
         predict(Query([0.9, 0.2], "k"))
     assert registry.get(pets, "pets").tally.predicted == 2
 
@@ -51,7 +51,7 @@ def test_a_key_means_one_centre_whatever_the_scale_has_become(light: Database) -
     again = predict(5.0, "k")
     assert (again.repeated, again.region) == (True, first.region)
     for other in (-5.0, 5.0 + 2**-50):
-        with pytest.raises(KeyReusedError, match="'k' came with another output"):
+        with pytest.raises(RefusedError, match="'k' came with another output"):
             predict(other, "k")
 
 
@@ -65,15 +65,15 @@ def test_a_key_that_comes_with_other_groups_is_told_so(light: Database) -> None:
 
     first = predict(0.9, "new")
     assert predict(0.9, "new").id == first.id
-    with pytest.raises(KeyReusedError, match="'k' came with other features or groups"):
+    with pytest.raises(RefusedError, match="'k' came with other features or groups"):
         predict(0.9, "old")
-    with pytest.raises(KeyReusedError, match="'k' came with another output"):
+    with pytest.raises(RefusedError, match="'k' came with another output"):
         predict(0.8, "new")
 
 
 def test_a_batch_with_a_key_that_was_used_otherwise_opens_none_of_its_rounds(pets: Database) -> None:
     proposals.predict(pets, "pets", asks=[Query([0.9, 0.1], "used")], now=NOW)
-    with pytest.raises(KeyReusedError):
+    with pytest.raises(RefusedError):
         proposals.predict(pets, "pets", asks=[Query([0.9, 0.1]), Query([0.5, 0.5], "used")], now=NOW)
     assert registry.get(pets, "pets").tally.predicted == 1
     assert replay.replay(pets, "pets").difference is None

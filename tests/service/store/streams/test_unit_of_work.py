@@ -11,7 +11,7 @@ from keyhole.errors import (
     BusyError,
     DatabaseError,
     ExpiredError,
-    KeyReusedError,
+    RefusedError,
     ScoreError,
     UnknownStreamError,
 )
@@ -73,7 +73,7 @@ def test_a_batch_that_is_refused_half_way_leaves_nothing_behind(ready: Database)
     half = predict("pets", Query(SCORES), Query({"cat": 0.5}, "used"))
     whole = predict("pets", Query(SCORES))
     results = run_tasks(ready, [whole, half, whole]).outcomes
-    assert isinstance(results[1], KeyReusedError)
+    assert isinstance(results[1], RefusedError)
     assert [results[0][0].number, results[2][0].number] == [1, 2]
     found = replay.replay(ready, "pets")
     assert (found.rounds, found.difference) == (3, None)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 
 import sqlalchemy as sql
 
-from keyhole.errors import DatabaseError, NewerStoreError
+from keyhole.errors import DatabaseError
 from keyhole.service.store.sql.schema import VERSION, meta, tables
 
 Migration = Callable[[sql.Connection], None]
@@ -45,7 +45,7 @@ def check(connection: sql.Connection, name: str) -> None:
 def _read_version(connection: sql.Connection, *, newest: int) -> int:
     found = int(connection.execute(sql.select(meta.c.version)).scalar_one())
     if found > newest:
-        raise NewerStoreError(
+        raise DatabaseError(
             f"the database has schema version {found}, this Keyhole knows up to {newest}; "
             "upgrade keyhole-conformal"
         )

@@ -11,7 +11,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import ContextError, FeedbackError, LabelError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError
 from keyhole.feedback import HIT, MISS
 from keyhole.numeric import Array
 from keyhole.predictor import cases, decisions
@@ -144,9 +144,9 @@ def unpack_context(setup: Setup[Any], content: bytes | None) -> Array:
             return NOTHING_KNOWN
         return np.zeros(_count(setup)) if is_gate(setup) else setup.learner.make_unknown_context()
     if len(content) != 8 * _count(setup):
-        raise ContextError(
+        raise InvalidError(
             f"{len(content)} bytes are not what is known of a case: the stream takes "
-            f"{8 * _count(setup)}; restore the database from a copy"
+            f"{8 * _count(setup)}; restore the database from a copy",
         )
     return np.frombuffer(content)
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sql
 
-from keyhole.errors import InvalidError, KeyReusedError, ScoreError
+from keyhole.errors import InvalidError, RefusedError, ScoreError
 from keyhole.numeric import Array
 from keyhole.predictor import cases
 from keyhole.predictor.cases import fixed_labels
@@ -243,7 +243,9 @@ def _repeat(here: Stream, row: Any, case: Case[Region], context: Array) -> Opene
         asked, then = (asked[0][:_CENTRE], *asked[1:]), (then[0][:_CENTRE], *then[1:])
     if asked != then:
         what = "another output" if asked[:2] != then[:2] else "other features or groups"
-        raise KeyReusedError(f"Idempotency-Key {row.key!r} came with {what} before; use a new key")
+        raise RefusedError(
+            f"Idempotency-Key {row.key!r} came with {what} before; use a new key", code="key_reused"
+        )
     stored = cases.unpack_case(score, row.output, row.labels)
     shown = stored.region(row.number, row.threshold)
     return Opened(here.prediction_id(shown.id), shown.id, shown, row.at + here.lifetime, repeated=True)

@@ -9,11 +9,7 @@ from functools import lru_cache
 from typing import Any
 
 from keyhole import learners
-from keyhole.errors import (
-    GroupError,
-    InvalidError,
-    StreamNameError,
-)
+from keyhole.errors import InvalidError
 from keyhole.feedback import Feedback, GateFeedback
 from keyhole.predictor import judgements
 from keyhole.predictor import setup as setups
@@ -138,7 +134,9 @@ def _make_setup(
         )
     judgements.refuse_features(features)
     if isinstance(groups, int):
-        raise GroupError(f"a gate's groups are named; give names instead of their number, {groups}")
+        raise InvalidError(
+            f"a gate's groups are named; give names instead of their number, {groups}", field="groups"
+        )
     return judgements.make_setup(
         learners.make(learner or GATE, alpha=alpha, horizon=horizon, arms=arms, options=options),
         feedback or GateFeedback.ACCEPTED,
@@ -174,9 +172,10 @@ def is_name(name: str) -> bool:
 def check_name(name: str) -> str:
     """Return the name if a stream can have it, else raise."""
     if not is_name(name):
-        raise StreamNameError(
+        raise InvalidError(
             f"{name!r} cannot name a stream; use up to 64 letters, digits, dots, dashes and "
-            "underscores, a letter or digit first"
+            "underscores, a letter or digit first",
+            field="name",
         )
     return name
 
