@@ -160,8 +160,8 @@ def test_help_has_a_sentence_an_example_and_every_default(
     assert re.search(r"\. options:", text.replace("positional arguments:", "options:")), "no sentence"
     for option in re.findall(r" (--[a-z]+ [A-Z]+ [^-]*)", text.split("options:")[1]):
         needless = (
-            "target miss rate", "number of rounds", "instead", "as well", "already", "two scen",
-            "a .csv with",
+            "target miss rate", "number of rounds", "instead", "as well", "running", "two scen",
+            "a .csv or",
         )  # fmt: skip
         assert "default" in option or any(words in option for words in needless), option
 

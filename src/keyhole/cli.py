@@ -57,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="keyhole",
         description="Online conformal prediction when you only see part of the truth.",
-        epilog="'keyhole COMMAND --help' tells more of each command, with an example.",
+        epilog="'keyhole COMMAND --help' describes a command, with an example.",
     )
     parser.add_argument("--version", action="version", version=f"keyhole {keyhole.__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND")
@@ -74,8 +74,8 @@ def _add_learners(commands: Any) -> None:
     parser = commands.add_parser(
         "learners",
         help="list the rules and the feedback each needs",
-        description="List every learner, or those of these names: what it needs to be told, what it "
-        "takes, what is proven.",
+        description="List every learner, or the named ones: the feedback that it needs, its "
+        "parameters, and what is proven.",
         epilog="example: keyhole learners logit-tracker gate-tracker",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
@@ -103,9 +103,9 @@ def _takes(rule: Rule[...]) -> str:
 def _add_bounds(commands: Any) -> None:
     parser = commands.add_parser(
         "bounds",
-        help="what is promised of a learner, in numbers",
-        description="Say what is certain of a learner's misses on every sequence, and what its theorem "
-        "promises; or that nothing is.",
+        help="print what a learner guarantees, in numbers",
+        description="Print the bound on a learner's misses on every sequence and what its theorem "
+        "promises, or say that there is none.",
         epilog="example: keyhole bounds --alpha .1 --horizon 50000",
     )
     parser.add_argument("--learner", default="logit-tracker", help="default: %(default)s")
@@ -117,11 +117,11 @@ def _add_bounds(commands: Any) -> None:
     )
     parser.add_argument(
         "--open", type=int, default=1,
-        help="most rounds that wait for an answer at once; default: %(default)s, prompt answers",
+        help="largest number of open rounds; default: %(default)s, prompt answers",
     )  # fmt: skip
     parser.add_argument("--arms", type=int, help="number of thresholds (K); default: the learner's")
     parser.add_argument(
-        "--delta", type=float, help="how likely the theorem may fail; default: the learner's"
+        "--delta", type=float, help="probability that the theorem fails; default: the learner's"
     )
     parser.set_defaults(run=_bounds)
 

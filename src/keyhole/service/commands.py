@@ -45,24 +45,27 @@ def _command(commands: Any, name: str, help_: str, run: Any, *, about: str, exam
 def _add_serve(commands: Any) -> None:
     parser = _command(
         commands, "serve", "run the service and its page", _serve,
-        about="Keep predictors as streams behind HTTP, with a durable log of every round and a live "
-        "page. On an address that others can reach it starts only once there is a token.",
+        about="Serve predictors as streams over HTTP, with a durable log of every round and a live "
+        "page. On an address that other machines can reach it starts only if there is a token.",
         example="serve --database sqlite:///keyhole.db --port 8000",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument(
-        "--port", type=_read_port, default=8000, help="0 takes any; default: %(default)s"
+        "--port", type=_read_port, default=8000, help="0 for any free port; default: %(default)s"
     )
-    parser.add_argument("--demo", action="store_true", help="with handwritten digits to label by hand")
+    parser.add_argument("--demo", action="store_true", help="add handwritten digits to label by hand")
     parser.add_argument(
         "--rate",
         type=float,
         default=2000.0,
         metavar="N",
-        help="requests a second from one client; default: %(default)s",
+        help="most requests per second from one client; default: %(default)s",
     )
     parser.add_argument(
-        "--log", default="info", choices=["debug", "info", "warning"], help="default: %(default)s"
+        "--log",
+        default="info",
+        choices=["debug", "info", "warning"],
+        help="lowest level that is logged; default: %(default)s",
     )
 
 
@@ -92,18 +95,18 @@ def _serve(options: argparse.Namespace) -> None:
 def _add_token(commands: Any) -> None:
     parser = commands.add_parser(
         "token",
-        help="make, list and revoke bearer tokens",
-        description="Who may read, predict, give feedback or administer. Once there is a token, every "
-        "request needs one.",
+        help="create, list and revoke bearer tokens",
+        description="Manage who may read, predict, give feedback or administer. Once there is a token, "
+        "every request needs one.",
         epilog="example: keyhole token create warehouse --scopes predict feedback",
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     make = _command(
-        actions, "create", "make a token and show it once", _token_create,
-        about="Make a token and print it; only its hash is kept.",
+        actions, "create", "create a token and show it once", _token_create,
+        about="Create a token and print it; only its hash is stored.",
         example="token create warehouse --scopes predict feedback",
     )  # fmt: skip
-    make.add_argument("name", help="whose it is")
+    make.add_argument("name", help="name of its owner")
     make.add_argument(
         "--scopes", nargs="+", default=["read"], help="read, predict, feedback, admin; default: read"
     )
@@ -112,8 +115,8 @@ def _add_token(commands: Any) -> None:
         about="Print id, state, scopes and name of every token.", example="token list",
     )  # fmt: skip
     gone = _command(
-        actions, "revoke", "make a token useless, within a second", _token_revoke,
-        about="Make a token useless; a running service hears of it within a second.",
+        actions, "revoke", "revoke a token", _token_revoke,
+        about="Revoke a token; a running service refuses it within a second.",
         example="token revoke 3f2a",
     )  # fmt: skip
     gone.add_argument("id", help="as keyhole token list shows it")
@@ -146,8 +149,8 @@ def _token_revoke(options: argparse.Namespace) -> None:
 
 def _add_verify(commands: Any) -> None:
     parser = _command(
-        commands, "verify", "replay the log of streams, choice by choice", _verify,
-        about="Play every logged round again and compare; fails if one choice differs, or if there is "
+        commands, "verify", "replay the logs of streams and compare", _verify,
+        about="Replay every logged round and compare; fails if one choice differs, or if there is "
         "nothing to verify.",
         example="verify --database sqlite:///keyhole.db digits",
     )  # fmt: skip
@@ -194,11 +197,11 @@ def _verify_one(database: Any, name: str) -> bool:
 def _add_backup(commands: Any) -> None:
     parser = _command(
         commands, "backup", "copy a SQLite database that is in use", _backup,
-        about="Copy a SQLite database, whole, while a service goes on writing to it. Of PostgreSQL "
-        "take pg_dump.",
+        about="Make a complete copy of a SQLite database while a service writes to it. For PostgreSQL "
+        "use pg_dump.",
         example="backup keyhole-monday.db",
     )  # fmt: skip
-    parser.add_argument("out", type=Path, metavar="FILE", help="where the copy goes")
+    parser.add_argument("out", type=Path, metavar="FILE", help="path of the copy")
 
 
 def _backup(options: argparse.Namespace) -> None:
@@ -218,11 +221,11 @@ def _add_export(commands: Any) -> None:
     parser = _command(
         commands, "export", "write the log of a stream to a file", _export,
         about="Write every round of a stream, with its answer, as a table that keyhole compare "
-        "--scores reads again.",
+        "--scores can read.",
         example="export digits digits.csv",
     )  # fmt: skip
-    parser.add_argument("stream", metavar="STREAM", help="its name")
-    parser.add_argument("out", type=Path, metavar="FILE", help="ends in .csv or .parquet")
+    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
+    parser.add_argument("out", type=Path, metavar="FILE", help="a .csv or .parquet file")
 
 
 def _export(options: argparse.Namespace) -> None:
@@ -236,11 +239,11 @@ def _export(options: argparse.Namespace) -> None:
 def _add_calibrate(commands: Any) -> None:
     parser = _command(
         commands, "calibrate", "teach a new stream labelled history", _calibrate,
-        about="Let a stream learn from labelled history before its first round, so that its first set "
-        "is as good as a late one; its counts stay at zero.",
+        about="Teach a stream labelled history before its first round, so that its first set is as "
+        "good as a late one; its counts stay at zero.",
         example="calibrate digits history.csv",
     )  # fmt: skip
-    parser.add_argument("stream", metavar="STREAM", help="its name")
+    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
     parser.add_argument(
         "file",
         type=Path,

@@ -37,9 +37,9 @@ def add_demo(commands: Any) -> None:
     """Add the demo, which stands first."""
     parser = commands.add_parser(
         "demo",
-        help="sets on real data beside a fixed threshold: a table and a picture",
+        help="compare with a fixed threshold on real data: a table and a picture",
         description="Play handwritten digits and airfoil noise with a fixed threshold, the paper's "
-        "learner and the default, each hearing the label only if it was in the set.",
+        "learner and the default; each sees the label only if it was in the set.",
         epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
     )
     parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
@@ -73,10 +73,10 @@ def _demo(options: argparse.Namespace) -> None:
 def _add_compare(commands: Any) -> None:
     parser = commands.add_parser(
         "compare",
-        help="every learner on every scenario, side by side",
+        help="compare the learners on every scenario or on a log of your own",
         formatter_class=argparse.RawDescriptionHelpFormatter,  # a line for each example
         description="Play every learner that the feedback allows on every scenario, or on a log of\n"
-        "your own; print who keeps the promise with the smallest sets, and write a page\nand JSON.",
+        "your own; print which keep the promise with the smallest sets, and write a page\nand JSON.",
         epilog="examples:\n"
         "  keyhole compare --learners logit-tracker tracker --scenarios fall digits\n"
         "  keyhole compare --scores log.csv\n"
@@ -86,28 +86,32 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("--list", action="store_true", help="list the scenarios and stop")
     parser.add_argument("--learners", nargs="+", metavar="NAME", help="default: all")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="see --list; default: all")
-    parser.add_argument("--scores", type=Path, help="a log of your own instead: .csv, .npz, .parquet")
-    parser.add_argument("--imagenet", type=Path, help="classifier outputs: two scenarios more")
+    parser.add_argument("--scores", type=Path, help="play this log instead: .csv, .npz, .parquet")
+    parser.add_argument("--imagenet", type=Path, help="classifier outputs: adds two scenarios")
     parser.add_argument("--alpha", type=float, default=0.1, help=f"target miss rate; {shown}")
     parser.add_argument(
         "--feedback", default="semi-bandit", help=f"full, semi-bandit or bandit; {shown}"
     )
-    parser.add_argument("--rounds", type=int, default=10_000, help=f"of each run; {shown}")
-    parser.add_argument("--runs", type=int, default=5, help=f"of each learner; {shown}")
+    parser.add_argument("--rounds", type=int, default=10_000, help=f"rounds of each run; {shown}")
+    parser.add_argument("--runs", type=int, default=5, help=f"runs of each learner; {shown}")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help=f"sets asked for at a time; {shown}"
+        "--batch", type=int, default=1, metavar="N", help=f"sets predicted at once; {shown}"
     )
-    parser.add_argument("--delay", type=float, default=0.0, help=f"rounds answers are late; {shown}")
+    parser.add_argument("--delay", type=float, default=0.0, help=f"delay of answers in rounds; {shown}")
     parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
-    parser.add_argument("--lost", type=float, default=0.0, help=f"share never answered; {shown}")
-    parser.add_argument("--wrong", type=float, default=0.0, help=f"share answered wrong; {shown}")
     parser.add_argument(
-        "--late", action="store_true", help=f"under each of {len(CHANNELS)} kinds of lateness instead"
+        "--lost", type=float, default=0.0, help=f"share of rounds never answered; {shown}"
     )
-    parser.add_argument("--gates", action="store_true", help="rules of gates instead of sets")
-    parser.add_argument("--seed", type=int, default=0, help=f"of the first run; {shown}")
-    parser.add_argument("--out", type=Path, default=Path("out/compare"), help=shown)
+    parser.add_argument(
+        "--wrong", type=float, default=0.0, help=f"share of answers that are wrong; {shown}"
+    )
+    parser.add_argument(
+        "--late", action="store_true", help=f"play each of {len(CHANNELS)} kinds of lateness instead"
+    )
+    parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
+    parser.add_argument("--seed", type=int, default=0, help=f"seed of the first run; {shown}")
+    parser.add_argument("--out", type=Path, default=Path("out/compare"), help=f"folder; {shown}")
     parser.set_defaults(run=lambda options: _compare(options, list_given(options, parser)))
 
 
@@ -146,7 +150,7 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     check_entries(names, terms)
     gridless = list_gridless(names) if options.arms is not None else []
     if gridless and options.learners:
-        print(f"--arms is nothing to {', '.join(gridless)}, without a grid.")
+        print(f"--arms does not apply to {', '.join(gridless)}: no grid to choose from.")
     if options.late:
         entered = _drop_adversaries(entered)
     learners = "1 learner" if len(names) == 1 else f"{len(names)} learners"
@@ -211,9 +215,9 @@ def _show(lines: Iterable[table.Line]) -> None:
 def _add_paper(commands: Any) -> None:
     parser = commands.add_parser(
         "paper",
-        help="rerun the paper's experiments and set each number beside the published one",
-        description="Run the paper's experiments again and write a report. Finished runs are kept: "
-        "after Ctrl-C the same command goes on from there.",
+        help="repeat the paper's experiments and compare each number with the published one",
+        description="Repeat the paper's experiments and write a report. Finished runs are kept: "
+        "after Ctrl-C the same command continues from there.",
         epilog="example: keyhole paper --only table2 exp5/airfoil --runs 10",
     )
     shown = "default: %(default)s"
@@ -225,19 +229,19 @@ def _add_paper(commands: Any) -> None:
         help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2; "
         "default: all",
     )
-    parser.add_argument("--runs", type=int, default=50, help=f"of every setting; {shown}")
-    parser.add_argument("--seed", type=int, default=0, help=f"of the first run; {shown}")
+    parser.add_argument("--runs", type=int, default=50, help=f"runs of every setting; {shown}")
+    parser.add_argument("--seed", type=int, default=0, help=f"seed of the first run; {shown}")
     parser.add_argument(
         "--imagenet",
         type=Path,
         metavar="FILE",
         help="run ImageNet on these outputs as well (.npz, .npy)",
     )
-    parser.add_argument("--model", help="what to call that classifier; default: the file's name")
+    parser.add_argument("--model", help="name of that classifier; default: the file's name")
     parser.add_argument("--out", type=Path, default=Path("out/paper"), help=shown)
-    parser.add_argument("--workers", type=int, help="how many runs at once; default: one a core")
+    parser.add_argument("--workers", type=int, help="number of parallel runs; default: one per core")
     parser.add_argument("--engine", default="threads", choices=ENGINES, help=shown)
-    parser.add_argument("--address", help="of a Dask cluster that is there already")
+    parser.add_argument("--address", help="address of a running Dask cluster")
     parser.set_defaults(run=_paper)
 
 
@@ -256,7 +260,9 @@ def _paper(options: argparse.Namespace) -> None:
     try:
         finished = reproduce.reproduce(request, options.out, engine=engine)
     except KeyboardInterrupt:
-        print(f"\nFinished runs are kept in {options.out}; the same command goes on.", file=sys.stderr)
+        print(
+            f"\nFinished runs are kept in {options.out}; the same command continues.", file=sys.stderr
+        )
         raise
     print(f"report: {finished.report}  ({time.monotonic() - began:.0f} s)")
     print(finished.verdict)
@@ -266,8 +272,9 @@ def _add_imagenet_file(commands: Any) -> None:
     parser = commands.add_parser(
         "imagenet-file",
         help="write a classifier's outputs on ImageNet to a file, for 'keyhole paper --imagenet'",
-        description="Write what a classifier says of the ImageNet validation images. Needs torch and "
-        "torchvision, and the 50,000 images in a folder a class, named by WordNet id (n01440764, ...).",
+        description="Write a classifier's outputs on the ImageNet validation images. Needs torch and "
+        "torchvision, and the 50,000 images in one folder per class, named by WordNet id "
+        "(n01440764, ...).",
         epilog="example: keyhole imagenet-file val/ --model resnet18 --out resnet18.npz",
     )
     shown = "default: %(default)s"

@@ -162,7 +162,7 @@ def test_whom_an_option_tells_nothing_is_said(
 ) -> None:
     few = ["--scenarios", "steady", "--rounds", "300", "--runs", "1", "--out", str(tmp_path)]
     assert main(["compare", "--learners", "kt", "exp3-ix", "--arms", "5", *few]) == 0
-    assert "--arms is nothing to kt, without a grid." in capsys.readouterr().out
+    assert "--arms does not apply to kt: no grid to choose from." in capsys.readouterr().out
 
 
 def test_adversaries_left_out_of_lateness_are_named(

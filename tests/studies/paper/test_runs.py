@@ -127,7 +127,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
         process.kill()
         raise
     assert process.returncode == 130, said
-    assert "the same command goes on" in said
+    assert "the same command continues" in said
     finished = plan(["exp2"], (MEASURED,)).pairs
     outcomes = [FinishedRuns(tmp_path / "runs", 0).load(pair) for pair in finished]
     assert 0 < sum(map(len, outcomes)) < 6 * 4000

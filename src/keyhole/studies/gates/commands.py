@@ -18,16 +18,19 @@ def add(commands: Any) -> None:
     """Add ``keyhole gate``."""
     parser = commands.add_parser(
         "gate",
-        help="which confidence threshold a log would have needed, and what a gate would do",
-        description="Read scores and outcomes that you have, and say from which score on answers could "
-        "have been used without asking, and what a gate that knew nothing would have done.",
+        help="find the confidence threshold that a log needed, and what a gate would do",
+        description="Read a log of scores and outcomes, and print from which score on answers could "
+        "have been used without review, and what a gate that knew nothing would have done.",
         epilog="example: keyhole gate --scores log.csv --alpha 0.05",
     )
     parser.add_argument(
         "--scores", type=Path, required=True, help="a .csv or .parquet with score, and right or wrong"
     )
     parser.add_argument(
-        "--alpha", type=float, default=0.05, help="wrong among the accepted; default: %(default)s"
+        "--alpha",
+        type=float,
+        default=0.05,
+        help="share of wrong answers among the accepted; default: %(default)s",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("out/gate.png"), help="the picture; default: %(default)s"
@@ -51,7 +54,7 @@ def describe(replay: LogReplay, *, alpha: float) -> str:
     cases, run = replay.cases, replay.run
     lines = [
         f"{cases.scores.size:,} cases, {cases.wrong.mean():.1%} of them wrong.",
-        f"You can bear {alpha:.1%} wrong among what is used without asking.",
+        f"The target is {alpha:.1%} wrong among answers used without review.",
     ]
     if replay.best > 0.0:
         lines.append(
