@@ -152,7 +152,8 @@ def integrations_page() -> str:
     for name in INTEGRATIONS:
         module = f"keyhole.integrations.{name}"
         for public in _public_names(module):
-            lines += ["", *_directive(f"{module}.{public}", title=f"{public} ({name})")]
+            directive = _directive(f"{module}.{public}", title=f"{public} ({name})")
+            lines += ["", *directive, "      inherited_members: true"]  # of what wrappers share
     return "\n".join(lines) + "\n"
 
 

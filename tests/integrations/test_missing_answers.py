@@ -8,8 +8,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from keyhole.errors import InvalidError
-from keyhole.integrations import _context
-from keyhole.integrations._cells import is_missing
+from keyhole.integrations._cases import is_missing, read_case, read_context
 from keyhole.integrations.sklearn import IntervalRegressor, SetClassifier
 
 X = np.arange(20.0)[:, None]
@@ -52,19 +51,15 @@ def test_a_group_is_said_by_true_or_false_or_one_or_nought(flags: Any) -> None:
 
 @pytest.mark.parametrize("cell", ["yes", "True", 2, 0.5])
 def test_a_group_that_is_said_otherwise_is_refused_not_left_empty(cell: Any) -> None:
-    known = _context.read_case
+    wrapper = IntervalRegressor(Ridge(), groups=["late"])
     with pytest.raises(InvalidError, match="say by true or false, or 1 or 0"):
-        known({"late": cell}, features=None, groups=["late"])
+        read_case(wrapper, {"late": cell})
     with pytest.raises(InvalidError, match="say by true or false, or 1 or 0"):
-        _context.read_context(
-            pd.DataFrame({"late": [cell]}), features=None, groups=["late"],
-            given={"features": None, "groups": None},
-        )  # fmt: skip
+        read_context(wrapper, pd.DataFrame({"late": [cell]}), features=None, groups=None)
 
 
 def test_a_row_whose_group_is_na_is_in_none() -> None:
     flags = pd.DataFrame({"late": pd.array([True, None], dtype="boolean")})
-    known = _context.read_context(
-        flags, features=None, groups=["late"], given={"features": None, "groups": None}
-    )
+    wrapper = IntervalRegressor(Ridge(), groups=["late"])
+    known = read_context(wrapper, flags, features=None, groups=None)
     assert known["groups"] == [[0], []]

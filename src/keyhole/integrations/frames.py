@@ -11,11 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
-from keyhole.integrations._answers import default_residuals, start_predictor
-from keyhole.integrations._cells import check_filled, check_order, fill
-from keyhole.integrations._context import read_case
+from keyhole.integrations._cases import is_missing, read_case, start_predictor
 from keyhole.predictor.predictor import Predictor
-from keyhole.scores import Interval, Probabilities, Score
+from keyhole.scores import Interval, Probabilities, ScaledResiduals, Score
 
 try:
     import narwhals as nw
@@ -116,7 +114,7 @@ class SeriesPredictors:
         """
         frame = _read(table, [*self._series, self._time, *self.features, *self.groups, model])
         rows = self._rows(frame, frame[model].to_list())
-        kind = default_residuals() if self.score is None else self.score
+        kind = ScaledResiduals() if self.score is None else self.score
         shown: list[Interval] = self._play(rows, kind)
         level = f"{100 * (1 - self.alpha):.10g}"
         return frame.with_columns(
@@ -162,22 +160,22 @@ class SeriesPredictors:
                     "series and time, and outcomes differ; give each row a time of its own"
                 )
         if rows and self._open:
-            check_order([rows[0].told, next(iter(self._open))[1]], self._time)
+            _check_order([rows[0].told, next(iter(self._open))[1]], self._time)
 
     def _rows(self, frame: Any, outputs: Iterable[Any]) -> list[_Row]:
         """Return the rows as they stand in the table."""
         keys = [frame[name].to_list() for name in self._series]
         for name, values in zip(self._series, keys, strict=True):
-            check_filled(values, name, "series")
+            _check_filled(values, name, "series")
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
         told = frame[self._time].to_list()
-        check_filled(told, self._time, "time")
-        check_order(told, self._time)
+        _check_filled(told, self._time, "time")
+        _check_order(told, self._time)
         asked = frame[self._cutoff].to_list() if self._cutoff in frame.columns else [None] * len(told)
         truths = frame[self._truth].to_list() if self._truth in frame.columns else [None] * len(told)
         columns = zip(series, asked, told, outputs, truths, self._context(frame), strict=True)
         return [
-            _Row(place, whose, fill(early), late, output, fill(truth), known)
+            _Row(place, whose, _fill(early), late, output, _fill(truth), known)
             for place, (whose, early, late, output, truth, known) in enumerate(columns)
         ]
 
@@ -185,9 +183,7 @@ class SeriesPredictors:
         """Return the features and the groups of every row; a column that is not there is missing."""
         names = [name for name in (*self.features, *self.groups) if name in frame.columns]
         rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
-        return [
-            read_case(row, features=self.features or None, groups=self.groups or None) for row in rows
-        ]
+        return [read_case(self, row) for row in rows]
 
     def _play(self, rows: list[_Row], kind: Score[Any]) -> list[Any]:
         """Ask and answer every row in order of time; return what was shown, in the table's order."""
@@ -244,6 +240,30 @@ def _read(table: Any, needed: Sequence[str]) -> Any:
         if name not in frame.columns:
             raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
     return frame
+
+
+def _fill(value: Any) -> Any:
+    """Return what a cell holds; None where it holds nothing."""
+    return None if is_missing(value) else value
+
+
+def _check_filled(values: list[Any], column: str, what: str) -> None:
+    """Raise with the first row that holds nothing."""
+    for place, value in enumerate(values):
+        if is_missing(value):
+            raise InvalidError(
+                f"row {place} has no {what}; fill the column {column!r}, or leave it out"
+            )
+
+
+def _check_order(times: list[Any], column: str) -> None:
+    """Raise if times have no order."""
+    try:
+        sorted(times)
+    except TypeError as error:
+        raise InvalidError(
+            f"the times in {column!r} have no order ({error}); make them one type"
+        ) from None
 
 
 def _column(frame: Any, name: str, values: list[Any]) -> Any:

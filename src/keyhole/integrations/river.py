@@ -9,9 +9,9 @@ from typing import Any
 
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import Answer
-from keyhole.integrations._answers import default_residuals, start_predictor
-from keyhole.integrations._context import read_case
-from keyhole.scores import Interval, LabelSet, Probabilities, Score
+from keyhole.integrations._cases import read_case, start_predictor
+from keyhole.predictor.predictor import Predictor
+from keyhole.scores import Interval, LabelSet, Probabilities, ScaledResiduals, Score
 
 try:
     from river import base
@@ -59,7 +59,49 @@ def _key(x: dict[Any, Any]) -> Hashable:
     return frozenset((name, repr(value)) for name, value in x.items())
 
 
-class OnlineSetClassifier(base.Wrapper, base.Classifier):
+class _Online(base.Wrapper):
+    """What both wrappers do; each gives ``_output``, what its score reads of the wrapped model."""
+
+    features: Sequence[str] | None
+    groups: Sequence[str] | None
+    predictor: Predictor[Any]
+    _open: _OpenRounds
+
+    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+        """Return the model's one answer."""
+        return self._wrapped_model.predict_one(x, **kwargs)
+
+    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
+        """Answer the round of this case, then teach the model its truth."""
+        number = self._open.take(x)
+        if number is None:
+            shown = self._propose(x, {})
+            number = None if shown is None else shown.id
+        if isinstance(y, Answer):
+            if number is not None:
+                self.predictor.learn(number, y)
+            return
+        if number is not None:
+            self.predictor.learn(number, label=y)  # one not seen by then was in no set: a miss
+        self._wrapped_model.learn_one(x, y, **kwargs)
+
+    def _output(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+        raise NotImplementedError
+
+    def _propose(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+        """Return a prediction; None if the model has nothing to say yet."""
+        output = self._output(x, kwargs)
+        return None if output is None else self.predictor.predict(output, **read_case(self, x))
+
+    def _show(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+        """Return a prediction that waits for the case to come again; None as above."""
+        shown = self._propose(x, kwargs)
+        if shown is not None:
+            self._open.put(x, shown.id)
+        return shown
+
+
+class OnlineSetClassifier(_Online, base.Classifier):
     """A classifier that answers with sets of labels, of which at most alpha miss the true one.
 
     ``learn_one`` answers the set that was shown for the same case; where none was shown, it plays
@@ -134,46 +176,20 @@ class OnlineSetClassifier(base.Wrapper, base.Classifier):
         """Return the classifier's probabilities."""
         return self.classifier.predict_proba_one(x, **kwargs)
 
-    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the classifier's one label."""
-        return self.classifier.predict_one(x, **kwargs)
-
     def predict_set_one(self, x: dict[Any, Any], **kwargs: Any) -> LabelSet:
         """Return the labels to show, open until ``learn_one`` brings the same case again.
 
         Before the classifier has seen a label the set is empty, and there is nothing to answer.
         """
-        shown = self._propose(x, kwargs)
-        if shown is None:
-            return _NOTHING_KNOWN
-        self._open.put(x, shown.id)
-        return shown
+        shown = self._show(x, kwargs)
+        return _NOTHING_KNOWN if shown is None else shown
 
-    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Answer the round of this case, then teach the classifier its label."""
-        number = self._open.take(x)
-        if number is None:
-            shown = self._propose(x, {})
-            number = None if shown is None else shown.id
-        if isinstance(y, Answer):
-            if number is not None:
-                self.predictor.learn(number, y)
-            return
-        if number is not None:
-            self.predictor.learn(number, label=y)  # one not seen by then was in no set: a miss
-        self.classifier.learn_one(x, y, **kwargs)
-
-    def _propose(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> LabelSet | None:
+    def _output(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> dict[Any, float] | None:
         chances = self.classifier.predict_proba_one(x, **kwargs)
-        if not chances:
-            return None
-        scores = {label: min(1.0, max(0.0, p)) for label, p in chances.items()}
-        return self.predictor.predict(
-            scores, **read_case(x, features=self.features, groups=self.groups)
-        )
+        return {label: min(1.0, max(0.0, p)) for label, p in chances.items()} or None
 
 
-class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
+class OnlineIntervalRegressor(_Online, base.Regressor):
     """A regressor that answers with intervals, of which at most alpha miss the true value.
 
     ``learn_one`` answers the interval that was shown for the same case; where none was shown, it
@@ -225,7 +241,7 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
         self.feedback = feedback
         self.seed = seed
         self.history = history
-        kind = default_residuals() if residuals is None else residuals
+        kind = ScaledResiduals() if residuals is None else residuals
         self.predictor = start_predictor(self, kind, seed=seed)
         self._open = _OpenRounds(limit=10_000)
 
@@ -239,29 +255,10 @@ class OnlineIntervalRegressor(base.Wrapper, base.Regressor):
 
         yield {"regressor": preprocessing.StandardScaler() | linear_model.LinearRegression()}
 
-    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
-        """Return the regressor's one value."""
-        return self.regressor.predict_one(x, **kwargs)
-
     def predict_interval_one(self, x: dict[Any, Any], **kwargs: Any) -> Interval:
         """Return the interval to show, open until ``learn_one`` brings the same case again."""
-        shown = self._propose(x, kwargs)
-        self._open.put(x, shown.id)
+        shown: Interval = self._show(x, kwargs)
         return shown
 
-    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
-        """Answer the round of this case, then teach the regressor its value."""
-        number = self._open.take(x)
-        if number is None:
-            number = self._propose(x, {}).id
-        if isinstance(y, Answer):
-            self.predictor.learn(number, y)
-            return
-        self.predictor.learn(number, label=y)
-        self.regressor.learn_one(x, y, **kwargs)
-
-    def _propose(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Interval:
-        return self.predictor.predict(
-            self.regressor.predict_one(x, **kwargs),
-            **read_case(x, features=self.features, groups=self.groups),
-        )
+    def _output(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+        return self.regressor.predict_one(x, **kwargs)

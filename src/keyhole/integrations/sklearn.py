@@ -10,15 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from keyhole.errors import MissingExtraError, ScoreError
-from keyhole.integrations._answers import default_residuals, learn_rows, start_predictor
-from keyhole.integrations._context import Columns
-from keyhole.integrations._estimators import (
-    copy_input_names,
-    estimator_has,
-    know,
-    tags_of_estimator,
-)
-from keyhole.scores import Interval, LabelSet, Probabilities, Score
+from keyhole.integrations._cases import Columns, learn_rows, read_context, start_predictor
+from keyhole.predictor.predictor import Predictor
+from keyhole.scores import Interval, LabelSet, Probabilities, Region, ScaledResiduals, Score
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, MetaEstimatorMixin, RegressorMixin, clone
@@ -32,7 +26,88 @@ except ImportError:
 __all__ = ["IntervalRegressor", "SetClassifier"]
 
 
-class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
+def _estimator_has(name: str) -> Any:
+    """Return a test for ``available_if``: whether the estimator, fitted or not, has the method."""
+    return lambda self: hasattr(getattr(self, "estimator_", self.estimator), name)
+
+
+class _Wrapper:
+    """What both wrappers do; each fits its estimator and gives ``_outputs``, what its score reads."""
+
+    predictor_: Predictor[Any]
+
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        alpha: float = 0.1,
+        features: Columns = None,
+        groups: Columns = None,
+        learner: Any = None,
+        feedback: str = "semi-bandit",
+        seed: int | None = None,
+        history: int = 0,
+    ) -> None:
+        self.estimator = estimator
+        self.alpha = alpha
+        self.features = features
+        self.groups = groups
+        self.learner = learner
+        self.feedback = feedback
+        self.seed = seed
+        self.history = history
+
+    def predict(self, X: Any) -> Any:
+        """Return the estimator's one answer for every row."""
+        check_is_fitted(self)
+        return self.estimator_.predict(X)
+
+    def learn(self, shown: Iterable[Region | int], answers: Iterable[Any]) -> None:
+        """Answer predictions, or their ids, each with the truth, ``keyhole.HIT`` or ``keyhole.MISS``.
+
+        Where the answer is None the round stays open.
+        """
+        check_is_fitted(self)
+        learn_rows(self.predictor_, shown, answers)
+
+    def calibrate(self, X: Any, y: ArrayLike, *, features: Any = None, groups: Any = None) -> Self:
+        """Calibrate on labelled rows that the estimator was not fitted to.
+
+        The first prediction is then as good as a late one. The predictor's own counts stay at zero.
+        """
+        check_is_fitted(self)
+        known = read_context(self, X, features=features, groups=groups)
+        self.predictor_.calibrate(self._outputs(X), np.asarray(y).tolist(), **known)
+        return self
+
+    def _outputs(self, X: Any) -> Any:
+        raise NotImplementedError
+
+    def _fit(self, X: Any, y: Any) -> None:
+        self.estimator_ = clone(self.estimator).fit(X, y)
+        for name in ("n_features_in_", "feature_names_in_"):
+            if hasattr(self.estimator_, name):
+                setattr(self, name, getattr(self.estimator_, name))
+
+    def _predict_batch(self, X: Any, features: Any, groups: Any) -> list[Any]:
+        check_is_fitted(self)
+        known = read_context(self, X, features=features, groups=groups)
+        return list(self.predictor_.predict_batch(self._outputs(X), **known))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()  # type: ignore[misc]  # of scikit-learn's bases, which follow
+        try:
+            inner = self.estimator.__sklearn_tags__()
+        except AttributeError:
+            return tags
+        tags.input_tags = inner.input_tags
+        tags.target_tags.multi_output = False
+        tags.classifier_tags = inner.classifier_tags
+        tags.regressor_tags = inner.regressor_tags
+        return tags
+
+
+class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     """A classifier that answers with sets of labels, of which at most alpha miss the true one.
 
     Parameters
@@ -77,88 +152,40 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
     2
     """
 
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        alpha: float = 0.1,
-        features: Columns = None,
-        groups: Columns = None,
-        learner: Any = None,
-        feedback: str = "semi-bandit",
-        seed: int | None = None,
-        history: int = 0,
-    ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
-        self.features = features
-        self.groups = groups
-        self.learner = learner
-        self.feedback = feedback
-        self.seed = seed
-        self.history = history
-
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
-        self.estimator_ = clone(self.estimator).fit(X, y)
+        self._fit(X, y)
         if not hasattr(self.estimator_, "classes_"):
             raise ScoreError(
                 f"{type(self.estimator_).__name__} has no classes, so that no labels can be shown; "
                 "for a number take IntervalRegressor"
             )
         self.classes_ = self.estimator_.classes_
-        copy_input_names(self)
-        self.predictor_ = start_predictor(
-            self, Probabilities(labels=self.classes_.tolist()), seed=self.seed
-        )
+        kind = Probabilities(labels=self.classes_.tolist())
+        self.predictor_ = start_predictor(self, kind, seed=self.seed)
         return self
 
-    def predict(self, X: Any) -> Any:  # noqa: N803
-        """Return the estimator's one label for every row."""
-        check_is_fitted(self)
-        return self.estimator_.predict(X)
-
-    @available_if(estimator_has("predict_proba"))
-    def predict_proba(self, X: Any) -> Any:  # noqa: N803
+    @available_if(_estimator_has("predict_proba"))
+    def predict_proba(self, X: Any) -> Any:
         """Return the estimator's probabilities."""
         check_is_fitted(self)
         return self.estimator_.predict_proba(X)
 
-    @available_if(estimator_has("decision_function"))
-    def decision_function(self, X: Any) -> Any:  # noqa: N803
+    @available_if(_estimator_has("decision_function"))
+    def decision_function(self, X: Any) -> Any:
         """Return the estimator's decision function."""
         check_is_fitted(self)
         return self.estimator_.decision_function(X)
 
-    def predict_set(self, X: Any, *, features: Any = None, groups: Any = None) -> list[LabelSet]:  # noqa: N803
+    def predict_set(self, X: Any, *, features: Any = None, groups: Any = None) -> list[LabelSet]:
         """Return a set of labels for every row; each stays open until it is answered.
 
         Features and groups, where they are not columns of X, are a row of numbers and a list of groups
         for each of its rows.
         """
-        check_is_fitted(self)
-        known = know(self, X, features, groups)
-        return list(self.predictor_.predict_batch(self._scores(X), **known))
+        return self._predict_batch(X, features, groups)
 
-    def learn(self, sets: Iterable[LabelSet | int], answers: Iterable[Any]) -> None:
-        """Answer sets, or their ids, each with its true label, ``keyhole.HIT`` or ``keyhole.MISS``.
-
-        Where the answer is None the round stays open.
-        """
-        check_is_fitted(self)
-        learn_rows(self.predictor_, sets, answers)
-
-    def calibrate(self, X: Any, y: ArrayLike, *, features: Any = None, groups: Any = None) -> Self:  # noqa: N803
-        """Calibrate on labelled rows that the estimator was not fitted to.
-
-        The first set is then as good as a late one. The predictor's own counts stay at zero.
-        """
-        check_is_fitted(self)
-        known = know(self, X, features, groups)
-        self.predictor_.calibrate(self._scores(X), np.asarray(y).tolist(), **known)
-        return self
-
-    def _scores(self, X: Any) -> Any:  # noqa: N803
+    def _outputs(self, X: Any) -> Any:
         if not hasattr(self.estimator_, "predict_proba"):
             raise ScoreError(
                 f"{type(self.estimator_).__name__} has no predict_proba, so that its labels have no "
@@ -166,11 +193,8 @@ class SetClassifier(ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
             )
         return np.clip(self.estimator_.predict_proba(X), 0.0, 1.0)  # rounding may leave 1 + 2e-16
 
-    def __sklearn_tags__(self) -> Any:
-        return tags_of_estimator(super().__sklearn_tags__(), self.estimator)
 
-
-class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
+class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstimator):
     """A regressor that answers with intervals, of which at most alpha miss the true value.
 
     Parameters
@@ -220,59 +244,29 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
         seed: int | None = None,
         history: int = 0,
     ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
+        super().__init__(
+            estimator, alpha=alpha, features=features, groups=groups, learner=learner,
+            feedback=feedback, seed=seed, history=history,
+        )  # fmt: skip
         self.residuals = residuals
-        self.features = features
-        self.groups = groups
-        self.learner = learner
-        self.feedback = feedback
-        self.seed = seed
-        self.history = history
 
-    def fit(self, X: Any, y: Any) -> Self:  # noqa: N803
+    def fit(self, X: Any, y: Any) -> Self:
         """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
         values = None if y is None else column_or_1d(y, warn=True)  # an interval is of one outcome
-        self.estimator_ = clone(self.estimator).fit(X, values)
-        copy_input_names(self)
-        kind = default_residuals() if self.residuals is None else self.residuals
+        self._fit(X, values)
+        kind = ScaledResiduals() if self.residuals is None else self.residuals
         self.predictor_ = start_predictor(self, kind, seed=self.seed)
         return self
 
-    def predict(self, X: Any) -> Any:  # noqa: N803
-        """Return the estimator's one value for every row."""
-        check_is_fitted(self)
-        return self.estimator_.predict(X)
-
-    def predict_interval(self, X: Any, *, features: Any = None, groups: Any = None) -> list[Interval]:  # noqa: N803
+    def predict_interval(self, X: Any, *, features: Any = None, groups: Any = None) -> list[Interval]:
         """Return an interval for every row; each stays open until it is answered.
 
         Features and groups, where they are not columns of X, are a row of numbers and a list of groups
         for each of its rows.
         """
-        check_is_fitted(self)
-        known = know(self, X, features, groups)
-        return list(self.predictor_.predict_batch(self._centres(X), **known))
+        return self._predict_batch(X, features, groups)
 
-    def learn(self, intervals: Iterable[Interval | int], answers: Iterable[Any]) -> None:
-        """Answer intervals, or their ids, each with its true value, ``keyhole.HIT`` or ``MISS``.
-
-        Where the answer is None the round stays open.
-        """
-        check_is_fitted(self)
-        learn_rows(self.predictor_, intervals, answers)
-
-    def calibrate(self, X: Any, y: ArrayLike, *, features: Any = None, groups: Any = None) -> Self:  # noqa: N803
-        """Calibrate on rows of known outcome that the estimator was not fitted to.
-
-        The first interval is then as good as a late one. The predictor's own counts stay at zero.
-        """
-        check_is_fitted(self)
-        known = know(self, X, features, groups)
-        self.predictor_.calibrate(self._centres(X), np.asarray(y).tolist(), **known)
-        return self
-
-    def _centres(self, X: Any) -> Any:  # noqa: N803
+    def _outputs(self, X: Any) -> Any:
         centres = np.asarray(self.estimator_.predict(X), dtype=np.float64)
         if centres.ndim != 1:
             raise ScoreError(
@@ -280,6 +274,3 @@ class IntervalRegressor(RegressorMixin, MetaEstimatorMixin, BaseEstimator):
                 "fit one IntervalRegressor for each outcome"
             )
         return centres
-
-    def __sklearn_tags__(self) -> Any:
-        return tags_of_estimator(super().__sklearn_tags__(), self.estimator)
