@@ -137,7 +137,7 @@ exaul = Rule(
     distribution=distribution,
     graded=True,
     kind="gate",
-    summary="a bandit over thresholds; what an accepted answer tells of all of them is used",
+    summary="a bandit that learns about every threshold from each accepted answer",
     guarantee="regret of order sqrt(T ln K) against the best threshold of its loss; none for certain",
     source="Lee, Jung and Park, arXiv 2506.14067; the loss's weight and the rate are this project's",
 )

@@ -100,6 +100,6 @@ gate_split = Rule(
     graded=True,
     kind="gate",
     summary="a threshold calibrated on the first judged answers, then fixed",
-    guarantee="about alpha if what comes is like what was gathered; nothing otherwise",
+    guarantee="about alpha if later cases are like those it was calibrated on; nothing otherwise",
     source="split conformal prediction, for the share of wrong answers among the accepted",
 )

@@ -293,8 +293,8 @@ contextual_tracker = Rule(
     graded=True,
     summary="the logit tracker with a threshold for every case: by its features, and for each group",
     guarantee="miss rate within (151 - alpha) / T of alpha on any sequence; with groups "
-    "|misses - alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, N rounds at which guards conflict",
+    "|misses - alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, for N rounds in which guards conflict",
     source="this project; keyhole.bounds.excess has the numbers",
-    late="a stale answer moves it less; without groups the miss rate still tends to alpha, and each "
-    "group's, if answers are late by a bounded number",
+    late="a stale answer moves it less; without groups the miss rate still tends to alpha; with "
+    "groups that of each group does if the delay of answers is bounded",
 )

@@ -130,6 +130,6 @@ dtaci = Rule(
     choose=choose,
     observe=observe,
     summary="ACI at eight speeds, weighted by how well each level would have done",
-    guarantee="regret to the best moving level on every stretch of the chosen length",
+    guarantee="regret to the best moving level on every interval of the chosen length",
     source="Gibbs and Candes (2024), arXiv 2208.08401",
 )

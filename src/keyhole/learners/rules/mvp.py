@@ -200,6 +200,6 @@ mvp = Rule(
     distribution=distribution,
     summary="multivalid prediction: each bucket of thresholds, in each group, covers at the target",
     guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, "
-    "against smooth adversaries; nothing on set size",
+    "against smooth adversaries; nothing about set size",
     source="Bastani et al. (2022), arXiv 2206.01067",
 )

@@ -40,6 +40,6 @@ ocp_unlock = ocp.rule(
     name="ocp-unlock",
     needs=Needs.LABEL_IF_HIT,
     observe=observe,
-    summary="every threshold with the chosen one's fate shares its answer",
+    summary="an answer updates every threshold with the outcome of the chosen one",
     guarantee="regret <= L (R1 + 5.15 R2 + e T) with probability 1 - delta, on any sequence",
 )

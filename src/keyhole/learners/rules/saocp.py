@@ -170,7 +170,7 @@ saocp = Rule(
     limits=lambda _: {"clock": (COUNT, _ROOM), "birth": COUNT, "age": COUNT},
     choose=choose,
     observe=observe,
-    summary="scale-free descents born every round, weighed by coin betting on every stretch",
-    guarantee="pinball regret O(sqrt(length ln T)) on every stretch of the sequence at once",
+    summary="scale-free descents started in every round, weighted by coin betting on every interval",
+    guarantee="pinball regret O(sqrt(length ln T)) on every interval of the sequence at once",
     source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869",
 )

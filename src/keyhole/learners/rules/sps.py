@@ -130,6 +130,6 @@ sps = Rule(
     observe=observe,
     summary="semi-bandit prediction sets: a quantile of the scores seen, less a confidence band",
     guarantee="i.i.d. scores only: with probability 1 - delta no round's miss rate exceeds alpha; "
-    "it never lowers a threshold, so that a drift downwards stays missed for ever",
+    "it never lowers a threshold, so after a downward drift it misses for ever",
     source="Ge et al. (2025), arXiv 2405.13268",
 )

@@ -145,7 +145,7 @@ tracker_decaying = Rule(
     limits=lambda _: {"clock": COUNT},
     choose=play_held,
     observe=observe,
-    summary="a tracker whose steps shrink as n^-0.6, and start afresh when the misses drift",
+    summary="a tracker whose steps shrink as n^-0.6, and restart when the misses drift",
     guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) on any "
     "sequence; i.i.d.: the threshold converges",
     source="Angelopoulos, Barber and Bates (2024), arXiv 2402.01139; the restart is this project's",
