@@ -94,12 +94,17 @@ def names_page() -> str:
     lines = [
         "# Names",
         "",
-        "What `import keyhole` offers; importing it imports numpy and nothing heavier. Every rule is "
-        "there by its name too: `help(keyhole.ocp_unlock)`.",
+        "What `import keyhole` offers; it imports numpy and nothing heavier. Every rule is also available "
+        "by name: `help(keyhole.ocp_unlock)`.",
     ]
     for name in (*FIRST, *(name for name in keyhole.__all__ if name not in FIRST)):
         lines += ["", *_describe_name(f"keyhole.{name}", getattr(keyhole, name))]
-    lines += ["", "## In its rooms", "", "What fewer people need is imported from where it lives."]
+    lines += [
+        "",
+        "## In submodules",
+        "",
+        "Names that fewer people need are imported from their modules.",
+    ]
     for path, thing in list_rooms().items():
         lines += ["", *_describe_name(path, thing)]
     return "\n".join(lines) + "\n"
@@ -133,7 +138,7 @@ def learners_page() -> str:
     from keyhole import cli
     from keyhole.learners import GATES, LEARNERS
 
-    lines = ["# Learners", "", "As `keyhole learners` prints them; [which to take](../choosing.md)."]
+    lines = ["# Learners", "", "As `keyhole learners` prints them; [which to use](../choosing.md)."]
     for name, rule in [*LEARNERS.items(), *GATES.items()]:
         needs = "for gates" if rule.kind == "gate" else f"needs: {rule.needs.value}"
         lines += ["", f"## {name}", "", rule.summary, "", f"- {needs}", f"- {cli._takes(rule)}"]
