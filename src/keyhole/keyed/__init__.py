@@ -1,21 +1,21 @@
-"""Many streams of rounds, told apart by a key, in any engine's hands: a fold over events.
+"""Many streams of rounds, separated by a key, in any engine: a fold over events.
 
-A fold takes a key's state, which is a few bytes, and an event, and returns the key's next state and
-what is to be said. It reads no clock, writes nothing and keeps nothing: whoever runs it keeps one value
-of bytes for every key, begins with ``b""``, and hands it the key's events one after the other. What a
-key shows is, choice for choice, what ``Predictor(seed=fold.seed_of(key), ...)`` shows.
+A fold takes the state of a key, which is a few bytes, and an event, and returns the key's next state
+and the outputs. It reads no clock, writes nothing and keeps nothing: the engine stores one value of
+bytes for every key, starts with ``b""``, and passes the key's events one after the other. A key makes
+the same choices as ``Predictor(seed=fold.seed_of(key), ...)``.
 
-Time is the events' own, in whole numbers of any unit. A key's time is the latest that any of its events
-had. A round is closed by its answer, by a skip, when its lifetime is over by the key's time, or as the
+Time comes from the events, in whole numbers of any unit. The time of a key is the latest of its events.
+A round is closed by its answer, by a skip, when its lifetime is over by the key's time, or as the
 oldest of too many.
 
-**Replays.** An ask is known again by its id while its round is open, while it is among the ``recall``
-rounds of its key that were closed last, and once its lifetime is over by the key's time; then it
-changes nothing. A replayed answer changes nothing as long as its round is not open again. An ask that
-comes again in none of these cases, that is, within its lifetime but after ``recall`` or more later
-closings, is taken for a new one. A closed round is remembered by the CRC-32 of its id: where ids are
-as good as random, one new ask in two thousand million is taken for one of two closed rounds; it is
-said to be repeated, and is new under another id.
+**Replays.** An ask is recognised by its id while its round is open, while its round is one of the
+``recall`` rounds of its key that were closed last, and once its lifetime is over by the key's time; it
+then changes nothing. A replayed answer changes nothing as long as its round is not open again. An ask
+that is repeated in none of these cases, that is, within its lifetime but after ``recall`` or more later
+closings, counts as a new one. A closed round is remembered by the CRC-32 of its id: if ids are as good
+as random, one new ask in two thousand million is mistaken for one of two closed rounds; it is reported
+as repeated, and can be sent again under another id.
 """
 
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
