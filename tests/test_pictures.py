@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from keyhole import Fleet, Gate, make, simulate
-from keyhole.scores import Interval
-from keyhole.scores.best import Decision
+from keyhole.scores import Decision, Interval
 
 
 def read_bars(shown: str) -> list[dict[str, str]]:

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from keyhole import Predictor, Probabilities, ScaledResiduals
 from keyhole.errors import InvalidError, LabelError, ScoreError
-from keyhole.scores import BoundedResiduals, CustomIntervals, CustomScores, Interval, rebuild
+from keyhole.scores import BoundedResiduals, CustomIntervals, CustomScores, Interval, dump, load
 
 unit = st.floats(0.0, 1.0)
 PROBABILITIES = st.lists(unit, min_size=1, max_size=30)
@@ -119,7 +119,7 @@ def test_own_interval_beside_its_score() -> None:
     assert case.region(0, threshold=0.5).upper == 8.0
     assert case.score(8.0) == 0.5
     assert case.region(0, threshold=2.0).width == 0.0
-    assert kind.restore(case.dump()).score(8.0) == 0.5
+    assert kind.unpack(*case.pack()).score(8.0) == 0.5
 
 
 @pytest.mark.parametrize(
@@ -147,8 +147,7 @@ def test_bad_input_is_named(make: Any, error: type[Exception], match: str) -> No
 
 @pytest.mark.parametrize("kind", [*RESIDUALS, Probabilities(power=0.5, labels=["a", ("b", 1)])])
 def test_score_kind_is_rebuilt_from_what_it_dumps(kind: Any) -> None:
-    dumped = rebuild(kind.dump()).dump()
-    assert dumped == kind.dump()
+    assert load(dump(kind)) == kind
 
 
 def test_a_score_of_ones_own_can_be_called() -> None:

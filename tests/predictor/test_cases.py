@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from keyhole import Probabilities, QuantileBands, ScaledResiduals
-from keyhole.errors import ScoreError
-from keyhole.predictor.cases import pack_case, recall_round, unpack_case
+from keyhole.predictor.rounds import recall_round
 from keyhole.scores import BestScore, BoundedResiduals, CustomScores
 
 NAMED = ["ant", "bee", "cat"]
@@ -37,7 +36,8 @@ CASES: list[tuple[Any, Any]] = [
 def test_a_case_shows_from_its_bytes_what_it_showed(place: int) -> None:
     score, output = CASES[place]
     case = score.read(output)
-    again: Any = unpack_case(score, *pack_case(score, case))
+    again: Any = score.unpack(*case.pack())
+    assert again.output == case.output
     for threshold in (0.0, 0.15, 0.5, 0.9, 1.5):
         assert again.region(4, threshold) == case.region(4, threshold)
 
@@ -56,19 +56,14 @@ def test_a_case_shows_from_its_bytes_what_it_showed(place: int) -> None:
 def test_labels_are_written_only_where_the_score_kind_does_not_fix_them(
     score: Any, output: Any, labels: str | None
 ) -> None:
-    assert pack_case(score, score.read(output))[1] == labels
+    assert score.read(output).pack()[1] == labels
 
 
 def test_labels_that_were_added_since_do_not_belong_to_an_older_round() -> None:
-    content, labels = pack_case(Probabilities(labels=NAMED), Probabilities(labels=NAMED).read(SCORES))
+    content, labels = Probabilities(labels=NAMED).read(SCORES).pack()
     longer = Probabilities(labels=[*NAMED, "dog"])
-    shown: Any = unpack_case(longer, content, labels).region(0, 0.0)
+    shown: Any = longer.unpack(content, labels).region(0, 0.0)
     assert shown.labels == ("bee", "ant", "cat")
-
-
-def test_a_case_of_no_known_kind_is_refused() -> None:
-    with pytest.raises(ScoreError, match="label scores, centres and bands"):
-        pack_case(Probabilities(), object())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -78,7 +73,7 @@ def test_a_case_of_no_known_kind_is_refused() -> None:
 def test_a_round_is_judged_from_memory_as_it_was_shown(score: Probabilities, threshold: float) -> None:
     case = score.read(dict(zip(NAMED, SCORES, strict=True)))
     shown = case.region(3, threshold)
-    output, labels = pack_case(score, case)
+    output, labels = case.pack()
     row = SimpleNamespace(
         number=3, threshold=threshold, size=shown.size, output=output, labels=labels, then=2
     )

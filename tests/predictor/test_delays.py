@@ -2,7 +2,7 @@
 
 import pytest
 
-from keyhole import HIT, Predictor
+from keyhole import HIT, Predictor, Probabilities
 from keyhole.errors import FeedbackError
 from keyhole.predictor.rounds import Recalled, measure_delay
 from keyhole.scores.labels import Candidates
@@ -25,7 +25,7 @@ def test_age_counts_answers_and_staleness_the_sets_that_will_be_answered_too(
 
 
 def test_a_label_whose_score_is_the_threshold_is_in_the_set() -> None:
-    case = Candidates(["cat", "dog"], [0.5, 0.25])
+    case = Candidates(["cat", "dog"], [0.5, 0.25], Probabilities())
     shown = Recalled(0, 0.5, 1.0, case)
     assert "cat" in shown
     assert "dog" not in shown

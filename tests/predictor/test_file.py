@@ -58,11 +58,11 @@ def change_open(content: bytes, place: int, value: Any) -> bytes:
 @pytest.mark.parametrize(
     ("place", "value"),
     [
-        (4, [2]),
-        (4, [-1]),
-        (4, [0.5]),
-        (4, [10**12]),
-        (4, ["a"]),
+        (5, [2]),
+        (5, [-1]),
+        (5, [0.5]),
+        (5, [10**12]),
+        (5, ["a"]),
         (0, -1),
         (0, 0.5),
         (2, -1),
@@ -74,7 +74,7 @@ def test_an_open_round_of_groups_or_numbers_that_are_none_is_refused(place: int,
     predictor = keyhole.Predictor(alpha=0.1, groups=["a", "b"])
     predictor.predict({"cat": 0.7, "dog": 0.3}, groups=["b"])
     content = predictor.dump()
-    keyhole.Predictor.restore(change_open(content, 4, [1])).learn(0, label="cat")
+    keyhole.Predictor.restore(change_open(content, 5, [1])).learn(0, label="cat")
     with pytest.raises(SnapshotError, match="open round"):
         keyhole.Predictor.restore(change_open(content, place, value))
 
@@ -83,9 +83,9 @@ def test_an_open_round_of_a_gate_is_of_all_rounds_and_of_groups_that_there_are()
     gate = keyhole.Gate(alpha=0.1, groups=["a", "b"])
     gate.decide(0.95, groups=["b"])
     content = gate.dump()
-    keyhole.Gate.restore(change_open(content, 4, [0, 2])).learn(0, right=True)
+    keyhole.Gate.restore(change_open(content, 5, [0, 2])).learn(0, right=True)
     with pytest.raises(SnapshotError, match=r"open round 0 is of groups \[0, 3\]"):
-        keyhole.Gate.restore(change_open(content, 4, [0, 3]))
+        keyhole.Gate.restore(change_open(content, 5, [0, 3]))
 
 
 def test_a_gate_whose_groups_lack_states_is_refused() -> None:

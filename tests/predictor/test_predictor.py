@@ -366,7 +366,7 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"alpha": 0.1, "seed": -1}, InvalidError, "seed -1"),
         ({"alpha": 0.1, "seed": 1.5}, InvalidError, "seed 1.5"),
         ({"alpha": 0.1, "open_limit": 0}, InvalidError, "open_limit 0"),
-        ({"alpha": 0.1, "score": "x"}, ScoreError, "score 'x' is not a score kind"),
+        ({"alpha": 0.1, "score": "x"}, ScoreError, "score 'x' is not a score"),
         ({"alpha": 1j}, InvalidError, "alpha 1j"),
         ({"alpha": 0.1, "feedback": "half"}, FeedbackError, "no feedback 'half'"),
         (

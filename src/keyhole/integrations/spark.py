@@ -22,8 +22,7 @@ from keyhole.integrations.rows import (
 )
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Skipped, make_fold
 from keyhole.learners import Learner
-from keyhole.predictor.cases import fixed_labels
-from keyhole.scores import Score
+from keyhole.scores import Score, find_labels
 
 try:
     from pyspark.sql import DataFrame, Row
@@ -293,7 +292,7 @@ def backtest(
 def _has_places(table: DataFrame, fold: Fold) -> bool:
     """Return whether labels are the places of an array of scores, which are whole numbers."""
     is_array = isinstance(table.schema["output"].dataType, ArrayType)
-    return is_array and not fixed_labels(fold.setup.score)
+    return is_array and not find_labels(fold.setup.score)
 
 
 def _describe_output(table: DataFrame, keys: list[str]) -> StructType:

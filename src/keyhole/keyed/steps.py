@@ -7,12 +7,18 @@ from zlib import crc32
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.keyed.events import Answered, Asked, Elapsed, Kind, Output, Outputs, Skipped
 from keyhole.predictor import compact_rounds
-from keyhole.predictor.cases import pack_case, recall_round, unpack_case
 from keyhole.predictor.compact import MARK, Standing
 from keyhole.predictor.compact_rounds import NEVER, Waiting
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.rounds import Round, count_answer, propose, read_answer, settle
+from keyhole.predictor.rounds import (
+    Round,
+    count_answer,
+    propose,
+    read_answer,
+    recall_round,
+    settle,
+)
 
 if TYPE_CHECKING:
     from keyhole.keyed.fold import Fold
@@ -38,7 +44,7 @@ def _ask(fold: "Fold", key: str, here: Standing, event: Asked, said: Outputs) ->
         context = NOTHING_KNOWN
         if learner.context or event.features is not None or event.groups != ():
             context = read_context(learner, event.features, event.groups, names=setup.names)
-        output, labels = pack_case(setup.score, case)
+        output, labels = case.pack()
     except KeyholeError as error:
         said.append(Output(_REFUSED, event.id, note=str(error)))
         return
@@ -143,7 +149,7 @@ def _is_repeated(fold: "Fold", here: Standing, id: str, said: Outputs) -> bool: 
     if here.open:
         waiting = compact_rounds.find_round(here.waiting, id, memory=fold.setup.learner.memory)
         if waiting is not None:
-            case = unpack_case(fold.setup.score, waiting.output, waiting.labels)
+            case = fold.setup.score.unpack(waiting.output, waiting.labels)
             shown = case.region(waiting.number, waiting.threshold)
             said.append(Output(Kind.REPEATED, id, waiting.number, shown))
             return True

@@ -86,7 +86,7 @@ class LabelSets(Sequence[LabelSet]):
         """Return the case of a round."""
         row = self.scores[place]
         labels = range(row.size) if self.kind.labels is None else self.kind.labels
-        return self.kind.make_case(labels, row)
+        return Candidates(labels, row, self.kind)
 
     def open(self, number: int) -> Round[LabelSet]:
         """Return a round of the batch as any other round that waits."""

@@ -21,7 +21,8 @@ from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
 from keyhole.predictor.setup import Setup
-from keyhole.scores.best import BestCase, Decision
+from keyhole.scores import Decision
+from keyhole.scores.best import BestCase
 
 _ALL = 0  # the place of the state that sees every round, before those of the groups
 

@@ -19,7 +19,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import MOST_OPEN, Setup, refuse_unknown
 from keyhole.predictor.show import describe, show_gate
 from keyhole.predictor.snapshot import Parts
-from keyhole.scores.best import Decision
+from keyhole.scores import Decision
 
 
 class Gate:

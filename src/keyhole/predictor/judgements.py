@@ -14,7 +14,7 @@ from keyhole.predictor.context import Names
 from keyhole.predictor.draws import check_seed
 from keyhole.predictor.rounds import check_chance
 from keyhole.predictor.setup import Setup
-from keyhole.scores.best import BestScore, Decision
+from keyhole.scores import BestScore, Decision
 
 
 def find_groups(groups: Iterable[str] | None, known: tuple[str, ...]) -> tuple[int, ...]:

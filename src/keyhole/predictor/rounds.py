@@ -18,7 +18,8 @@ from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Case, Interval, LabelSet, Region
+from keyhole.scores import Case, Interval, LabelSet, Region, Score
+from keyhole.scores.labels import Candidates
 from keyhole.scores.residuals import Centred
 
 MISSING: Any = object()
@@ -59,6 +60,17 @@ class Recalled(NamedTuple):
 
     def __contains__(self, label: object) -> bool:
         return bool(self.case.score(label) >= self.threshold)
+
+
+def recall_round(score: Score[Region], kept: Any, *, memo: Any) -> Round[Any]:
+    """Return an open round again, to be answered, from what is kept of it: a row, or the like."""
+    case = score.unpack(kept.output, kept.labels)
+    # Without limits on its size, the set holds just the labels whose score reaches the threshold.
+    if isinstance(case, Candidates) and case.kind.at_most is None and not case.kind.at_least:
+        shown: Any = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
+    else:
+        shown = case.region(kept.number, kept.threshold)
+    return _new(Round, (shown, case, memo, kept.then, ()))
 
 
 def propose(

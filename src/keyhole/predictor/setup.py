@@ -8,13 +8,13 @@ from typing import Any, Generic, cast
 
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
-from keyhole.errors import InvalidError, KeyholeWarning, ScoreError
+from keyhole.errors import InvalidError, KeyholeWarning
 from keyhole.feedback import Feedback, GateFeedback, check_enough, check_feedback, check_gate_feedback
 from keyhole.learners import Learner
 from keyhole.predictor.context import UNNAMED, Names, check_names, read_names
 from keyhole.predictor.draws import check_seed
 from keyhole.predictor.rounds import R
-from keyhole.scores import BestScore, Probabilities, Score
+from keyhole.scores import Probabilities, Score
 
 MOST_OPEN = 10_000
 
@@ -48,11 +48,10 @@ class Setup(Generic[R]):
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
+        scores.check_score(self.score)
         fill(self, "feedback", self._check_feedback())
         if not is_whole(self.open_limit, least=1, most=10**9):
             raise InvalidError(f"open_limit {self.open_limit!r} is not a whole number of at least 1")
-        if isinstance(self.score, type) or not callable(getattr(self.score, "read", None)):
-            raise ScoreError(f"score {self.score!r} is not a score kind; try keyhole.Probabilities()")
         fill(self, "seed", check_seed(self.seed))
         fill(self, "open_limit", int(self.open_limit))
         fill(self, "names", Names(*(tuple(names) for names in self.names)))
@@ -69,7 +68,7 @@ class Setup(Generic[R]):
     def _check_feedback(self) -> Feedback | GateFeedback:
         """Return the feedback, or raise if the learner cannot work in it, or not with such a score."""
         is_gate = self.learner.rule.kind == "gate"
-        if is_gate != isinstance(self.score, BestScore):
+        if is_gate != (self.score.kind == "gate"):
             right = "keyhole.Gate" if is_gate else "keyhole.Predictor"
             raise InvalidError(f"{self.learner.name} is a rule for {right}; use it there")
         if is_gate:
@@ -82,7 +81,7 @@ class Setup(Generic[R]):
         """Return the setup as JSON values; floats keep every bit."""
         return {
             **self.learner.dump(),
-            "score": self.score.dump(),
+            "score": scores.dump(self.score),
             "feedback": self.feedback.value,
             "seed": self.seed,
             "open_limit": self.open_limit,
@@ -100,7 +99,7 @@ class Setup(Generic[R]):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", KeyholeWarning)  # It was said when the learner was made.
             learner = learners.rebuild(dumped["learner"], dumped["parameters"])
-        kind: Any = scores.rebuild(dumped["score"]) if score is None else score
+        kind: Any = scores.load(dumped["score"]) if score is None else score
         return cls(
             learner=learner,
             score=kind,

@@ -11,7 +11,7 @@ from keyhole.predictor.open_rounds import OpenRounds
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
-from keyhole.scores import Score
+from keyhole.scores import Case, Score
 
 
 class Parts(NamedTuple):
@@ -28,12 +28,17 @@ def dump(parts: Parts) -> bytes:
     with rounds.lock:
         learner, waiting = setup.learner, list(rounds)
         rows = [
-            [w.prediction.id, w.prediction.threshold, w.then, w.case.dump(), list(w.groups)]
+            [w.prediction.id, w.prediction.threshold, w.then, *_dump_case(w.case), list(w.groups)]
             for w in waiting
         ]
         memos = b"".join(learner.pack_memo(w.memo) for w in waiting)
         header = {"setup": setup.dump(), "open": rows}
         return file.pack(header, memos + progress.pack(learner))
+
+
+def _dump_case(case: Case[Any]) -> tuple[str, str | None]:
+    content, labels = case.pack()
+    return content.hex(), labels
 
 
 def restore(content: bytes, *, kind: str, score: Score[Any] | None = None) -> Parts:
@@ -58,10 +63,10 @@ def _restore_rounds(
     """Return the open rounds, and where in the content their memos end."""
     learner, place = setup.learner, 0
     waiting: dict[int, Round[Any]] = {}
-    for number, threshold, then, dumped, *listed in rows:
-        groups = tuple(listed[0]) if listed else ()
+    for number, threshold, then, packed, labels, listed in rows:
+        groups = tuple(listed)
         _check_round(setup, number, then, groups)
-        case = setup.score.restore(dumped)
+        case = setup.score.unpack(bytes.fromhex(packed), labels)
         memo, place = _restore_memo(learner, content, place, len(groups))
         waiting[number] = Round(case.region(number, threshold), case, memo, then, groups)
     return waiting, place

@@ -1,20 +1,25 @@
 """From a model's output to scores, and back: from a threshold to a set or an interval.
 
-A score kind (``Probabilities``, ``BoundedResiduals``, ...) reads a model's output into a case; a
-case gives the region of any threshold and the score of any label.
+A score (``Probabilities``, ``BoundedResiduals``, ...) reads a model's output into a case; a case gives
+the region of any threshold and the score of any label. A score of one's own joins the table ``SCORES``
+by ``register``, or by an entry point of the group ``keyhole.scores`` in the package that brings it.
 """
 
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields, is_dataclass
+from typing import Any, get_args
 
-from keyhole.errors import ScoreError
-from keyhole.scores.best import BestScore, Decision
+from keyhole.errors import KeyholeWarning, LabelError, ScoreError, warn_user
+from keyhole.scores.best import BestScore
 from keyhole.scores.checks import check_scores
 from keyhole.scores.intervals import CustomIntervals, QuantileBands
-from keyhole.scores.labels import CustomScores, Probabilities, unpack_label
-from keyhole.scores.regions import Case, Interval, Label, LabelSet, Region, Score
+from keyhole.scores.labels import CustomScores, Probabilities
+from keyhole.scores.regions import Decision, Interval, Label, LabelSet, Region
 from keyhole.scores.residuals import BoundedResiduals, ScaledResiduals
+from keyhole.scores.score import Case, Kind, Score, pack_label, unpack_label
 
 __all__ = [
+    "SCORES",
     "BestScore",
     "BoundedResiduals",
     "Case",
@@ -22,6 +27,7 @@ __all__ = [
     "CustomScores",
     "Decision",
     "Interval",
+    "Kind",
     "Label",
     "LabelSet",
     "Probabilities",
@@ -29,32 +35,176 @@ __all__ = [
     "Region",
     "ScaledResiduals",
     "Score",
+    "check_output",
+    "check_score",
     "check_scores",
-    "rebuild",
+    "check_storable",
+    "dump",
+    "find_labels",
+    "load",
+    "register",
 ]
 
+_GROUP = "keyhole.scores"
+_MEMBERS = ("name", "kind", "read", "unpack")
+_TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
 
-def rebuild(dumped: dict[str, Any]) -> Score[Region]:
-    """Return the score kind that ``dump`` wrote, or raise if it holds a user's function."""
-    match dumped["kind"]:
-        case "probabilities":
-            labels = dumped["labels"]
-            return Probabilities(
-                power=dumped["power"],
-                labels=None if labels is None else [unpack_label(label) for label in labels],
-                at_least=dumped["at_least"],
-                at_most=dumped["at_most"],
-            )
-        case "bounded residuals":
-            return BoundedResiduals(bound=dumped["bound"])
-        case "best score":
-            return BestScore()  # type: ignore[return-value]
-        case "scaled residuals":
-            return ScaledResiduals(scale=dumped["scale"], side=dumped["side"])
-        case "quantile bands":
-            return QuantileBands()
-        case kind:
+
+class _Table(Mapping[str, type[Score[Any]]]):
+    """Every score that can be saved and loaded, by its name."""
+
+    def __init__(self, *scores: type[Score[Any]]) -> None:
+        self._known = {score.name: score for score in scores}
+        self._has_asked_packages = False
+
+    def __getitem__(self, name: str) -> type[Score[Any]]:
+        if name not in self._known:
+            self._ask_packages()
+        return self._known[name]
+
+    def __iter__(self) -> Iterator[str]:
+        self._ask_packages()
+        return iter(tuple(self._known))
+
+    def __len__(self) -> int:
+        self._ask_packages()
+        return len(self._known)
+
+    def __repr__(self) -> str:
+        return f"<{len(self)} scores: {', '.join(self)}>"
+
+    def add(self, score: Any) -> None:
+        if not isinstance(score, type):
+            raise ScoreError(f"{score!r} is not a class; register the class of the score")
+        _check_members(score, score.__name__)
+        name = score.name  # type: ignore[attr-defined]
+        if self._known.get(name, score) is not score:
+            raise ScoreError(f"there is a score {name!r} already; choose another name")
+        self._known[name] = score
+
+    def _ask_packages(self) -> None:
+        if self._has_asked_packages:
+            return
+        self._has_asked_packages = True
+        from importlib.metadata import entry_points  # slower to import than all of Keyhole
+
+        for point in entry_points(group=_GROUP):
+            try:
+                self.add(point.load())
+            except Exception as error:  # noqa: BLE001 - one broken package must not hide the others.
+                warn_user(
+                    f"the score {point.name!r} of {point.value!r} cannot be used: {error}; mend or "
+                    "remove the package that brings it",
+                    KeyholeWarning,
+                )
+
+
+SCORES = _Table(Probabilities, ScaledResiduals, BoundedResiduals, QuantileBands, BestScore)
+
+
+def register(score: type[Score[Any]]) -> type[Score[Any]]:
+    """Put a score's class in the table, and return it: what is made with it can be saved and served.
+
+    Examples
+    --------
+    >>> register(Probabilities).name
+    'probabilities'
+    """
+    SCORES.add(score)
+    return score
+
+
+def check_score(score: Any) -> None:
+    """Raise unless this is a score."""
+    if isinstance(score, type) or not callable(getattr(score, "read", None)):
+        raise ScoreError(f"score {score!r} is not a score; try keyhole.Probabilities()")
+    _check_members(score, type(score).__name__)
+
+
+def _check_members(score: Any, name: str) -> None:
+    """Raise unless a score, or its class, is a dataclass that follows ``Score``."""
+    if missing := [member for member in _MEMBERS if not hasattr(score, member)]:
+        raise ScoreError(
+            f"score {name} has no {missing[0]}; a score is a dataclass with {', '.join(_MEMBERS)}: see "
+            "help(keyhole.scores.Score)"
+        )
+    if score.kind not in get_args(Kind):
+        raise ScoreError(
+            f"kind {score.kind!r} of score {name} is none of {', '.join(get_args(Kind))}; say which of "
+            "them it proposes"
+        )
+    if not is_dataclass(score):
+        raise ScoreError(f"score {name} is no dataclass, whose fields are what is saved; make it one")
+
+
+def check_storable(score: Score[Any]) -> None:
+    """Raise unless a score can be written down and made again, elsewhere or later."""
+    if functions := _list_functions(score):
+        raise ScoreError(
+            f"{type(score).__name__} holds a function, {functions[0]}, which cannot be saved; write "
+            "the score as a class, and make it known: keyhole.register(...)"
+        )
+    if SCORES.get(score.name) is not type(score):
+        raise ScoreError(
+            f"{type(score).__name__} is not a registered score; make it known first: "
+            f"keyhole.register({type(score).__name__})"
+        )
+    dump(score)
+
+
+def dump(score: Score[Any]) -> dict[str, Any]:
+    """Return a score as JSON values: its name and its fields; of functions no more than their names."""
+    if functions := _list_functions(score):
+        return {"name": score.name, "functions": functions}
+    try:
+        settings = {name: pack_label(value) for name, value in _list_settings(score).items()}
+    except LabelError as error:
+        raise ScoreError(f"{score.name} cannot be saved: {error}") from None
+    return {"name": score.name, **settings}
+
+
+def load(dumped: Mapping[str, Any]) -> Score[Any]:
+    """Return the score that ``dump`` wrote, or raise if there is none such."""
+    name = dumped["name"]
+    if "functions" in dumped:
+        raise ScoreError(
+            f"the file was saved with {name}, and a function cannot be saved; "
+            "give it again: Predictor.load(path, score=...)"
+        )
+    if name not in SCORES:
+        raise ScoreError(
+            f"the file was saved with the score {name!r}, and no class of that name is registered; "
+            "make it known first, keyhole.register(...), or give it again: "
+            "Predictor.load(path, score=...)"
+        )
+    return SCORES[name](**{key: unpack_label(value) for key, value in dumped.items() if key != "name"})
+
+
+def _list_settings(score: Any) -> dict[str, Any]:
+    return {one.name: getattr(score, one.name) for one in fields(score)}
+
+
+def _list_functions(score: Score[Any]) -> list[str]:
+    return [name for name, value in _list_settings(score).items() if callable(value)]
+
+
+def find_labels(score: Score[Any]) -> Sequence[Any] | None:
+    """Return the labels that a score fixes, by the places of an array of scores; if it does."""
+    labels: Sequence[Any] | None = getattr(score, "labels", None)
+    return labels
+
+
+def check_output(score: Score[Any], output: Any) -> None:
+    """Raise unless a model output, as a request brings it, is of the form that a score takes."""
+    if score.kind in _TAKES:
+        given = "interval" if isinstance(output, (int, float)) else "labels"
+        given = "band" if isinstance(output, tuple) else given
+        if given != score.kind:
             raise ScoreError(
-                f"the file was saved with {kind}, and a function cannot be saved; "
-                "give it again: Predictor.load(path, score=...)"
+                f"the stream takes {_TAKES[score.kind]}, not {_TAKES[given]}; give that instead"
             )
+    labels = find_labels(score)
+    if labels is not None and isinstance(output, dict):
+        unknown = sorted(set(output) - set(labels), key=repr)
+        if unknown:
+            raise LabelError(f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels")

@@ -1,13 +1,15 @@
 """Intervals that a model gives itself, or a function of the user's, and their scores."""
 
+import json
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from keyhole.errors import ScoreError
 from keyhole.scores.checks import check_callable, check_number
 from keyhole.scores.regions import Interval, make_empty_interval
+from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 
 
 @dataclass(slots=True, eq=False)
@@ -16,6 +18,10 @@ class Band:
 
     lower: float
     upper: float
+
+    @property
+    def output(self) -> tuple[float, float]:
+        return self.lower, self.upper
 
     def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
         """Return the band, stretched or shrunk about its middle; above 1 it is empty."""
@@ -32,14 +38,8 @@ class Band:
         middle, half = 0.5 * (self.lower + self.upper), 0.5 * (self.upper - self.lower)
         return 1.0 / (1.0 + abs(check_number(label, "true value") - middle) / half)
 
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """What rebuilds the case."""
-        return self.lower, self.upper
-
-    def dump(self) -> dict[str, Any]:
-        """Return the two quantiles."""
-        return {"numbers": list(self.numbers)}
+    def pack(self) -> tuple[bytes, None]:
+        return pack_numbers(self.lower, self.upper), None
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,9 @@ class QuantileBands:
     (46.0, 54.0)
     """
 
+    name: ClassVar[str] = "quantile bands"
+    kind: ClassVar[Kind] = "band"
+
     def read(self, output: Any) -> Band:
         """Return the case of a pair (lower, upper)."""
         try:
@@ -70,17 +73,9 @@ class QuantileBands:
             )
         return Band(low, high)
 
-    def read_numbers(self, numbers: list[float]) -> Band:
-        """Return the case of these numbers."""
-        return Band(numbers[0], numbers[1])
-
-    def restore(self, dumped: dict[str, Any]) -> Band:
-        """Return the case that ``dump`` wrote."""
-        return self.read_numbers(dumped["numbers"])
-
-    def dump(self) -> dict[str, Any]:
-        """Return what rebuilds this score kind."""
-        return {"kind": "quantile bands"}
+    def unpack(self, content: bytes, labels: str | None) -> Band:  # noqa: ARG002
+        lower, upper = unpack_numbers(content)
+        return Band(lower, upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,15 +93,18 @@ class Measured:
         return Interval(id, threshold, float(lower), float(upper))
 
     def score(self, label: Any) -> float:
-        """Return the score of the true value."""
         score = self.kind.function(self.output, check_number(label, "true value"))
         if not 0.0 <= score <= 1.0:
             raise ScoreError(f"score {score!r} of {label!r} is outside [0, 1]; mend the function")
         return float(score)
 
-    def dump(self) -> dict[str, Any]:
-        """Return the output."""
-        return {"output": self.output}
+    def pack(self) -> tuple[bytes, None]:
+        try:
+            return json.dumps(self.output).encode(), None
+        except (TypeError, ValueError):
+            raise ScoreError(
+                f"output {self.output!r} cannot be saved; give text, numbers, or lists of them"
+            ) from None
 
 
 @dataclass(frozen=True)
@@ -131,6 +129,9 @@ class CustomIntervals:
     8.0
     """
 
+    name: ClassVar[str] = "custom intervals"
+    kind: ClassVar[Kind] = "interval"
+
     function: Callable[[Any, float], float]
     interval: Callable[[Any, float], tuple[float, float]]
 
@@ -142,10 +143,5 @@ class CustomIntervals:
         """Return the case of a model output."""
         return Measured(output, self)
 
-    def restore(self, dumped: dict[str, Any]) -> Measured:
-        """Return the case that ``dump`` wrote."""
-        return Measured(dumped["output"], self)
-
-    def dump(self) -> dict[str, Any]:
-        """Return the kind alone: functions cannot be written to a file."""
-        return {"kind": "custom intervals"}
+    def unpack(self, content: bytes, labels: str | None) -> Measured:  # noqa: ARG002
+        return Measured(json.loads(content), self)

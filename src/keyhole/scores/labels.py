@@ -1,8 +1,10 @@
 """Scores of labels, and the set of labels of a threshold."""
 
+import json
+from array import array
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,37 +14,35 @@ from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
 from keyhole.scores.checks import FEW, check_callable, check_row, read_scores
 from keyhole.scores.regions import Label, LabelSet, check_unknown
+from keyhole.scores.score import Kind, pack_label, unpack_label
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
-_new_set = LabelSet.__new__  # what LabelSet(...) calls, in less time
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 
 
 class Candidates:
     """Labels with a score each; not to be changed. Few scores are a list, many an array."""
 
-    __slots__ = ("at_least", "at_most", "labels", "scores")
+    __slots__ = ("kind", "labels", "scores")
 
     def __init__(
         self,
         labels: Sequence[Label],
         scores: list[float] | Array,
-        at_least: int = 0,
-        at_most: int | None = None,
+        kind: "Probabilities | CustomScores",
     ) -> None:
-        self.labels, self.scores = labels, scores
-        self.at_least, self.at_most = at_least, at_most
+        self.labels, self.scores, self.kind = labels, scores, kind
 
     def region(self, id: int, threshold: float) -> LabelSet:  # noqa: A002
         """Return the labels whose score reaches the threshold, the highest first."""
-        labels, kept = self.labels, self._rank(threshold)
-        if self.at_least > len(kept):
-            kept = self._rank(-1.0)[: self.at_least]
-        if self.at_most is not None:
-            kept = kept[: self.at_most]
+        labels, kind, kept = self.labels, self.kind, self._rank(threshold)
+        if kind.at_least > len(kept):
+            kept = self._rank(-1.0)[: kind.at_least]
+        if kind.at_most is not None:
+            kept = kept[: kind.at_most]
         if type(labels) is range:
-            return _new_set(LabelSet, id, threshold, tuple(kept), len(labels))
-        return _new_set(LabelSet, id, threshold, tuple([labels[place] for place in kept]))
+            return LabelSet(id, threshold, tuple(kept), len(labels))
+        return LabelSet(id, threshold, tuple([labels[place] for place in kept]))
 
     def _rank(self, threshold: float) -> list[int]:
         """Return the places of the scores that reach the threshold, the highest first."""
@@ -65,21 +65,34 @@ class Candidates:
         except (ValueError, TypeError):  # not there, or something that cannot be compared
             check_unknown(label, labels)
             return UNREACHABLE
-        if self.at_most is not None and place not in self._rank(-1.0)[: self.at_most]:
+        most = self.kind.at_most
+        if most is not None and place not in self._rank(-1.0)[:most]:
             return UNREACHABLE
         return scores[place] if isinstance(scores, list) else scores.item(place)
 
-    def dump(self) -> dict[str, Any]:
-        """Return labels and scores."""
-        labels = None if isinstance(self.labels, range) else [pack_label(k) for k in self.labels]
-        return {"labels": labels, "scores": [float(score) for score in self.scores]}
+    @property
+    def output(self) -> list[float] | dict[Label, float]:
+        scores = [float(score) ** (1.0 / self.kind.power) for score in self.scores]
+        labels = self.labels
+        return scores if type(labels) is range else dict(zip(labels, scores, strict=True))
 
-    @staticmethod
-    def restore(dumped: dict[str, Any]) -> "Candidates":
-        """Return the case that ``dump`` wrote."""
-        scores, labels = dumped["scores"], dumped["labels"]
-        names = range(len(scores)) if labels is None else [unpack_label(k) for k in labels]
-        return Candidates(names, scores if len(scores) <= FEW else np.array(scores))
+    def pack(self) -> tuple[bytes, str | None]:
+        scores, labels = self.scores, self.labels
+        content = array("d", scores).tobytes() if isinstance(scores, list) else scores.tobytes()
+        if type(labels) is range or tuple(labels) == self.kind.labels:
+            return content, None
+        return content, json.dumps([k if type(k) is str else pack_label(k) for k in labels])
+
+
+def _unpack(kind: "Probabilities | CustomScores", content: bytes, labels: str | None) -> Candidates:
+    numbers = array("d")
+    numbers.frombytes(content)
+    count = len(numbers)
+    scores = numbers.tolist() if count <= FEW else np.array(numbers)
+    if labels is not None:
+        return Candidates([unpack_label(k) for k in json.loads(labels)], scores, kind)
+    # Labels may have been added since, behind those that there were.
+    return Candidates(range(count) if kind.labels is None else kind.labels[:count], scores, kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,6 +118,9 @@ class Probabilities:
     >>> case.region(0, threshold=0.5).labels
     ('cat', 'lynx')
     """
+
+    name: ClassVar[str] = "probabilities"
+    kind: ClassVar[Kind] = "labels"
 
     power: float = 1.0
     labels: Sequence[Label] | None = None
@@ -136,7 +152,7 @@ class Probabilities:
         else:
             scores = check_row(output) if kind is np.ndarray else read_scores(output)  # type: ignore[arg-type]
             labels = range(len(scores)) if self.labels is None else self._names(len(scores))
-        return Candidates(labels, scores, self.at_least, self.at_most)
+        return Candidates(labels, scores, self)
 
     def _read_other(self, output: Any) -> Candidates:
         """Return the candidates of what is not simply a dict, an array or a list to take as it is."""
@@ -146,11 +162,7 @@ class Probabilities:
         else:
             values = check_row(output)
             labels = self._names(values.size)
-        return self.make_case(labels, values if self.power == 1.0 else values**self.power)
-
-    def make_case(self, labels: Sequence[Label], scores: list[float] | Array) -> Candidates:
-        """Return the case of these labels, each with its score, under this kind's limits."""
-        return Candidates(labels, scores, self.at_least, self.at_most)
+        return Candidates(labels, values if self.power == 1.0 else values**self.power, self)
 
     def _names(self, count: int) -> Sequence[Label]:
         if self.labels is None:
@@ -161,16 +173,8 @@ class Probabilities:
             )
         return self.labels
 
-    def restore(self, dumped: dict[str, Any]) -> Candidates:
-        """Return the case that ``dump`` wrote."""
-        case = Candidates.restore(dumped)
-        return self.make_case(case.labels, case.scores)
-
-    def dump(self) -> dict[str, Any]:
-        """Return what rebuilds this score kind."""
-        labels = None if self.labels is None else [pack_label(label) for label in self.labels]
-        limits = {"at_least": self.at_least, "at_most": self.at_most}
-        return {"kind": "probabilities", "power": self.power, "labels": labels, **limits}
+    def unpack(self, content: bytes, labels: str | None) -> Candidates:
+        return _unpack(self, content, labels)
 
 
 @dataclass(frozen=True)
@@ -191,6 +195,12 @@ class CustomScores:
     ('horse',)
     """
 
+    name: ClassVar[str] = "custom scores"
+    kind: ClassVar[Kind] = "labels"
+    power: ClassVar[float] = 1.0
+    at_least: ClassVar[int] = 0
+    at_most: ClassVar[int | None] = None
+
     function: Callable[[Any, Any], float]
     labels: Sequence[Label]
 
@@ -200,17 +210,11 @@ class CustomScores:
 
     def read(self, output: Any) -> Candidates:
         """Return every label with its score."""
-        return Candidates(
-            self.labels, check_row([self.function(output, label) for label in self.labels])
-        )
+        scores = check_row([self.function(output, label) for label in self.labels])
+        return Candidates(self.labels, scores, self)
 
-    def restore(self, dumped: dict[str, Any]) -> Candidates:
-        """Return the case that ``dump`` wrote."""
-        return Candidates.restore(dumped)
-
-    def dump(self) -> dict[str, Any]:
-        """Return the kind alone: a function cannot be written to a file."""
-        return {"kind": "custom scores"}
+    def unpack(self, content: bytes, labels: str | None) -> Candidates:
+        return _unpack(self, content, labels)
 
 
 def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:
@@ -227,18 +231,3 @@ def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:
     if not names:
         raise LabelError("there are no labels; give at least one")
     return names
-
-
-def pack_label(label: Label) -> Any:
-    """Return a label as a JSON value; tuples become one-key objects."""
-    value = label.item() if isinstance(label, np.generic) else label
-    if isinstance(value, tuple):
-        return {"tuple": [pack_label(part) for part in value]}
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    raise LabelError(f"label {label!r} cannot be saved; use text, numbers, or tuples of them as labels")
-
-
-def unpack_label(value: Any) -> Label:
-    """Return the label that ``pack_label`` made a JSON value of."""
-    return tuple(unpack_label(part) for part in value["tuple"]) if isinstance(value, dict) else value

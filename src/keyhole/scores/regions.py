@@ -1,26 +1,17 @@
-"""What is shown: a set of labels or an interval; and what a score kind must do to make one."""
+"""What is shown: a set of labels, an interval, or a gate's decision."""
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
-from typing import Any, NoReturn, Protocol, TypeVar
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from keyhole.errors import LabelError, ScoreError
-from keyhole.pictures import draw_span
+from keyhole.pictures import draw_bar, draw_span
 
 Label = Hashable
 _SHOWN = 12  # labels in a repr
-
-
-def _refuse(self: Any, name: str, value: object = None) -> NoReturn:  # noqa: ARG001
-    raise AttributeError(f"{type(self).__name__} cannot be changed; predict again instead")
-
-
-class _LabelSetDraft:
-    """A set while it is filled: what is shown cannot be changed, and to go round that costs twice."""
-
-    __slots__ = ("id", "labels", "places", "size", "threshold")
 
 
 class LabelSet:
@@ -38,29 +29,17 @@ class LabelSet:
     (2, True, ['cat', 'lynx'])
     """
 
-    __slots__ = _LabelSetDraft.__slots__
+    __slots__ = ("id", "labels", "places", "size", "threshold")
 
-    id: int
-    threshold: float
-    labels: tuple[Label, ...]
-    places: int
-    size: float
-
-    def __new__(
-        cls,
+    def __init__(
+        self,
         id: int,  # noqa: A002
         threshold: float,
         labels: tuple[Label, ...],
         places: int = 0,
-    ) -> "LabelSet":
-        made: Any = _LabelSetDraft()
-        made.id, made.threshold, made.labels, made.places = id, threshold, labels, places
-        made.size = float(len(labels))
-        made.__class__ = cls
-        return made
-
-    __setattr__ = _refuse
-    __delattr__ = _refuse
+    ) -> None:
+        self.id, self.threshold, self.labels, self.places = id, threshold, labels, places
+        self.size = float(len(labels))
 
     def __contains__(self, label: object) -> bool:
         try:
@@ -77,11 +56,14 @@ class LabelSet:
     def __iter__(self) -> Iterator[Label]:
         return iter(self.labels)
 
+    def _key(self) -> tuple[int, float, tuple[Label, ...]]:
+        return self.id, self.threshold, self.labels
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, LabelSet) and _told(self) == _told(other)
+        return isinstance(other, LabelSet) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(_told(self))
+        return hash(self._key())
 
     def __repr__(self) -> str:
         names = ", ".join(repr(label) for label in self.labels[:_SHOWN])
@@ -99,7 +81,7 @@ class LabelSet:
         return f"{chips or 'no label'}{more} <small>(round {self.id})</small>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return LabelSet, (*_told(self), self.places)
+        return LabelSet, (*self._key(), self.places)
 
 
 def check_unknown(label: object, labels: Sequence[Label]) -> None:
@@ -147,12 +129,6 @@ def _check_place(label: object, places: int) -> None:
     )
 
 
-class _IntervalDraft:
-    """An interval while it is filled."""
-
-    __slots__ = ("id", "lower", "size", "threshold", "upper")
-
-
 class Interval:
     """The values whose score reaches the threshold, from ``lower`` to ``upper``, both included.
 
@@ -166,29 +142,17 @@ class Interval:
     (4.0, True)
     """
 
-    __slots__ = _IntervalDraft.__slots__
+    __slots__ = ("id", "lower", "size", "threshold", "upper")
 
-    id: int
-    threshold: float
-    lower: float
-    upper: float
-    size: float
-
-    def __new__(
-        cls,
+    def __init__(
+        self,
         id: int,  # noqa: A002
         threshold: float,
         lower: float,
         upper: float,
-    ) -> "Interval":
-        made: Any = _IntervalDraft()
-        made.id, made.threshold, made.lower, made.upper = id, threshold, lower, upper
-        made.size = upper - lower if upper > lower else 0.0
-        made.__class__ = cls
-        return made
-
-    __setattr__ = _refuse
-    __delattr__ = _refuse
+    ) -> None:
+        self.id, self.threshold, self.lower, self.upper = id, threshold, lower, upper
+        self.size = upper - lower if upper > lower else 0.0
 
     def __contains__(self, value: object) -> bool:
         try:
@@ -201,11 +165,14 @@ class Interval:
             raise ScoreError(f"true value {value!r} is not a number; it is neither inside nor outside")
         return False
 
+    def _key(self) -> tuple[int, float, float, float]:
+        return self.id, self.threshold, self.lower, self.upper
+
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Interval) and _ends(self) == _ends(other)
+        return isinstance(other, Interval) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        return hash(_ends(self))
+        return hash(self._key())
 
     def __repr__(self) -> str:
         span = "empty" if self.lower > self.upper else f"[{self.lower:.6g}, {self.upper:.6g}]"
@@ -217,7 +184,7 @@ class Interval:
         return f"{picture}<code>{span}</code> <small>(round {self.id})</small>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Interval, _ends(self)
+        return Interval, self._key()
 
     @property
     def width(self) -> float:
@@ -225,44 +192,69 @@ class Interval:
         return self.size
 
 
-def _told(shown: LabelSet) -> tuple[int, float, tuple[Label, ...]]:
-    return shown.id, shown.threshold, shown.labels
-
-
-def _ends(shown: Interval) -> tuple[int, float, float, float]:
-    return shown.id, shown.threshold, shown.lower, shown.upper
-
-
 def make_empty_interval(id: int, threshold: float) -> Interval:  # noqa: A002
     """Return the interval that holds nothing."""
     return Interval(id, threshold, math.inf, -math.inf)
 
 
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether an answer is used as it is, or goes to a person.
+
+    It is true where the answer is accepted, so that ``if gate.decide(score):`` does what it says.
+
+    Parameters
+    ----------
+    id
+        The round's number, counted from 0.
+    threshold
+        From which score on an answer was accepted; above 1 where none was.
+    score
+        The answer's score.
+    candidate
+        The answer, where several were offered.
+
+    Examples
+    --------
+    >>> Decision(0, 0.85, 0.93, "invoice").accepted
+    True
+    """
+
+    id: int
+    threshold: float
+    score: float
+    candidate: Label = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the answer is used without asking anyone."""
+        return self.score >= self.threshold
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    @property
+    def size(self) -> float:
+        """How many answers are used: one or none."""
+        return float(self.accepted)
+
+    def __repr__(self) -> str:
+        what = "" if self.candidate is None else f"{self.candidate!r} "
+        verdict = "accepted" if self.accepted else "referred"
+        return f"<Decision {self.id}: {what}{verdict}, {self.score:.4g} at {self.threshold:.4g}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        what = "" if self.candidate is None else f"<code>{html.escape(str(self.candidate))}</code> "
+        verdict = "accepted" if self.accepted else "referred"
+        bar = draw_bar(
+            self.score, min(1.0, self.threshold), is_good=self.accepted, called="score; the threshold"
+        )
+        line = f"score {self.score:.4g}, accepted from {self.threshold:.4g}"
+        return (
+            f"{what}<b>{verdict}</b> <small>(round {self.id})</small><br>{bar}<br><small>{line}</small>"
+        )
+
+
 Region = LabelSet | Interval
-R_co = TypeVar("R_co", bound=Region, covariant=True)
-
-
-class Case(Protocol[R_co]):
-    """One model output, read and checked."""
-
-    def region(self, id: int, threshold: float) -> R_co:  # noqa: A002
-        """Return the set or interval of this threshold."""
-
-    def score(self, label: Any) -> float:
-        """Return the label's score; below 0 if it is outside even the region of threshold 0."""
-
-    def dump(self) -> dict[str, Any]:
-        """Return the case as JSON values."""
-
-
-class Score(Protocol[R_co]):
-    """A way to turn model outputs into scores in [0, 1], higher for the more plausible."""
-
-    def read(self, output: Any) -> Case[R_co]:
-        """Return the case of a model output, or raise ``ScoreError``."""
-
-    def restore(self, dumped: dict[str, Any]) -> Case[R_co]:
-        """Return the case that ``dump`` wrote."""
-
-    def dump(self) -> dict[str, Any]:
-        """Return what rebuilds this score kind, as JSON values."""

@@ -2,48 +2,59 @@
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar, Protocol
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import logit, sigmoid
 from keyhole.scores.checks import check_number, check_positive
 from keyhole.scores.regions import Interval, make_empty_interval
+from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 
-_new_interval = Interval.__new__  # what Interval(...) calls, in less time
 _SIDES = ("both", "upper", "lower")
 _EDGE = 700.0  # logits beyond which a one-sided bound is infinite
 
 
+class Residuals(Protocol):
+    """A score of the true value's distance from a centre: what its cases ask of it."""
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """What a case keeps beside its centre."""
+
+    def score(self, residual: float) -> float:
+        """Return the score of a residual."""
+
+    def offsets(self, threshold: float) -> tuple[float, float]:
+        """Return the residuals between which the score reaches the threshold."""
+
+
 @dataclass(slots=True, eq=False)
 class Centred:
-    """A centre with a half-width for every threshold; not to be changed."""
+    """A centre, and residuals between which the score reaches a threshold; not to be changed."""
 
     centre: float
-    residuals: "BoundedResiduals | ScaledResiduals"
+    residuals: Residuals
+
+    @property
+    def output(self) -> float:
+        return self.centre
 
     def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
         """Return the interval of this threshold; above 1 it is empty."""
         if threshold > 1.0:
             return make_empty_interval(id, threshold)
         lower, upper = self.residuals.offsets(threshold if threshold > 0.0 else 0.0)
-        return _new_interval(Interval, id, threshold, self.centre + lower, self.centre + upper)
+        return Interval(id, threshold, self.centre + lower, self.centre + upper)
 
     def score(self, label: Any) -> float:
-        """Return the score of the true value."""
         return self.residuals.score(check_number(label, "true value") - self.centre)
 
     def residual(self, label: Any) -> float:
         """Return by how much the true value is above the centre."""
         return float(label) - self.centre
 
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """What rebuilds the case, beside its score kind."""
-        return (self.centre, *self.residuals.numbers)
-
-    def dump(self) -> dict[str, Any]:
-        """Return the centre, and the scale where the kind has one."""
-        return {"numbers": list(self.numbers)}
+    def pack(self) -> tuple[bytes, None]:
+        return pack_numbers(self.centre, *self.residuals.numbers), None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,22 +75,20 @@ class BoundedResiduals:
     (47.5, 52.5, True)
     """
 
+    name: ClassVar[str] = "bounded residuals"
+    kind: ClassVar[Kind] = "interval"
+    numbers: ClassVar[tuple[float, ...]] = ()
+
     bound: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "bound", check_positive(self.bound, field="bound"))
-
-    @property
-    def numbers(self) -> tuple[float, ...]:
-        """Nothing: every case has the same bound."""
-        return ()
 
     def score(self, residual: float) -> float:
         """Return the score of a residual; below 0 where it breaks the bound."""
         return 1.0 - abs(residual) / self.bound
 
     def offsets(self, threshold: float) -> tuple[float, float]:
-        """Return the residuals between which the score reaches the threshold."""
         half = self.bound * (1.0 - threshold)
         return -half, half
 
@@ -87,17 +96,8 @@ class BoundedResiduals:
         """Return the case of a predicted centre."""
         return Centred(check_number(output, "predicted centre"), self)
 
-    def read_numbers(self, numbers: list[float]) -> Centred:
-        """Return the case of these numbers."""
-        return self.read(numbers[0])
-
-    def restore(self, dumped: dict[str, Any]) -> Centred:
-        """Return the case that ``dump`` wrote."""
-        return self.read_numbers(dumped["numbers"])
-
-    def dump(self) -> dict[str, Any]:
-        """Return what rebuilds this score kind."""
-        return {"kind": "bounded residuals", "bound": self.bound}
+    def unpack(self, content: bytes, labels: str | None) -> Centred:  # noqa: ARG002
+        return Centred(unpack_numbers(content)[0], self)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,6 +127,9 @@ class ScaledResiduals:
     50.0
     """
 
+    name: ClassVar[str] = "scaled residuals"
+    kind: ClassVar[Kind] = "interval"
+
     scale: float | None = None
     side: str = "both"
 
@@ -137,17 +140,12 @@ class ScaledResiduals:
             raise InvalidError(f"side {self.side!r} is none of {', '.join(_SIDES)}")
 
     @property
-    def finds_scale(self) -> bool:
-        """Whether true values move the scale: a predictor finds it from the first ones."""
-        return True
-
-    @property
     def numbers(self) -> tuple[float, ...]:
-        """The scale of the case."""
+        """The scale, which may move; infinite while there is none."""
         return (math.inf if self.scale is None else self.scale,)
 
     def at_scale(self, scale: float | None) -> "ScaledResiduals":
-        """Return the kind with another scale."""
+        """Return the score at another scale: the one that the first true values give."""
         return self if scale == self.scale else replace(self, scale=scale)
 
     def score(self, residual: float) -> float:
@@ -160,7 +158,6 @@ class ScaledResiduals:
         return sigmoid(max(-_EDGE, min(_EDGE, -sign * residual / self.scale)))
 
     def offsets(self, threshold: float) -> tuple[float, float]:
-        """Return the residuals between which the score reaches the threshold."""
         if self.scale is None or threshold <= 0.0:
             return -math.inf, math.inf
         if self.side == "both":
@@ -173,15 +170,6 @@ class ScaledResiduals:
         """Return the case of a predicted centre."""
         return Centred(check_number(output, "predicted centre"), self)
 
-    def read_numbers(self, numbers: list[float]) -> Centred:
-        """Return the case of these numbers: a centre and a scale, infinite where there was none."""
-        scale = numbers[1] if math.isfinite(numbers[1]) else None
-        return Centred(numbers[0], self.at_scale(scale))
-
-    def restore(self, dumped: dict[str, Any]) -> Centred:
-        """Return the case that ``dump`` wrote."""
-        return self.read_numbers(dumped["numbers"])
-
-    def dump(self) -> dict[str, Any]:
-        """Return what rebuilds this score kind."""
-        return {"kind": "scaled residuals", "scale": self.scale, "side": self.side}
+    def unpack(self, content: bytes, labels: str | None) -> Centred:  # noqa: ARG002
+        centre, scale = unpack_numbers(content)
+        return Centred(centre, self.at_scale(scale if math.isfinite(scale) else None))

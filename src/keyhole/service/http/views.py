@@ -7,10 +7,10 @@ from itertools import pairwise
 from typing import Any
 
 from keyhole.errors import TheoremError
-from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.monitor import bound_misses, bound_rate, find_monitor
 from keyhole.predictor.notes import describe_standing
 from keyhole.predictor.promises import bound_excess, judge_groups
+from keyhole.scores import find_labels
 from keyhole.service.http import responses
 from keyhole.service.http.watch import find_alert, read_alarm
 from keyhole.service.store.log.history import StreamCurve
@@ -38,7 +38,7 @@ def show_stream(
         alpha=plan.learner.alpha,
         feedback=plan.feedback.value,
         kind=find_kind(plan),
-        labels=None if fixed_labels(plan.score) is None else list(fixed_labels(plan.score) or ()),
+        labels=None if find_labels(plan.score) is None else list(find_labels(plan.score) or ()),
         score={key: value for key, value in settings["score"].items() if key != "labels"},
         features=list(plan.names.features) or plan.learner.features,
         groups=show_groups(here),

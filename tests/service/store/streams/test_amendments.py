@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from keyhole.errors import InvalidError, LabelError
-from keyhole.predictor.cases import fixed_labels
+from keyhole.scores import find_labels
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import amendments, answers, proposals, registry, settings
@@ -45,7 +45,7 @@ def test_a_change_to_what_is_already_so_is_none(light: Database) -> None:
         here, _ = amendments.amend(light, "pets", Amendment(description="of ours"), now=NOW)
         assert (here.version, here.description) == (1, "of ours")
     here, said = amendments.amend(light, "pets", Amendment(labels=["dog", "emu"]), now=NOW)
-    assert fixed_labels(here.setup.score) == ("cat", "dog", "emu")
+    assert find_labels(here.setup.score) == ("cat", "dog", "emu")
     assert "now has 3 places" in said[0]
 
 

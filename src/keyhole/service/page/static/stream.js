@@ -65,7 +65,7 @@ function settings(stream) {
   const { thresholds } = stream.distribution;
   const rows = [
     ["learner", stream.learner], ["needs", stream.needs], ["feedback", stream.feedback], ["source", stream.source],
-    ["score", Object.entries(stream.score).filter(([, value]) => value !== null).map(([name, value]) => (name === "kind" ? value : `${name} ${typeof value === "number" ? size(value) : value}`)).join(", ")],
+    ["score", Object.entries(stream.score).filter(([, value]) => value !== null).map(([name, value]) => (name === "name" ? value : `${name} ${typeof value === "number" ? size(value) : value}`)).join(", ")],
     ["next threshold", thresholds.length > 1 ? "drawn, see above" : thresholds[0] === null ? "above every score" : thresholds[0].toFixed(4)],
     ["open rounds", `at most ${count(stream.open_limit)}, for ${duration(stream.lifetime)}`],
     ...Object.entries(stream.parameters).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]),

@@ -10,7 +10,6 @@ import sqlalchemy as sql
 
 from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
-from keyhole.predictor import cases
 from keyhole.predictor.context import Known
 from keyhole.scores import Case, Region
 from keyhole.service.store.log import recent
@@ -189,7 +188,7 @@ def _entry(here: Stream, row: Any) -> LogEntry:
 
 
 def _read_entry(here: Stream, row: Any) -> LogEntry:
-    case = cases.unpack_case(here.setup.score, row.output, row.labels)
+    case = here.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         number=row.number,
         id=here.prediction_id(row.number),

@@ -11,7 +11,6 @@ import numpy as np
 
 from keyhole.errors import KeyholeError
 from keyhole.learners import Learner
-from keyhole.predictor import cases
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
@@ -160,7 +159,7 @@ class Player:
         """Predict a round again."""
         here = self.stream
         expect(where, "number", row.number, here.tally.predicted)
-        case = cases.unpack_case(here.setup.score, row.output, row.labels)
+        case = here.setup.score.unpack(row.output, row.labels)
         if row.version <= self.until:
             opened = Round(case.region(row.number, row.threshold), case, None, here.tally.answered)
             here.tally.predicted += 1

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sql
 
-from keyhole.scores import Probabilities
 from keyhole.service.store.sql.schema import feedback, rounds
 from keyhole.service.store.streams.playing import is_miss
 from keyhole.service.store.streams.stream import Stream
@@ -34,7 +33,7 @@ class Lately:
 def look_back(connection: sql.Connection, here: Stream) -> Lately:
     """Return what the newest answered rounds of a stream were like."""
     rows = connection.execute(_NEWEST, {"stream": here.id}).all()
-    labelled = isinstance(here.setup.score, Probabilities)
+    labelled = here.setup.score.kind == "labels"
     sizes = np.array([row.size for row in rows], dtype=float)
     candidates = np.array([row.bytes / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)

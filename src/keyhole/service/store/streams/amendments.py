@@ -10,9 +10,8 @@ from typing import Any
 import sqlalchemy as sql
 
 from keyhole.errors import LabelError
-from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.setup import Setup
-from keyhole.scores import Probabilities, Region
+from keyhole.scores import Probabilities, Region, find_labels
 from keyhole.service.store.log import recent
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import streams
@@ -67,7 +66,7 @@ def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
         wanted = getattr(amendment, name)
         if wanted is not None and wanted != value:
             content[name] = wanted
-    known = fixed_labels(here.setup.score)
+    known = find_labels(here.setup.score)
     if amendment.labels:
         if known is None:
             raise LabelError(

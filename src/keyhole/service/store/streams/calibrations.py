@@ -12,12 +12,8 @@ from typing import Any, NamedTuple
 import sqlalchemy as sql
 
 from keyhole.errors import InvalidError
-from keyhole.predictor import cases
 from keyhole.predictor.calibration import calibrate as play
 from keyhole.predictor.context import Features, Groups, Known, read_context
-from keyhole.scores import Case
-from keyhole.scores.intervals import Band
-from keyhole.scores.labels import Candidates
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import feedback, rounds
 from keyhole.service.store.streams import changes, stream
@@ -140,20 +136,10 @@ def _read_log(connection: sql.Connection, source: Stream, *, kept: bool) -> Iter
         for row in page:
             told = json.loads(row.answer)
             if isinstance(told, dict) and "label" in told:
-                case = cases.unpack_case(source.setup.score, row.output, row.labels)
+                case = source.setup.score.unpack(row.output, row.labels)
                 known = show_known(source.setup, row.context) if kept else Known()
-                yield Past(_recall_output(source, case), told["label"], known.features, known.groups)
+                yield Past(case.output, told["label"], known.features, known.groups)
         after = page[-1].number
-
-
-def _recall_output(source: Stream, case: Case[Any]) -> Any:
-    """Return what the model had said."""
-    if not isinstance(case, Candidates):
-        known: Any = case
-        return known.numbers if isinstance(case, Band) else known.numbers[0]
-    score: Any = source.setup.score  # of all that have candidates the store knows probabilities alone
-    scores = [float(one) ** (1.0 / score.power) for one in case.scores]
-    return scores if isinstance(case.labels, range) else dict(zip(case.labels, scores, strict=True))
 
 
 def _gather(history: Iterator[Past], most: int) -> Iterator[list[Past]]:

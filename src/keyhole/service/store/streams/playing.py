@@ -7,14 +7,14 @@ In the log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object th
 import json
 import math
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError
 from keyhole.feedback import HIT, MISS
 from keyhole.numeric import Array
-from keyhole.predictor import cases, decisions
+from keyhole.predictor import decisions, rounds
 from keyhole.predictor.context import (
     NOTHING_KNOWN,
     Features,
@@ -35,14 +35,13 @@ from keyhole.predictor.rounds import (
     settle,
 )
 from keyhole.predictor.setup import Setup
-from keyhole.scores import BestScore, Case, Probabilities, QuantileBands, Region
+from keyhole.scores import Case, Kind, Region, check_output
 from keyhole.service.store.streams.stream import Stream
 
 SKIP = "skip"
 _WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
 _ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
 _BESIDE = frozenset(("chance", "wrong"))
-_TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
 
 
 def is_gate(setup: Setup[Any]) -> bool:
@@ -50,32 +49,15 @@ def is_gate(setup: Setup[Any]) -> bool:
     return setup.learner.rule.kind == "gate"
 
 
-Kind = Literal["labels", "interval", "band", "gate"]
-
-
 def find_kind(setup: Setup[Region]) -> Kind:
     """Return what a stream proposes, and from what."""
-    if isinstance(setup.score, BestScore):
-        return "gate"
-    if isinstance(setup.score, Probabilities):
-        return "labels"
-    return "band" if isinstance(setup.score, QuantileBands) else "interval"
+    return setup.score.kind
 
 
 def read_case(setup: Setup[Any], progress: Progress, output: Any) -> Case[Region]:
     """Return the case of a model output, or raise."""
-    score, kind = setup.score, find_kind(setup)
-    if kind != "gate":
-        given = "interval" if isinstance(output, (int, float)) else "labels"
-        given = "band" if isinstance(output, tuple) else given
-        if given != kind:
-            raise ScoreError(f"the stream takes {_TAKES[kind]}, not {_TAKES[given]}; give that instead")
-    labels = getattr(score, "labels", None)
-    if labels is not None and isinstance(output, dict):
-        unknown = sorted(set(output) - set(labels), key=repr)
-        if unknown:
-            raise LabelError(f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels")
-    case: Case[Region] = score.read(output) if progress.scale is None else progress.read(score, output)
+    check_output(setup.score, output)
+    case: Case[Region] = progress.read(setup.score, output)
     return case
 
 
@@ -112,7 +94,7 @@ def is_awaited(setup: Setup[Any], opened: Round[Any]) -> bool:
 def check_awaited(setup: Setup[Any], row: Any) -> None:
     """Raise if the round of a row was referred, and such rounds are nobody's to judge here."""
     if is_gate(setup):
-        case = cases.unpack_case(setup.score, row.output, row.labels)
+        case = setup.score.unpack(row.output, row.labels)
         check_judged(case.region(row.number, row.threshold), setup.feedback)
 
 
@@ -120,13 +102,13 @@ def recall_round(setup: Setup[Any], row: Any) -> Round[Any]:
     """Return the open round of a row with its memo."""
     learner = setup.learner
     if learner.rule.kind == "gate":
-        case = cases.unpack_case(setup.score, row.output, row.labels)
+        case = setup.score.unpack(row.output, row.labels)
         size, places = 8 * learner.memory, _find_places(unpack_context(setup, row.context))
         memos = [learner.unpack_memo(row.memo[size * n : size * (n + 1)]) for n, _ in enumerate(places)]
         return Round(case.region(row.number, row.threshold), case, memos, row.then, places)
     is_empty = learner.runs_interpreted and not learner.memory and not row.memo
     memo = [] if is_empty else learner.unpack_memo(row.memo)
-    waiting = cases.recall_round(setup.score, row, memo=memo)
+    waiting = rounds.recall_round(setup.score, row, memo=memo)
     if not learner.groups:
         return waiting
     return waiting._replace(groups=list_groups(learner, unpack_context(setup, row.context)))

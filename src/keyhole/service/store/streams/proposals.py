@@ -11,14 +11,11 @@ import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, RefusedError, ScoreError
 from keyhole.numeric import Array
-from keyhole.predictor import cases
-from keyhole.predictor.cases import fixed_labels
 from keyhole.predictor.context import Features, Groups
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
-from keyhole.scores import Case, Region
-from keyhole.scores.residuals import Centred
+from keyhole.scores import Case, Region, find_labels
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import open_rounds, rounds
 from keyhole.service.store.sql.transactions import Statement
@@ -33,7 +30,7 @@ from keyhole.service.store.streams.playing import (
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
 
-_CENTRE = _BYTES = 8  # of a centre, of a score
+_BYTES = 8  # of a score
 _BLOCK = 64  # rounds whose draws are made at once
 MOST_METADATA = 1024  # bytes of JSON
 
@@ -173,7 +170,7 @@ def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region]
 def _find_setup(setup: Setup[Any], row: Any) -> Setup[Any]:
     """Return a stream's setup with the labels that it had when the round of this row was asked for."""
     score: Any = setup.score
-    if row is None or row.labels is not None or fixed_labels(score) is None:
+    if row is None or row.labels is not None or find_labels(score) is None:
         return setup
     return replace(setup, score=replace(score, labels=score.labels[: len(row.output) // _BYTES]))
 
@@ -184,7 +181,7 @@ def _note(
     """Put an opened round into the log, and among those that wait."""
     here, shown = work.here, opened.prediction
     setup, learner = here.setup, here.setup.learner
-    output, labels = cases.pack_case(setup.score, opened.case)
+    output, labels = opened.case.pack()
     here.version += 1
     known = (ask.key, context.tobytes() if context.size else None, ask.metadata)
     place = (here.id, shown.id, here.version)
@@ -235,17 +232,12 @@ _DROP_OLDEST = Statement(
 
 
 def _repeat(here: Stream, row: Any, case: Case[Region], context: Array) -> Opened:
-    score = _find_setup(here.setup, row).score
-    output, labels = cases.pack_case(score, case)
-    asked = (output, labels, pack_context(context))
-    then = (row.output, row.labels, row.context)
-    if isinstance(case, Centred):  # The scale that stands behind the centre may have moved since.
-        asked, then = (asked[0][:_CENTRE], *asked[1:]), (then[0][:_CENTRE], *then[1:])
-    if asked != then:
-        what = "another output" if asked[:2] != then[:2] else "other features or groups"
+    stored = here.setup.score.unpack(row.output, row.labels)
+    is_same = case.output == stored.output
+    if not is_same or pack_context(context) != row.context:
+        what = "other features or groups" if is_same else "another output"
         raise RefusedError(
             f"Idempotency-Key {row.key!r} came with {what} before; use a new key", code="key_reused"
         )
-    stored = cases.unpack_case(score, row.output, row.labels)
     shown = stored.region(row.number, row.threshold)
     return Opened(here.prediction_id(shown.id), shown.id, shown, row.at + here.lifetime, repeated=True)

@@ -118,7 +118,7 @@ def _make_setup(
     seed: int | None,
     open_limit: int,
 ) -> Setup[Region]:
-    if not isinstance(score, BestScore):
+    if score.kind != "gate":
         return setups.make_setup(
             learner,
             alpha=alpha,
@@ -190,7 +190,7 @@ def _make_score(
     bound: float | None,
     scale: float | None,
     side: str | None,
-) -> Score[Region]:
+) -> Score[Any]:
     """Return how outputs are read; what is not said is told by what was given."""
     given: dict[str, dict[str, Any]] = {
         "labels": {"labels": labels, "power": power, "at_least": at_least, "at_most": at_most},
@@ -208,8 +208,7 @@ def _make_score(
                 "leave one of the two out"
             )
     if wanted == "gate":
-        gate: Any = BestScore()
-        return gate
+        return BestScore()
     if wanted == "band":
         return QuantileBands()
     if wanted == "interval":

@@ -1,0 +1,79 @@
+"""What a score and a case of it must do, and the bytes and JSON values that they are made of.
+
+A score of one's own is a frozen dataclass that follows ``Score``: its fields are its settings, which
+are saved, and its cases follow ``Case``. ``keyhole.register`` makes it known wherever Keyhole saves,
+loads or serves something.
+"""
+
+from array import array
+from typing import Any, ClassVar, Literal, Protocol, TypeVar
+
+import numpy as np
+
+from keyhole.errors import LabelError
+from keyhole.scores.regions import Decision, Label, Region
+
+Kind = Literal["labels", "interval", "band", "gate"]  # what is proposed, and from what
+R_co = TypeVar("R_co", bound=Region | Decision, covariant=True)
+
+
+class Case(Protocol[R_co]):
+    """One model output, read and checked."""
+
+    @property
+    def output(self) -> Any:
+        """The model's output, as ``Score.read`` takes it."""
+
+    def region(self, id: int, threshold: float) -> R_co:  # noqa: A002
+        """Return the set, interval or decision of this threshold."""
+
+    def score(self, label: Any) -> float:
+        """Return the label's score; below 0 if it is outside even the region of threshold 0."""
+
+    def pack(self) -> tuple[bytes, str | None]:
+        """Return the case as bytes, and as JSON the labels that its score does not fix."""
+
+
+class Score(Protocol[R_co]):
+    """A way to turn model outputs into scores in [0, 1], higher for the more plausible.
+
+    ``name`` is its own among all scores. ``kind`` is "labels" if it reads a score for each label,
+    "interval" if it reads a centre, "band" if it reads a pair (lower, upper), and "gate" if it decides
+    about one answer.
+    """
+
+    name: ClassVar[str]
+    kind: ClassVar[Kind]
+
+    def read(self, output: Any) -> Case[R_co]:
+        """Return the case of a model output, or raise ``ScoreError``."""
+
+    def unpack(self, content: bytes, labels: str | None) -> Case[R_co]:
+        """Return the case that ``Case.pack`` wrote."""
+
+
+def pack_numbers(*numbers: float) -> bytes:
+    """Return numbers as bytes that keep every bit."""
+    return array("d", numbers).tobytes()
+
+
+def unpack_numbers(content: bytes) -> list[float]:
+    """Return the numbers that ``pack_numbers`` wrote."""
+    numbers = array("d")
+    numbers.frombytes(content)
+    return numbers.tolist()
+
+
+def pack_label(label: Label) -> Any:
+    """Return a label as a JSON value; tuples become one-key objects."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if isinstance(value, tuple):
+        return {"tuple": [pack_label(part) for part in value]}
+    if value is None or isinstance(value, (str, int, float, bool)):
+        return value
+    raise LabelError(f"label {label!r} cannot be saved; use text, numbers, or tuples of them as labels")
+
+
+def unpack_label(value: Any) -> Label:
+    """Return the label that ``pack_label`` made a JSON value of."""
+    return tuple(unpack_label(part) for part in value["tuple"]) if isinstance(value, dict) else value
