@@ -21,7 +21,7 @@ from keyhole.studies.compare.options import list_given, list_gridless, refuse_un
 from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.gates import commands as gates
 from keyhole.studies.live_line import LiveLine
-from keyhole.studies.paper import reproduce
+from keyhole.studies.paper.report import Request, reproduce
 
 _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
 
@@ -247,7 +247,7 @@ def _add_paper(commands: Any) -> None:
 
 def _paper(options: argparse.Namespace) -> None:
     engine = Engine(options.engine, workers=options.workers, address=options.address)
-    request = reproduce.Request(
+    request = Request(
         only=tuple(options.only),
         runs=options.runs,
         seed=options.seed,
@@ -258,7 +258,7 @@ def _paper(options: argparse.Namespace) -> None:
     compiling = "Compiling the learners takes some seconds; finished" if can_compile() else "Finished"
     print(f"{compiling} runs are kept.", file=sys.stderr)
     try:
-        finished = reproduce.reproduce(request, options.out, engine=engine)
+        finished = reproduce(request, options.out, engine=engine)
     except KeyboardInterrupt:
         print(
             f"\nFinished runs are kept in {options.out}; the same command continues.", file=sys.stderr

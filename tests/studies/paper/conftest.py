@@ -4,9 +4,9 @@ import pytest
 
 from keyhole.studies.engine import Engine
 from keyhole.studies.paper.plan import plan
+from keyhole.studies.paper.play import GENERATED, MEASURED, Source
 from keyhole.studies.paper.results import Results
-from keyhole.studies.paper.run import run
-from keyhole.studies.paper.sources import GENERATED, MEASURED, Source
+from keyhole.studies.paper.runs import run
 
 RUNS = 6
 SEED = 1000

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import keyhole
-from keyhole.studies.paper.imports import digest_sources, find_sources
+from keyhole.studies.paper.runs import digest_sources, find_sources
 
 PLAYS = ("keyhole.studies.paper.play", "keyhole.learners.rules.ocp_unlock_plus")
 PACKAGE = Path(keyhole.__file__).parent
@@ -45,7 +45,6 @@ def changes_the_key(package: Path, name: str) -> bool:
         "scenarios/data/airfoil.csv",
         "predictor/draws.py",
         "studies/paper/play.py",
-        "studies/paper/settings.py",
     ],
 )
 def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> None:
@@ -65,8 +64,8 @@ def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> 
         "studies/live_line.py",
         "studies/compare/page.py",
         "studies/paper/figures.py",
-        "studies/paper/notes.py",
-        "studies/paper/finished.py",
+        "studies/paper/words.py",
+        "studies/paper/runs.py",
     ],
 )
 def test_a_byte_of_anything_else_does_not(package: Path, name: str) -> None:

@@ -12,17 +12,14 @@ import pytest
 from keyhole.cli import main
 from keyhole.studies.paper.document import (
     Block,
-    Bullets,
-    Code,
+    Entry,
     Figure,
     Grid,
-    GridEntry,
-    Heading,
-    Text,
-    markdown,
-    page,
+    write_bullets,
+    write_markdown,
+    write_page,
 )
-from keyhole.studies.paper.tables import read_published
+from keyhole.studies.paper.plan import read_published
 
 ONLY = ["table2", "table3", "table6", "exp2", "exp5/airfoil"]
 
@@ -248,24 +245,24 @@ def test_a_file_without_outputs_is_refused(tmp_path: Path, capsys: pytest.Captur
 def test_blocks_are_written_both_ways(tmp_path: Path) -> None:
     (tmp_path / "one.svg").write_text("<svg/>")
     blocks: list[Block] = [
-        Heading(1, "Title & all"),
-        Text("Plain, `code`, *stressed* and **strong** <words>."),
-        Bullets(["first"]),
-        Code("run <this>"),
+        "# Title & all",
+        "Plain, `code`, *stressed* and **strong** <words>.",
+        write_bullets(["first"]),
+        "```\nrun <this>\n```",
         Grid(
             [("", 1), ("ours", 2)],
             ["name", "a", "b"],
-            [[GridEntry("x"), GridEntry("1"), GridEntry("2", "far")]],
+            [[Entry("x"), Entry("1"), Entry("2", "far")]],
             1,
         ),
         Figure("one", "What it shows"),
     ]
-    text, web = markdown(blocks), page(blocks, tmp_path)
+    text, web = write_markdown(blocks), write_page(blocks, tmp_path)
     assert "| name | ours a | ours b |\n| :-- | --: | --: |\n| x | 1 | **2** |" in text
     assert "![What it shows](one.png)" in text
     assert "<code>code</code>, <em>stressed</em> and <strong>strong</strong> &lt;words&gt;" in web
     assert '<td class="far">2</td>' in web
-    assert "<pre>run &lt;this&gt;</pre>" in web
+    assert "<pre><code>run &lt;this&gt;" in web
     assert '<th colspan="2">ours</th>' in web
 
 

@@ -15,16 +15,20 @@ from keyhole.errors import InvalidError, KeyholeError
 from keyhole.scenarios.airfoil import airfoil
 from keyhole.simulation import metrics
 from keyhole.studies.engine import Engine
-from keyhole.studies.paper import reproduce
-from keyhole.studies.paper.finished import FinishedRuns
-from keyhole.studies.paper.panels import panels
-from keyhole.studies.paper.plan import plan
-from keyhole.studies.paper.play import POINTS, RunOutcome, Unit, play_run, rounds_kept
-from keyhole.studies.paper.reproduce import Request
-from keyhole.studies.paper.run import run
-from keyhole.studies.paper.settings import Setting
-from keyhole.studies.paper.sources import GENERATED, MEASURED, Pair
-from keyhole.studies.paper.tables import tables
+from keyhole.studies.paper.plan import panels, plan, tables
+from keyhole.studies.paper.play import (
+    GENERATED,
+    MEASURED,
+    POINTS,
+    Pair,
+    RunOutcome,
+    Setting,
+    Unit,
+    play_run,
+    rounds_kept,
+)
+from keyhole.studies.paper.report import Request, reproduce
+from keyhole.studies.paper.runs import FinishedRuns, run
 from tests.patience import SECONDS
 
 SETTING = Setting("airfoil", "shift", "ocp-unlock+", 0.1, 5_000, 20)
@@ -143,7 +147,7 @@ def test_resumed_from_a_part_gives_the_files_of_an_unbroken_run(tmp_path: Path) 
     part = plan(["exp2"], (MEASURED,)).pairs[:4]
     run(part, tmp_path / "broken" / "runs", runs=3, seed=0, engine=Engine(workers=2))
     for folder in ("broken", "whole"):
-        reproduce.reproduce(request, tmp_path / folder, engine=Engine())
+        reproduce(request, tmp_path / folder, engine=Engine())
     broken, whole = files(tmp_path / "broken"), files(tmp_path / "whole")
     assert sorted(broken) == sorted(whole)
     assert len(whole) == 6 + 4 + 2 + 2  # runs, data, report, one figure

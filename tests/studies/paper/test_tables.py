@@ -8,11 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from keyhole.studies.paper.comparison import range_of_lengths
-from keyhole.studies.paper.results import Results, difference, tolerance
-from keyhole.studies.paper.settings import SCENARIOS, VARIANTS, Setting
-from keyhole.studies.paper.sources import GENERATED, Pair, Source, from_file
-from keyhole.studies.paper.tables import MISS_RATE, SIZE, SLACK, Table, read_published, tables
+from keyhole.studies.paper.plan import MISS_RATE, SIZE, SLACK, Table, read_published, tables
+from keyhole.studies.paper.play import GENERATED, SCENARIOS, VARIANTS, Pair, Setting, Source, from_file
+from keyhole.studies.paper.results import Results, difference, range_of_lengths, tolerance
 
 from .conftest import results_of
 

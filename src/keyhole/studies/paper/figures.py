@@ -8,26 +8,10 @@ import numpy as np
 
 from keyhole.errors import MissingExtraError
 from keyhole.scenarios.imagenet import SCHEDULE
-from keyhole.studies.paper.panels import CURVES, Panel
-from keyhole.studies.paper.play import rounds_kept
+from keyhole.studies.paper.plan import CURVES, LABELS, MISS_RATE, SCENARIO_NAMES, Panel
+from keyhole.studies.paper.play import AIRFOIL, Pair, Setting, Source, rounds_kept
 from keyhole.studies.paper.results import Results
-from keyhole.studies.paper.settings import AIRFOIL, Setting
-from keyhole.studies.paper.sources import Pair, Source
-from keyhole.studies.paper.tables import MISS_RATE
 
-LABELS = {
-    "ocp-bandit": "OCP-Bandit",
-    "ocp-unlock": "OCP-Unlock",
-    "ocp-unlock+": "OCP-Unlock+",
-    "sps": "SPS",
-    "mvp": "MVP",
-}
-SCENARIOS = {
-    ("imagenet", "iid"): "i.i.d.",
-    ("imagenet", "shift"): "non-i.i.d.",
-    ("airfoil", "iid"): "i.i.d.",
-    ("airfoil", "shift"): "covariate shift",
-}
 _COLOURS = {
     "ocp-unlock+": "#1d4ed8",
     "ocp-unlock": "#d97706",
@@ -77,7 +61,7 @@ def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) 
 
 
 def _curves(results: Results, panel: Panel, source: Source, axes: Any) -> None:
-    scenario = SCENARIOS[panel.data, panel.scenario]
+    scenario = SCENARIO_NAMES[panel.data, panel.scenario]
     for axis, field, title in zip(
         axes, ("miss_rates", "mean_sizes"), ("MC(t)", f"Ineff(t), {_unit(panel.data)}"), strict=True
     ):
@@ -135,7 +119,7 @@ def _boxes(results: Results, panel: Panel, source: Source, axis: Any) -> None:
         axis.hlines(alpha, place - 0.4, place + 0.4, color=_TARGET, linewidth=1.0, linestyle="--")
     axis.set_xticks(places, [f"{alpha:g}" for alpha in alphas])
     axis.set_xlabel("target α (dashes)")
-    axis.set_title(f"MC(T)  ({SCENARIOS[panel.data, panel.scenario]})", loc="left")
+    axis.set_title(f"MC(T)  ({SCENARIO_NAMES[panel.data, panel.scenario]})", loc="left")
     axis.set_ylim(0.0, 0.45)
     _plain(axis)
 
@@ -145,7 +129,6 @@ def _unit(data: str) -> str:
 
 
 def _changes(setting: Setting) -> list[float]:
-    """Return the rounds after which the scenario is another."""
     if not setting.shift:
         return []
     if setting.data == AIRFOIL:

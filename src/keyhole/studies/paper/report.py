@@ -1,65 +1,125 @@
-"""The report: every table beside the paper's, every figure, and where the two differ and why."""
+"""From a request to a folder with runs, tables, figures and the report."""
 
 import platform
+import shlex
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
+from typing import NamedTuple
 
 from keyhole import __version__
-from keyhole.studies.paper import figures, notes
-from keyhole.studies.paper.comparison import (
+from keyhole.checks import is_whole
+from keyhole.errors import InvalidError
+from keyhole.predictor.draws import check_seed
+from keyhole.studies.engine import Engine
+from keyhole.studies.paper import figures, words
+from keyhole.studies.paper.document import Block, Figure, write_bullets, write_markdown, write_page
+from keyhole.studies.paper.plan import CURVES, Panel, Table, plan
+from keyhole.studies.paper.play import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
+from keyhole.studies.paper.results import (
+    Results,
     agreement,
     compare,
+    count_within,
     finals,
     literal,
     order,
     range_of_lengths,
+    write_data,
 )
-from keyhole.studies.paper.document import (
-    Block,
-    Bullets,
-    Code,
-    Figure,
-    Heading,
-    Text,
-    markdown,
-    page,
-)
-from keyhole.studies.paper.panels import CURVES, Panel
-from keyhole.studies.paper.results import Results
-from keyhole.studies.paper.settings import IMAGENET, learner_of
-from keyhole.studies.paper.sources import Source
-from keyhole.studies.paper.tables import Table
+from keyhole.studies.paper.runs import run
 
 _LIBRARIES = ("numpy", "numba", "joblib", "matplotlib")
 
 
-def write(results: Results, folder: Path) -> None:
-    """Draw the figures and write ``report.md`` and ``report.html``."""
+@dataclass(frozen=True)
+class Request:
+    only: tuple[str, ...] = ()
+    runs: int = 50
+    seed: int = 0
+    imagenet: Path | None = None
+    model: str | None = None
+
+    def __post_init__(self) -> None:
+        if not is_whole(self.runs, least=1):
+            raise InvalidError(f"{self.runs!r} runs are too few; use at least 1, the paper has 50")
+        check_seed(self.seed)
+        if self.model is not None and self.imagenet is None:
+            raise InvalidError(
+                f"--model {self.model} names no outputs; give the classifier's with --imagenet FILE"
+            )
+
+    @property
+    def command(self) -> str:
+        """The command that asks for this; engines and folders are left out, they change nothing."""
+        words = ["keyhole", "paper"]
+        words += ["--only", *self.only] if self.only else []
+        words += ["--runs", str(self.runs), "--seed", str(self.seed)]
+        words += ["--imagenet", self.imagenet.name] if self.imagenet else []
+        words += ["--model", self.model] if self.model else []
+        return shlex.join(words)
+
+    def sources(self) -> tuple[Source, ...]:
+        if self.imagenet is None:
+            return (GENERATED, MEASURED)
+        return (GENERATED, from_file(self.imagenet, model=self.model), MEASURED)
+
+
+class Finished(NamedTuple):
+    """Where the report is, and how many of its comparable cells are within their tolerance."""
+
+    report: Path
+    within: int
+    cells: int
+
+    @property
+    def verdict(self) -> str:
+        if self.cells == 0:
+            return "verdict: no table was asked for, so that nothing was compared with the paper"
+        return f"verdict: {self.within} of {self.cells} cells are within tolerance of the paper's"
+
+
+def reproduce(request: Request, folder: Path, *, engine: Engine) -> Finished:
+    """Run what is missing, write tables, figures and report, and return how near they came."""
+    wanted = plan(request.only, request.sources())
+    if request.imagenet is not None and not wanted.sources_of(IMAGENET):
+        raise InvalidError(
+            f"--imagenet would change nothing: {', '.join(request.only)} is not about ImageNet"
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    outcomes = run(wanted.pairs, folder / "runs", runs=request.runs, seed=request.seed, engine=engine)
+    found = Results(wanted, outcomes, request.runs, request.seed, request.command)
+    write_data(found, folder)
+    write_report(found, folder)
+    return Finished(folder / "report.html", *count_within(found))
+
+
+def write_report(results: Results, folder: Path) -> None:
     blocks = list(_blocks(results, folder))
-    (folder / "report.md").write_text(markdown(blocks))
-    (folder / "report.html").write_text(page(blocks, folder))
+    (folder / "report.md").write_text(write_markdown(blocks))
+    (folder / "report.html").write_text(write_page(blocks, folder))
 
 
 def _blocks(results: Results, folder: Path) -> Iterator[Block]:
-    yield Heading(1, "Online conformal prediction with semi-bandit feedback, reproduced")
+    yield "# Online conformal prediction with semi-bandit feedback, reproduced"
     yield from _opening(results)
     if results.plan.tables:
-        yield Heading(2, "How near")
-        yield Text(notes.AGREEMENT)
+        yield "## How near"
+        yield words.AGREEMENT
         yield agreement(results)
-    yield Heading(2, "What the paper leaves open, and how we read it")
-    yield Text(notes.OPEN)
-    yield Bullets([notes.READINGS[name] for name in notes.READINGS if _concerns(results, name)])
+    yield "## What the paper leaves open, and how we read it"
+    yield words.OPEN
+    yield write_bullets([words.READINGS[name] for name in words.READINGS if _concerns(results, name)])
     for key, group in groupby(results.plan.panels, key=lambda panel: (panel.experiment, panel.data)):
         yield from _figures(results, folder, key, tuple(group))
     for table in results.plan.tables:
         yield from _table(results, table)
-    yield Heading(2, "Settings")
+    yield "## Settings"
     yield from _settings(results)
-    yield Heading(2, "Run it again")
-    yield Bullets(notes.AGAIN)
+    yield "## Run it again"
+    yield write_bullets(words.AGAIN)
 
 
 def _concerns(results: Results, data: str) -> bool:
@@ -68,17 +128,17 @@ def _concerns(results: Results, data: str) -> bool:
 
 
 def _opening(results: Results) -> Iterator[Block]:
-    yield Text(notes.OPENING)
-    yield Code(results.command)
-    yield Text(f"{results.runs} runs of every setting, the first with seed {results.seed}. It ran on:")
-    yield Bullets([_ran_on(source) for source in results.plan.sources])
-    yield Text(notes.NUMBERS)
+    yield words.OPENING
+    yield f"```\n{results.command}\n```"
+    yield f"{results.runs} runs of every setting, the first with seed {results.seed}. It ran on:"
+    yield write_bullets([_ran_on(source) for source in results.plan.sources])
+    yield words.NUMBERS
 
 
 def _ran_on(source: Source) -> str:
     if source.data != IMAGENET:
-        return f"**Airfoil**: {notes.AIRFOIL}"
-    kind = notes.FILE if source.path else notes.GENERATED
+        return f"**Airfoil**: {words.MEASUREMENTS}"
+    kind = words.FILE if source.path else words.GENERATOR
     first, five = source.accuracy
     return f"**ImageNet, {source.title}**: {kind} Top-1 accuracy {first:.3f}, top-5 {five:.3f}."
 
@@ -87,22 +147,21 @@ def _figures(
     results: Results, folder: Path, key: tuple[str, str], panels: Sequence[Panel]
 ) -> Iterator[Block]:
     experiment, data = key
-    yield Heading(2, f"{notes.EXPERIMENTS[experiment]}, {notes.DATA[data]}")
-    yield Text(notes.ABOUT[experiment])
+    yield f"## {words.EXPERIMENTS[experiment]}, {words.DATA[data]}"
+    yield words.ABOUT[experiment]
     for source in results.plan.sources_of(data):
         stem = f"figures/{experiment}-{source.name}"
         figures.draw(results, panels, source, folder / stem)
         yield Figure(stem, _caption(results, panels, source))
     if panels[0].kind == CURVES:
         yield finals(results, panels)
-        note = notes.FINALS.get(experiment)
-        if note:
-            yield Text(note)
+        if experiment in words.FINALS:
+            yield words.FINALS[experiment]
 
 
 def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
     first = panels[0].settings[0]
-    ran_on = f"{notes.DATA[source.data]} ({source.title})"
+    ran_on = f"{words.DATA[source.data]} ({source.title})"
     where = f"{ran_on}, T = {first.horizon:,}, K = {first.arms}"
     if panels[0].kind == CURVES:
         return (
@@ -116,39 +175,38 @@ def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
 
 
 def _table(results: Results, table: Table) -> Iterator[Block]:
-    yield Heading(
-        2, f"Table {table.number}, {notes.DATA[table.data]} (the paper's Table {table.paper_number})"
-    )
-    yield Text(
+    yield f"## Table {table.number}, {words.DATA[table.data]} (the paper's Table {table.paper_number})"
+    yield (
         f"{table.title} (experiment {table.experiment[3]}). "
         f"Selected by `--only {table.key}` or `--only {table.experiment}`."
     )
     yield compare(results, table)
-    yield Bullets(_beside(results, table))
+    yield write_bullets(_beside(results, table))
     if table.literal_settings:
-        yield Heading(3, "The shift as it is written")
-        yield Text(notes.LITERAL)
+        yield "### The shift as it is written"
+        yield words.LITERAL
         yield literal(results, table)
     if table.number == 3:
-        yield Heading(3, "The order of the variants")
-        yield Text(notes.ORDER)
+        yield "### The order of the variants"
+        yield words.ORDER
         yield order(results, table)
 
 
 def _beside(results: Results, table: Table) -> list[str]:
-    """Return what must be said next to a table."""
     slack = table.number in (5, 6)
     if table.data == IMAGENET:
-        return [notes.MODEL, notes.NEGATIVE] if slack else [notes.MODEL]
+        return [words.MODEL, words.NEGATIVE] if slack else [words.MODEL]
     if slack:
-        return [notes.SHIFT, notes.NEGATIVE]
+        return [words.SHIFT, words.NEGATIVE]
     low, high = range_of_lengths(results)
-    return [notes.SHIFT, notes.UNIT.format(low=low, high=high)]
+    return [words.SHIFT, words.UNIT.format(low=low, high=high)]
 
 
 def _settings(results: Results) -> Iterator[Block]:
     shown = {pair.setting.learner: pair.setting for pair in results.plan.pairs}
-    yield Text(notes.PARAMETERS)
-    yield Bullets([f"`{name}`: `{learner_of(setting).parameters}`" for name, setting in shown.items()])
+    yield words.PARAMETERS
+    yield write_bullets(
+        [f"`{name}`: `{learner_of(setting).parameters}`" for name, setting in shown.items()]
+    )
     libraries = ", ".join(f"{name} {version(name)}" for name in _LIBRARIES)
-    yield Text(f"Keyhole {__version__}, Python {platform.python_version()}, {libraries}.")
+    yield f"Keyhole {__version__}, Python {platform.python_version()}, {libraries}."

@@ -1,8 +1,8 @@
 """The words of the report: what was run, and where it differs from the paper and why."""
 
-from keyhole.studies.paper import settings
+from keyhole.studies.paper.play import AIRFOIL, IMAGENET
 
-DATA = {settings.IMAGENET: "ImageNet", settings.AIRFOIL: "Airfoil"}
+DATA = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
 
 OPENING = (
     "Every experiment of Yang, Kim and Park, *Online Conformal Prediction with Adversarial Semi-"
@@ -48,11 +48,11 @@ AGREEMENT = (
     "residual bound, which the paper does not state, to both. The ImageNet cells of Table 3 and of "
     "the longer horizons, and the real classifier, were fitted to nothing."
 )
-AIRFOIL = (
+MEASUREMENTS = (
     "UCI Airfoil Self-Noise (Brooks, Pope and Marcolini, NASA RP-1218, 1989), 1,503 rows drawn with "
     "replacement, predicted by recursive least squares before each is learnt."
 )
-GENERATED = (
+GENERATOR = (
     "class probabilities of 5,000 images made up by a generator, so that no file is needed. Its "
     "constants were fitted to ResNet-18's accuracy and to the paper's Tables 1 and 5 at T = 50,000; "
     "they have seen neither Table 3 nor the longer horizons."
