@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from keyhole.learners import make
 from keyhole.numeric import Array
 from keyhole.scenarios import digits
+from keyhole.scenarios.gate_cases import GateCases, make_calibrated, make_halving, read_imagenet_gate
 from keyhole.simulation.gates import best_fixed, simulate_gate
-from keyhole.studies.gates.scenarios import GateCases, make_calibrated, make_halving, read_imagenet
 
 SEEDS, SPELL, AFTER = range(5000, 5080), 30_000, 3_000
 ENOUGH = 0.98  # of what the best threshold in hindsight accepts
@@ -147,7 +147,7 @@ def main() -> None:
     parser.add_argument("--imagenet", type=Path, required=True)
     parser.add_argument("--rounds", type=int, default=30_000)
     given = parser.parse_args()
-    imagenet, rounds = read_imagenet(given.imagenet), given.rounds
+    imagenet, rounds = read_imagenet_gate(given.imagenet), given.rounds
     print(f"{len(SEEDS)} seeds, {rounds:,} rounds\n")
     print(f"{'':<39}{'wrong - alpha':>15}{'of best':>25}")
     print(f"{'':<25}{'alpha':>5}{'':<9}{'mean':>8}{'sd':>7}{'worst':>8}{'keep':>6}", end="")

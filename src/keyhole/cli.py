@@ -14,7 +14,6 @@ from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
 from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find, make, takes
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
-from keyhole.studies.gates import commands as gates
 from keyhole.studies.promises import check_horizon, describe_promises
 
 _WIDTH = 80
@@ -65,7 +64,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_learners(commands)
     _add_bounds(commands)
     studying.add(commands)
-    gates.add(commands)
     serving.add(commands)
     return parser
 

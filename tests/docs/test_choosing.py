@@ -9,7 +9,7 @@ from keyhole.feedback import Feedback
 from keyhole.learners import bounds
 from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, table
-from keyhole.studies.compare.contest import Terms, hold
+from keyhole.studies.compare.contest import Terms, run_contest
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGE = (DOCS / "choosing.md").read_text() + (DOCS / "evidence.md").read_text()
@@ -27,7 +27,7 @@ def test_lines_of_the_tables_come_out_again(
     scenario: str, channel: Channel, learners: list[str]
 ) -> None:
     terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=10_000, runs=5, channel=channel)
-    contest = hold(learners, [listing.list_scenarios()[scenario]], terms)
+    contest = run_contest(learners, [listing.list_scenarios()[scenario]], terms)
     lines = [line for line in table.text(contest).splitlines() if line.split(" ")[0] in learners]
     assert len(lines) == len(learners)
     for line in lines:

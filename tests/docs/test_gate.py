@@ -10,7 +10,7 @@ import pytest
 import keyhole
 from keyhole import GATES
 from keyhole.cli import main
-from keyhole.studies.gates.scenarios import make_calibrated
+from keyhole.scenarios.gate_cases import make_calibrated
 
 ROOT = Path(__file__).parents[2]
 HOWTO = ROOT / "docs" / "howto" / "gate.md"

@@ -6,7 +6,7 @@ import pytest
 
 from keyhole.feedback import Feedback
 from keyhole.studies.compare import listing
-from keyhole.studies.compare.contest import Contest, Terms, hold
+from keyhole.studies.compare.contest import Contest, Terms, run_contest
 
 SCENARIOS = ["imagenet", "imagenet-shift"]
 
@@ -15,7 +15,7 @@ SCENARIOS = ["imagenet", "imagenet-shift"]
 def contest(mobilenet: Path) -> Contest:
     terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=50_000, runs=1, arms=200)
     scenarios = listing.pick_scenarios(SCENARIOS, listing.list_scenarios(imagenet_file=mobilenet))
-    return hold(["logit-tracker", "ocp-unlock+"], scenarios, terms)
+    return run_contest(["logit-tracker", "ocp-unlock+"], scenarios, terms)
 
 
 def figures(contest: Contest, learner: str, scenario: str) -> tuple[float, float]:

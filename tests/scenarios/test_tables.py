@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from keyhole.errors import InvalidError
+from keyhole.scenarios.gate_cases import read_gate_log as read_for_gate
 from keyhole.scenarios.log import read_log as read_for_compare
 from keyhole.service.history_file import read_history
-from keyhole.studies.gates.log import read_log as read_for_gate
 
 # One table for all three: to compare and calibrate, scores of the labels "score" and "wrong"; to a
 # gate, a score and an outcome.

@@ -12,10 +12,10 @@ from fastapi.testclient import TestClient
 import keyhole
 from keyhole.errors import InvalidError
 from keyhole.scenarios import log
+from keyhole.scenarios.gate_cases import read_gate_log
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals
-from keyhole.studies.gates.log import read_log
 from tests.service.scene import NOW, answered, predicted
 
 
@@ -204,7 +204,7 @@ def test_an_export_holds_every_score_and_is_read_by_keyhole_gate(
     rows = list(csv.DictReader(io.StringIO(text)))
     assert [row["scores"] for row in rows] == ["[0.99]", "[0.02]", "[0.98]"]
     (tmp_path / "mail.csv").write_text(text, encoding="utf-8")
-    cases = read_log(tmp_path / "mail.csv")
+    cases = read_gate_log(tmp_path / "mail.csv")
     assert (cases.scores.tolist(), cases.wrong.tolist()) == ([0.99, 0.98], [0.0, 1.0])
     with pytest.raises(InvalidError, match=r"log of a gate.*keyhole gate --scores mail\.csv"):
         log.read_log(tmp_path / "mail.csv")  # It would be one of a single label.

@@ -11,7 +11,7 @@ from keyhole.studies import demo
 
 @pytest.fixture(scope="module")
 def results() -> list[demo.Result]:
-    return [demo.play(scenario, told=lambda _: None) for scenario in demo.scenarios(6_000)]
+    return [demo.play(scenario, report=lambda _: None) for scenario in demo.scenarios(6_000)]
 
 
 def test_the_default_keeps_to_the_target_all_the_way_and_a_fixed_threshold_does_not(
@@ -36,7 +36,7 @@ def test_the_table_fits_eighty_columns_and_names_every_way(results: list[demo.Re
     text = demo.tabulate(results)
     assert max(map(len, text.splitlines())) <= 80
     for result in results:
-        assert all(f"  {run.way} " in text for run in result.runs)
+        assert all(f"  {run.name} " in text for run in result.runs)
 
 
 def test_features_make_intervals_shorter_and_keep_the_target(results: list[demo.Result]) -> None:

@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from keyhole.studies.live_line import LiveLine, track
+from keyhole.live_line import LiveLine, track
 
 
 class Terminal(io.StringIO):

@@ -256,9 +256,9 @@ def _add_calibrate(commands: Any) -> None:
 
 def _calibrate(options: argparse.Namespace) -> None:
     database = _database(options, there=True)
+    from keyhole.live_line import LiveLine
     from keyhole.service.history_file import read_history
     from keyhole.service.store.streams import calibrations, registry
-    from keyhole.studies.live_line import LiveLine
 
     before = registry.get(database, options.stream).tally.calibrated
     size = options.file.stat().st_size if options.file.is_file() else 1

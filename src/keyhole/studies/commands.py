@@ -4,31 +4,44 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from keyhole.errors import MissingExtraError, SpeedWarning
+from keyhole.errors import InvalidError, MissingExtraError, SpeedWarning
 from keyhole.feedback import check_feedback
-from keyhole.learners import LEARNERS
+from keyhole.learners import GATES, LEARNERS, find, takes
+from keyhole.live_line import LiveLine
 from keyhole.numeric import can_compile
+from keyhole.scenarios.gate_cases import pick_gate_scenarios, read_gate_log
 from keyhole.simulation.channel import Channel
 from keyhole.studies import demo, imagenet_file
-from keyhole.studies.compare import listing, publish, table
-from keyhole.studies.compare.contest import Contest, Terms, check_entries, hold
-from keyhole.studies.compare.late import CHANNELS, LateContests, drop_adversaries, hold_late
-from keyhole.studies.compare.options import list_given, list_gridless, refuse_unused
+from keyhole.studies.compare import gate_contest, listing, page, table
+from keyhole.studies.compare.contest import (
+    CHANNELS,
+    Contest,
+    Terms,
+    check_entries,
+    drop_adversaries,
+    run_contest,
+    run_late,
+)
+from keyhole.studies.compare.record import write_record
 from keyhole.studies.engine import ENGINES, Engine
-from keyhole.studies.gates import commands as gates
-from keyhole.studies.live_line import LiveLine
+from keyhole.studies.figure_files import check_picture
 from keyhole.studies.paper.report import Request, reproduce
 
+_CHANNEL = ("delay", "batch", "geometric", "lost", "wrong")
+_OF_SETS = ("feedback", "arms", "late", *_CHANNEL)
+_OF_FILE = ("imagenet", "imagenet-shift")
 _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
 
 
 def add(commands: Any) -> None:
     """Add the commands to a parser's."""
     _add_compare(commands)
+    _add_gate(commands)
     _add_paper(commands)
     _add_imagenet_file(commands)
 
@@ -58,16 +71,52 @@ def _demo(options: argparse.Namespace) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SpeedWarning)  # It is over in seconds, compiled or not.
         results = [
-            demo.play(scenario, told=lambda name: print(f"  playing {name}", file=sys.stderr))
+            demo.play(scenario, report=lambda name: print(f"  playing {name}", file=sys.stderr))
             for scenario in demo.scenarios(options.rounds)
         ]
     print(demo.tabulate(results))
-    try:
-        demo.draw(results, options.out)
-        print(f"\npicture: {options.out}")
-    except MissingExtraError as error:
-        print(f"\nno picture: {error}")
+    print()
+    _print_file("picture", lambda: demo.draw(results, options.out), options.out)
     print(demo.NEXT)
+
+
+def _add_gate(commands: Any) -> None:
+    parser = commands.add_parser(
+        "gate",
+        help="which confidence threshold a log would have needed, and what a gate would do",
+        description="Read scores and outcomes that you have, and say from which score on answers could "
+        "have been used without asking, and what a gate that knew nothing would have done.",
+        epilog="example: keyhole gate --scores log.csv --alpha 0.05",
+    )
+    parser.add_argument(
+        "--scores",
+        type=Path,
+        required=True,
+        help="a .csv or .parquet with the columns score, and right or wrong",
+    )
+    parser.add_argument(
+        "--alpha", type=float, default=0.05, help="wrong among the accepted; default: %(default)s"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("out/gate.png"), help="the picture; default: %(default)s"
+    )
+    parser.set_defaults(run=_gate)
+
+
+def _gate(options: argparse.Namespace) -> None:
+    check_picture(options.out)
+    replay = gate_contest.replay_log(read_gate_log(options.scores), alpha=options.alpha)
+    print(gate_contest.describe_replay(replay))
+    _print_file("picture", lambda: gate_contest.draw_replay(replay, options.out), options.out)
+
+
+def _print_file(kind: str, write: Callable[[], object], path: Path, *, plain: bool = False) -> None:
+    """Write a file that needs an extra, and print where it is, or why there is none."""
+    try:
+        write()
+        print(path if plain else f"{kind}: {path}")
+    except MissingExtraError as error:
+        print(f"no {kind}: {error}")
 
 
 def _add_compare(commands: Any) -> None:
@@ -112,19 +161,16 @@ def _add_compare(commands: Any) -> None:
     parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
     parser.add_argument("--seed", type=int, default=0, help=f"seed of the first run; {shown}")
     parser.add_argument("--out", type=Path, default=Path("out/compare"), help=f"folder; {shown}")
-    parser.set_defaults(run=lambda options: _compare(options, list_given(options, parser)))
+    parser.set_defaults(run=lambda options: _compare(options, _list_given(options, parser)))
 
 
 def _compare(options: argparse.Namespace, given: list[str]) -> None:
     if options.list:
         _list_scenarios(options)
         return
-    refuse_unused(options, given)
+    _refuse_unused(options, given)
     if options.gates:
-        gates.compare(
-            options.learners, options.scenarios, file=options.imagenet, alpha=options.alpha,
-            rounds=options.rounds, runs=options.runs, seed=options.seed, out=options.out,
-        )  # fmt: skip
+        _compare_gates(options)
         return
     scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
     terms = Terms(
@@ -148,7 +194,7 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
         listing.read_log(options.scores) if options.scores else listing.pick_scenarios(asked, scenarios)
     )
     check_entries(names, terms)
-    gridless = list_gridless(names) if options.arms is not None else []
+    gridless = _list_gridless(names) if options.arms is not None else []
     if gridless and options.learners:
         print(f"--arms does not apply to {', '.join(gridless)}: no grid to choose from.")
     if options.late:
@@ -157,21 +203,73 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     places = "1 scenario" if len(entered) == 1 else f"{len(entered)} scenarios"
     compiling = "; each learner is compiled first, a second or two" if can_compile() else ""
     print(f"{learners}, {places}{compiling}.\n")
+    cells = len(names) * len(entered) * (len(CHANNELS) if options.late else 1)
+    with LiveLine("comparing", cells) as line:
+        play = run_late if options.late else run_contest
+        played = play(names, entered, terms, report=lambda cell: line.advance(title=cell))
+    if isinstance(played, Contest):
+        _show(table.write_lines(played))
+        _publish(played, options.out)
+    else:
+        _show(table.write_late_lines(played))
+        _publish(next(iter(played.values())), options.out, late=played)
+
+
+def _list_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
+    """Return the names of the options that are not what they are by default."""
+    return [name for name, value in vars(options).items() if value != parser.get_default(name)]
+
+
+def _refuse_unused(options: argparse.Namespace, given: list[str]) -> None:
+    """Raise if an option was given that would change nothing beside the others."""
+    if options.gates:
+        _refuse(given, ["scores"], "a log of a gate's is read by keyhole gate --scores FILE")
+        _refuse(given, _OF_SETS, "it is for sets, and not for gates (--gates); leave it out")
+    if options.scores is not None:
+        played = "a log of your own (--scores) is played instead; give one of the two"
+        _refuse(given, ["scenarios", "imagenet"], played)
     if options.late:
-        _compare_late(names, entered, terms, options.out)
-        return
-    with LiveLine("comparing", len(names) * len(entered)) as line:
-        contest = hold(names, entered, terms, told=lambda cell: line.advance(title=cell))
-    _show(table.write_lines(contest))
-    _publish(contest, options.out)
+        _refuse(given, _CHANNEL, f"--late plays {len(CHANNELS)} kinds of its own; give one of the two")
+    if options.delay == 0.0:
+        _refuse(given, ["geometric"], "it lets delays vary around --delay, which is 0; give one")
+    if not set(options.scenarios or _OF_FILE) & set(_OF_FILE):
+        _refuse(given, ["imagenet"], "none of the scenarios is of that file; add imagenet to them")
+
+
+def _refuse(given: list[str], names: Iterable[str], reason: str) -> None:
+    for name in names:
+        if name in given:
+            raise InvalidError(f"--{name} would change nothing: {reason}")
+
+
+def _list_gridless(names: Iterable[str]) -> list[str]:
+    """Return the learners that ``--arms`` tells nothing, or raise if that is all of them."""
+    names = list(names)
+    gridless = [name for name in names if "arms" not in takes(find(name))]
+    if gridless == names:
+        raise InvalidError(
+            f"--arms would change nothing: {', '.join(names)} chooses from no grid; leave it out"
+        )
+    return gridless
 
 
 def _list_scenarios(options: argparse.Namespace) -> None:
+    listed: Iterable[listing.Listed] = listing.list_scenarios(imagenet_file=options.imagenet).values()
     if options.gates:
-        gates.show_scenarios(file=options.imagenet)
-        return
-    for listed in listing.list_scenarios(imagenet_file=options.imagenet).values():
-        print(f"{listed.name:<21}{listed.about}")
+        listed = gate_contest.list_gate_scenarios(pick_gate_scenarios(None, file=options.imagenet))
+    for one in listed:
+        print(f"{one.name:<{17 if options.gates else 21}}{one.about}")
+
+
+def _compare_gates(options: argparse.Namespace) -> None:
+    terms = Terms(alpha=options.alpha, rounds=options.rounds, runs=options.runs, seed=options.seed)
+    scenarios = pick_gate_scenarios(options.scenarios, file=options.imagenet)
+    contest = gate_contest.run_gate_contest(options.learners or list(GATES), scenarios, terms)
+    print(gate_contest.write_gate_table(contest))
+    print(f"\n{write_record(contest, options.out / 'gates.json')}")
+    picture = options.out / "gates.png"
+    draw = partial(gate_contest.draw_gate_contest, contest, picture)
+    _print_file("picture", draw, picture, plain=True)
 
 
 def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
@@ -183,19 +281,10 @@ def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
     return played
 
 
-def _compare_late(names: list[str], entered: list[listing.Listed], terms: Terms, out: Path) -> None:
-    with LiveLine("comparing", len(names) * len(entered) * len(CHANNELS)) as line:
-        lateness = hold_late(names, entered, terms, told=lambda cell: line.advance(title=cell))
-    _show(table.write_late_lines(lateness))
-    _publish(next(iter(lateness.contests.values())), out, lateness=lateness)
-
-
-def _publish(contest: Contest, folder: Path, *, lateness: LateContests | None = None) -> None:
-    print(f"\n{publish.write_record(contest, folder, lateness=lateness)}")
-    try:
-        print(publish.write_page(contest, folder, lateness=lateness))
-    except MissingExtraError as error:
-        print(f"no page: {error}")
+def _publish(contest: Contest, folder: Path, *, late: Mapping[str, Contest] | None = None) -> None:
+    print(f"\n{write_record(contest, folder / 'compare.json', late=late)}")
+    path = folder / "compare.html"
+    _print_file("page", lambda: page.write_page(contest, path, late=late), path, plain=True)
 
 
 def _show(lines: Iterable[table.Line]) -> None:

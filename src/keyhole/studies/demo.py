@@ -9,14 +9,14 @@ import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import MISS
-from keyhole.learners import DEFAULT, strategy
+from keyhole.learners import CONTEXTUAL, DEFAULT, Learner, make, strategy
 from keyhole.numeric import Array
 from keyhole.predictor.predictor import Predictor
 from keyhole.scenarios import airfoil
 from keyhole.scenarios.digit_guesses import digit_guesses
 from keyhole.scores import Probabilities, Region, Score
 from keyhole.simulation.metrics import window_mean
-from keyhole.studies.pictures import check_picture, open_figure
+from keyhole.studies.figure_files import check_picture, open_figure, save_figure
 
 ALPHA = 0.1
 ROUNDS = 10_000
@@ -51,7 +51,7 @@ class DemoScenario:
 class Run:
     """What one way to choose sets came to in one scenario, round by round."""
 
-    way: str
+    name: str
     misses: list[bool] = field(default_factory=list)
     sizes: list[float] = field(default_factory=list)
 
@@ -106,42 +106,37 @@ def scenarios(rounds: int) -> Iterator[DemoScenario]:
     )
 
 
-def play(scenario: DemoScenario, *, told: Callable[[str], None]) -> Result:
-    """Play a scenario in every way; ``told`` hears the name of each before it begins."""
-    runs = []
-    for way, choose in _ways(scenario).items():
-        told(f"{scenario.name}, {way}")
-        runs.append(choose(way))
+def play(scenario: DemoScenario, *, report: Callable[[str], None]) -> Result:
+    """Play a scenario in every way; ``report`` gets the name of each before it begins."""
+    fixed, runs = f"threshold picked on the first {_PICKED_ON:,}", []
+    report(f"{scenario.name}, {fixed}")
+    runs.append(_play_fixed(Run(fixed), scenario))
+    for name, learner in _learners(scenario).items():
+        report(f"{scenario.name}, {name}")
+        predictor = Predictor(learner, score=scenario.score, seed=SEED)
+        runs.append(_play(Run(name), scenario, predictor))
     return Result(scenario, runs)
 
 
-def _ways(scenario: DemoScenario) -> dict[str, Callable[[str], Run]]:
-    rounds = len(scenario.truths)
-    paper: dict[str, Any] = {"horizon": rounds, "arms": _ARMS}
-    ways: dict[str, Callable[[str], Run]] = {
-        f"threshold picked on the first {_PICKED_ON:,}": lambda way: _play_fixed(Run(way), scenario),
-        "ocp-unlock+ (the paper's)": lambda way: _play(
-            Run(way), scenario, _predictor(scenario, "ocp-unlock+", **paper)
-        ),
-        f"{DEFAULT} (default)": lambda way: _play(Run(way), scenario, _predictor(scenario, DEFAULT)),
+def _learners(scenario: DemoScenario) -> dict[str, Learner]:
+    horizon = len(scenario.truths)
+    learners = {
+        "ocp-unlock+ (the paper's)": make("ocp-unlock+", alpha=ALPHA, horizon=horizon, arms=_ARMS),
+        f"{DEFAULT} (default)": make(DEFAULT, alpha=ALPHA),
     }
     if scenario.features is not None:
-        known: dict[str, Any] = {"features": scenario.features.shape[1]}
-        ways["the default with features"] = lambda way: _play(
-            Run(way), scenario, Predictor(alpha=ALPHA, score=scenario.score, seed=SEED, **known)
+        count = scenario.features.shape[1]
+        learners["the default with features"] = make(
+            CONTEXTUAL, alpha=ALPHA, options={"features": count}
         )
-    return ways
-
-
-def _predictor(scenario: DemoScenario, learner: str, **options: Any) -> Predictor[Region]:
-    return Predictor(learner, alpha=ALPHA, score=scenario.score, seed=SEED, **options)
+    return learners
 
 
 def _play(run: Run, scenario: DemoScenario, predictor: Predictor[Region]) -> Run:
-    """Let a predictor hear the label only if it was in the set."""
-    told = scenario.features if predictor.learner.features else None
+    """Let a predictor learn the label only if it was in the set."""
+    known = scenario.features if predictor.learner.features else None
     for number, (output, truth) in enumerate(zip(scenario.outputs, scenario.truths, strict=True)):
-        shown = predictor.predict(output, features=None if told is None else told[number])
+        shown = predictor.predict(output, features=None if known is None else known[number])
         missed = truth not in shown
         if missed:
             predictor.learn(shown, MISS)
@@ -176,16 +171,14 @@ def tabulate(results: list[Result]) -> str:
         ]
         for run in result.runs:
             rates, worst = np.mean(run.misses), run.miss_rates.max()
-            lines.append(f"  {run.way:<46}{rates:>8.1%}{worst:>9.1%}{np.mean(run.sizes):>15.2f}")
+            lines.append(f"  {run.name:<46}{rates:>8.1%}{worst:>9.1%}{np.mean(run.sizes):>15.2f}")
     lines.append(f"\n* missed in the worst {WINDOW:,} rounds in a row")
     return "\n".join(lines)
 
 
 def draw(results: list[Result], path: Path) -> None:
     """Write the picture: misses in a window above, sizes below, one column per scenario."""
-    figure = make_figure(results)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=160)
+    save_figure(make_figure(results), path, dpi=160)
 
 
 def make_figure(results: list[Result]) -> Any:
@@ -194,19 +187,9 @@ def make_figure(results: list[Result]) -> Any:
     axes = figure.subplots(2, len(results), sharex="col", squeeze=False)
     for column, result in enumerate(results):
         _draw_result(axes[0, column], axes[1, column], result)
-    for axis in axes.flat:
-        axis.spines[["top", "right"]].set_visible(False)
-        axis.grid(alpha=0.2)
     axes[0, 0].set_ylabel(f"missed, of the last {WINDOW:,}")
     handles, labels = axes[0, -1].get_legend_handles_labels()
-    figure.legend(
-        handles,
-        labels,
-        loc="outside lower center",
-        ncols=2,
-        frameon=False,
-        fontsize=12,
-    )
+    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=12)
     figure.suptitle(f"Asked for: {ALPHA:.0%} misses, with sets as small as possible", fontsize=13)
     return figure
 
@@ -220,7 +203,7 @@ def _draw_result(top: Any, bottom: Any, result: Result) -> None:
     for place, run in enumerate(result.runs):
         colour, width = styles.get(place, ("#1f5fa8", 2.4))
         rounds = np.arange(WINDOW, len(run.misses) + 1)
-        top.plot(rounds, run.miss_rates, color=colour, linewidth=width, label=run.way)
+        top.plot(rounds, run.miss_rates, color=colour, linewidth=width, label=run.name)
         bottom.plot(rounds, run.mean_sizes, color=colour, linewidth=width)
         highest = max(highest, float(run.miss_rates.max()))
     top.axhline(ALPHA, color="#b3261e", linestyle="--", linewidth=1.3, label=f"asked for: {ALPHA:.0%}")

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import InvalidError, MissingExtraError
-from keyhole.studies.live_line import track
+from keyhole.live_line import track
 
 CLASSES = 1_000
 _BATCH = 128

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from keyhole.cli import main
+from keyhole.scenarios.gate_cases import GATE_SCENARIOS
 from keyhole.studies.compare import listing
-from keyhole.studies.gates.scenarios import SCENARIOS
 
 
 def test_command_prints_a_table_and_writes_two_files(
@@ -47,7 +47,7 @@ def test_scenarios_are_listed_with_a_line_each(capsys: pytest.CaptureFixture[str
 def test_scenarios_of_gates_are_listed_too(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["compare", "--gates", "--list"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line[:17].rstrip() for line in lines] == list(SCENARIOS)
+    assert [line[:17].rstrip() for line in lines] == list(GATE_SCENARIOS)
     assert all(line[17:] and len(line) <= 80 for line in lines)
 
 
@@ -180,7 +180,7 @@ def test_the_seed_reaches_gates(tmp_path: Path) -> None:
         main(["compare", *few, "--runs", "1", "--seed", seed, "--out", str(tmp_path)])
         written = json.loads((tmp_path / "gates.json").read_text())
         assert written["seed"] == int(seed)
-        rows.append(written["rows"])
+        rows.append(written["cells"])
     assert rows[0] != rows[1]
 
 

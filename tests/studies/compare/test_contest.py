@@ -1,4 +1,3 @@
-import json
 import math
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +9,17 @@ from keyhole import make, simulate
 from keyhole.errors import InvalidError
 from keyhole.feedback import Feedback
 from keyhole.simulation import Channel
-from keyhole.studies.compare import listing, record, table
-from keyhole.studies.compare.contest import Cell, Contest, Estimate, Frontier, Terms, hold
-from keyhole.studies.compare.standings import standings
+from keyhole.studies.compare import listing, table
+from keyhole.studies.compare.contest import (
+    Cell,
+    Contest,
+    Estimate,
+    Frontier,
+    Terms,
+    rank_learners,
+    run_contest,
+)
+from keyhole.studies.compare.record import make_record
 
 NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
 
@@ -23,7 +30,7 @@ def contest() -> Contest:
     scenarios = listing.pick_scenarios(
         ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
     )
-    return hold(NAMES, scenarios, terms)
+    return run_contest(NAMES, scenarios, terms)
 
 
 def test_figures_are_those_of_the_runs(contest: Contest) -> None:
@@ -47,14 +54,14 @@ def test_learners_that_need_more_are_shown_and_not_run(contest: Contest) -> None
 
 def test_everyone_runs_where_the_label_is_always_told() -> None:
     terms = Terms(alpha=0.1, feedback=Feedback.FULL, rounds=400, runs=1)
-    full = hold(["dtaci"], [listing.list_scenarios()["steady"]], terms)
+    full = run_contest(["dtaci"], [listing.list_scenarios()["steady"]], terms)
     assert full.list_refused("steady") == []
     assert math.isnan(full.cells[0].figures["miss_rate"].error)
 
 
 def test_too_short_a_scenario_is_a_refusal_with_its_reason() -> None:
     terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=50, runs=1, arms=200)
-    short = hold(["ocp-unlock+"], [listing.list_scenarios()["steady"]], terms)
+    short = run_contest(["ocp-unlock+"], [listing.list_scenarios()["steady"]], terms)
     assert "too short for 200 arms" in str(short.cells[0].refusal)
 
 
@@ -86,8 +93,8 @@ def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> Non
     contest = Contest(terms, (listing.list_scenarios()["steady"],), cells, {"steady": frontier})
     order = ["honest", "large", "greedy"]
     assert [cell.learner for cell in contest.of_scenario("steady")] == order
-    assert [one.learner for one in standings(contest)] == order
-    assert [one.kept for one in standings(contest)] == [1, 1, 0]
+    assert [one.learner for one in rank_learners(contest)] == order
+    assert [one.kept for one in rank_learners(contest)] == [1, 1, 0]
 
 
 def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() -> None:
@@ -105,7 +112,7 @@ def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() ->
     listed = listing.list_scenarios()
     frontiers = dict.fromkeys(("steady", "fall"), Frontier(np.ones(1), np.ones(1)))
     contest = Contest(terms, (listed["steady"], listed["fall"]), tuple(both), frontiers)
-    assert [one.learner for one in standings(contest)] == ["once", "never"]
+    assert [one.learner for one in rank_learners(contest)] == ["once", "never"]
 
 
 @pytest.mark.parametrize(
@@ -135,7 +142,7 @@ def test_single_run_is_granted_the_chance_of_its_rounds() -> None:
 
 
 def test_record_is_strict_json_with_every_cell(contest: Contest) -> None:
-    written = json.loads(record.text(contest))
+    written = make_record(contest)
     assert len(written["cells"]) == 9
     ran = [cell for cell in written["cells"] if "figures" in cell]
     assert {"miss_rate", "worst_window", "size", "full", "empty"} < set(ran[0]["figures"])
@@ -147,7 +154,7 @@ def test_delay_reaches_the_runs() -> None:
         alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=600, runs=1, channel=Channel(delay=50)
     )
     steady = [listing.list_scenarios()["steady"]]
-    slow = hold(["logit-tracker"], steady, late).cells[0].figures["miss_rate"].mean
+    slow = run_contest(["logit-tracker"], steady, late).cells[0].figures["miss_rate"].mean
     scores = steady[0].build(600, 0).scenario.scores  # type: ignore[misc]
     direct = simulate(make("logit-tracker", alpha=0.1), scores, channel=Channel(delay=50))
     assert slow == direct.misses.mean()
@@ -164,7 +171,7 @@ def test_own_log_is_a_scenario_of_its_own_length(tmp_path: Path) -> None:
     np.savez(tmp_path / "mine.npz", scores=np.random.default_rng(1).random(300))
     (listed,) = listing.read_log(tmp_path / "mine.npz")
     terms = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=10_000, runs=2)
-    mine = hold(["kt"], [listed], terms)
+    mine = run_contest(["kt"], [listed], terms)
     assert listed.rounds == 300
     assert mine.cells[0].curve is not None
     assert mine.cells[0].curve.rounds[-1] == 300

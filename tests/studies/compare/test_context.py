@@ -1,6 +1,5 @@
 """What learners are told of a scenario's cases, and how evenly they miss over groups of them."""
 
-import json
 import math
 
 import numpy as np
@@ -12,9 +11,17 @@ from keyhole.numeric import Array
 from keyhole.scenarios import Features, Groups
 from keyhole.scenarios.contextual import CONTEXTUAL, ForecastScenario
 from keyhole.scenarios.drifts import steady
-from keyhole.studies.compare import listing, record, table
-from keyhole.studies.compare.contest import Contest, Terms, hold
-from keyhole.studies.compare.context import FEWEST, judge_groups, read_context, worst_group
+from keyhole.studies.compare import listing, table
+from keyhole.studies.compare.contest import (
+    FEWEST,
+    Contest,
+    Terms,
+    judge_groups,
+    read_context,
+    run_contest,
+    worst_group,
+)
+from keyhole.studies.compare.record import make_record
 
 ROUNDS = 1_800
 NAMES = ["contextual-tracker", "mvp", "logit-tracker", "contextual-tracker+valve"]
@@ -24,7 +31,7 @@ NAMES = ["contextual-tracker", "mvp", "logit-tracker", "contextual-tracker+valve
 def contest() -> Contest:
     terms = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=ROUNDS, runs=2, seed=4)
     scenarios = listing.pick_scenarios(["hourly", "steady"], listing.list_scenarios())
-    return hold(NAMES, scenarios, terms)
+    return run_contest(NAMES, scenarios, terms)
 
 
 def miss_rate(contest: Contest, learner: str, scenario: str) -> float:
@@ -94,7 +101,7 @@ def test_table_shows_groups_where_there_are_some_and_names_whole(contest: Contes
 
 
 def test_record_holds_the_worst_group_or_null(contest: Contest) -> None:
-    cells = json.loads(record.text(contest))["cells"]
+    cells = make_record(contest)["cells"]
     worst = {cell["scenario"]: cell["figures"]["worst_group"]["mean"] for cell in cells}
     assert worst["steady"] is None
     assert 0.0 < worst["hourly"] < 1.0

@@ -3,7 +3,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole.studies.compare import hindsight
+from keyhole.studies.compare import contest as hindsight
 
 SCORES = st.lists(st.sampled_from([0.0, 0.1, 0.2, 0.2, 0.5, 0.7, 1.0]), min_size=1, max_size=40)
 

@@ -5,7 +5,7 @@ import pytest
 
 from keyhole import make, simulate
 from keyhole.numeric import Array
-from keyhole.studies.compare.late import CHANNELS
+from keyhole.studies.compare.contest import CHANNELS
 
 ROUNDS = 30_000
 
@@ -28,7 +28,7 @@ ERRORS = make_errors()
 
 def play(alpha: float, errors: Array, channel: str) -> float:
     learner, scores = make("logit-tracker", alpha=alpha), 1.0 / (1.0 + np.abs(errors))
-    run = simulate(learner, scores, channel=CHANNELS[channel].channel)
+    run = simulate(learner, scores, channel=CHANNELS[channel][1])
     return float((1.0 / np.clip(run.thresholds[0], 1e-6, 1.0) - 1.0).mean())
 
 

@@ -10,9 +10,8 @@ import pytest
 from plotly import graph_objects
 
 from keyhole.feedback import Feedback
-from keyhole.studies.compare import listing, page, publish
-from keyhole.studies.compare.contest import Contest, Terms, hold
-from keyhole.studies.compare.late import LateContests
+from keyhole.studies.compare import listing, page
+from keyhole.studies.compare.contest import Contest, Terms, run_contest
 from tests.patience import SECONDS
 
 NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
@@ -24,12 +23,12 @@ def contest() -> Contest:
     scenarios = listing.pick_scenarios(
         ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
     )
-    return hold(NAMES, scenarios, terms)
+    return run_contest(NAMES, scenarios, terms)
 
 
 @pytest.fixture(scope="module")
 def text(contest: Contest) -> str:
-    return page.text(contest, LateContests({"prompt": contest}))
+    return page.make_page(contest, {"prompt": contest})
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +94,8 @@ def test_text_in_a_name_cannot_end_the_script() -> None:
 def test_browser_draws_it_in_both_schemes_without_scrolling_sideways(
     contest: Contest, tmp_path: Path, browser: Any, scheme: Any, width: int
 ) -> None:
-    path = publish.write_page(contest, tmp_path)
+    path = tmp_path / "compare.html"
+    page.write_page(contest, path)
     with browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme) as shown:
         shown.set_default_timeout(1000 * SECONDS)
         faults: list[str] = []

@@ -61,7 +61,7 @@ def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> 
         "learners/rules/sps.py",
         "scenarios/digits.py",
         "studies/engine.py",
-        "studies/live_line.py",
+        "live_line.py",
         "studies/compare/page.py",
         "studies/paper/figures.py",
         "studies/paper/words.py",

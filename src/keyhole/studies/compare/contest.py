@@ -1,10 +1,10 @@
-"""The contest: every learner on every scenario, and what each run is measured by."""
+"""Every learner on every scenario: what each run is measured by, and how the learners rank."""
 
 import itertools
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -16,28 +16,84 @@ from keyhole.feedback import Feedback, check_enough
 from keyhole.learners import DEFAULT, Learner, find, make, make_suited
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
+from keyhole.scenarios import ContextualScenario, Scenario
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
 from keyhole.simulation.simulate import simulate, simulate_against
 from keyhole.simulation.simulation import Simulation
-from keyhole.studies.compare import hindsight
-from keyhole.studies.compare.context import judge_groups, read_context, worst_group
-from keyhole.studies.compare.listing import Listed, Staged
+from keyhole.studies.compare.listing import Listed, Rounds
 
+RATIO = "size_to_best_per_segment"
 WINDOW = 1_000
+FEWEST = 500  # rounds of a group that is judged
+_PARTS = 3
 _POINTS = 60
 _LEEWAY = 0.05  # of alpha: how far above it a miss rate may lie and still be called on target,
 _ERRORS = 2.0  # with so many standard errors,
-_MOST = 10**9  # rounds, or runs: a number for each is kept
 _MOST_LEEWAY = 0.1  # but no farther than this share of alpha
+_MOST = 10**9  # rounds, or runs: a number for each is kept
 
 
-def check_counts(*, rounds: int, runs: int, seed: int) -> None:
-    """Raise if these are no numbers of rounds and runs that can be played, or no seed."""
-    for name, count in (("rounds", rounds), ("runs", runs)):
-        if not is_whole(count, least=1, most=_MOST):
-            raise InvalidError(f"{name} {count} is not a whole number from 1 to {_MOST:,}")
-    check_seed(seed)
+def read_context(scenario: Scenario) -> dict[str, Array]:
+    """Return the features and the groups of every round, as far as the scenario has any."""
+    if not isinstance(scenario, ContextualScenario):
+        return {}
+    known: dict[str, Array] = {}
+    if scenario.features is not None:
+        known["features"] = scenario.features.values
+    if scenario.groups is not None:
+        known["groups"] = scenario.groups.members.astype(np.float64)
+    return known
+
+
+def judge_groups(scenario: Scenario) -> NDArray[np.bool_]:
+    """Return a column for every group of rounds that is judged: the scenario's, thirds of features."""
+    known = read_context(scenario)
+    columns = list(known["groups"].T > 0.0) if "groups" in known else []
+    for values in known.get("features", np.empty((0, 0))).T:
+        edges = np.quantile(values[np.isfinite(values)], [part / _PARTS for part in range(1, _PARTS)])
+        parts = np.where(np.isfinite(values), np.searchsorted(edges, values), _PARTS)
+        columns += [parts == part for part in range(_PARTS + 1)]  # the last are those missing
+    judged = [column for column in columns if column.sum() >= FEWEST]
+    return np.column_stack(judged) if judged else np.empty((scenario.scores.size, 0), dtype=np.bool_)
+
+
+def worst_group(misses: NDArray[np.bool_], members: NDArray[np.bool_], alpha: float) -> float:
+    """Return the largest distance of a group's miss rate from alpha; NaN where no group is judged."""
+    return max((abs(float(misses[own].mean()) - alpha) for own in members.T), default=math.nan)
+
+
+def best_threshold(scores: Array, alpha: float) -> float:
+    """Return the largest threshold that misses no more than alpha of these scores."""
+    allowed = int(np.floor(alpha * scores.size + 1e-9))
+    return float(np.partition(scores, allowed)[allowed]) if allowed < scores.size else 1.0
+
+
+def best_per_segment(scores: Array, alpha: float, changes: Sequence[int]) -> Array:
+    """Return for each round the best threshold of its segment."""
+    thresholds = np.empty(scores.size)
+    for start, end in zip(changes, (*changes[1:], scores.size), strict=True):
+        thresholds[start:end] = best_threshold(scores[start:end], alpha)
+    return thresholds
+
+
+def pinball(thresholds: Array, scores: Array, alpha: float) -> float:
+    """Return the sum of pinball losses of thresholds kept within [0, 1]."""
+    played = np.clip(thresholds, 0.0, 1.0)
+    return float(np.maximum((1.0 - alpha) * (played - scores), alpha * (scores - played)).sum())
+
+
+def pinball_regret(thresholds: Array, scores: Array, alpha: float) -> float:
+    """Return how much more was lost than by the best fixed threshold: a quantile of the scores."""
+    quantile = np.quantile(scores, alpha, method="inverted_cdf")
+    return pinball(thresholds, scores, alpha) - pinball(np.full(1, quantile), scores, alpha)
+
+
+def worst_window(misses: Array, length: int) -> float:
+    """Return the largest share of misses in any so many rounds in a row."""
+    sums = np.concatenate(([0.0], np.cumsum(misses)))
+    length = min(length, misses.size)
+    return float((sums[length:] - sums[:-length]).max() / length)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,15 +101,18 @@ class Terms:
     """What all learners have in common."""
 
     alpha: float
-    feedback: Feedback
     rounds: int
     runs: int
     seed: int = 0
+    feedback: Feedback = Feedback.SEMI_BANDIT
     arms: int | None = None
     channel: Channel = field(default_factory=Channel)
 
     def __post_init__(self) -> None:
-        check_counts(rounds=self.rounds, runs=self.runs, seed=self.seed)
+        for name, count in (("rounds", self.rounds), ("runs", self.runs)):
+            if not is_whole(count, least=1, most=_MOST):
+                raise InvalidError(f"{name} {count} is not a whole number from 1 to {_MOST:,}")
+        check_seed(self.seed)
 
     def is_kept(self, rate: "Estimate") -> bool:
         """Return whether a miss rate keeps the promise: not above alpha by more than chance allows.
@@ -95,23 +154,28 @@ class Frontier(NamedTuple):
 
 @dataclass(frozen=True)
 class Cell:
-    """One learner on one scenario: its figures, or why it was not run."""
+    """One learner on one scenario: its figures, or why it was not run.
+
+    ``audit`` is the share of a gate's accepted answers that are judged.
+    """
 
     learner: str
     scenario: str
     figures: dict[str, Estimate]
     curve: WindowCurve | None = None
     refusal: str | None = None
+    audit: float | None = None
 
 
 @dataclass(frozen=True)
 class Contest:
-    """All cells, and what the best thresholds in hindsight would have done on each scenario."""
+    """All cells; of sets also what the best thresholds in hindsight would do on each scenario."""
 
     terms: Terms
     scenarios: tuple[Listed, ...]
     cells: tuple[Cell, ...]
-    frontiers: dict[str, Frontier]
+    frontiers: dict[str, Frontier] = field(default_factory=dict)
+    of_gates: bool = False
 
     def of_scenario(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that ran: who keeps the promise first, then by size."""
@@ -120,48 +184,46 @@ class Contest:
 
     def keeps(self, cell: Cell) -> bool:
         """Return whether a learner that ran keeps the promise on a scenario."""
-        return self.terms.is_kept(cell.figures["miss_rate"])
+        return self.terms.is_kept(cell.figures["wrong" if self.of_gates else "miss_rate"])
 
     def list_refused(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that were not run."""
         return [cell for cell in self.cells if cell.scenario == name and cell.refusal is not None]
 
 
-def stage(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Staged]]:
+def draw_rounds(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Rounds]]:
     """Return the rounds of every run of every scenario; of adversaries none, they make them up."""
     return {
-        listed.name: [
-            listed.build(_length(listed, terms), terms.seed + run) for run in range(terms.runs)
-        ]
+        listed.name: [listed.build(_length(listed, terms), terms.seed + n) for n in range(terms.runs)]
         if listed.build
         else []
         for listed in scenarios
     }
 
 
-def hold(
+def run_contest(
     names: Sequence[str],
     scenarios: Sequence[Listed],
     terms: Terms,
     *,
-    rounds_of: Mapping[str, list[Staged]] | None = None,
-    told: Callable[[str], None] = lambda _: None,
+    drawn: Mapping[str, list[Rounds]] | None = None,
+    report: Callable[[str], None] = lambda _: None,
 ) -> Contest:
-    """Play every learner on every scenario; ``told`` hears the name of each cell before it runs.
+    """Play every learner on every scenario; ``report`` gets the name of each cell before it runs.
 
-    ``rounds_of`` are those of ``stage``, for who holds several contests on the same.
+    ``drawn`` are the rounds of ``draw_rounds``, for several contests on the same.
     """
     check_entries(names, terms)
     cells: list[Cell] = []
     frontiers: dict[str, Frontier] = {}
-    stages = stage(scenarios, terms) if rounds_of is None else rounds_of
+    drawn = draw_rounds(scenarios, terms) if drawn is None else drawn
     for listed in scenarios:
-        rounds, staged = _length(listed, terms), stages[listed.name]
+        rounds, staged = _length(listed, terms), drawn[listed.name]
         judged = [judge_groups(one.scenario) for one in staged]
         if staged:
             frontiers[listed.name] = _frontier(staged[0], terms.alpha)
         for name in names:
-            told(f"{name} on {listed.name}")
+            report(f"{name} on {listed.name}")
             cells.append(_cell(name, listed, staged, rounds, terms, judged=judged))
     return Contest(terms, tuple(scenarios), tuple(cells), frontiers)
 
@@ -177,20 +239,17 @@ def _length(listed: Listed, terms: Terms) -> int:
     return min(terms.rounds, listed.rounds or terms.rounds)
 
 
-def _frontier(staged: Staged, alpha: float) -> Frontier:
+def _frontier(staged: Rounds, alpha: float) -> Frontier:
     rates = alpha * np.linspace(0.25, 3.0, 23)
     scores, sizes = staged.scenario.scores, staged.scenario.sizes
-    means = [
-        sizes(hindsight.best_per_segment(scores, rate, staged.changes)).mean()
-        for rate in (alpha, *rates)
-    ]
+    means = [sizes(best_per_segment(scores, rate, staged.changes)).mean() for rate in (alpha, *rates)]
     return Frontier(rates, np.array(means[1:]) / means[0] if means[0] > 0.0 else rates * math.nan)
 
 
 def _cell(
     name: str,
     listed: Listed,
-    staged: list[Staged],
+    staged: list[Rounds],
     rounds: int,
     terms: Terms,
     *,
@@ -204,18 +263,18 @@ def _cell(
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
     run, microseconds = _time(learner, listed, staged, rounds, terms)
-    played = staged or [Staged(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
+    played = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
     measured = [_measure(run, number, one, terms) for number, one in enumerate(played)]
     sizes = np.stack([sizes for _, sizes in measured])
-    figures = {key: _figure([m[key] for m, _ in measured]) for key in measured[0][0]}
+    figures = {key: estimate([m[key] for m, _ in measured]) for key in measured[0][0]}
     worst = [worst_group(run.misses[n], own, terms.alpha) for n, own in enumerate(judged)]
-    figures["worst_group"] = _figure(worst or [math.nan])
+    figures["worst_group"] = estimate(worst or [math.nan])
     figures["microseconds"] = Estimate(microseconds, math.nan)
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
 def _time(
-    learner: Learner, listed: Listed, staged: list[Staged], rounds: int, terms: Terms
+    learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
 ) -> tuple[Simulation, float]:
     """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
 
@@ -233,13 +292,13 @@ def _time(
     return run, (time.perf_counter() - began) / rounds * 1e6
 
 
-def _count_context(staged: list[Staged]) -> dict[str, int]:
+def _count_context(staged: list[Rounds]) -> dict[str, int]:
     """Return how many features and groups there are."""
     known = read_context(staged[0].scenario) if staged else {}
     return {name: table.shape[1] for name, table in known.items()}
 
 
-def _stack_context(learner: Learner, staged: list[Staged]) -> dict[str, Array]:
+def _stack_context(learner: Learner, staged: list[Rounds]) -> dict[str, Array]:
     """Return what the learner takes of the runs' features and groups."""
     known = [read_context(one.scenario) for one in staged]
     taken = {"features": learner.features, "groups": learner.groups}
@@ -247,21 +306,21 @@ def _stack_context(learner: Learner, staged: list[Staged]) -> dict[str, Array]:
 
 
 def _measure(
-    run: Simulation, number: int, staged: Staged, terms: Terms
+    run: Simulation, number: int, staged: Rounds, terms: Terms
 ) -> tuple[dict[str, float], Array]:
     """Return the figures of one run, and the size of its every set."""
     scores, thresholds = run.scores[number], run.thresholds[number]
     sizes = staged.scenario.sizes(thresholds)
     largest = staged.scenario.sizes(np.zeros(scores.size))
-    fixed = np.full(scores.size, hindsight.best_threshold(scores, terms.alpha))
-    segments = hindsight.best_per_segment(scores, terms.alpha, staged.changes)
+    fixed = np.full(scores.size, best_threshold(scores, terms.alpha))
+    segments = best_per_segment(scores, terms.alpha, staged.changes)
     figures = {
         "miss_rate": float(run.misses[number].mean()),
-        "worst_window": hindsight.worst_window(run.misses[number], WINDOW),
+        "worst_window": worst_window(run.misses[number], WINDOW),
         "size": float(sizes.mean()),
         "size_to_best_fixed": _ratio(sizes, staged.scenario.sizes(fixed)),
         "size_to_best_per_segment": _ratio(sizes, staged.scenario.sizes(segments)),
-        "pinball_regret": hindsight.pinball_regret(thresholds, scores, terms.alpha),
+        "pinball_regret": pinball_regret(thresholds, scores, terms.alpha),
         "full": float((sizes >= largest).mean()),
         "empty": float(((thresholds > 1.0) | (sizes == 0.0)).mean()),
     }
@@ -272,7 +331,7 @@ def _ratio(sizes: Array, best: Array) -> float:
     return float(sizes.mean() / best.mean()) if best.mean() > 0.0 else math.nan
 
 
-def _figure(values: list[float]) -> Estimate:
+def estimate(values: list[float]) -> Estimate:
     mean = float(np.mean(values))
     if len(values) < 2:
         return Estimate(mean, math.nan)
@@ -288,3 +347,111 @@ def _curve(misses: NDArray[np.bool_], sizes: Array) -> WindowCurve:
         miss_rates=np.array([misses[:, part].mean() for part in parts]),
         sizes=np.array([sizes[:, part].mean() for part in parts]),
     )
+
+
+@dataclass(frozen=True)
+class LearnerSummary:
+    """A learner over all scenarios: mean miss rate, geometric mean of its sizes over the best.
+
+    Adversaries make their scores as they go, so that no best size is common to all: of them only
+    the worst miss rate counts, ``attacked``, NaN where there is none. ``kept`` is on how many of the
+    ``scenarios`` the promise is kept, ``largest`` the largest ratio of sizes on any, ``worst_group``
+    the mean over the scenarios that tell groups apart, NaN where none does.
+    """
+
+    learner: str
+    miss_rate: float
+    strayed: float
+    ratio: float
+    largest: float
+    kept: int
+    scenarios: int
+    worst_window: float
+    worst_group: float
+    attacked: float
+
+
+def rank_learners(contest: Contest) -> list[LearnerSummary]:
+    """Return the learners that ran: who keeps the promise most often first, then by size."""
+    ran: dict[str, list[Cell]] = {}
+    for cell in contest.cells:
+        if cell.refusal is None:
+            ran.setdefault(cell.learner, []).append(cell)
+    every = [_summarise(name, cells, contest) for name, cells in ran.items()]
+    return sorted((one for one in every if one is not None), key=_order)
+
+
+def _summarise(name: str, cells: list[Cell], contest: Contest) -> LearnerSummary | None:
+    given = [cell for cell in cells if cell.scenario in contest.frontiers]
+    fair = [cell for cell in given if math.isfinite(cell.figures[RATIO].mean)]
+    attacks = [cell.figures["miss_rate"].mean for cell in cells if cell not in given]
+    if not fair:
+        return None
+    judged = [cell.figures["worst_group"].mean for cell in fair]
+    groups = [worst for worst in judged if not math.isnan(worst)]
+    rates = np.array([cell.figures["miss_rate"].mean for cell in fair])
+    ratios = np.array([max(cell.figures[RATIO].mean, 1e-3) for cell in fair])
+    return LearnerSummary(
+        learner=name,
+        miss_rate=float(rates.mean()),
+        strayed=float(np.abs(rates - contest.terms.alpha).max()),
+        ratio=float(np.exp(np.log(ratios).mean())),
+        largest=float(ratios.max()),
+        kept=sum(contest.keeps(cell) for cell in fair),
+        scenarios=len(fair),
+        worst_window=float(np.mean([cell.figures["worst_window"].mean for cell in fair])),
+        worst_group=float(np.mean(groups)) if groups else math.nan,
+        attacked=max(attacks, default=math.nan),
+    )
+
+
+def _order(one: LearnerSummary) -> tuple[float, float, str]:
+    return -one.kept / one.scenarios, one.ratio, one.learner
+
+
+CHANNELS = {  # how answers come, in words and as a channel
+    "prompt": ("every answer at once", Channel()),
+    "10": ("answers 10 rounds late", Channel(delay=10)),
+    "100": ("answers 100 rounds late", Channel(delay=100)),
+    "1,000": ("answers 1,000 rounds late", Channel(delay=1_000)),
+    "geom": ("delays vary around 300 rounds", Channel(delay=300, geometric=True)),
+    "b100": ("sets asked for in batches of 100", Channel(batch=100)),
+    "b1,000": ("sets asked for in batches of 1,000", Channel(batch=1_000)),
+    "lost": ("9 answers in 10 never come", Channel(lost=0.9)),
+}
+
+
+def summarise_late(contests: Mapping[str, Contest]) -> dict[str, dict[str, LearnerSummary]]:
+    """Return each learner's summary under each channel, learners by name, channels by theirs."""
+    found: dict[str, dict[str, LearnerSummary]] = {}
+    for channel, contest in contests.items():
+        for one in rank_learners(contest):
+            found.setdefault(one.learner, {})[channel] = one
+    return found
+
+
+def drop_adversaries(scenarios: Sequence[Listed]) -> list[Listed]:
+    """Return the scenarios that can be judged by size, or raise if there is none."""
+    given = [listed for listed in scenarios if listed.build is not None]
+    if not given:
+        raise InvalidError(
+            "late answers are judged by size against the best in hindsight, which no adversary has; "
+            "name another scenario"
+        )
+    return given
+
+
+def run_late(
+    names: Sequence[str],
+    scenarios: Sequence[Listed],
+    terms: Terms,
+    *,
+    report: Callable[[str], None] = lambda _: None,
+) -> dict[str, Contest]:
+    """Play every learner on every scenario under every channel, but against no adversary."""
+    given = drop_adversaries(scenarios)
+    drawn = draw_rounds(given, terms)
+    return {
+        name: run_contest(names, given, replace(terms, channel=channel), drawn=drawn, report=report)
+        for name, (_, channel) in CHANNELS.items()
+    }

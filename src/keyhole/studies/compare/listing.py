@@ -1,30 +1,53 @@
 """The scenarios by name, each with the rounds at which it is known to change."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from keyhole.checks import find_near
 from keyhole.errors import InvalidError
-from keyhole.scenarios import Scenario, digits, imagenet, log
+from keyhole.scenarios import Scenario, imagenet, log
 from keyhole.scenarios.airfoil import airfoil
 from keyhole.scenarios.contextual import CONTEXTUAL
+from keyhole.scenarios.digits import digits
 from keyhole.scenarios.drifts import DRIFTS
 from keyhole.scenarios.imagenet_like import imagenet_like
 from keyhole.simulation.adversaries import ADVERSARIES
 
 _PIECES = 10
+_DRIFTS = {
+    "steady": "synthetic scores that do not drift",
+    "fall": "scores fall at once, halfway",
+    "rise": "scores rise at once, halfway",
+    "slope": "scores fall all the time",
+    "waves": "scores fall and rise five times",
+    "seasons": "easy and hard rounds in turn, ten times",
+    "lumps": "many tied scores",
+}
+_FORECASTS = {
+    "heteroscedastic": "forecast errors that grow with a feature",
+    "hourly": "forecast errors that follow hour, weekend and season",
+    "overlapping-groups": "forecast errors that differ between groups that overlap",
+    "useless-features": "forecast errors, and twenty features that say nothing",
+    "reversal": "forecast errors that grow with a feature, then fall with it",
+}
 
 
-class Staged(NamedTuple):
+class Rounds(NamedTuple):
     """A scenario, and the rounds at which its segments begin."""
 
     scenario: Scenario
     changes: tuple[int, ...]
+
+
+class _Changing(Scenario, Protocol):
+    @property
+    def changes(self) -> tuple[int, ...]: ...
 
 
 @dataclass(frozen=True)
@@ -34,18 +57,29 @@ class Listed:
     name: str
     about: str
     unit: str
-    build: Callable[[int, int], Staged] | None = None
+    build: Callable[[int, int], Rounds] | None = None  # from the number of rounds and the seed
     rounds: int | None = None  # how many there are, if they are counted
 
 
 def list_scenarios(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
     """Return every scenario by name; the real ImageNet ones need a file of classifier outputs."""
     scenarios = [
-        *_list_drifts(),
-        *_list_measured(),
-        *_list_pictures(imagenet_file),
-        *_list_forecasts(),
-        *_list_adversaries(),
+        *(Listed(name, _DRIFTS[name], "1 - threshold", _draw_drift(DRIFTS[name])) for name in DRIFTS),
+        *_list_airfoil(),
+        Listed(
+            "digits",
+            "handwritten digits at random",
+            "labels",
+            lambda rounds, seed: Rounds(digits(rounds, seed=seed), (0,)),
+        ),
+        Listed("digits-by-label", "handwritten digits, first all zeros", "labels", _draw_by_label),
+        *_list_classifier("imagenet-like", "generated ImageNet outputs", imagenet_like),
+        *_list_file(imagenet_file),
+        *(
+            Listed(name, _FORECASTS[name], "interval length", _draw_drift(CONTEXTUAL[name]))
+            for name in CONTEXTUAL
+        ),
+        *(Listed(name, adversary.about, "1 - threshold") for name, adversary in ADVERSARIES.items()),
     ]
     return {listed.name: listed for listed in scenarios}
 
@@ -56,14 +90,11 @@ def read_log(path: Path) -> list[Listed]:
 
 
 def _list_reading(name: str, scenario: log.LogScenario) -> Listed:
-    def build(rounds: int, _seed: int) -> Staged:
-        return Staged(scenario.first(rounds), _spread_evenly(rounds))
-
     return Listed(
         f"{name} ({scenario.reading})" if scenario.reading else name,
         scenario.about,
         "1 - threshold" if scenario.labels is None else "labels",
-        build,
+        lambda rounds, _seed: Rounds(scenario.first(rounds), _spread_evenly(rounds)),
         rounds=scenario.scores.size,
     )
 
@@ -78,109 +109,62 @@ def pick_scenarios(names: Iterable[str], scenarios: dict[str, Listed]) -> list[L
     return [scenarios[name] for name in names]
 
 
-def _spread_evenly(rounds: int, pieces: int = _PIECES) -> tuple[int, ...]:
-    return tuple(sorted({rounds * piece // pieces for piece in range(pieces)}))
+def _spread_evenly(rounds: int) -> tuple[int, ...]:
+    return tuple(sorted({rounds * piece // _PIECES for piece in range(_PIECES)}))
 
 
-def _list_drifts() -> list[Listed]:
-    def make_builder(name: str) -> Callable[[int, int], Staged]:
-        def build(rounds: int, seed: int) -> Staged:
-            scenario = DRIFTS[name](rounds, seed=seed)
-            return Staged(scenario, scenario.changes)
-
-        return build
-
-    about = {
-        "steady": "synthetic scores that do not drift",
-        "fall": "scores fall at once, halfway",
-        "rise": "scores rise at once, halfway",
-        "slope": "scores fall all the time",
-        "waves": "scores fall and rise five times",
-        "seasons": "easy and hard rounds in turn, ten times",
-        "lumps": "many tied scores",
-    }
-    return [Listed(name, about[name], "1 - threshold", make_builder(name)) for name in DRIFTS]
+def _find_changes(values: ArrayLike) -> tuple[int, ...]:
+    return tuple(np.flatnonzero(np.diff(values, prepend=-1)).tolist())
 
 
-def _list_measured() -> list[Listed]:
-    def draw_still(rounds: int, seed: int) -> Staged:
-        return Staged(airfoil(rounds, seed=seed), (0,))
+def _draw_drift(make: Callable[..., _Changing]) -> Callable[[int, int], Rounds]:
+    def build(rounds: int, seed: int) -> Rounds:
+        scenario = make(rounds, seed=seed)
+        return Rounds(scenario, scenario.changes)
 
-    def draw_shifted(rounds: int, seed: int) -> Staged:
-        return Staged(airfoil(rounds, seed=seed, shift=True), (0, rounds // 3))
+    return build
 
-    def draw_in_order(rounds: int, seed: int) -> Staged:
-        return Staged(airfoil(rounds, seed=seed, in_order=True), _spread_evenly(rounds))
 
+def _draw_by_label(rounds: int, seed: int) -> Rounds:
+    scenario = digits(rounds, seed=seed, by_label=True)
+    return Rounds(scenario, _find_changes(scenario.digits))
+
+
+def _list_airfoil() -> list[Listed]:
+    def draw_still(rounds: int, seed: int) -> Rounds:
+        return Rounds(airfoil(rounds, seed=seed), (0,))
+
+    def draw_shifted(rounds: int, seed: int) -> Rounds:
+        return Rounds(airfoil(rounds, seed=seed, shift=True), (0, rounds // 3))
+
+    def draw_in_order(rounds: int, seed: int) -> Rounds:
+        return Rounds(airfoil(rounds, seed=seed, in_order=True), _spread_evenly(rounds))
+
+    name = "airfoil self-noise"
     return [
-        Listed("airfoil", "airfoil self-noise, rows at random", "dB", draw_still),
-        Listed("airfoil-shift", "airfoil self-noise, the paper's covariate shift", "dB", draw_shifted),
-        Listed(
-            "airfoil-in-order", "airfoil self-noise, one experiment after another", "dB", draw_in_order
-        ),
+        Listed("airfoil", f"{name}, rows at random", "dB", draw_still),
+        Listed("airfoil-shift", f"{name}, the paper's covariate shift", "dB", draw_shifted),
+        Listed("airfoil-in-order", f"{name}, one experiment after another", "dB", draw_in_order),
     ]
 
 
-def _list_forecasts() -> list[Listed]:
-    def make_builder(name: str) -> Callable[[int, int], Staged]:
-        def build(rounds: int, seed: int) -> Staged:
-            scenario = CONTEXTUAL[name](rounds, seed=seed)
-            return Staged(scenario, scenario.changes)
-
-        return build
-
-    about = {
-        "heteroscedastic": "forecast errors that grow with a feature",
-        "hourly": "forecast errors that follow hour, weekend and season",
-        "overlapping-groups": "forecast errors that differ between groups that overlap",
-        "useless-features": "forecast errors, and twenty features that say nothing",
-        "reversal": "forecast errors that grow with a feature, then fall with it",
-    }
-    return [Listed(name, about[name], "interval length", make_builder(name)) for name in CONTEXTUAL]
-
-
-def _list_pictures(file: Path | None) -> list[Listed]:
-    def draw_digits(rounds: int, seed: int) -> Staged:
-        return Staged(digits.digits(rounds, seed=seed), (0,))
-
-    def draw_by_label(rounds: int, seed: int) -> Staged:
-        scenario = digits.digits(rounds, seed=seed, by_label=True)
-        starts = np.flatnonzero(np.diff(scenario.digits, prepend=-1))
-        return Staged(scenario, tuple(int(start) for start in starts))
-
-    scenarios = [
-        Listed("digits", "handwritten digits at random", "labels", draw_digits),
-        Listed("digits-by-label", "handwritten digits, first all zeros", "labels", draw_by_label),
-        *_list_classifier("imagenet-like", "generated ImageNet outputs", imagenet_like),
-    ]
+def _list_file(file: Path | None) -> Iterator[Listed]:
     if file is not None:
-        scenarios += _list_classifier(
-            "imagenet", f"classifier outputs in {file.name}", lambda: _load_outputs(file)
-        )
-    return scenarios
-
-
-@cache
-def _load_outputs(path: Path) -> imagenet.ClassifierOutputs:
-    return imagenet.load(path)
+        load = cache(lambda: imagenet.load(file))
+        yield from _list_classifier("imagenet", f"classifier outputs in {file.name}", load)
 
 
 def _list_classifier(
     name: str, about: str, outputs: Callable[[], imagenet.ClassifierOutputs]
 ) -> list[Listed]:
-    def draw_still(rounds: int, seed: int) -> Staged:
-        return Staged(imagenet.imagenet(outputs(), rounds, seed=seed), (0,))
+    def draw_still(rounds: int, seed: int) -> Rounds:
+        return Rounds(imagenet.imagenet(outputs(), rounds, seed=seed), (0,))
 
-    def draw_shifted(rounds: int, seed: int) -> Staged:
+    def draw_shifted(rounds: int, seed: int) -> Rounds:
         scenario = imagenet.imagenet(outputs(), rounds, seed=seed, shift=True)
-        starts = np.flatnonzero(np.diff(scenario.powers, prepend=-1.0))
-        return Staged(scenario, tuple(int(start) for start in starts))
+        return Rounds(scenario, _find_changes(scenario.powers))
 
     return [
         Listed(name, about, "labels", draw_still),
         Listed(f"{name}-shift", f"{about}, exponent changing 4 times", "labels", draw_shifted),
     ]
-
-
-def _list_adversaries() -> list[Listed]:
-    return [Listed(name, adversary.about, "1 - threshold") for name, adversary in ADVERSARIES.items()]

@@ -3,16 +3,30 @@
 import html
 import json
 import math
+from collections.abc import Mapping
 from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from keyhole.errors import MissingExtraError
 from keyhole.learners import find
-from keyhole.studies.compare import charts, table
-from keyhole.studies.compare.contest import Cell, Contest
-from keyhole.studies.compare.late import LateContests
-from keyhole.studies.compare.standings import LearnerStanding, standings
+from keyhole.studies.compare import table
+from keyhole.studies.compare.contest import (
+    CHANNELS,
+    RATIO,
+    Cell,
+    Contest,
+    LearnerSummary,
+    rank_learners,
+    summarise_late,
+)
+
+Chart = dict[str, Any]
 
 FOLLOWED = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
+_LARGEST, _SMALLEST = 100.0, 0.7  # ratios of size that are drawn
 _COLUMNS = {
     "miss_rate": ("miss rate", ".4f"),
     "worst_window": ("worst 1,000", ".3f"),
@@ -27,10 +41,16 @@ _COLUMNS = {
 }
 
 
-def text(contest: Contest, lateness: LateContests | None = None) -> str:
-    """Return the page."""
-    ranked = standings(contest)
-    drawn = _charts(contest, lateness)
+def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> None:
+    """Write the page; it needs plotly."""
+    text = make_page(contest, late)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+
+
+def make_page(contest: Contest, late: Mapping[str, Contest] | None = None) -> str:
+    ranked = rank_learners(contest)
+    drawn = _charts(contest, late)
     panels = "".join(_panel(contest, listed.name) for listed in contest.scenarios)
     tables = "".join(_table(contest, listed.name) for listed in contest.scenarios)
     return (
@@ -41,7 +61,7 @@ def text(contest: Contest, lateness: LateContests | None = None) -> str:
         f"<body><main><h1>Learners side by side</h1>{_lead(contest, ranked)}{_chips(ranked)}"
         '<section class="hero"><div class="chart" data-chart="field"></div>'
         f'<div class="chart" data-chart="near"></div></section>{_caption(contest)}'
-        f"{_ranking(ranked, contest)}{_late(lateness)}<h2>Over time</h2>"
+        f"{_ranking(ranked, contest)}{_late(late)}<h2>Over time</h2>"
         f'<div class="panels">{panels}</div><h2>Scenario by scenario</h2>{tables}'
         f'<p class="key">{html.escape(table.write_key())}</p></main>'
         f'<script type="application/json" id="charts">{_embed(drawn)}</script>'
@@ -49,17 +69,17 @@ def text(contest: Contest, lateness: LateContests | None = None) -> str:
     )
 
 
-def _charts(contest: Contest, lateness: LateContests | None) -> dict[str, charts.Chart]:
-    drawn = {"field": charts.draw_field(contest), "near": charts.draw_near(contest)}
+def _charts(contest: Contest, late: Mapping[str, Contest] | None) -> dict[str, Chart]:
+    drawn = {"field": draw_field(contest), "near": draw_near(contest)}
     for listed in contest.scenarios:
         if contest.of_scenario(listed.name):
-            drawn[f"over-time {listed.name}"] = charts.draw_over_time(contest, listed.name)
-    if lateness is not None:
-        drawn["late"] = charts.draw_late(lateness)
+            drawn[f"over-time {listed.name}"] = draw_over_time(contest, listed.name)
+    if late is not None:
+        drawn["late"] = draw_late(late)
     return drawn
 
 
-def _embed(drawn: dict[str, charts.Chart]) -> str:
+def _embed(drawn: dict[str, Chart]) -> str:
     """Return JSON that cannot end the element it stands in."""
     return json.dumps(drawn, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
 
@@ -78,7 +98,7 @@ def _asset(name: str) -> str:
     return (resources.files("keyhole.studies.compare") / name).read_text(encoding="utf-8")
 
 
-def _lead(contest: Contest, ranked: list[LearnerStanding]) -> str:
+def _lead(contest: Contest, ranked: list[LearnerSummary]) -> str:
     terms = contest.terms
     world = "" if terms.channel.is_clear else " Answers come late, get lost or are wrong."
     line = (
@@ -89,7 +109,7 @@ def _lead(contest: Contest, ranked: list[LearnerStanding]) -> str:
     return f'<p class="lead">{html.escape(line)}</p>'
 
 
-def _chips(ranked: list[LearnerStanding]) -> str:
+def _chips(ranked: list[LearnerSummary]) -> str:
     """Return a button for each learner, which has it followed through all charts."""
     chips = "".join(
         f'<button type="button" data-learner="{html.escape(one.learner)}" aria-pressed="'
@@ -108,7 +128,7 @@ def _caption(contest: Contest) -> str:
     )
 
 
-def _ranking(ranked: list[LearnerStanding], contest: Contest) -> str:
+def _ranking(ranked: list[LearnerSummary], contest: Contest) -> str:
     rows = "".join(
         f"<tr{_mark_broken(one.kept < one.scenarios)}>{_write_name(one.learner)}"
         f'<td class="word">{_needs(one.learner)}</td><td>{one.kept} of {one.scenarios}</td>'
@@ -135,19 +155,19 @@ def _ranking(ranked: list[LearnerStanding], contest: Contest) -> str:
     )
 
 
-def _late(lateness: LateContests | None) -> str:
-    if lateness is None:
+def _late(late: Mapping[str, Contest] | None) -> str:
+    if late is None:
         return ""
     rows = "".join(
         f"<tr>{_write_name(name)}"
         + "".join(
             f"<td>{one.ratio:.2f}<small> {one.miss_rate:.3f}</small></td>" if one else "<td>–</td>"
-            for one in map(by_channel.get, lateness.contests)
+            for one in map(by_channel.get, late)
         )
         + "</tr>"
-        for name, by_channel in lateness.standings().items()
+        for name, by_channel in summarise_late(late).items()
     )
-    heads = "".join(f"<th>{html.escape(channel)}</th>" for channel in lateness.contests)
+    heads = "".join(f"<th>{html.escape(channel)}</th>" for channel in late)
     return (
         '<h2>When answers are late</h2><div class="chart late" data-chart="late"></div>'
         f'<p class="caption">{html.escape(table.LATE_KEY)} Small: the mean miss rate.</p>'
@@ -210,3 +230,254 @@ def _value(cell: Cell, name: str, form: str) -> str:
         return "<td>–</td>"
     error = "" if math.isnan(figure.error) else f"<small> ±{figure.error:.2g}</small>"
     return f"<td>{figure.mean:{form}}{error}</td>"
+
+
+def draw_field(contest: Contest) -> Chart:
+    """Return all learners on all scenarios: miss rate against size."""
+    alpha = contest.terms.alpha
+    ranked = rank_learners(contest)
+    dots = [_dots(contest, one.learner, 3.0 * alpha) for one in ranked]
+    far = [one for one in ranked if not _is_near(one, alpha)]
+    low, high = math.log10(_SMALLEST), math.log10(_LARGEST)
+    plane = _plane(
+        alpha,
+        x={"range": [0.0, 3.0 * alpha], "title": {"text": "miss rate"}},
+        y={
+            "range": [low, high],
+            "tickvals": [1, 1.5, 2, 3, 5, 10, 20, 50, 100],
+            "title": {"text": "set size / best in hindsight"},
+        },
+    )
+    plane["annotations"] += _names(far, at=2.2 * alpha, low=low, high=high)
+    return {"data": [*_frontier(contest), *dots, *_means(ranked)], "layout": plane}
+
+
+def draw_near(contest: Contest) -> Chart:
+    """Return the same near the target, where the good ones crowd, means alone."""
+    alpha = contest.terms.alpha
+    near = [one for one in rank_learners(contest) if _is_near(one, alpha)]
+    low, high = math.log10(0.93), math.log10(1.5)
+    plane = _plane(
+        alpha,
+        x={"range": [0.88 * alpha, 1.3 * alpha], "title": {"text": "mean miss rate"}},
+        y={"range": [low, high], "tickvals": [1.0, 1.1, 1.2, 1.3, 1.4, 1.5], "title": {"text": ""}},
+    )
+    plane["annotations"] += _names(near, at=1.14 * alpha, low=low, high=high)
+    return {"data": [*_frontier(contest), *_means(near)], "layout": plane}
+
+
+def _names(shown: list[LearnerSummary], *, at: float, low: float, high: float) -> list[dict[str, Any]]:
+    """Return the names in a column, in the order of size, each with a line to its ring."""
+    gap = min(1.0 / max(1, len(shown)), 0.068) * (high - low)
+    ranked = sorted(shown, key=lambda one: (one.ratio, one.learner))
+    middle = sum(math.log10(one.ratio) for one in ranked) / max(1, len(ranked))
+    start = min(max(low + gap / 2, middle - gap * len(ranked) / 2), high - gap * len(ranked))
+    return [
+        {
+            "x": one.miss_rate,
+            "y": math.log10(one.ratio),
+            "ax": at,
+            "ay": start + gap * place,
+            "axref": "x",
+            "ayref": "y",
+            "xanchor": "left",
+            "text": one.learner,
+            "showarrow": True,
+            "arrowhead": 0,
+            "arrowwidth": 1,
+            "standoff": 6,
+            "name": one.learner,
+        }
+        for place, one in enumerate(ranked)
+    ]
+
+
+def draw_over_time(contest: Contest, scenario: str) -> Chart:
+    """Return miss rates over time, and below them sizes."""
+    cells = [cell for cell in contest.of_scenario(scenario) if cell.curve is not None]
+    alpha = contest.terms.alpha
+    return {
+        "data": [
+            _curve(cell, name, axis)
+            for cell in cells
+            for name, axis in (("miss_rates", "y"), ("sizes", "y2"))
+        ],
+        "layout": {
+            "margin": {"l": 44, "r": 8, "t": 8, "b": 26},
+            "xaxis": {"anchor": "y2", "nticks": 5},
+            "yaxis": {
+                "domain": [0.56, 1.0],
+                "range": [0.0, 4.0 * alpha],
+                "tickvals": [0.0, alpha, 2 * alpha, 4 * alpha],
+                "title": {"text": "misses", "standoff": 4},
+            },
+            "yaxis2": {
+                "domain": [0.0, 0.46],
+                "title": {"text": "size", "standoff": 4},
+                "nticks": 4,
+                **_sizes_axis(cells),
+            },
+            "shapes": [_target("y", "x domain", alpha)],
+        },
+    }
+
+
+def draw_late(late: Mapping[str, Contest]) -> Chart:
+    """Return what each channel costs each learner in size."""
+    found = summarise_late(late)
+    channels = list(late)
+    return {
+        "data": [
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "x": channels,
+                "y": [
+                    round(by_channel[channel].ratio, 4) if channel in by_channel else None
+                    for channel in channels
+                ],
+                "text": [
+                    f"{name}, {CHANNELS[channel][0]}: size {by_channel[channel].ratio:.2f} x best, "
+                    f"misses {by_channel[channel].miss_rate:.3f}"
+                    if channel in by_channel
+                    else ""
+                    for channel in channels
+                ],
+                "hoverinfo": "text",
+                "name": name,
+                "meta": {"learner": name, "kind": "curve"},
+            }
+            for name, by_channel in found.items()
+        ],
+        "layout": {
+            "margin": {"l": 52, "r": 12, "t": 8, "b": 40},
+            "xaxis": {"type": "category"},
+            "yaxis": {"type": "log", "dtick": 1, "title": {"text": "size / best per segment"}},
+        },
+    }
+
+
+def _is_near(one: LearnerSummary, alpha: float) -> bool:
+    return 0.88 * alpha <= one.miss_rate <= 1.16 * alpha and 0.93 <= one.ratio <= 1.5
+
+
+def _plane(alpha: float, *, x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "margin": {"l": 56, "r": 12, "t": 26, "b": 48},
+        "xaxis": x,
+        "yaxis": {"type": "log", **y},
+        "shapes": [_target("x", "y domain", alpha)],
+        "annotations": [
+            {
+                "x": alpha,
+                "y": 1.0,
+                "xref": "x",
+                "yref": "y domain",
+                "yanchor": "bottom",
+                "text": f"target {alpha:g}",
+                "showarrow": False,
+                "name": "target",
+            }
+        ],
+    }
+
+
+def _target(along: str, across: str, alpha: float) -> dict[str, Any]:
+    """Return a line at alpha; ``along`` is the axis that alpha is a place on."""
+    other = "y" if along == "x" else "x"
+    return {
+        "type": "line",
+        "name": "target",
+        f"{along}ref": along,
+        f"{other}ref": across,
+        f"{along}0": alpha,
+        f"{along}1": alpha,
+        f"{other}0": 0.0,
+        f"{other}1": 1.0,
+    }
+
+
+def _frontier(contest: Contest) -> list[Chart]:
+    """Return what fixed thresholds per segment could do in hindsight, on the mean scenario."""
+    curves = [f.sizes for f in contest.frontiers.values() if np.isfinite(f.sizes).all()]
+    if not curves:
+        return []
+    rates = next(iter(contest.frontiers.values())).miss_rates
+    sizes = np.exp(np.log(np.maximum(curves, 1e-3)).mean(axis=0))
+    return [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "x": np.round(rates, 5).tolist(),
+            "y": np.round(sizes, 4).tolist(),
+            "hoverinfo": "skip",
+            "name": "best in hindsight",
+            "meta": {"kind": "frontier"},
+        }
+    ]
+
+
+def _dots(contest: Contest, learner: str, most: float) -> Chart:
+    cells = [
+        cell
+        for cell in contest.cells
+        if cell.learner == learner and cell.scenario in contest.frontiers and cell.refusal is None
+    ]
+    rates = [cell.figures["miss_rate"].mean for cell in cells]
+    ratios = [cell.figures[RATIO].mean for cell in cells]
+    return {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [round(min(rate, most), 5) for rate in rates],
+        "y": [round(min(max(ratio, _SMALLEST), _LARGEST), 4) for ratio in ratios],
+        "text": [
+            f"{learner} on {cell.scenario}: misses {rate:.3f}, size {ratio:.2f} x best"
+            for cell, rate, ratio in zip(cells, rates, ratios, strict=True)
+        ],
+        "hoverinfo": "text",
+        "name": learner,
+        "meta": {"learner": learner, "kind": "dot"},
+    }
+
+
+def _means(shown: list[LearnerSummary]) -> list[Chart]:
+    """Return a ring for each learner's mean."""
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "x": [round(one.miss_rate, 5)],
+            "y": [round(one.ratio, 4)],
+            "hovertext": [
+                f"{one.learner}: misses {one.miss_rate:.4f}, size {one.ratio:.2f} x best, promise kept "
+                f"on {one.kept} of {one.scenarios}"
+            ],
+            "hoverinfo": "text",
+            "name": one.learner,
+            "meta": {"learner": one.learner, "kind": "mean"},
+        }
+        for one in shown
+    ]
+
+
+def _curve(cell: Cell, name: str, axis: str) -> Chart:
+    values = getattr(cell.curve, name)
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": cell.curve.rounds.astype(int).tolist() if cell.curve else [],
+        "y": [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()],
+        "yaxis": axis,
+        "name": cell.learner,
+        "meta": {"learner": cell.learner, "kind": "curve"},
+        "hovertemplate": f"{cell.learner}: %{{y}} by round %{{x}}<extra></extra>",
+    }
+
+
+def _sizes_axis(cells: list[Cell]) -> dict[str, Any]:
+    """Return a logarithmic axis where sizes differ by more than an eye can follow."""
+    known = np.concatenate([cell.curve.sizes for cell in cells if cell.curve is not None])
+    high, low = float(np.nanmax(known)), float(np.nanquantile(known, 0.02))
+    if high > 12.0 * max(low, 1e-9):
+        return {"type": "log", "dtick": 1}
+    return {"rangemode": "tozero"}

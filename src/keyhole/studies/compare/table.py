@@ -3,14 +3,19 @@
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from keyhole.numeric import can_compile
-from keyhole.studies.compare.contest import Cell, Contest, Estimate
-from keyhole.studies.compare.context import FEWEST
-from keyhole.studies.compare.late import CHANNELS, LateContests
-from keyhole.studies.compare.standings import LearnerStanding, standings
+from keyhole.studies.compare.contest import (
+    CHANNELS,
+    FEWEST,
+    Cell,
+    Contest,
+    LearnerSummary,
+    rank_learners,
+    summarise_late,
+)
 
 _WIDTH = 80
 _KEY = (
@@ -29,7 +34,7 @@ _KEY = (
 LATE_KEY = (
     "Sizes are relative to the best threshold for each segment in hindsight, which needs no answers: 1 "
     "is as good as can be. "
-    + "; ".join(f"{name}: {channel.about}" for name, channel in CHANNELS.items())
+    + "; ".join(f"{name}: {about}" for name, (about, _) in CHANNELS.items())
     + "."
 )
 
@@ -58,38 +63,35 @@ def write_lines(contest: Contest) -> Iterator[Line]:
     yield from (Line(line, "faint") for line in textwrap.wrap(write_key(), _WIDTH))
 
 
-def write_late_lines(lateness: LateContests) -> Iterator[Line]:
-    """Yield the tables of lateness: sizes, the worst of them, and the miss rates."""
-    contests = list(lateness.contests.values())
+def write_late_lines(late: Mapping[str, Contest]) -> Iterator[Line]:
+    """Yield the tables of late answers: sizes, the worst of them, and the miss rates."""
+    contests = list(late.values())
     scenarios = ", ".join(listed.name for listed in contests[0].scenarios)
     yield from (
         Line(line) for line in textwrap.wrap(f"Answers late, in batches or lost on {scenarios}")
     )
-    columns: list[tuple[str, Callable[[LearnerStanding], str]]] = [
+    columns: list[tuple[str, Callable[[LearnerSummary], str]]] = [
         ("size / best per segment, geometric mean", lambda one: _short(one.ratio)),
         ("the same, on the worst scenario", lambda one: _short(one.largest)),
         ("miss rate, mean", lambda one: f"{one.miss_rate:.3f}"),
         ("its largest distance from the target", lambda one: f"{one.strayed:.3f}"),
     ]
-    found = lateness.standings()
-    ranked = sorted(found, key=lambda name: _lateness_order(found[name].values()))
+    found = summarise_late(late)
+    ranked = sorted(
+        found, key=lambda name: math.fsum(math.log(one.ratio) for one in found[name].values())
+    )
     for title, show in columns:
         yield Line("")
         yield Line(title)
-        yield Line(f"{'learner':<18}" + "".join(f"{name:>7}" for name in lateness.contests), "head")
+        yield Line(f"{'learner':<18}" + "".join(f"{name:>7}" for name in late), "head")
         for name in ranked:
-            cells = (found[name].get(channel) for channel in lateness.contests)
+            cells = (found[name].get(channel) for channel in late)
             yield Line(
                 f"{_fit(name):<18}" + "".join(f"{show(one) if one else '-':>7}" for one in cells)
             )
     yield Line("")
     yield from _refusals(contests[0])
     yield from (Line(line, "faint") for line in textwrap.wrap(LATE_KEY, _WIDTH))
-
-
-def _lateness_order(standings: Iterable[LearnerStanding]) -> float:
-    """Return the mean logarithm of the sizes under all channels."""
-    return math.fsum(math.log(one.ratio) for one in standings)
 
 
 def text(contest: Contest) -> str:
@@ -104,7 +106,7 @@ def _summary(contest: Contest) -> Iterator[Line]:
         f"{'/seg':>8}{'attacked':>10}",
         "head",
     )
-    for one in standings(contest):
+    for one in rank_learners(contest):
         kept = f"{one.kept}/{one.scenarios}"
         yield Line(
             f"{_fit(one.learner):<18}{kept:>7}{one.miss_rate:>11.4f}{one.strayed:>10.3f}"
@@ -138,18 +140,16 @@ def _head(judged: str) -> str:
 
 def _line(cell: Cell, *, grouped: bool) -> str:
     means = {name: figure.mean for name, figure in cell.figures.items()}
+    rate = cell.figures["miss_rate"]
+    error = "" if math.isnan(rate.error) else f"±{rate.error:.4f}"
     judged = f"{means['worst_group']:.3f}" if grouped else f"{means['pinball_regret']:.0f}"
     return (
-        f"{_fit(cell.learner):<18}{means['miss_rate']:>7.4f}{_error(cell.figures['miss_rate']):>7}"
+        f"{_fit(cell.learner):<18}{means['miss_rate']:>7.4f}{error:>7}"
         f"{means['worst_window']:>6.3f}{_short(means['size']):>6}"
         f"{_short(means['size_to_best_fixed']):>6}{_short(means['size_to_best_per_segment']):>6}"
         f"{judged:>7}{means['full']:>6.3f}{means['empty']:>6.3f}"
         f"{_time(means['microseconds']):>5}"
     )
-
-
-def _error(figure: Estimate) -> str:
-    return "" if math.isnan(figure.error) else f"±{figure.error:.4f}"
 
 
 def _time(microseconds: float) -> str:

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import KeyholeError
+from keyhole.live_line import LiveLine
 from keyhole.predictor import file as snapshot
 from keyhole.studies.engine import Engine
-from keyhole.studies.live_line import LiveLine
 from keyhole.studies.paper.play import Pair, RunOutcome, Unit, learner_of, play_run
 
 _SECONDS_BETWEEN_SAVES = 5.0

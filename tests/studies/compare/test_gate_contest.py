@@ -11,17 +11,22 @@ from keyhole.cli import main
 from keyhole.errors import InvalidError
 from keyhole.learners import make
 from keyhole.numeric import Array
+from keyhole.scenarios.gate_cases import (
+    GATE_SCENARIOS,
+    pick_gate_scenarios,
+    read_gate_log,
+    read_imagenet_gate,
+)
 from keyhole.simulation.gates import best_fixed, simulate_gate
-from keyhole.studies.gates.contest import hold
-from keyhole.studies.gates.log import read_log
-from keyhole.studies.gates.scenarios import SCENARIOS, pick_scenarios, read_imagenet
+from keyhole.studies.compare.contest import Terms
+from keyhole.studies.compare.gate_contest import run_gate_contest
 
 ROUNDS = 30_000
 
 
 @pytest.fixture(scope="module")
 def imagenet(mobilenet: Path) -> tuple[Array, Array]:
-    return read_imagenet(mobilenet)(ROUNDS, seed=0)
+    return read_imagenet_gate(mobilenet)(ROUNDS, seed=0)
 
 
 @pytest.mark.parametrize("power", [1.0, 3.0])
@@ -63,7 +68,7 @@ def test_scores_need_not_be_probabilities(least: float, most: float) -> None:
     """Kills: steps of a fixed size, which pass all scores at once: a twentieth of them is accepted."""
     relative = []
     for seed in range(8):
-        scores, wrong = SCENARIOS["calibrated"](ROUNDS, seed=seed)
+        scores, wrong = GATE_SCENARIOS["calibrated"](ROUNDS, seed=seed)
         scores = least + (most - least) * scores
         run = simulate_gate(make("gate-tracker", alpha=0.1), scores, wrong)
         assert abs(run.wrong_share - 0.1) <= 0.005
@@ -72,14 +77,16 @@ def test_scores_need_not_be_probabilities(least: float, most: float) -> None:
 
 
 def test_every_rule_has_a_row_on_every_scenario() -> None:
-    rows = hold(["gate-tracker", "gate-fixed"], pick_scenarios(["calibrated", "always wrong"]),
-                alpha=0.1, rounds=2_000, runs=2, audits=(1.0, 0.3))  # fmt: skip
-    assert len(rows) == 8
-    assert {row.relative for row in rows if row.scenario == "always wrong"} == {None}
+    scenarios = pick_gate_scenarios(["calibrated", "always wrong"])
+    terms = Terms(alpha=0.1, rounds=2_000, runs=2)
+    cells = run_gate_contest(["gate-tracker", "gate-fixed"], scenarios, terms, audits=(1.0, 0.3)).cells
+    assert len(cells) == 8
+    ratios = [cell.figures["relative"].mean for cell in cells if cell.scenario == "always wrong"]
+    assert all(math.isnan(ratio) for ratio in ratios)
 
 
 def test_every_scenario_is_scores_and_outcomes() -> None:
-    for name, draw in SCENARIOS.items():
+    for name, draw in GATE_SCENARIOS.items():
         if name != "digits":
             cases = draw(500, seed=1)
             assert ((cases.scores >= 0.0) & (cases.scores <= 1.0)).all()
@@ -88,7 +95,7 @@ def test_every_scenario_is_scores_and_outcomes() -> None:
 
 def test_unknown_scenarios_are_refused_with_the_known_ones() -> None:
     with pytest.raises(InvalidError, match="calibrated"):
-        pick_scenarios(["fog"])
+        pick_gate_scenarios(["fog"])
 
 
 def write_log(path: Path, header: str, rows: list[str]) -> Path:
@@ -105,7 +112,7 @@ def write_log(path: Path, header: str, rows: list[str]) -> Path:
     ],
 )
 def test_logs_are_read_by_the_names_people_use(tmp_path: Path, header: str, rows: list[str]) -> None:
-    cases = read_log(write_log(tmp_path / "log.csv", header, rows))
+    cases = read_gate_log(write_log(tmp_path / "log.csv", header, rows))
     assert (cases.scores.tolist(), cases.wrong.tolist()) == ([0.9, 0.2], [0.0, 1.0])
 
 
@@ -122,7 +129,7 @@ def test_logs_are_read_by_the_names_people_use(tmp_path: Path, header: str, rows
 )
 def test_a_bad_log_is_refused_with_its_line(tmp_path: Path, header: str, row: str, fault: str) -> None:
     with pytest.raises(InvalidError, match=fault):
-        read_log(write_log(tmp_path / "log.csv", header, [row]))
+        read_gate_log(write_log(tmp_path / "log.csv", header, [row]))
 
 
 @pytest.mark.parametrize(
@@ -133,13 +140,13 @@ def test_a_file_that_is_no_log_is_refused(tmp_path: Path, content: bytes, fault:
     path = tmp_path / "log.csv"
     path.write_bytes(content)
     with pytest.raises(InvalidError, match=fault):
-        read_log(path)
+        read_gate_log(path)
 
 
 def test_the_command_tells_what_a_log_would_have_needed(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    scores, wrong = SCENARIOS["calibrated"](2_000, seed=3)
+    scores, wrong = GATE_SCENARIOS["calibrated"](2_000, seed=3)
     rows = [f"{score},{int(1 - bad)}" for score, bad in zip(scores, wrong, strict=True)]
     log = write_log(tmp_path / "log.csv", "score,right", rows)
     picture = tmp_path / "gate.png"
@@ -155,6 +162,7 @@ def test_the_command_compares_gates(tmp_path: Path, capsys: pytest.CaptureFixtur
     terms = ["--rounds", "1000", "--runs", "1", "--out", str(tmp_path)]
     assert main([*names, *terms]) == 0
     assert "gate-tracker" in capsys.readouterr().out
-    rows = json.loads((tmp_path / "gates.json").read_text())["rows"]
-    assert {row["scenario"] for row in rows} == set(SCENARIOS)
+    cells = json.loads((tmp_path / "gates.json").read_text())["cells"]
+    assert {cell["scenario"] for cell in cells} == set(GATE_SCENARIOS)
+    assert {cell["audit"] for cell in cells} == {1.0, 0.3, 0.1}
     assert (tmp_path / "gates.png").stat().st_size > 10_000

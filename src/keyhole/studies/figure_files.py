@@ -1,4 +1,4 @@
-"""Pictures in files: their names, and the figure that they are drawn on."""
+"""Pictures in files: their names, the figure that they are drawn on, and how they are saved."""
 
 from pathlib import Path
 from typing import Any
@@ -23,3 +23,12 @@ def open_figure(width: float, height: float) -> Any:
             "the picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
         ) from None
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def save_figure(figure: Any, path: Path, *, dpi: int = 150) -> None:
+    """Write the figure, its axes open at the top and at the right, over a faint grid."""
+    for axes in figure.axes:
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="#000000", alpha=0.08, lw=0.6)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=dpi)

@@ -8,8 +8,13 @@ import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
-from keyhole.scenarios import digits, imagenet
+from keyhole.scenarios import imagenet
+from keyhole.scenarios.digits import digits
+from keyhole.scenarios.tables import open_table
 
+_SCORE = ("score", "confidence", "probability")
+# A column, and what a 1 in it means; the last is what a service writes of its gates.
+_OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0, "missed": 1.0}
 _SPELL = 5_000  # rounds of an outage, and between two
 
 
@@ -71,12 +76,12 @@ def make_turning(rounds: int, *, seed: int) -> GateCases:
 
 def make_digits(rounds: int, *, seed: int) -> GateCases:
     """Return handwritten digits, read by a classifier that saw 150 of them."""
-    drawn = digits.digits(rounds, seed=seed)
+    drawn = digits(rounds, seed=seed)
     best = drawn.probabilities.argmax(axis=1)
     return GateCases(drawn.probabilities.max(axis=1), (best != drawn.digits).astype(np.float64))
 
 
-SCENARIOS: dict[str, Callable[..., GateCases]] = {
+GATE_SCENARIOS: dict[str, Callable[..., GateCases]] = {
     "digits": make_digits,
     "calibrated": make_calibrated,
     "overconfident": make_overconfident,
@@ -88,7 +93,7 @@ SCENARIOS: dict[str, Callable[..., GateCases]] = {
 }
 
 
-def read_imagenet(path: Path) -> Callable[..., GateCases]:
+def read_imagenet_gate(path: Path) -> Callable[..., GateCases]:
     """Return the scenario of a file of classifier outputs: top-1 probabilities, drawn at random."""
     outputs = imagenet.load(path)
     best, top = outputs.values.argmax(axis=1), outputs.values.max(axis=1).astype(np.float64)
@@ -103,13 +108,13 @@ def read_imagenet(path: Path) -> Callable[..., GateCases]:
     return draw
 
 
-def pick_scenarios(
+def pick_gate_scenarios(
     names: Sequence[str] | None, *, file: Path | None = None
 ) -> dict[str, Callable[..., GateCases]]:
     """Return the scenarios of these names, all unless told; a file adds one."""
-    known = dict(SCENARIOS)
+    known = dict(GATE_SCENARIOS)
     if file is not None:
-        known["imagenet"] = read_imagenet(file)
+        known["imagenet"] = read_imagenet_gate(file)
     for name in names or ():
         if name not in known:
             raise InvalidError(f"there is no scenario {name!r} for gates; there are {', '.join(known)}")
@@ -123,3 +128,32 @@ def _draw(
     logits = rng.normal(mean, 2.0, rounds)
     right = rng.random(rounds) < 1.0 / (1.0 + np.exp(-(slope * logits + shift)))
     return GateCases(1.0 / (1.0 + np.exp(-logits)), (~right).astype(np.float64))
+
+
+def read_gate_log(path: Path) -> GateCases:
+    """Return the cases in a .csv or .parquet file, in their order.
+
+    It has a column ``score`` (or ``confidence``, ``probability``), and a column ``right`` (or
+    ``correct``) or ``wrong``, which says so by 1 or 0, true or false, yes or no; their names in any
+    case. Other columns are left alone, and so are rows without an outcome. What ``keyhole export``
+    writes of a gate is such a file.
+    """
+    with open_table(path, known=(*_SCORE, *_OUTCOMES)) as table:
+        score, outcome = table.find(_SCORE), table.find(_OUTCOMES)
+        if score is None or outcome is None:
+            there = f"the columns {', '.join(table.columns)}" if table.columns else "no columns"
+            raise InvalidError(f"{path} has {there}; it needs score, and right or wrong")
+        at, said = table.columns.index(score), table.columns.index(outcome)
+        read = [
+            (
+                table.score(line, score, "" if row[at] is None else row[at]),
+                table.truth(line, outcome, row[said]),
+            )
+            for line, row in table.rows
+            if row[said] is not None
+        ]
+    if not read:
+        raise InvalidError(f"{path} has no row with an outcome")
+    scores, outcomes = np.array(read).T
+    wrong = outcomes if _OUTCOMES[outcome] == 1.0 else 1.0 - outcomes
+    return GateCases(scores, wrong)

@@ -1,1 +1,0 @@
-"""Gates compared on scenarios, and a log of one's own replayed through one."""
