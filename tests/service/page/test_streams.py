@@ -43,7 +43,7 @@ def test_what_is_archived_is_apart(streams: Any) -> None:
 def test_the_two_miss_rates_are_named(streams: Any) -> None:
     text = streams.locator(".line", has_text="contracts").inner_text()
     assert "missed\nlast 400, target 10 %" in text
-    assert "missed\nwhole life, 400" in text
+    assert "missed\noverall, 400" in text
 
 
 def test_a_search_leaves_what_is_like_it(streams: Any) -> None:
@@ -51,7 +51,7 @@ def test_a_search_leaves_what_is_like_it(streams: Any) -> None:
     streams.wait_for_selector("[data-key='demand']", state="detached")
     assert names(streams) == ["contracts"]
     streams.get_by_role("searchbox").fill("nothing like it")
-    streams.get_by_text("No stream is like that.").wait_for()
+    streams.get_by_text("No stream matches.").wait_for()
     streams.get_by_role("searchbox").fill("")
     streams.get_by_role("button", name="alerts 1").click()
     assert names(streams) == ["contracts"]
@@ -130,21 +130,21 @@ def test_sizes_lateness_and_what_is_certain_are_told_in_numbers(page: Any) -> No
 def test_a_gate_shows_what_it_accepts_and_what_was_wrong_beside_the_target(page: Any) -> None:
     opened(page, "approvals")
     page.get_by_role("img", name="Accepted so far").wait_for()
-    page.wait_for_selector("h2:has-text('Wrong, whole life')")
-    page.wait_for_selector(".tile:has-text('wrong, whole life'):has-text('99 % sure')")
+    page.wait_for_selector("h2:has-text('Wrong, overall')")
+    page.wait_for_selector(".tile:has-text('wrong, overall'):has-text('99 % sure')")
     page.wait_for_selector("td .chip:text-is('accepted')")
 
 
 def test_each_group_has_a_line_of_its_own(page: Any) -> None:
     opened(page, "visits")
-    page.wait_for_selector("section:has-text('each is promised the target') td:text-is('weekend')")
+    page.wait_for_selector("section:has-text('the promise holds for each') td:text-is('weekend')")
     found = page.locator("section:has(h2:has-text('Groups')) tbody tr").all_inner_texts()
     assert [line.split()[0] for line in found] == ["weekend", "new", "known"]
 
 
 def test_a_stream_that_was_asked_nothing_says_how_to_ask(page: Any) -> None:
     opened(page, "unheard")
-    page.get_by_role("heading", name="Nothing has been asked yet").wait_for()
+    page.get_by_role("heading", name="No predictions yet").wait_for()
     assert "too early to say" in page.inner_text(".head")
 
 
@@ -180,7 +180,7 @@ def test_the_rate_of_late_says_from_when_on_it_is_drawn(page: Any, service: Serv
         client.create_stream("young", alpha=0.1)
         client.learn(client.predict("young", [0.5, 0.25]), keyhole.HIT)
     opened(page, "young")
-    page.wait_for_selector("section:has(h2:has-text('Miss rate of late')) :text('from 50 answers on')")
+    page.wait_for_selector("section:has(h2:has-text('Recent miss rate')) :text('from 50 answers on')")
 
 
 def test_each_group_of_a_gate_has_a_line_of_its_own(page: Any, service: Service) -> None:
@@ -209,7 +209,7 @@ def test_a_target_of_before_is_neither_drawn_nor_reckoned_with_as_todays(
             client.learn_batch(list(zip(made, told, strict=True)))
     opened(page, "moved")
     certain = page.locator("section:has(h2:has-text('What is certain'))")
-    certain.get_by_text("The target was another before").wait_for()
+    certain.get_by_text("The target was changed").wait_for()
     assert "At the target" not in certain.inner_text()
     drawn = page.locator("[aria-label^='Miss rate over']")
     (dashed,) = drawn.evaluate("(it) => it.data.filter((one) => one.name === 'target')")
@@ -219,11 +219,11 @@ def test_a_target_of_before_is_neither_drawn_nor_reckoned_with_as_todays(
         2,
     )
     assert [note["text"] for note in drawn.evaluate("(it) => it.layout.annotations")] == ["alpha 0.3"]
-    whole = page.locator("section:has(h2:has-text('Miss rate of its whole life'))").inner_text()
+    whole = page.locator("section:has(h2:has-text('Overall miss rate'))").inner_text()
     assert "under several targets" in whole
     assert "shaded" not in whole
-    newest = page.locator("section:has(h2:has-text('The newest answers'))").inner_text()
-    assert "the target was another before the last 80." in newest
+    newest = page.locator("section:has(h2:has-text('Recent answers'))").inner_text()
+    assert "the target was different before the last 80." in newest
     assert "would at the target" not in newest
     assert page.locator(".tile:has-text('last 80')").count() == 1
 

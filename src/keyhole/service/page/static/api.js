@@ -28,7 +28,7 @@ function askForToken(fault) {
 const trouble = document.getElementById("trouble");
 function lose(what) {
   if (!trouble || !trouble.hidden) return;
-  trouble.replaceChildren(`${what} What you see is from ${moment(new Date())}; the page asks again every few seconds.`);
+  trouble.replaceChildren(`${what} This page is from ${moment(new Date())}; it retries every few seconds.`);
   trouble.hidden = false;
 }
 function regain() {
@@ -49,7 +49,7 @@ async function request(path, options = {}) {
     const sent = token();
     const headers = sent ? { ...options.headers, Authorization: `Bearer ${sent}` } : options.headers;
     const response = await ask(path, { ...options, headers });
-    if (response.status === 503) lose("The service is there, but its database does not answer.");
+    if (response.status === 503) lose("The service is running, but its database does not respond.");
     else regain();
     if (response.status !== 401) return response;
     const { error } = await response.json();

@@ -64,13 +64,13 @@ function marks(history, by) {
   return [...alarms, ...changes];
 }
 
-// Whether the target was at a time what it is now: to rounds of before nothing of today applies.
+// Whether the target at a time was the current one: today's band does not apply to earlier rounds.
 function isHeld(history) {
   const changed = history.changes.findLast((change) => "alpha" in change.content);
   return (at) => changed === undefined || at >= changed.at;
 }
 
-// Where each change stands, and what it was, in words.
+// The position of each change, and a description of it.
 function changesAlong(history, by) {
   return history.changes.map((change) => {
     const answers = history.rounds.findLast((_, place) => history.at[place] <= change.at) ?? 0;
@@ -98,7 +98,7 @@ export function missRate(element, history, by = "rounds") {
   const top = Math.min(1.02, Math.max(3 * history.alpha, 1.15 * Math.max(0, ...rates.slice(Math.floor(x.length / 10)).map((rate) => rate ?? 0))));
   const held = isHeld(history), since = x.filter((_, place) => held(history.at[place]));
   const shaded = since.length === x.length ? band(x, history.band) : [];
-  draw(element, [...shaded, target(since, history), line(x, rates, "whole life")],
+  draw(element, [...shaded, target(since, history), line(x, rates, "overall")],
     { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) }, words(history, "Miss rate", rates.at(-1)));
   return shaded.length > 0;
 }
@@ -133,7 +133,7 @@ export function rolling(element, history, by = "rounds") {
   const young = history.rounds.length && !rolled.length ? [{ text: `from ${WINDOW / 2} answers on`, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false }] : [];
   const bad = now.filter((one, place) => one.rate > pairs[place][1]), since = now.map((one) => one.x);
   const top = Math.min(1.02, 1.1 * Math.max(3 * history.alpha, ...rates, ...pairs.map((pair) => pair[1])));
-  draw(element, [...band(since, pairs), target(since, history), line(x, rates, "of late"),
+  draw(element, [...band(since, pairs), target(since, history), line(x, rates, "recent"),
     { x: bad.map((one) => one.x), y: bad.map((one) => one.rate), mode: "markers", marker: { color: colour("red"), size: 5 }, hoverinfo: "skip" }],
     { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: [...notes(history, by), ...young] },
     words(history, "Rolling miss rate", rates.at(-1) ?? 0));
@@ -142,18 +142,18 @@ export function rolling(element, history, by = "rounds") {
 export function setSize(element, history, unit, by = "rounds") {
   const x = along(history, by), last = history.mean_size.at(-1);
   draw(element, [
-    line(x, history.local_mean_size, "of late", { line: { color: colour("blue"), width: 1 }, opacity: 0.55, hovertemplate: "%{y:.2f}" }),
-    line(x, history.mean_size, "whole life", { hovertemplate: "%{y:.2f}" }),
+    line(x, history.local_mean_size, "recent", { line: { color: colour("blue"), width: 1 }, opacity: 0.55, hovertemplate: "%{y:.2f}" }),
+    line(x, history.mean_size, "overall", { hovertemplate: "%{y:.2f}" }),
   ], { yaxis: { rangemode: "tozero" }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) },
   x.length && last !== null ? `Mean size so far: ${last.toFixed(2)} ${unit}.` : "No sizes yet.");
 }
 
-// How much a gate lets through: of late, and of its whole life.
+// The share that a gate accepts: recent and overall.
 export function accepted(element, history, by = "rounds") {
   const x = along(history, by), last = history.accepted_share.at(-1);
   draw(element, [
-    line(x, history.local_accepted_share, "of late", { line: { color: colour("blue"), width: 1 }, opacity: 0.55, connectgaps: true }),
-    line(x, history.accepted_share, "whole life"),
+    line(x, history.local_accepted_share, "recent", { line: { color: colour("blue"), width: 1 }, opacity: 0.55, connectgaps: true }),
+    line(x, history.accepted_share, "overall"),
   ], { yaxis: { tickformat: ".0%", range: [0, 1.02] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) },
   x.length && last !== null ? `Accepted so far: ${(100 * last).toFixed(1)} percent.` : "No decisions yet.");
 }

@@ -46,15 +46,15 @@ export async function demo(signal) {
   const misses = h("div", { class: "chart" }), sizes = h("div", { class: "chart" });
   show(
     h("div", { class: "head" }, h("div", {}, h("h1", {}, "Which digit is this?"),
-      h("p", { class: "quiet" }, "Choose it if it is there. What you choose is all the model ever learns of the truth."))),
+      h("p", { class: "quiet" }, "Choose it if it is there. Your choice is all that the model ever learns about the truth."))),
     h("div", { class: "loop" },
       h("div", { class: "stack" },
         h("section", { class: "card", "aria-label": "Answer" }, h("div", { class: "picture" }, canvas), means, choices, hint, none,
           h("div", { class: "foot" }, robot,
             h("p", { class: "quiet small keys" }, "Keys: ", h("kbd", {}, "0"), " to ", h("kbd", {}, "9"), " for a digit, ", h("kbd", {}, "N"), " for none, ", h("kbd", {}, "S"), " for the switch.")))),
       h("div", { class: "stack" }, numbers,
-        h("section", { class: "card" }, h("h2", {}, "Miss rate of its whole life", h("small", {}, "dashed: the target; shaded: what chance allows")), misses),
-        h("section", { class: "card" }, h("h2", {}, "Mean set size", h("small", {}, "thin: of late; thick: whole life")), sizes),
+        h("section", { class: "card" }, h("h2", {}, "Overall miss rate", h("small", {}, "dashed: the target; shaded: what chance allows")), misses),
+        h("section", { class: "card" }, h("h2", {}, "Mean set size", h("small", {}, "thin: recent; thick: overall")), sizes),
         h("section", { class: "card" }, h("h2", {}, "Last rounds"), last))));
 
   let now = null, answering = false, simulating = false;

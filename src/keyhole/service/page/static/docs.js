@@ -26,7 +26,7 @@ function fields(rows) {
   return h("div", { class: "scroll" }, h("table", { class: "fields" },
     h("thead", {}, h("tr", {}, ["field", "kind", "for example", "what it is"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map(([name, type, needed, example, text]) => h("tr", {},
-      h("td", {}, h("code", {}, name), needed ? h("small", { class: "quiet" }, " needed") : null), h("td", { class: "quiet" }, type),
+      h("td", {}, h("code", {}, name), needed ? h("small", { class: "quiet" }, " required") : null), h("td", { class: "quiet" }, type),
       h("td", {}, example === undefined ? "" : h("code", {}, shorten(example))), h("td", {}, text ?? ""))))));
 }
 
@@ -58,14 +58,14 @@ function operation(path, method, about) {
     h("h2", {}, h("span", { class: "pill kept" }, method.toUpperCase()), " ", h("code", {}, path)),
     h("p", {}, about.description ?? about.summary), fields(parameters),
     body ? h("details", {}, h("summary", {}, "Takes"), example(body), schemas(named(body), true)) : null,
-    named(answer) ? h("details", {}, h("summary", {}, `Answers ${good[0]}`), example(answer), schemas(named(answer), false)) : null);
+    named(answer) ? h("details", {}, h("summary", {}, `Returns ${good[0]}`), example(answer), schemas(named(answer), false)) : null);
 }
 
 const operations = Object.entries(described.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, about]) => [path, method, about]));
 show(
   h("h1", {}, "Routes"),
-  h("p", { class: "quiet" }, "As described in ", h("a", { href: "/openapi.json" }, "/openapi.json"), ". Times are in ISO form, in UTC. Where a number is not finite it is null. Whatever is refused comes back as ",
+  h("p", { class: "quiet" }, "As described in ", h("a", { href: "/openapi.json" }, "/openapi.json"), ". Times are in ISO form, in UTC. Where a number is not finite it is null. Errors have the form ",
     h("code", {}, '{"error": {"code", "message", "field"}}'), "."),
   h("nav", { class: "contents", "aria-label": "Routes" }, operations.map(([path, method]) => h("a", { href: `#${method}-${path}` }, `${method.toUpperCase()} ${path}`))),
   h("div", { class: "stack" }, operations.map((one) => operation(...one))));

@@ -27,13 +27,13 @@ function row(stream) {
     h("span", { class: isAlert(stream) ? "verdict" : "verdict calm" }, pill(stream), h("small", {}, speaker(stream))),
     number("recent", share(stream, recent.miss_rate), recent.rounds ? `last ${count(Math.min(recent.rounds, recent.window))}, target ${aim(stream.alpha)}` : `target ${aim(stream.alpha)}`),
     meter(stream),
-    number("life", share(stream, stream.miss_rate), stream.rounds ? `whole life, ${count(stream.rounds)}` : "no answers yet"),
+    number("life", share(stream, stream.miss_rate), stream.rounds ? `overall, ${count(stream.rounds)}` : "no answers yet"),
     stream.kind === "gate" ? number("open", percent(stream.accepted_share), "accepted") : number("open", count(stream.open), "open")));
 }
 
 function empty() {
   return h("div", { class: "card" }, h("h2", {}, "No streams yet"),
-    h("p", {}, "Make one, and its promise is watched here:"),
+    h("p", {}, "Create one, and monitor its promise here:"),
     h("pre", { class: "scroll" }, h("code", {},
       `curl -X POST ${location.origin}/v1/streams \\\n  -H 'Content-Type: application/json' \\\n  -d '{"name": "triage", "alpha": 0.1}'`)));
 }
@@ -74,7 +74,7 @@ export async function glance(signal) {
   function draw() {
     const live = streams.filter((stream) => !stream.archived), alerts = live.filter(isAlert).length;
     entitle(alerts ? `${plural(alerts, "alert")} · Streams` : "Streams");
-    sum.textContent = alerts ? `${plural(alerts, "stream")} of ${count(live.length)} off the promise, the worst first.` : `${plural(live.length, "stream")}, none off the promise; the farthest from its target first.`;
+    sum.textContent = alerts ? `${plural(alerts, "stream")} of ${count(live.length)} off target, the worst first.` : `${plural(live.length, "stream")}, none off target; the farthest from its target first.`;
     for (const button of kinds.children) {
       const [text, has] = KINDS[button.dataset.kind];
       button.textContent = `${text} ${live.filter(has).length}`;
@@ -82,7 +82,7 @@ export async function glance(signal) {
     }
     const shown = order(live.filter(KINDS[chosen.only][1]).filter(matches));
     reconcile(list, shown, (stream) => stream.name, row);
-    nothing.textContent = shown.length ? "" : "No stream is like that.";
+    nothing.textContent = shown.length ? "" : "No stream matches.";
     unusable.replaceChildren(...Object.entries(apart).map(([name, why]) => h("p", { class: "card note broken" }, h("b", {}, `${name} cannot be used: `), why.replace(`stream '${name}' is quarantined: `, ""))));
     const old = streams.filter((stream) => stream.archived && matches(stream));
     archived.hidden = !old.length;

@@ -24,7 +24,7 @@ export function pill(stream) {
   return h("span", { class: `pill ${look}` }, text);
 }
 
-// Which test speaks, and since when.
+// Which test decided, and since when.
 export function speaker(stream) {
   const { alarm } = stream.promise;
   if (stream.archived) return `since ${moment(stream.archived)}`;
@@ -35,15 +35,15 @@ export function speaker(stream) {
 }
 
 const CAUSES = [
-  ["Did the model change?", "A new version, another preprocessing, scores that are all near 0 or 1 now."],
+  ["Did the model change?", "A new version, different preprocessing, scores that are now all near 0 or 1."],
   ["Did the answers change?", "A new source of labels, a job that answers “miss” by default, answers to the wrong rounds."],
   ["Is there something the model does not know?", "A new class, or outcomes beyond the bound: no threshold helps there."],
-  ["Did the world change?", "Then the sets stay larger until the model is better. The alarm ends by itself once the misses are back at the target."],
+  ["Did the world change?", "Then the sets stay larger until the model improves. The alarm ends by itself once the miss rate is back at the target."],
 ];
 const EASY = [
-  ["Are only easy cases answered?", "Then the promise is kept for those alone."],
-  ["Do answers come very late?", "Then the learner keeps a distance, and the sets are larger than they would be."],
-  ["Is it one of the paper’s learners?", "Their miss rate heads for 0 as rounds go by; the default keeps to the target."],
+  ["Are only easy cases answered?", "Then the promise covers only those."],
+  ["Do answers come very late?", "Then the learner is cautious, and the sets are larger than with prompt answers."],
+  ["Is it one of the paper’s learners?", "Their miss rate falls towards 0 over time; the default stays at the target."],
 ];
 
 // Since when, in a sentence.
@@ -52,8 +52,8 @@ export function lead(stream) {
   const { since } = stream.promise.alarm, from = `Since about answer ${count(since.answers)} (${moment(since.at)})`;
   const gate = stream.kind === "gate", fails = gate ? "is wrong" : "misses";
   return stream.promise.state === "too many misses"
-    ? `${from} it ${fails} more often than the ${aim(stream.alpha)} it promises. It ${gate ? "accepts less" : "widens its sets"} by itself; what changed is for you to find.`
-    : `${from} it ${fails} less often than the ${aim(stream.alpha)} it may. Nothing is broken; ${gate ? "it could accept more" : "its sets could be smaller"}.`;
+    ? `${from} it ${fails} more often than the ${aim(stream.alpha)} it promises. It ${gate ? "accepts less" : "widens its sets"} by itself; find out what changed.`
+    : `${from} it ${fails} less often than its target of ${aim(stream.alpha)}. Nothing is broken; ${gate ? "it could accept more" : "its sets could be smaller"}.`;
 }
 
 // The predictor notes an alarm too: beside the sentence above it would be said twice.
@@ -65,5 +65,5 @@ export function advice(stream) {
   return h("section", { class: `card advice ${many ? "many" : "few"}`, "aria-label": "What to do" },
     h("h2", {}, many ? "What to do" : "What it means"),
     h("ol", {}, (many ? CAUSES : EASY).map(([question, answer]) => h("li", {}, h("b", {}, question), " ", answer))),
-    h("p", { class: "quiet small" }, `Found at answer ${count(alarm.raised.answers)} (${moment(alarm.raised.at)}) by a test that raises at most one false alarm in ${count(run_length)} rounds on average, however often it is looked at.`));
+    h("p", { class: "quiet small" }, `Found at answer ${count(alarm.raised.answers)} (${moment(alarm.raised.at)}) by a test that raises at most one false alarm in ${count(run_length)} rounds on average, however often it is checked.`));
 }

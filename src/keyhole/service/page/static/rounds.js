@@ -8,7 +8,7 @@ export function strip(history, stream) {
   const bits = history.last, missed = bits.reduce((sum, bit) => sum + bit, 0);
   const expected = bits.length * history.alpha, held = history.on_target >= bits.length;
   if (!bits.length) return h("p", { class: "quiet" }, "No answers yet.");
-  const words = `${missed} of the last ${plural(bits.length, "round")} ${stream.kind === "gate" ? "were wrong" : "missed"}; ${held ? `about ${size(Math.round(10 * expected) / 10)} would at the target` : `the target was another before the last ${count(history.on_target)}`}.`;
+  const words = `${missed} of the last ${plural(bits.length, "round")} ${stream.kind === "gate" ? "were wrong" : "missed"}; ${held ? `about ${size(Math.round(10 * expected) / 10)} would at the target` : `the target was different before the last ${count(history.on_target)}`}.`;
   const far = held && Math.abs(missed - expected) > 2.576 * Math.sqrt(expected * (1 - history.alpha));
   return h("div", {},
     h("div", { class: "strip", role: "img", "aria-label": words }, bits.map((bit) => h("i", { class: bit ? "missed" : null }))),
@@ -30,8 +30,8 @@ function region(round) {
   return [`${size(low)} to ${size(high)}`];
 }
 
-// What was told beyond hit or miss: the true label, or a graded answer with its number.
-function told(answer) {
+// What an answer says beyond hit or miss: the true label, or a graded answer with its number.
+function detail(answer) {
   if (typeof answer !== "object") return "";
   const [name, value] = Object.entries(answer).find(([key]) => !["chance", "wrong"].includes(key)) ?? [];
   if (name === "label") return `: ${value}`;
@@ -42,7 +42,7 @@ function outcome(round) {
   if (round.answer === null) return h("span", { class: "quiet" }, round.decision === "referred" ? "not judged" : "open");
   if (round.missed === null) return h("span", { class: "quiet" }, round.decision === "referred" ? "judged" : "skipped");
   if (round.decision) return h("span", { class: round.missed ? "miss" : "hit" }, round.missed ? "wrong" : "right");
-  return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "miss" : "hit") + told(round.answer));
+  return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "miss" : "hit") + detail(round.answer));
 }
 
 export function table(rounds) {

@@ -14,8 +14,8 @@ function tile(name, value, ...notes) {
 export function tiles(stream) {
   const { recent, promise } = stream;
   return [
-    tile(recent.rounds ? `${fault(stream)}, last ${count(Math.min(recent.rounds, recent.window))}` : `${fault(stream)}, of late`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`),
-    tile(`${fault(stream)}, whole life`, percent(stream.miss_rate), stream.rounds ? `99 % sure: ${(100 * promise.lifetime[0]).toFixed(1)} to ${percent(promise.lifetime[1])}` : null),
+    tile(recent.rounds ? `${fault(stream)}, last ${count(Math.min(recent.rounds, recent.window))}` : `${fault(stream)}, recent`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`),
+    tile(`${fault(stream)}, overall`, percent(stream.miss_rate), stream.rounds ? `99 % sure: ${(100 * promise.lifetime[0]).toFixed(1)} to ${percent(promise.lifetime[1])}` : null),
     tile(stream.kind === "gate" ? "judged" : "answered", count(stream.rounds), `${count(stream.open)} open, ${count(stream.expired)} expired`, stream.skipped ? `${count(stream.skipped)} skipped` : null),
   ];
 }
@@ -47,7 +47,7 @@ function groups(stream) {
 // What the theorem says of these rounds; where they are beyond it, what it asks for was not so.
 function certainty(stream, most) {
   const gate = stream.kind === "gate"; // How late the answers to sets came is in the number already.
-  if (most >= stream.rounds) return [". Of so few, nothing is certain yet."];
+  if (most >= stream.rounds) return [". With so few, nothing is certain yet."];
   if (stream.misses > most) return [". ", h("b", { class: "miss" }, `More than ${count(most)} could not have been`), gate ? " if every judgement were true and came before the next decision." : " if every answer were true."];
   return ["; ", h("b", {}, `more than ${count(most)} cannot happen`), `, whatever the data, if every ${gate ? "judgement is true and comes before the next decision" : "answer is true"}.`];
 }
@@ -56,7 +56,7 @@ function guarantee(stream, certain) {
   const target = stream.alpha * stream.rounds;
   const gate = stream.kind === "gate", happened = `Of ${plural(stream.rounds, gate ? "judged answer" : "answered round")} ${size(stream.misses)} ${gate ? "were wrong" : "missed"}.`;
   const most = certain && certain.most !== null ? Math.floor(Math.max(0, Math.min(stream.rounds, target + certain.most))) : null;
-  const own = !stream.rounds ? ["Nothing is answered yet."] : certain === null ? [`${happened} The target was another before, so that nothing is certain of them together.`] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."] : certainty(stream, most))];
+  const own = !stream.rounds ? ["No answers yet."] : certain === null ? [`${happened} The target was changed, so nothing is certain for all of them together.`] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."] : certainty(stream, most))];
   const lost = stream.unreachable ? h("p", {}, `${plural(stream.unreachable, "true value")} could not be covered by any threshold.`) : null;
   return h("div", {}, h("p", {}, ...own), lost, h("p", { class: "quiet small" }, `The rule: ${stream.guarantee}.`));
 }
@@ -89,8 +89,8 @@ function switcher(redraw) {
 const ASKS = { labels: '{"scores": {"cat": 0.71, "lynx": 0.22}}', interval: '{"centre": 124.8}', band: '{"lower": 110.5, "upper": 131.0}', gate: '{"score": 0.93}' };
 
 function empty(stream) {
-  return h("section", { class: "card wide" }, h("h2", {}, "Nothing has been asked yet"),
-    h("p", {}, stream.kind === "gate" ? "Ask whether to accept an answer, and give back whether it was right:" : "Ask for a set or an interval, and give back what turned out to be true:"),
+  return h("section", { class: "card wide" }, h("h2", {}, "No predictions yet"),
+    h("p", {}, stream.kind === "gate" ? "Ask whether to accept an answer, then report whether it was right:" : "Ask for a set or an interval, then report what turned out to be true:"),
     h("pre", { class: "scroll" }, h("code", {}, `curl ${location.origin}/v1/streams/${encodeURIComponent(stream.name)}/${stream.kind === "gate" ? "decisions" : "predictions"} \\\n  -H 'Content-Type: application/json' \\\n  -d '${ASKS[stream.kind]}'`)));
 }
 
@@ -111,16 +111,16 @@ export async function stream(name, signal) {
     if (gate) charts.accepted(widths, history, by);
     else charts.setSize(widths, history, unit, by);
   };
-  const whole = card(gate ? "Wrong, whole life" : "Miss rate of its whole life", misses, "", " ");
+  const whole = card(gate ? "Wrong, overall" : "Overall miss rate", misses, "", " ");
   const box = card("What is certain", proven), curved = h("div", {},
-    card("The newest answers", ticks, "", `on the right the last one; tall and red: ${fault(first)}`),
+    card("Recent answers", ticks, "", `the last one is on the right; tall and red: ${fault(first)}`),
     h("div", { class: "charts" },
       h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => history && curves())),
-      card(gate ? "Wrong of late" : "Miss rate of late", late, "tall", "last 100; shaded: chance"), todo,
+      card(gate ? "Wrong, recent" : "Recent miss rate", late, "tall", "last 100; shaded: chance"), todo,
       whole,
-      card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: of late; thick: whole life"),
+      card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: recent; thick: overall"),
       drawn ? card("Thresholds it may play next", play) : null, box,
-      first.groups?.length ? card("Groups", grouped, "wide", "each is promised the target") : null,
+      first.groups?.length ? card("Groups", grouped, "wide", "the promise holds for each") : null,
       card("Last rounds", last, "wide")));
   show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), notes, numbers, fresh, curved, card("Settings", chosen, "below"));
   let state = first.promise.state, seen = "";
