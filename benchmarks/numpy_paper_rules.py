@@ -38,7 +38,7 @@ class NumpySps:
 
     def __init__(self, learner: Learner) -> None:
         self.alpha, self.horizon = learner.alpha, learner.horizon or 1
-        self.thresholds: Array = learner.settings.thresholds
+        self.thresholds: Array = learner.settings.grid
         self.seen = np.empty(self.horizon)
         self.rounds = 0
         self.threshold = 0.0

@@ -11,7 +11,7 @@ class NumpyUnlockPlus:
 
     def __init__(self, learner: Learner) -> None:
         settings = learner.settings
-        self.thresholds: Array = settings.thresholds
+        self.thresholds: Array = settings.grid
         self.bonus, self.exploration, self.rate, _ = settings.epochs[0].tolist()
         self.hit_gains: Array = settings.hit_gains[0]
         self.miss_gains: Array = settings.miss_gains[0]

@@ -132,9 +132,9 @@ def build_probe(compiler: str, library: Path, *options: str) -> ctypes.CDLL:
 
 def probe_unlock(probe: ctypes.CDLL, learner: Learner, scores: Array, draws: Array) -> Played:
     settings = learner.settings
-    arms = settings.thresholds.size
+    arms = settings.grid.size
     gains, running, thresholds = np.zeros(arms), np.zeros(arms), np.empty(scores.size)
-    tables = (settings.thresholds, settings.epochs[0], settings.hit_gains[0], settings.miss_gains[0])
+    tables = (settings.grid, settings.epochs[0], settings.hit_gains[0], settings.miss_gains[0])
     parts = (*tables, scores, draws, gains, running, thresholds)
     pointers = [_point(part) for part in parts]
 

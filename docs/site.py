@@ -141,9 +141,12 @@ def learners_page() -> str:
     lines = ["# Learners", "", "As `keyhole learners` prints them; [which to use](../choosing.md)."]
     for name, rule in [*LEARNERS.items(), *GATES.items()]:
         needs = "for gates" if rule.kind == "gate" else f"needs: {rule.needs.value}"
-        lines += ["", f"## {name}", "", rule.summary, "", f"- {needs}", f"- {cli._takes(rule)}"]
-        lines += [f"- promises: {rule.guarantee}", f"- late answers: {rule.late or 'not measured'}"]
-        lines += [f"- source: {rule.source}"]
+        lines += ["", f"## {name}", "", rule.about.summary, "", f"- {needs}", f"- {cli._takes(rule)}"]
+        lines += [
+            f"- promises: {rule.about.guarantee}",
+            f"- late answers: {rule.about.late or 'not measured'}",
+        ]
+        lines += [f"- source: {rule.about.source}"]
     return "\n".join(lines) + "\n"
 
 

@@ -83,11 +83,12 @@ def _add_learners(commands: Any) -> None:
 def _learners(options: argparse.Namespace) -> None:
     rules = [find(name) for name in options.names] or [*LEARNERS.values(), *GATES.values()]
     for rule in rules:
+        about = rule.about
         told = "for gates" if rule.kind == "gate" else f"needs {rule.needs.value}"
-        late = f"late answers: {rule.late or 'not measured'}"
+        late = f"late answers: {about.late or 'not measured'}"
         default = " (the default)" if rule.name in (DEFAULT, DEFAULT_GATE) else ""
         print(f"{rule.name:<18} {told}{default}")
-        for line in (rule.summary, _takes(rule), rule.guarantee, late, rule.source):
+        for line in (about.summary, _takes(rule), about.guarantee, late, about.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
         print()
 

@@ -54,7 +54,7 @@ def test_the_proofs_numbers_are_the_calculators() -> None:
     learner = keyhole.make("gate-tracker", alpha=0.05)
     assert round(keyhole.bounds.excess(learner, rounds=30_000).most) == 72
     assert "at most 72 wrong answers" in PROOF.read_text()
-    assert "20 + 0.3 sqrt(rounds)" in GATES["gate-tracker"].guarantee
+    assert "20 + 0.3 sqrt(rounds)" in GATES["gate-tracker"].about.guarantee
 
 
 def test_the_example_with_a_language_model_runs(capsys: pytest.CaptureFixture[str]) -> None:

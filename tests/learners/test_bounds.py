@@ -13,9 +13,9 @@ import keyhole
 from keyhole import Predictor, make, simulate
 from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
+from keyhole.learners.bounds import _bound_miss_rate
 from keyhole.learners.loss import Loss
 from keyhole.learners.strategy import Epoch, tuned
-from keyhole.learners.theorems import bound_miss_rate
 from keyhole.simulation import metrics
 from keyhole.simulation.simulate import complexity
 
@@ -251,7 +251,7 @@ def test_miss_rate_bound_is_attained_by_the_worst_losses() -> None:
     hits, misses = 700, 300
     costs = hits * loss.loss(np.ones(1), missed=False) + misses * loss.loss(np.zeros(1), missed=True)
     regret = costs[0] - 1_000 * loss.loss(np.zeros(1), missed=False)[0]
-    assert bound_miss_rate(loss, regret / 1_000) == pytest.approx(0.3, rel=1e-9)
+    assert _bound_miss_rate(loss, regret / 1_000) == pytest.approx(0.3, rel=1e-9)
 
 
 def test_coverage_bound_adds_the_slack_of_the_run() -> None:
@@ -394,7 +394,7 @@ def test_runs_stay_below_the_bounds(name: str) -> None:
     assert (regret <= bounds.regret(learner)).all()
     assert (excess <= regret / 20_000 + slack + 1e-12).all()
     for missed, true_regret in zip(metrics.miss_rate(run.misses), regret, strict=True):
-        known = bound_miss_rate(loss, true_regret / 20_000)
+        known = _bound_miss_rate(loss, true_regret / 20_000)
         assert missed <= known < 1.0
 
 

@@ -14,7 +14,6 @@ from keyhole import make, simulate
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds
-from keyhole.learners.guards import bound_groups
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rules.contextual_tracker import contextual_tracker
 from keyhole.numeric import Array
@@ -315,7 +314,7 @@ def test_no_group_passes_its_bound_even_when_guards_conflict(seed: int) -> None:
         miss = float(score < threshold)
         learner.observe(state, memo, Answer(miss))
         error += np.concatenate(([1.0], own)) * (miss - 0.2)
-        bound = bound_groups(learner.parameters, state)
+        bound = learner.parameters.bound_groups(state)
         assert np.abs(error).max() <= bound + 1e-9
     assert state.conflicts[0] > 0
 
@@ -323,15 +322,15 @@ def test_no_group_passes_its_bound_even_when_guards_conflict(seed: int) -> None:
 def test_bound_of_groups_counts_conflicts_and_lateness() -> None:
     learner = contextual_tracker(alpha=0.1, groups=2)
     state = learner.start()
-    assert bound_groups(learner.parameters, state) == 151.0
+    assert learner.parameters.bound_groups(state) == 151.0
     state.conflicts[:] = (4, 3)
-    assert bound_groups(learner.parameters, state) == pytest.approx(151.0 + 0.9 * math.sqrt(12.0))
+    assert learner.parameters.bound_groups(state) == pytest.approx(151.0 + 0.9 * math.sqrt(12.0))
     state.lateness[0] = 5
-    assert bound_groups(learner.parameters, state) == pytest.approx(
+    assert learner.parameters.bound_groups(state) == pytest.approx(
         150.0 + 4 * 5 + 1 + math.sqrt(3 * 4 * 0.9 * (10 * 5 + 7 - 0.1))
     )
     state.conflicts[0] = 0
-    assert bound_groups(learner.parameters, state) == 166.0
+    assert learner.parameters.bound_groups(state) == 166.0
 
 
 def test_late_bound_of_all_rounds_bears_a_conflict_in_every_round() -> None:
@@ -363,7 +362,7 @@ class Conspiracy:
         self.learner.observe(self.state, memo, Answer(miss, math.nan, age, 2.0 * age, 0.0))
         self.answered += 1
         self.error += np.concatenate(([1.0], own)) * (miss - self.learner.alpha)
-        assert np.abs(self.error).max() <= bound_groups(self.learner.parameters, self.state) + 1e-9
+        assert np.abs(self.error).max() <= self.learner.parameters.bound_groups(self.state) + 1e-9
         self.most = np.maximum(self.most, np.abs(self.error))
 
     def play(self, rounds: int, most_open: int) -> None:
@@ -404,9 +403,7 @@ def test_batches_of_the_worst_stay_within_the_late_bound(score: float, batch: in
     run = simulate(
         learner, np.full(rounds, score), features=np.zeros((rounds, 1)), channel=Channel(batch=batch)
     )
-    late = learner.rule.late_excess
-    assert late is not None
-    least, most = late(learner.parameters, rounds, Lateness(batch, age=batch - 1))
+    least, most = learner.parameters.late_excess(rounds, Lateness(batch, age=batch - 1))
     total = np.cumsum(run.misses[0] - 0.1)[batch - 1 :: batch]
     assert least - 1e-6 <= total.min()
     assert total.max() <= most + 1e-6

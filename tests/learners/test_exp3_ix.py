@@ -35,9 +35,7 @@ def test_estimates_fall_short_of_the_loss_by_the_implicit_exploration_only() -> 
     state.gains[:] = [-3.0, -1.0, 0.0, -2.0, -5.0]
     chances = learner.distribution(state).probabilities
     implicit = tune(5, 1_000).bonus
-    losses = 1.0 - Loss(alpha=0.1, horizon=1_000, cost=40.0).gain(
-        learner.settings.thresholds, missed=True
-    )
+    losses = 1.0 - Loss(alpha=0.1, horizon=1_000, cost=40.0).gain(learner.settings.grid, missed=True)
     expected = np.zeros(5)
     for chance, draw in zip(chances, np.cumsum(chances) - chances / 2, strict=True):
         after = type(state)(*(values.copy() for values in state))

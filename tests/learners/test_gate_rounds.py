@@ -278,4 +278,4 @@ def test_a_split_threshold_learns_nothing_from_the_referred_or_after_it_is_fixed
 def test_exaul_weighs_a_wrong_answer_by_one_over_alpha_unless_told() -> None:
     assert make("exaul", alpha=0.2).settings.weight == 5.0
     assert make("exaul", alpha=0.2, options={"weight": 3.0}).settings.weight == 3.0
-    assert make("exaul", alpha=0.2).settings.thresholds.size == 50
+    assert make("exaul", alpha=0.2).settings.grid.size == 50

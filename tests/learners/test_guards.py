@@ -5,9 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from keyhole.learners.guards import ask_guards, count_miss, excess, late_excess
 from keyhole.learners.lateness import Lateness
-from keyhole.learners.rules.contextual_tracker import contextual_tracker
+from keyhole.learners.rules.contextual_tracker import ask_guards, contextual_tracker, count_miss
 
 
 @pytest.mark.parametrize(
@@ -49,7 +48,7 @@ def test_a_miss_counts_for_all_rounds_and_for_the_groups_of_its_own() -> None:
 def test_late_bound_without_groups_is_that_of_a_guarded_tracker() -> None:
     """Three open, two old: the guard and 4 of slack, and three rounds that pass it."""
     parameters = contextual_tracker(alpha=0.1).parameters
-    bound = late_excess(parameters, 10_000, Lateness(3, age=2))
+    bound = parameters.late_excess(10_000, Lateness(3, age=2))
     assert bound == pytest.approx((-154.0 - 3 * 0.1, 154.0 + 3 * 0.9))
 
 
@@ -57,4 +56,4 @@ def test_bound_with_groups_bears_a_conflict_of_all_in_every_round() -> None:
     """guard + 1 + (1 - alpha) sqrt(K t), with K = 3 for two groups and all rounds."""
     parameters = contextual_tracker(alpha=0.1, groups=2).parameters
     most = 151.0 + 0.9 * math.sqrt(3 * 10_000)
-    assert excess(parameters, 10_000) == pytest.approx((-most, most))
+    assert parameters.excess(10_000) == pytest.approx((-most, most))

@@ -27,9 +27,9 @@ def test_example_of_every_rule_runs(name: str) -> None:
 def test_help_names_every_parameter_and_what_the_rule_needs_and_promises(name: str) -> None:
     rule = LEARNERS[name]
     shown = pydoc.plain(pydoc.render_doc(rule))
-    assert rule.summary in shown
+    assert rule.about.summary in shown
     assert rule.needs.value in shown
-    assert rule.guarantee in shown
+    assert rule.about.guarantee in shown
     _, _, listed = shown.partition("Parameters")
     named = {word.strip() for line in listed.splitlines() for word in line.split(",")}
     assert takes(rule).keys() <= named

@@ -1,7 +1,6 @@
 """The other learners that step per answer: as ever with prompt ones, less far with stale ones."""
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -83,8 +82,7 @@ def test_batches_of_the_worst_stay_within_the_late_bound(name: str, batch: int, 
     rounds -= rounds % batch
     learner = make(name, alpha=0.1)
     run = simulate(learner, np.full(rounds, score), channel=Channel(batch=batch))
-    late: Any = learner.rule.late_excess
-    least, most = late(learner.parameters, rounds, Lateness(batch, age=batch - 1))
+    least, most = learner.parameters.late_excess(rounds, Lateness(batch, age=batch - 1))
     total = np.cumsum(run.misses[0] - 0.1)[batch - 1 :: batch]
     assert least - 1e-6 <= total.min()
     assert total.max() <= most + 1e-6
@@ -93,7 +91,7 @@ def test_batches_of_the_worst_stay_within_the_late_bound(name: str, batch: int, 
 
 def test_every_learner_that_steps_per_answer_says_what_late_answers_do() -> None:
     for name in (*CURED, "kt", "logit-tracker", "contextual-tracker", "tracker-decaying"):
-        assert LEARNERS[name].late
+        assert LEARNERS[name].about.late
 
 
 def test_the_default_keeps_its_size_when_answers_come_in_batches_of_a_thousand() -> None:

@@ -9,15 +9,15 @@ from keyhole import HIT, LEARNERS, MISS, Predictor, make
 from keyhole.errors import InvalidError, TheoremError
 from keyhole.feedback import Needs
 from keyhole.learners import Learner, bounds, safety_valve
-from keyhole.learners.lateness import Lateness, bound_late_tracker, widen_guards
-from keyhole.learners.rule import Excess
+from keyhole.learners.lateness import Excess, Lateness, bound_late_tracker, widen_guards
+from keyhole.learners.parameters import parameters, target
 
 from .attacks import ATTACKS, World, attack
 
 LATE = sorted(
     name
     for name, rule in LEARNERS.items()
-    if getattr(rule, "late_excess", None) and rule.needs == Needs.HIT_OR_MISS
+    if hasattr(rule.parameters, "late_excess") and rule.needs == Needs.HIT_OR_MISS
 )
 
 
@@ -141,7 +141,9 @@ def test_as_many_misses_pass_a_valve_as_rounds_are_open(most_open: int) -> None:
 
 
 def test_a_rule_without_a_late_form_says_so() -> None:
-    silent = [n for n, rule in LEARNERS.items() if rule.excess and not getattr(rule, "late_excess", 0)]
+    proven = {name: vars(rule.parameters) for name, rule in LEARNERS.items()}
+    silent = [name for name, says in proven.items() if "excess" in says and "late_excess" not in says]
+    assert "kt" in silent
     for name in silent:
         with pytest.raises(TheoremError, match="when 3 rounds may be open at once"):
             bounds.excess(make(name, alpha=0.1), rounds=1_000, open=3)
@@ -150,15 +152,21 @@ def test_a_rule_without_a_late_form_says_so() -> None:
 def test_a_rule_with_a_late_form_is_asked_for_it_and_no_more_than_all_can_miss() -> None:
     told = []
 
-    def late(parameters: Any, rounds: int, lateness: Lateness) -> Excess:
-        told.append((parameters.alpha, rounds, lateness))
-        return Excess(least=-1e9, most=7.0)
+    @parameters
+    class Proven:
+        alpha: float = target()
 
-    learner = make("tracker", alpha=0.1)
-    both = replace(learner.rule, late_excess=late)(alpha=0.1)
-    assert bounds.excess(both, rounds=1_000, open=3, age=2) == (-100.0, 7.0)
+        def excess(self, rounds: int) -> Excess:
+            return Excess(least=-0.5 * rounds, most=0.01 * rounds)
+
+        def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+            told.append((self.alpha, rounds, lateness))
+            return Excess(least=-1e9, most=7.0)
+
+    learner = replace(LEARNERS["sf-ogd"], parameters=Proven)(alpha=0.1)
+    assert bounds.excess(learner, rounds=1_000, open=3, age=2) == (-100.0, 7.0)
     assert told == [(0.1, 1_000, Lateness(3, 2))]
-    assert bounds.excess(both, rounds=1_000) == bounds.excess(learner, rounds=1_000)
+    assert bounds.excess(learner, rounds=1_000) == (-100.0, 10.0)
 
 
 def test_lateness_is_checked() -> None:

@@ -14,7 +14,7 @@ import pytest
 from keyhole import make
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners import GATES, LEARNERS, Learner, Rule, safety_valve
+from keyhole.learners import GATES, LEARNERS, About, Learner, Rule, safety_valve
 from keyhole.learners.parameters import AlphaParameters
 from keyhole.learners.rule import EVERY, NONE
 from keyhole.learners.window import Window, quantile
@@ -123,8 +123,9 @@ def observe(_settings: Any, state: Any, memo: Any, _answer: Any) -> None:
 
 def make_table(limits: Mapping[str, Any]) -> Learner:
     rule = Rule(
-        name="table", needs=Needs.HIT_OR_MISS, parameters=AlphaParameters, state=TableState, memory=2,
-        limits=lambda _: limits, choose=choose, observe=observe, summary="", guarantee="", source="",
+        name="table", needs=Needs.HIT_OR_MISS, parameters=AlphaParameters, choose=choose,
+        observe=observe, state=TableState, memory=2, limits=lambda _: limits,
+        about=About(summary="", guarantee="", source=""),
     )  # fmt: skip
     return rule(alpha=0.1)
 

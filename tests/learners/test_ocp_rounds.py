@@ -126,7 +126,7 @@ def enumerated(rule: "Rule[...]") -> tuple[Learner, Array, Array]:
 def test_bandit_estimate_is_the_gain_plus_bonus_over_chance_in_expectation() -> None:
     learner, p, mean = enumerated(ocp_bandit)
     gain = np.where(
-        learner.settings.thresholds <= SCORE,
+        learner.settings.grid <= SCORE,
         learner.settings.hit_gains[0],
         learner.settings.miss_gains[0],
     )

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keyhole.learners.ranks import Ranks, keep, make_finite, rank, start_ranks
+from keyhole.learners.rules.contextual_tracker import Ranks, keep, make_finite, rank, start_ranks
 
 STRIDE, STEP, SHIFT = 2654435769, 1640531527, 12345  # modulo 2^32
 QUARTER = 2**30

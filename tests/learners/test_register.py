@@ -16,7 +16,7 @@ import pytest
 from keyhole import HIT, LEARNERS, MISS, Predictor, make, register, simulate
 from keyhole.errors import InvalidError, SpeedWarning
 from keyhole.feedback import Needs
-from keyhole.learners import Learner, Rule, safety_valve
+from keyhole.learners import About, Learner, Rule, safety_valve
 from keyhole.numeric import can_compile
 
 SCORES = np.random.default_rng(5).beta(6, 2, 1_500)
@@ -48,11 +48,6 @@ class PlainParameters:
     step: float = positive(default=0.05, remedy="try 0.05")
 
 
-class PlainSettings(NamedTuple):
-    alpha: float
-    step: float
-
-
 class PlainState(NamedTuple):
     threshold: np.ndarray = np.full(1, 0.5)
     counts: np.ndarray = np.zeros(2, dtype=np.int64)
@@ -73,13 +68,14 @@ plain = keyhole.learners.Rule(
     name="plain",
     needs=Needs.HIT_OR_MISS,
     parameters=PlainParameters,
-    settings=PlainSettings,
     state=PlainState,
     choose=choose,
     observe=observe,
-    summary="a step down, a small step up",
-    guarantee="nothing",
-    source="a package of one's own",
+    about=keyhole.learners.About(
+        summary="a step down, a small step up",
+        guarantee="nothing",
+        source="a package of one's own",
+    ),
 )
 '''
 STUBBORN = {  # Numba knows no JSON, and raises an error of Python's own at the text of a float.
@@ -212,7 +208,7 @@ def test_the_cause_why_it_cannot_be_compiled_is_one_line_with_its_place(
         learner.choose(learner.start())
     (told,) = str(said[0].message).splitlines()
     assert "Unknown attribute 'loads' of type Module(<module 'json'" in told
-    assert told.endswith("(stubborn_told.py, line 43)")
+    assert told.endswith("(stubborn_told.py, line 38)")
     assert "nopython" not in told
 
 
@@ -285,7 +281,7 @@ def make_rule(**changed: Any) -> Rule[...]:
         "name": "still", "needs": "hit or miss", "parameters": kt.parameters, "state": StillState,
         "choose": lambda _settings, state, _memo, _ask: state.threshold[0],
         "observe": lambda _settings, _state, _memo, _answer: None,
-        "summary": "it plays one threshold", "guarantee": "nothing", "source": "nobody",
+        "about": About(summary="it plays one threshold", guarantee="nothing", source="nobody"),
     }  # fmt: skip
     return Rule(**given | changed)
 
@@ -323,12 +319,12 @@ def test_a_valve_finds_the_state_of_a_rule_that_starts_with_a_function() -> None
     def start(_settings: Any) -> "StillState":
         return StillState(np.full(1, 0.4))
 
-    learner = safety_valve(make_rule(name="started", state=None, start=start)(alpha=0.1))
+    learner = safety_valve(make_rule(name="started", state=start)(alpha=0.1))
     assert Predictor(learner).predict([0.5, 0.3]).threshold == 0.4
 
 
 def test_a_valve_around_a_state_that_nobody_named_is_refused() -> None:
-    learner = make_rule(name="unnamed", state=None, start=lambda _: StillState())(alpha=0.1)
+    learner = make_rule(name="unnamed", state=lambda _: StillState())(alpha=0.1)
     with pytest.raises(InvalidError, match="unnamed does not say what its state is"):
         safety_valve(learner)
 

@@ -26,7 +26,7 @@ def played_by_definition(scores: Array, *, alpha: float, horizon: int) -> list[f
 def test_thresholds_are_those_of_the_definition_on_scores_of_the_grid(alpha: float) -> None:
     scores = np.random.default_rng(1).integers(0, 101, size=3_000) / 100
     learner = sps(alpha=alpha, horizon=3_000, arms=101)
-    grid = learner.settings.thresholds
+    grid = learner.settings.grid
     on_grid = grid[np.rint(scores * 100).astype(int)]
     run = simulate(learner, on_grid)
     assert run.thresholds[0].tolist() == played_by_definition(on_grid, alpha=alpha, horizon=3_000)

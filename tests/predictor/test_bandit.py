@@ -14,7 +14,7 @@ def test_ocp_bandit_is_exp3p_on_the_papers_loss() -> None:
     for score in scores:
         arm = bandit.choose()
         chosen.append(arm)
-        covered = learner.settings.thresholds[arm] <= score
+        covered = learner.settings.grid[arm] <= score
         gains = learner.settings.hit_gains if covered else learner.settings.miss_gains
         bandit.report(float(gains[0, arm]))
     assert (simulate(learner, scores, seed=21).arms[0] == chosen).all()

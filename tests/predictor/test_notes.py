@@ -27,7 +27,8 @@ def test_lateness_says_what_it_does_to_the_learner_or_that_nobody_knows() -> Non
     (told,) = describe_lateness(make("logit-tracker", alpha=0.1), late)
     assert "about 1,234 rounds pass" in told
     assert "logit-tracker: a stale answer moves it less" in told
-    untold = dataclasses.replace(LEARNERS["kt"], late="")(alpha=0.1)
+    kt = LEARNERS["kt"]
+    untold = dataclasses.replace(kt, about=dataclasses.replace(kt.about, late=""))(alpha=0.1)
     assert "kt: what late answers do to it has not been measured" in describe_lateness(untold, late)[0]
 
 

@@ -11,15 +11,16 @@ from typing import Any
 
 from keyhole.checks import find_near
 from keyhole.errors import InvalidError, KeyholeWarning, warn_user
-from keyhole.learners.entries import compile_learner
+from keyhole.learners.entries import Ask, compile_learner
+from keyhole.learners.lateness import Excess
 from keyhole.learners.parameters import parameters
-from keyhole.learners.rule import Ask, Distribution, Excess, Learner, Rule
-from keyhole.learners.valve import SUFFIX, safety_valve, wrap
+from keyhole.learners.rule import About, Distribution, Learner, Rule
+from keyhole.learners.valve import SUFFIX, safety_valve, unwrap, wrap
 
 __all__ = [
-    "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "SUFFIX", "Ask", "Distribution", "Excess", "Learner",
-    "Rule", "compile_learner", "find", "make", "make_suited", "parameters", "rebuild", "register",
-    "safety_valve", "takes", "wrap",
+    "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "SUFFIX", "About", "Ask", "Distribution", "Excess",
+    "Learner", "Rule", "compile_learner", "find", "make", "make_suited", "parameters", "rebuild",
+    "register", "safety_valve", "takes", "unwrap", "wrap",
 ]  # fmt: skip
 
 DEFAULT = "logit-tracker"
@@ -172,12 +173,12 @@ def make(
     rule = find(name)
     if options is not None and not isinstance(options, Mapping):
         raise InvalidError(f"options {options!r} are not a dict; give {{name: value}}")
-    if rule.name.endswith(SUFFIX):
-        inside = name.removesuffix(SUFFIX)
-        own = {_BUDGET} - takes(find(inside)).keys()
+    inside = unwrap(rule)
+    if inside is not None:
+        own = {_BUDGET} - takes(inside).keys()
         given = options or {}
         inner = make(
-            inside, alpha=alpha, horizon=horizon, arms=arms,
+            inside.name, alpha=alpha, horizon=horizon, arms=arms,
             options={key: given[key] for key in given if key not in own},
         )  # fmt: skip
         return safety_valve(inner, **{key: given[key] for key in given if key in own})
@@ -226,10 +227,11 @@ def takes(rule: Rule[...]) -> dict[str, Any]:
     Behind a valve these are the parameters of the rule inside, and the budget.
     """
     own = {one.name: one.default for one in fields(rule.parameters)}  # type: ignore[arg-type]
-    if rule.inner is None:
+    inside = unwrap(rule)
+    if inside is None:
         return own
     del own["inner"]
-    return own | takes(rule.inner)
+    return own | takes(inside)
 
 
 def _check_option(rule: Rule[...], name: str, remedy: str) -> None:
@@ -241,7 +243,9 @@ def _check_option(rule: Rule[...], name: str, remedy: str) -> None:
 
 def rebuild(name: str, parameters: Mapping[str, Any]) -> Learner:
     """Return the learner that has exactly these parameters: the inverse of ``Learner.dump``."""
-    if name.endswith(SUFFIX) and name not in LEARNERS:
-        inner = rebuild(name.removesuffix(SUFFIX), parameters["inner"])
+    rule = find(name)
+    inside = unwrap(rule)
+    if inside is not None:
+        inner = rebuild(inside.name, parameters["inner"])
         return safety_valve(inner, budget=parameters["budget"])
-    return find(name)(**parameters)
+    return rule(**parameters)

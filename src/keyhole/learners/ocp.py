@@ -7,21 +7,21 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole.learners import strategy
 from keyhole.learners.loss import Loss
 from keyhole.learners.parameters import arms, complete_grid, horizon, number, parameters, target
-from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.strategy import (
     State,
     Tuning,
     bonus,
     choose_arm,
+    count_memory,
     epoch_lengths,
     exploration,
-    limits_of,
-    memory_of,
+    list_limits,
+    probabilities,
     rate,
-    start_arms,
+    start,
 )
 from keyhole.numeric import Array, kernel
 
@@ -63,7 +63,6 @@ class OcpParameters:
     rate: float | None = rate(default=None)
 
     def complete(self) -> dict[str, Any]:
-        """Return the grid, of either its thresholds or their number."""
         return complete_grid(self.thresholds, self.arms, default=DEFAULT_ARMS, theorem=5)
 
     @property
@@ -75,59 +74,44 @@ class OcpParameters:
         """Return the loss of an epoch of this length."""
         return Loss(alpha=self.alpha, horizon=length, cost=self.cost)
 
+    def prepare(self) -> "OcpSettings":
+        grid = np.array(self.thresholds)
+        lengths = epoch_lengths(grid.size, self.horizon)
+        losses = [self.loss(length) for length in lengths]
+        return OcpSettings(
+            grid=grid,
+            epochs=np.array([self.tuning.make_epoch(grid.size, length) for length in lengths]),
+            hit_gains=np.array([loss.gain(grid, missed=False) for loss in losses]),
+            miss_gains=np.array([loss.gain(grid, missed=True) for loss in losses]),
+        )
+
 
 class OcpSettings(NamedTuple):
     """The numbers the kernels read: one row per epoch, one column per arm."""
 
-    thresholds: Array
+    grid: Array
     epochs: Array
     hit_gains: Array
     miss_gains: Array
 
 
-def prepare(parameters: OcpParameters) -> OcpSettings:
-    """Return the tables for these parameters."""
-    thresholds = np.array(parameters.thresholds)
-    lengths = epoch_lengths(thresholds.size, parameters.horizon)
-    losses = [parameters.loss(length) for length in lengths]
-    return OcpSettings(
-        thresholds=thresholds,
-        epochs=np.array([parameters.tuning.make_epoch(thresholds.size, length) for length in lengths]),
-        hit_gains=np.array([loss.gain(thresholds, missed=False) for loss in losses]),
-        miss_gains=np.array([loss.gain(thresholds, missed=True) for loss in losses]),
-    )
-
-
-def start(settings: OcpSettings) -> State:
-    """Return the state before the first round."""
-    return start_arms(settings.thresholds.size)
-
-
-def memory(settings: OcpSettings) -> int:
-    """Return how many numbers a round must remember."""
-    return memory_of(settings.thresholds.size)
-
-
 def distribution(settings: OcpSettings, state: State) -> Distribution:
-    """Return the thresholds and how likely each is to be played next."""
-    return strategy.distribution(settings.thresholds, settings.epochs, state)
+    return Distribution(settings.grid, probabilities(settings.epochs, state))
 
 
 @kernel
 def choose(settings: OcpSettings, state: State, memo: Array, ask: Ask) -> float:
     """Return the threshold of the drawn arm."""
-    return settings.thresholds[choose_arm(settings.epochs, state, memo, ask.draw)]
+    return settings.grid[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 
 rule = partial(
     Rule,
     parameters=OcpParameters,
-    prepare=prepare,
-    start=start,
-    memory=memory,
-    limits=limits_of,
     choose=choose,
-    draws=True,
+    state=start,
+    memory=count_memory,
+    limits=list_limits,
     distribution=distribution,
-    source="Yang, Kim and Park (2026), arXiv 2604.17984",
 )
+about = partial(About, source="Yang, Kim and Park (2026), arXiv 2604.17984")

@@ -1,15 +1,21 @@
 """A rule's parameters: frozen, checked once, each field carrying as data which values it may have."""
 
 import math
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from typing import Any, NamedTuple, TypeVar, dataclass_transform
+from typing import Any, TypeVar, dataclass_transform
+
+import numpy as np
 
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import HorizonError, InvalidError, TheoryWarning, warn_user
 from keyhole.grid import pick_thresholds
+from keyhole.numeric import Array
 
 _KEY = "constraint"
+_READABLE = (float, int, Array, np.ndarray, "float", "int", "Array", "np.ndarray")
+_named: Any = namedtuple
 _REQUIRED: Any = object()
 Class = TypeVar("Class")
 
@@ -172,6 +178,13 @@ def parameters(kind: type[Class]) -> type[Class]:
     """Make a frozen dataclass whose fields are checked, in the order in which they stand.
 
     A method ``complete`` may then check what belongs together, and return fields to fill in.
+
+    Kernels read, by name, the fields and properties that are annotated as float, int or array; where
+    that is not enough a method ``prepare`` returns a named tuple of what they read instead.
+
+    What is proven is said by methods: ``excess(rounds)`` bounds the excess of misses if answers come
+    at once, ``late_excess(rounds, lateness)`` if they are late, and ``bound_groups(state)`` bounds
+    |state.excess| of all rounds and of every group.
     """
     kind.__post_init__ = _check  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(kind)
@@ -193,6 +206,37 @@ def constraints(kind: type) -> dict[str, Constraint]:
     return {one.name: one.metadata[_KEY] for one in fields(kind) if _KEY in one.metadata}
 
 
+def prepare_settings(given: Any) -> Any:
+    """Return what kernels read of the parameters: what ``prepare`` says, or numbers and arrays."""
+    if hasattr(given, "prepare"):
+        return given.prepare()
+    kind = find_settings(type(given))
+    return kind(*(getattr(given, name) for name in kind._fields))
+
+
+def find_settings(kind: Any) -> Any:
+    """Return the named tuple of the fields and properties that are always a number or an array."""
+    typed = {one.name: one.type for one in fields(kind)}
+    for name, held in vars(kind).items():
+        if isinstance(held, property) and held.fget is not None:
+            typed[name] = held.fget.__annotations__.get("return")
+    names = [name for name, type_ in typed.items() if type_ in _READABLE and name[0] != "_"]
+    return derive_tuple(kind, "Settings", names)
+
+
+def derive_tuple(owner: Any, name: str, parts: Iterable[str]) -> Any:
+    """Return a named tuple of these parts that belongs to a class: made once, and kept there.
+
+    Numba's cache finds a class again by its module and name, so that it must be an attribute.
+    """
+    if name not in vars(owner):
+        title = f"{owner.__name__.removesuffix('Parameters')}{name}"
+        made: Any = _named(title, parts, module=owner.__module__)
+        made.__qualname__ = f"{owner.__qualname__}.{name}"
+        setattr(owner, name, made)
+    return vars(owner)[name]
+
+
 @parameters
 class AlphaParameters:
     """The one parameter of a rule that tunes itself.
@@ -204,12 +248,6 @@ class AlphaParameters:
     """
 
     alpha: float = target()
-
-
-class AlphaSettings(NamedTuple):
-    """The one number that the kernels of a rule without parameters read."""
-
-    alpha: float
 
 
 def complete_grid(

@@ -1,15 +1,16 @@
 """What a rule is, and a learner: a rule with its parameters, prepared for its kernels.
 
-A learner is its parameters and two kernels; the rest has defaults: settings and state are named tuples,
-a round remembers nothing unless told, and a rule that draws nothing plays one threshold for certain.
+A learner is its parameters and two kernels; the rest has defaults: the kernels read the parameters
+themselves, a round remembers nothing, and a rule without a distribution plays one threshold for
+certain.
 """
 
 import copyreg
 import inspect
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import lru_cache, partial
-from typing import Any, Generic, NamedTuple, ParamSpec
+from typing import Any, Generic, NamedTuple, ParamSpec, get_type_hints
 
 import numpy as np
 
@@ -17,9 +18,8 @@ from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
-from keyhole.learners.lateness import Excess as Excess
 from keyhole.learners.layout import Layout
-from keyhole.learners.rule_help import check_rule, describe_rule, list_given, show_learner
+from keyhole.learners.parameters import find_settings, prepare_settings
 from keyhole.numeric import Array
 
 EVERY = 0.0  # the threshold that every label reaches
@@ -27,12 +27,35 @@ NONE = 2.0  # a threshold that no label reaches
 _NOTHING = np.zeros(0)
 P = ParamSpec("P")
 
+_EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), feedback="full")
+>>> shown = predictor.predict({{"cat": 0.7, "lynx": 0.3}})
+>>> predictor.learn(shown, label="cat")
+>>> predictor.rounds
+1
+"""
+_GATE_EXAMPLE = """>>> gate = keyhole.Gate(keyhole.make("{}", alpha=0.1))
+>>> decision = gate.decide(1.0)
+>>> gate.learn(decision, right=True)
+>>> gate.rounds
+1
+"""
+
 
 class Distribution(NamedTuple):
     """The thresholds a learner may play next, and how likely each is."""
 
     thresholds: Array
     probabilities: Array
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What people read of a rule: what it does, promises, comes from, and makes of late answers."""
+
+    summary: str
+    guarantee: str
+    source: str
+    late: str = ""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,44 +69,31 @@ class Rule(Generic[P]):
     needs
         The least feedback it can work with.
     parameters
-        The class of its parameters, made by ``keyhole.learners.parameters.parameters``.
+        The class of its parameters, made by ``keyhole.learners.parameters.parameters``, which says
+        what its methods and properties may add: the numbers that kernels read, and what is proven.
     choose
         ``choose(settings, state, memo, ask)`` returns a threshold and leaves in ``memo`` what the
-        round must remember; it never changes the state.
+        round must remember; it never changes the state. The settings are the parameters' numbers.
     observe
         ``observe(settings, state, memo, answer)`` changes the state in place. Both kernels are
         deterministic: the draw is ``ask.draw``.
-    settings
-        A named tuple of the numbers the kernels read, each of which is a parameter's or property's
-        name; ``prepare`` makes it of the parameters where that is not enough.
     state
-        A named tuple of arrays whose defaults are the state before the first round; ``start`` makes
-        it of the settings where that is not enough.
+        A named tuple of arrays whose defaults are the state before the first round; or a function of
+        the settings that returns one, annotated with its class.
+    about
+        Its summary, guarantee and source, and what late answers do to it.
     memory
         How many numbers a round must remember, or a function of the settings that says so.
     limits
         ``limits(settings)``: by the name of a part of the state, and by "memo", the most that stored
         numbers may be which are places in a table, or counts; ``keyhole.learners.layout`` has more.
-    draws
-        Whether it reads ``ask.draw``.
-    context
-        How many numbers of ``ask.context`` it takes, as a function of the settings.
     distribution
-        ``distribution(settings, state)`` for rules that draw.
-    excess
-        ``excess(parameters, rounds)`` bounds the excess of misses, answers coming at once, if one can.
-    late_excess
-        ``late_excess(parameters, rounds, lateness)`` bounds it with late answers, where a theorem does.
-    bound_groups
-        ``bound_groups(parameters, state)`` bounds |state.excess| of all rounds and of every group.
+        ``distribution(settings, state)``: which thresholds a rule that reads ``ask.draw`` may play.
+        Without it every draw is 1/2.
     graded
         Whether ``answer.miss`` may lie between 0 and 1, or be corrected for wrong answers.
-    late
-        What answers that come late do to it, in a plain sentence.
     kind
         What its threshold is for: a "set", or a "gate" (see ``keyhole.learners.gates``).
-    inner
-        The rule behind the valve, of one that has a valve.
 
     Examples
     --------
@@ -97,30 +107,19 @@ class Rule(Generic[P]):
     parameters: Callable[P, Any]
     choose: Callable[[Any, Any, Any, Ask], float]
     observe: Callable[[Any, Any, Any, Answer], None]
-    summary: str
-    guarantee: str
-    source: str
-    settings: Any = None
-    prepare: Callable[[Any], Any] | None = None
-    state: Any = None
-    start: Callable[[Any], Any] | None = None
+    state: Callable[..., Any]
+    about: About
     memory: "int | Callable[[Any], int]" = 0
     limits: Callable[[Any], Mapping[str, Any]] | None = None
-    draws: bool = False
-    context: Callable[[Any], int] | None = None
     distribution: Callable[[Any, Any], Distribution] | None = None
-    excess: Callable[[Any, int], Excess] | None = None
-    late_excess: Callable[[Any, int, Any], Excess] | None = None
-    bound_groups: Callable[[Any, Any], float] | None = None
     graded: bool = False
-    late: str = ""
     kind: str = "set"
-    inner: "Rule[...] | None" = None
 
     def __post_init__(self) -> None:
-        check_rule(self)
+        _check_rule(self)
+        find_settings(self.parameters)  # so that numba's cache finds their class in every process
         object.__setattr__(self, "needs", Needs(self.needs))
-        object.__setattr__(self, "__doc__", describe_rule(self))
+        object.__setattr__(self, "__doc__", _describe_rule(self))
         object.__setattr__(self, "__signature__", inspect.signature(self.parameters))
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> "Learner":
@@ -129,30 +128,78 @@ class Rule(Generic[P]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Let a rule of ours travel by its name: it arrives as the one there is, compiled or not."""
-        from keyhole.learners import find, wrap
+        from keyhole.learners import find, unwrap, wrap
 
-        if self.inner is not None:
-            return wrap, (self.inner,)
+        inner = unwrap(self)
+        if inner is not None:
+            return wrap, (inner,)
         if self.choose.__module__.startswith(__package__):
             return find, (self.name,)
         return copyreg.__newobj__, (type(self),), self.__dict__  # type: ignore[attr-defined]
 
     def __repr__(self) -> str:
-        return f"<rule {self.name}: {self.summary}; needs {self.needs.value}>"
+        return f"<rule {self.name}: {self.about.summary}; needs {self.needs.value}>"
 
-    def prepare_settings(self, parameters: Any) -> Any:
-        """Return the numbers that the kernels read."""
-        if self.prepare is not None:
-            return self.prepare(parameters)
-        if self.settings is None:
-            return (float(parameters.alpha),)
-        return self.settings(*(getattr(parameters, name) for name in self.settings._fields))
+    @property
+    def draws(self) -> bool:
+        """Whether it reads ``ask.draw``."""
+        return self.distribution is not None
+
+    def find_state(self) -> Any:
+        """Return the class of its states, None where its ``state`` does not say it."""
+        if isinstance(self.state, type):
+            return self.state
+        try:
+            found = get_type_hints(self.state).get("return")
+        except (NameError, TypeError):  # Of names that only a type checker sees.
+            return None
+        return found if hasattr(found, "_fields") else None
 
     def start_state(self, settings: Any) -> Any:
         """Return the state before the first round, as arrays."""
-        if self.start is not None:
-            return self.start(settings)
-        return self.state(*(part.copy() for part in self.state._field_defaults.values()))
+        if isinstance(self.state, type):
+            return self.state(*(part.copy() for part in self.state._field_defaults.values()))  # type: ignore[attr-defined]
+        return self.state(settings)
+
+    def count_memory(self, settings: Any) -> int:
+        """Return how many numbers a round must remember."""
+        return self.memory(settings) if callable(self.memory) else self.memory
+
+    def list_limits(self, settings: Any) -> Mapping[str, Any]:
+        """Return the limits of stored numbers."""
+        return {} if self.limits is None else self.limits(settings)
+
+
+def _check_rule(rule: Rule[...]) -> None:
+    """Raise if a rule lacks something that its learners are made of."""
+    kind = rule.parameters
+    if not isinstance(rule.name, str):
+        raise InvalidError(f"{rule.name!r} cannot name a learner; use text")
+    if rule.needs not in list(Needs):
+        known = ", ".join(repr(need.value) for need in Needs)
+        raise InvalidError(f"{rule.name} needs {rule.needs!r}, which is none of {known}")
+    # A valve has alpha as a property: it is that of the rule inside.
+    if not is_dataclass(kind) or not (hasattr(kind, "alpha") or "alpha" in kind.__dataclass_fields__):
+        raise InvalidError(
+            f"the parameters of {rule.name} are no dataclass with alpha; make one with "
+            "keyhole.learners.parameters"
+        )
+    if not callable(rule.state):
+        raise InvalidError(
+            f"{rule.name} does not say what it remembers; give state=, a named tuple of arrays"
+        )
+
+
+def _describe_rule(rule: Rule[...]) -> str:
+    """Return what ``help`` shows of a rule."""
+    _, _, listed = (inspect.getdoc(rule.parameters) or "").partition("Parameters\n----------\n")
+    takes = f"\n\nParameters\n----------\n{listed.rstrip()}" if listed else ""
+    about, example = rule.about, _GATE_EXAMPLE if rule.kind == "gate" else _EXAMPLE
+    return (
+        f"{rule.name}: {about.summary}.\n\nIt needs {Needs(rule.needs).value!r}. It promises: "
+        f"{about.guarantee}.\nSource: {about.source}.{takes}\n\nExamples\n--------\n"
+        ">>> import keyhole\n" + example.format(rule.name)
+    )
 
 
 @lru_cache(maxsize=4096)
@@ -196,33 +243,43 @@ class Learner:
     layout: Layout = field(init=False, compare=False)
 
     def __post_init__(self) -> None:
-        rule, fill = self.rule, object.__setattr__
-        settings = rule.prepare_settings(self.parameters)
+        rule, given, fill = self.rule, self.parameters, object.__setattr__
+        settings = prepare_settings(given)
         first = rule.start_state(settings)
+        features, groups = int(getattr(given, "features", 0)), int(getattr(given, "groups", 0))
+        is_small = all(part.size == 1 for part in first) and features + groups == 0
         fill(self, "settings", settings)
-        fill(self, "alpha", float(self.parameters.alpha))
-        fill(self, "runs_interpreted", all(part.size == 1 for part in first) and rule.context is None)
-        fill(self, "memory", rule.memory(settings) if callable(rule.memory) else rule.memory)
-        fill(self, "context", 0 if rule.context is None else rule.context(settings))
-        fill(self, "needs", getattr(self.parameters, "needs", None) or rule.needs)
-        fill(self, "features", int(getattr(self.parameters, "features", 0)))
-        fill(self, "groups", int(getattr(self.parameters, "groups", 0)))
-        fill(self, "weighs_size", getattr(self.parameters, "size_weight", 0.0) > 0.0)
-        fill(self, "reads_ask", rule.draws or rule.context is not None)
-        fill(self, "horizon", getattr(self.parameters, "horizon", None))
+        fill(self, "alpha", float(given.alpha))
+        fill(self, "runs_interpreted", is_small)
+        fill(self, "memory", rule.count_memory(settings))
+        fill(self, "context", features + groups)
+        fill(self, "needs", getattr(given, "needs", None) or rule.needs)
+        fill(self, "features", features)
+        fill(self, "groups", groups)
+        fill(self, "weighs_size", getattr(given, "size_weight", 0.0) > 0.0)
+        fill(self, "reads_ask", rule.draws or features + groups > 0)
+        fill(self, "horizon", getattr(given, "horizon", None))
         kernels = partial(rule.choose, settings), partial(rule.observe, settings)
-        choose_into, observe = kernels if self.runs_interpreted else bind_entries(self)
+        choose_into, observe = kernels if is_small else bind_entries(self)
         fill(self, "choose_into", choose_into)
         fill(self, "observe", observe)
-        limits = {} if rule.limits is None else rule.limits(settings)
-        layout = Layout(rule.name, first, self.memory, interpreted=self.runs_interpreted, limits=limits)
+        limits = rule.list_limits(settings)
+        layout = Layout(rule.name, first, self.memory, interpreted=is_small, limits=limits)
         fill(self, "layout", layout)
 
     def __repr__(self) -> str:
-        return f"<{self.name}: {', '.join(f'{k}={v!r}' for k, v in list_given(self.parameters))}>"
+        return f"<{self.name}: {', '.join(f'{k}={v!r}' for k, v in self._list_given())}>"
 
     def _repr_html_(self) -> str:
-        return show_learner(self)
+        given = self._list_given()
+        rows = "".join(f"<tr><td>{name}</td><td>{value!r}</td></tr>" for name, value in given)
+        return f"<b>{self.name}</b>: {self.rule.about.summary}<table>{rows}</table>"
+
+    def _list_given(self) -> list[tuple[str, Any]]:
+        """Return the parameters that have a value, each by its name."""
+        given = self.parameters
+        known = [(one.name, getattr(given, one.name)) for one in fields(given) if one.repr]
+        return [(name, value) for name, value in known if value is not None]
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _share, (self.rule, self.parameters)
@@ -235,7 +292,7 @@ class Learner:
     @property
     def thresholds(self) -> Array | None:
         """The grid the rule chooses from, if it has one."""
-        grid = getattr(self.settings, "thresholds", None)
+        grid = getattr(self.settings, "grid", None)
         return None if grid is None else grid.copy()
 
     def start(self) -> Any:

@@ -5,17 +5,15 @@ lengths double, each tuned for its own length.
 """
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.errors import HorizonError
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters
-from keyhole.learners.rule import Distribution
 from keyhole.learners.weights import first_above, weigh
-from keyhole.numeric import Array, kernel
+from keyhole.numeric import Array, Counts, kernel
 
 _BONUS, _EXPLORATION, _RATE, _LENGTH = 0, 1, 2, 3  # columns of the epochs
 _ROUNDS, _EPOCH = 0, 1
@@ -116,12 +114,24 @@ class State(NamedTuple):
     """What the strategy has learnt: each arm's cumulative gain, and where in the epochs it is."""
 
     gains: Array
-    clock: NDArray[np.int64]
+    clock: Counts
+
+
+class Tables(Protocol):
+    """What the settings of a rule with this strategy have: the thresholds, and a row for each epoch."""
+
+    @property
+    def grid(self) -> Array: ...
+    @property
+    def epochs(self) -> Array: ...
 
 
 def start_arms(arms: int) -> State:
-    """Return the state before the first round."""
     return State(gains=np.zeros(arms), clock=np.zeros(2, dtype=np.int64))
+
+
+def start(settings: Tables) -> State:
+    return start_arms(settings.grid.size)
 
 
 def memory_of(arms: int) -> int:
@@ -129,9 +139,13 @@ def memory_of(arms: int) -> int:
     return _MEMO_WEIGHTS + arms
 
 
-def limits_of(settings: Any) -> dict[str, Any]:
+def count_memory(settings: Tables) -> int:
+    return memory_of(settings.grid.size)
+
+
+def list_limits(settings: Tables) -> dict[str, Any]:
     """Return what the clock, and the arm and the epoch that a round remembers, may be."""
-    last_arm, last_epoch = settings.thresholds.size - 1, len(settings.epochs) - 1
+    last_arm, last_epoch = settings.grid.size - 1, len(settings.epochs) - 1
     return {"clock": (COUNT, last_epoch), "memo": (last_arm, last_epoch)}
 
 
@@ -213,8 +227,3 @@ def probabilities(epochs: Array, state: State) -> Array:
     choose_arm(epochs, state, memo, 0.0)
     _, _, _, share, floor = recall(epochs, memo)
     return share * np.diff(running_weights(memo), prepend=0.0) + floor
-
-
-def distribution(thresholds: Array, epochs: Array, state: State) -> Distribution:
-    """Return the thresholds and how likely each is to be played next."""
-    return Distribution(thresholds, probabilities(epochs, state))

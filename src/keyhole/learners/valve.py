@@ -6,30 +6,37 @@ whatever the sequence, the adversary and the learner inside.
 """
 
 import math
-from collections import namedtuple
-from functools import cache, partial
-from typing import Any, NamedTuple, get_type_hints
+from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Lateness
+from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.layout import ANY, COUNT, MEMO, spread
-from keyhole.learners.parameters import parameters, positive
-from keyhole.learners.rule import EVERY, Ask, Distribution, Excess, Learner, Rule, check_learner
+from keyhole.learners.parameters import derive_tuple, parameters, positive, prepare_settings
+from keyhole.learners.rule import EVERY, About, Ask, Distribution, Learner, Rule, check_learner
 from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
 _EXCESS, _ROUNDS = 0, 1
 _OWN = 2  # numbers of a memo, before those of the rule inside
-_named: Any = namedtuple
+_INNER: dict[Rule[...], Rule[...]] = {}  # the rule inside, by the one with a valve
 
 # What stands for these names is bound anew for every rule inside.
 _inner_choose: Any = None
 _inner_observe: Any = None
 _inside: Any = None
-_hears_scores = _hears_missed_scores = False
+_needs_scores = _needs_missed_scores = False
+
+
+class ValveSettings(NamedTuple):
+    """The settings of the learner inside, and the valve's own."""
+
+    inner: Any
+    alpha: float
+    budget: float
 
 
 @parameters
@@ -41,28 +48,36 @@ class ValveParameters:
 
     @property
     def alpha(self) -> float:
-        """The target miss rate."""
         return float(self.inner.alpha)
 
     @property
     def horizon(self) -> int | None:
-        """The number of rounds that the learner inside is tuned for, if it is."""
         return getattr(self.inner, "horizon", None)
 
     @property
     def needs(self) -> Needs | None:
-        """The least feedback the learner inside can work with, where its parameters decide it."""
         return getattr(self.inner, "needs", None)
 
     @property
-    def groups(self) -> int:
-        """How many groups the learner inside tells apart."""
-        return int(getattr(self.inner, "groups", 0))
+    def features(self) -> int:
+        return int(getattr(self.inner, "features", 0))
 
     @property
-    def features(self) -> int:
-        """How many features the learner inside takes."""
-        return int(getattr(self.inner, "features", 0))
+    def groups(self) -> int:
+        return int(getattr(self.inner, "groups", 0))
+
+    def prepare(self) -> ValveSettings:
+        return ValveSettings(prepare_settings(self.inner), self.alpha, self.budget)
+
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds; the lower one says only that there are no fewer than no misses."""
+        most = self.budget * math.sqrt(rounds) + 1.0 - self.alpha
+        return Excess(least=-self.alpha * rounds, most=most)
+
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds with late answers: as many misses pass the valve as rounds are open."""
+        most = self.budget * math.sqrt(rounds) + lateness.open * (1.0 - self.alpha)
+        return Excess(least=-self.alpha * rounds, most=most)
 
 
 def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
@@ -87,25 +102,6 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
     """
     check_learner(learner)
     return wrap(learner.rule)(inner=learner.parameters, budget=budget)
-
-
-def wrap(rule: Rule[...]) -> Rule[...]:
-    """Return the rule behind a valve, or raise if it has one, or is a gate's."""
-    if rule.kind == "gate":
-        raise InvalidError(
-            f"{rule.name} is a rule for gates, which refer instead of showing every label"
-        )
-    if rule.name.endswith(SUFFIX):
-        raise InvalidError(f"{rule.name} has a valve already; a second one would change nothing")
-    return _wrap(rule)
-
-
-class ValveSettings(NamedTuple):
-    """The settings of the learner inside, and the valve's own."""
-
-    inner: Any
-    alpha: float
-    budget: float
 
 
 @kernel
@@ -136,109 +132,79 @@ def observe(settings: ValveSettings, state: Any, memo: Array, answer: Answer) ->
     held = _inside(*state[:-1])
     if memo[1] == 0.0:
         _inner_observe(settings.inner, held, memo[2:], answer)
-    elif _hears_scores and answer.miss == 0.0:
+    elif _needs_scores and answer.miss == 0.0:
         own_miss = answer.score < memo[0]
-        told = answer.score if not own_miss or _hears_missed_scores else np.nan
-        own = Answer(1.0 if own_miss else 0.0, told, answer.age, answer.stale, answer.cost)
+        known = answer.score if not own_miss or _needs_missed_scores else np.nan
+        own = Answer(1.0 if own_miss else 0.0, known, answer.age, answer.stale, answer.cost)
         _inner_observe(settings.inner, held, memo[2:], own)
 
 
-def excess(parameters: ValveParameters, rounds: int) -> Excess:
-    """Return the bounds; the lower one says only that there are no fewer than no misses."""
-    alpha = parameters.alpha
-    most = parameters.budget * math.sqrt(rounds) + 1.0 - alpha
-    return Excess(least=-alpha * rounds, most=most)
-
-
-def late_excess(parameters: ValveParameters, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds with late answers: as many misses pass the valve as rounds are open."""
-    alpha = parameters.alpha
-    most = parameters.budget * math.sqrt(rounds) + lateness.open * (1.0 - alpha)
-    return Excess(least=-alpha * rounds, most=most)
-
-
-def _find_state(rule: Rule[...]) -> Any:
-    """Return the class of a rule's state, which the kernels must know before there is one."""
-    try:
-        told = get_type_hints(rule.start).get("return")
-    except NameError:  # It stands for something that is imported for type checkers alone.
-        told = None
-    if not hasattr(told, "_fields"):
-        raise InvalidError(
-            f"{rule.name} does not say what its state is, as a valve must know; give the rule state=, "
-            "or let start say which named tuple it returns"
-        )
-    return told
-
-
-def _count_memory(inner: Rule[...], settings: ValveSettings) -> int:
-    return inner.memory(settings.inner) if callable(inner.memory) else inner.memory
-
-
-def _limit(inner: Rule[...], settings: ValveSettings) -> dict[str, Any]:
-    """Return the limits of the rule inside, behind those of the valve's own numbers."""
-    held = {} if inner.limits is None else inner.limits(settings.inner)
-    memo = spread(held.get(MEMO, ()), _count_memory(inner, settings))
-    return {**held, "valve": (ANY, COUNT), MEMO: [ANY] * _OWN + memo.tolist()}
-
-
 @cache
-def _wrap(inner: Rule[...]) -> Rule[...]:
-    """Return the rule around this one; made once, so that its kernels compile once."""
-    inside: Any = None
-    valved: Any = None
-
-    def prepare(parameters: ValveParameters) -> ValveSettings:
-        held = inner.prepare_settings(parameters.inner)
-        return ValveSettings(held, parameters.alpha, parameters.budget)
+def wrap(inner: Rule[...]) -> Rule[...]:
+    """Return the rule behind a valve, made once, so that its kernels compile once; or raise."""
+    inside = _find_inside(inner)
+    valved = derive_tuple(inside, "Valved", (*inside._fields, "valve"))
 
     def start(settings: ValveSettings) -> Any:
         return valved(*inner.start_state(settings.inner), np.zeros(2))
 
     def memory(settings: ValveSettings) -> int:
-        return _OWN + _count_memory(inner, settings)
+        return _OWN + inner.count_memory(settings.inner)
 
-    def context(settings: ValveSettings) -> int:
-        return 0 if inner.context is None else inner.context(settings.inner)
+    def limits(settings: ValveSettings) -> dict[str, Any]:
+        held = inner.list_limits(settings.inner)
+        memo = spread(held.get(MEMO, ()), inner.count_memory(settings.inner))
+        return {**held, "valve": (ANY, COUNT), MEMO: [ANY] * _OWN + memo.tolist()}
 
     def distribution(settings: ValveSettings, state: Any) -> Distribution:
-        if _is_forced(settings, state[-1]):
+        if inner.distribution is None or _is_forced(settings, state[-1]):
             return Distribution(np.array([EVERY]), np.ones(1))
-        if inner.distribution is not None:
-            return inner.distribution(settings.inner, inside(*state[:-1]))
-        threshold = rule.choose(settings, state, np.zeros(memory(settings)), Ask())
-        return Distribution(np.array([threshold]), np.ones(1))
+        return inner.distribution(settings.inner, inside(*state[:-1]))
 
-    inside = inner.state or _find_state(inner)
-    # numba finds a class again by the name that its module has for it.
-    valved = globals()[f"{inside.__name__}Valved"] = _named(
-        f"{inside.__name__}Valved", (*inside._fields, "valve"), module=__name__
-    )
     names = {
         "_inner_choose": inner.choose,
         "_inner_observe": inner.observe,
         "_inside": inside,
-        "_hears_scores": inner.needs != Needs.HIT_OR_MISS,
-        "_hears_missed_scores": inner.needs == Needs.LABEL_ALWAYS,
+        "_needs_scores": inner.needs != Needs.HIT_OR_MISS,
+        "_needs_missed_scores": inner.needs == Needs.LABEL_ALWAYS,
     }
     rule = Rule(
         name=inner.name + SUFFIX,
         needs=inner.needs,
         parameters=ValveParameters,
-        prepare=prepare,
-        start=start,
-        memory=memory,
-        limits=partial(_limit, inner),
-        draws=inner.draws,
-        context=None if inner.context is None else context,
         choose=bind(choose, **names),
         observe=bind(observe, **names),
-        distribution=distribution,
-        excess=excess,
-        late_excess=late_excess,
-        summary=f"{inner.name}, and every label while there are too many misses",
-        guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any sequence",
-        source="this project",
-        inner=inner,
+        state=start,
+        memory=memory,
+        limits=limits,
+        distribution=None if inner.distribution is None else distribution,
+        about=About(
+            summary=f"{inner.name}, and every label while there are too many misses",
+            guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any sequence",
+            source="this project",
+        ),
     )
+    _INNER[rule] = inner
     return rule
+
+
+def unwrap(rule: Rule[...]) -> Rule[...] | None:
+    """Return the rule inside, or None for a rule without a valve."""
+    return _INNER.get(rule)
+
+
+def _find_inside(rule: Rule[...]) -> Any:
+    """Return the class of the states of a rule that a valve can be put around, or raise."""
+    if rule.kind == "gate":
+        raise InvalidError(
+            f"{rule.name} is a rule for gates, which refer instead of showing every label"
+        )
+    if rule in _INNER:
+        raise InvalidError(f"{rule.name} has a valve already; a second one would change nothing")
+    found = rule.find_state()
+    if found is None:
+        raise InvalidError(
+            f"{rule.name} does not say what its state is, as a valve must know; give state= a named "
+            "tuple, or annotate the function with the one that it returns"
+        )
+    return found

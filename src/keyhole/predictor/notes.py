@@ -27,7 +27,7 @@ def describe_lateness(learner: Learner, tally: Tally) -> list[str]:
     """Return a sentence if answers are so late that sets must be larger, else none."""
     if tally.answered < _ENOUGH or tally.stale < _LATE:
         return []
-    told = learner.rule.late or "what late answers do to it has not been measured"
+    told = learner.rule.about.late or "what late answers do to it has not been measured"
     return [
         f"Answers come late: about {tally.stale:,.0f} rounds pass before one is heard. Sets must be "
         f"larger than with prompt answers, and adapt more slowly. {learner.name}: {told}. Smaller "

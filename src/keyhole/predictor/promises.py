@@ -4,8 +4,8 @@ from typing import Any
 
 from keyhole.errors import TheoremError
 from keyhole.learners import Excess, bounds
+from keyhole.learners.bounds import check_rounds
 from keyhole.learners.lateness import Lateness
-from keyhole.learners.proofs import check_rounds
 from keyhole.predictor.context import Group
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
@@ -40,7 +40,7 @@ def _find_lateness(setup: Setup[Any], progress: Progress) -> Lateness:
     if progress.tally.stale == 0.0:
         return Lateness()
     level = getattr(progress.state, "lateness", None)
-    if level is None and setup.learner.rule.late_excess is not None:
+    if level is None and hasattr(setup.learner.parameters, "late_excess"):
         raise TheoremError(
             f"answers came late, and {setup.learner.name} does not count how late; say how many rounds "
             "may be open at once: keyhole.bounds.excess(learner, rounds=..., open=...)"
@@ -73,13 +73,13 @@ def judge_groups(setup: Setup[Any], progress: Progress) -> dict[str | int, Group
     What the learner's own count has beyond the group's rounds at today's target widens its bound: the
     excess of a history, and that of rounds which had another target.
     """
-    rule, alpha, tally = setup.learner.rule, setup.learner.alpha, progress.tally
+    parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
     names: Any = setup.names.groups or range(setup.learner.groups)
     found = {}
     for number, (name, (rounds, misses)) in enumerate(zip(names, tally.members, strict=True)):
         excess, bound = misses - alpha * rounds, None
-        if rule.bound_groups is not None:
-            bound = rule.bound_groups(setup.learner.parameters, progress.state)
+        if hasattr(parameters, "bound_groups"):
+            bound = parameters.bound_groups(progress.state)
             beyond = float(progress.state.excess[1 + number]) - excess
             bound += abs(round(beyond, 6))  # Sums of floats differ by a little anyway.
         found[name] = Group(int(rounds), misses, excess, bound)

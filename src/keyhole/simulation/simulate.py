@@ -12,7 +12,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, ScoreError, TheoremError, TheoryWarning, warn_user
 from keyhole.feedback import Feedback, Needs, check_enough, check_feedback
 from keyhole.learners import Learner
-from keyhole.learners.proofs import check_rounds
+from keyhole.learners.bounds import check_rounds
 from keyhole.learners.rule import check_learner
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
@@ -254,7 +254,7 @@ def complexity(learner: Learner, scores: ArrayLike, *, seed: int = 0) -> float:
     """
     if learner.name != "ocp-unlock+":
         raise TheoremError(f"only the bound of ocp-unlock+ has this constant, not {learner.name}'s")
-    grid = learner.settings.thresholds
+    grid = learner.settings.grid
     predictor = Predictor(learner, seed=seed)
     total = 0.0
     for score in _table(scores, 1)[0].tolist():

@@ -45,7 +45,7 @@ def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
     try:
         excess = bounds.excess(learner, rounds=rounds, open=waiting)
     except TheoremError as error:
-        if learner.rule.excess is not None:
+        if hasattr(learner.parameters, "excess"):
             return [f"certain    nothing: {error}."]
         return [
             "certain    nothing: no theorem bounds its misses on every sequence. Behind a valve, "
@@ -92,7 +92,7 @@ def _theorem(learner: Learner, rounds: int) -> list[str]:
     except TheoremError:
         loss = asked = None
     if loss is None or asked is None:
-        return [f"theorem    {learner.rule.guarantee}", f"source     {learner.rule.source}"]
+        return [f"theorem    {learner.rule.about.guarantee}", f"source     {learner.rule.about.source}"]
     arms = 0 if learner.thresholds is None else learner.thresholds.size
     rates = strategy.Epoch(*learner.settings.epochs[0].tolist())
     return [

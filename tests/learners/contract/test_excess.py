@@ -12,7 +12,11 @@ from keyhole.simulation import Simulation, simulate_against
 from keyhole.simulation.adversaries import ADVERSARIES
 
 ROUNDS = 4_000
-BOUNDED = sorted(name for name, rule in LEARNERS.items() if rule.excess and name != "tracker-decaying")
+BOUNDED = sorted(
+    name
+    for name, rule in LEARNERS.items()
+    if hasattr(rule.parameters, "excess") and name != "tracker-decaying"
+)
 ATTACKS = {
     "hits then misses": np.concatenate((np.ones(1_000), np.zeros(ROUNDS - 1_000))),
     "misses then hits": np.concatenate((np.zeros(1_000), np.ones(ROUNDS - 1_000))),

@@ -17,7 +17,7 @@ from keyhole.grid import count_at_most
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import arms, complete_grid, number, parameters, target
-from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.weights import first_above, shares, weigh
 from keyhole.numeric import Array, Counts, kernel, ln
 
@@ -44,20 +44,15 @@ class ExaulParameters:
     alpha: float = target()
     arms: int | None = arms(default=None)
     thresholds: Sequence[float] | None = field(default=None, repr=False)
-    weight: float | None = number(default=None, above=0.0, optional=True, remedy="try 20")
+    weight: float = number(default=None, above=0.0, optional=True, remedy="try 20")
 
     def complete(self) -> dict[str, Any]:
-        """Return the grid, of either its thresholds or their number."""
         grid = complete_grid(self.thresholds, self.arms, default=50)
         return {**grid, "weight": 1.0 / self.alpha if self.weight is None else self.weight}
 
-
-class ExaulSettings(NamedTuple):
-    """The numbers the kernels read."""
-
-    alpha: float
-    weight: float
-    thresholds: Array
+    @property
+    def grid(self) -> Array:
+        return np.array(self.thresholds)
 
 
 class ExaulState(NamedTuple):
@@ -67,20 +62,13 @@ class ExaulState(NamedTuple):
     rounds: Counts
 
 
-def prepare(parameters: ExaulParameters) -> ExaulSettings:
-    """Return the numbers for these parameters."""
-    weight = float(parameters.weight or 1.0)  # never None once it is made
-    return ExaulSettings(parameters.alpha, weight, np.array(parameters.thresholds))
+def start(settings: ExaulParameters) -> ExaulState:
+    return ExaulState(np.zeros(settings.grid.size), np.zeros(1, dtype=np.int64))
 
 
-def start(settings: ExaulSettings) -> ExaulState:
-    """Return the state before the first round."""
-    return ExaulState(np.zeros(settings.thresholds.size), np.zeros(1, dtype=np.int64))
-
-
-def memory(settings: ExaulSettings) -> int:
+def memory(settings: ExaulParameters) -> int:
     """Return how many numbers a round must remember: after its own, running weights."""
-    return OWN + 1 + settings.thresholds.size
+    return OWN + 1 + settings.grid.size
 
 
 @kernel
@@ -90,17 +78,17 @@ def rate_of(arms: int, rounds: float) -> float:
 
 
 @kernel
-def choose(settings: ExaulSettings, state: ExaulState, memo: Array, ask: Ask) -> float:
+def choose(settings: ExaulParameters, state: ExaulState, memo: Array, ask: Ask) -> float:
     """Return the threshold of the drawn arm."""
     weights = memo[_SEEN + 1 :]
     weigh(state.gains, rate_of(weights.size, state.rounds[0]), weights)
-    return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
+    return settings.grid[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
 
 
 @kernel
-def observe(settings: ExaulSettings, state: ExaulState, memo: Array, answer: Answer) -> None:
+def observe(settings: ExaulParameters, state: ExaulState, memo: Array, answer: Answer) -> None:
     """Charge every threshold whose loss is known; by the chance that it would be."""
-    grid = settings.thresholds
+    grid = settings.grid
     accepting = count_at_most(grid, answer.score)  # how many thresholds accept this score
     span = 1.0 + settings.weight
     implicit = 0.5 * rate_of(grid.size, state.rounds[0])
@@ -117,27 +105,29 @@ def observe(settings: ExaulSettings, state: ExaulState, memo: Array, answer: Ans
         state.gains[k] -= loss / (seen + implicit)
 
 
-def distribution(settings: ExaulSettings, state: ExaulState) -> Distribution:
+def distribution(settings: ExaulParameters, state: ExaulState) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    rate = rate_of(settings.thresholds.size, float(state.rounds[0]))
-    return Distribution(settings.thresholds, shares(state.gains, rate))
+    rate = rate_of(settings.grid.size, float(state.rounds[0]))
+    return Distribution(settings.grid, shares(state.gains, rate))
 
 
 exaul = Rule(
     name="exaul",
     needs=Needs.HIT_OR_MISS,
     parameters=ExaulParameters,
-    prepare=prepare,
-    start=start,
-    memory=memory,
-    limits=lambda _: {"rounds": COUNT},
     choose=choose,
     observe=observe,
-    draws=True,
+    state=start,
+    memory=memory,
+    limits=lambda _: {"rounds": COUNT},
     distribution=distribution,
     graded=True,
     kind="gate",
-    summary="a bandit that learns about every threshold from each accepted answer",
-    guarantee="regret of order sqrt(T ln K) against the best threshold of its loss; none for certain",
-    source="Lee, Jung and Park, arXiv 2506.14067; the loss's weight and the rate are this project's",
+    about=About(
+        summary="a bandit that learns about every threshold from each accepted answer",
+        guarantee="regret of order sqrt(T ln K) against the best threshold of its loss; none for "
+        "certain",
+        source="Lee, Jung and Park, arXiv 2506.14067; the loss's weight and the rate are this "
+        "project's",
+    ),
 )

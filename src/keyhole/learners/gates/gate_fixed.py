@@ -7,7 +7,7 @@ import numpy as np
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.gates import OWN
 from keyhole.learners.parameters import number, parameters, target
-from keyhole.learners.rule import Ask, Rule
+from keyhole.learners.rule import About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
 
 
@@ -27,12 +27,6 @@ class GateFixedParameters:
     threshold: float = number(default=0.9, least=0.0, most=1.0, remedy="try 0.9")
 
 
-class GateFixedSettings(NamedTuple):
-    """The number the kernels read."""
-
-    threshold: float
-
-
 class GateFixedState(NamedTuple):
     """How many rounds were decided."""
 
@@ -40,13 +34,13 @@ class GateFixedState(NamedTuple):
 
 
 @kernel
-def choose(settings: GateFixedSettings, state: GateFixedState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: GateFixedParameters, state: GateFixedState, memo: Array, ask: Ask) -> float:
     """Return the threshold."""
     return settings.threshold
 
 
 @kernel
-def observe(settings: GateFixedSettings, state: GateFixedState, memo: Array, answer: Answer) -> None:  # noqa: ARG001
+def observe(settings: GateFixedParameters, state: GateFixedState, memo: Array, answer: Answer) -> None:
     """Count the decisions, and learn nothing."""
     if answer.miss != answer.miss:  # NaN: a decision
         state.rounds[0] += 1
@@ -56,14 +50,15 @@ gate_fixed = Rule(
     name="gate-fixed",
     needs=Needs.HIT_OR_MISS,
     parameters=GateFixedParameters,
-    settings=GateFixedSettings,
-    state=GateFixedState,
-    memory=OWN,
     choose=choose,
     observe=observe,
+    state=GateFixedState,
+    memory=OWN,
     graded=True,
     kind="gate",
-    summary="a threshold set by hand",
-    guarantee="nothing",
-    source="what most applications do",
+    about=About(
+        summary="a threshold set by hand",
+        guarantee="nothing",
+        source="what most applications do",
+    ),
 )

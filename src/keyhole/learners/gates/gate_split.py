@@ -7,7 +7,7 @@ import numpy as np
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.gates import ACCEPTED, OWN
 from keyhole.learners.parameters import parameters, target, whole
-from keyhole.learners.rule import EVERY, NONE, Ask, Rule
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
 
 
@@ -27,13 +27,6 @@ class GateSplitParameters:
     calibration: int = whole(default=500, least=20, most=10**6, remedy="try 500")
 
 
-class GateSplitSettings(NamedTuple):
-    """The numbers the kernels read."""
-
-    alpha: float
-    calibration: int
-
-
 class GateSplitState(NamedTuple):
     """The gathered answers, sorted from the highest score, and the threshold made of them."""
 
@@ -43,20 +36,19 @@ class GateSplitState(NamedTuple):
     threshold: Array
 
 
-def start(settings: GateSplitSettings) -> GateSplitState:
-    """Return the state before the first round."""
+def start(settings: GateSplitParameters) -> GateSplitState:
     empty = np.zeros(settings.calibration)
     return GateSplitState(empty, empty.copy(), np.zeros(1, dtype=np.int64), np.full(1, EVERY))
 
 
 @kernel
-def choose(settings: GateSplitSettings, state: GateSplitState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: GateSplitParameters, state: GateSplitState, memo: Array, ask: Ask) -> float:
     """Return the threshold: 0 while answers are gathered."""
     return state.threshold[0]
 
 
 @kernel
-def observe(settings: GateSplitSettings, state: GateSplitState, memo: Array, answer: Answer) -> None:
+def observe(settings: GateSplitParameters, state: GateSplitState, memo: Array, answer: Answer) -> None:
     """Gather a judged answer; after the last, fix the threshold."""
     count = state.gathered[0]
     # A NaN for a miss is a decision, not yet judged.
@@ -91,15 +83,16 @@ gate_split = Rule(
     name="gate-split",
     needs=Needs.HIT_OR_MISS,
     parameters=GateSplitParameters,
-    settings=GateSplitSettings,
-    start=start,
-    memory=OWN,
-    limits=lambda settings: {"gathered": settings.calibration},
     choose=choose,
     observe=observe,
+    state=start,
+    memory=OWN,
+    limits=lambda settings: {"gathered": settings.calibration},
     graded=True,
     kind="gate",
-    summary="a threshold calibrated on the first judged answers, then fixed",
-    guarantee="about alpha if later cases are like those it was calibrated on; nothing otherwise",
-    source="split conformal prediction, for the share of wrong answers among the accepted",
+    about=About(
+        summary="a threshold calibrated on the first judged answers, then fixed",
+        guarantee="about alpha if later cases are like those it was calibrated on; nothing otherwise",
+        source="split conformal prediction, for the share of wrong answers among the accepted",
+    ),
 )

@@ -6,13 +6,18 @@ The score of a miss is not seen; the threshold it fell short of stands in for it
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Lateness
+from keyhole.learners.lateness import (
+    Excess,
+    Lateness,
+    bound_stretched,
+    check_late_guards,
+    raise_level,
+    slow,
+)
 from keyhole.learners.parameters import parameters, positive, target, whole
-from keyhole.learners.patience import bound_stretched, check_late_guards, raise_level, slow
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.learners.window import LIMITS, Window, add, quantile, start_window
 from keyhole.numeric import Array, Counts, kernel
 
@@ -45,15 +50,14 @@ class AciParameters:
         """The least that they do."""
         return -(1.0 - self.alpha) / self.step - self.alpha
 
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds: the level is alpha - step excess; at 0 it cannot miss, at 1 it must."""
+        return Excess(least=self.least, most=self.most)
 
-class AciSettings(NamedTuple):
-    """The numbers the kernels read."""
-
-    alpha: float
-    step: float
-    window: int
-    most: float
-    least: float
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
+        prompt = self.excess(rounds)
+        return bound_stretched(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
 
 
 class AciState(NamedTuple):
@@ -64,17 +68,16 @@ class AciState(NamedTuple):
     lateness: Counts
     ranked: Array
     aged: Array
-    added: NDArray[np.int64]
+    added: Counts
 
 
-def start(settings: AciSettings) -> AciState:
-    """Return the state before the first round: no scores, hence every label."""
+def start(settings: AciParameters) -> AciState:
     level, lateness = np.array([settings.alpha]), np.zeros(1, dtype=np.int64)
     return AciState(level, np.zeros(1), lateness, *start_window(settings.window))
 
 
 @kernel
-def choose(settings: AciSettings, state: AciState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: AciParameters, state: AciState, memo: Array, ask: Ask) -> float:
     """Return the quantile of the past scores at the present level."""
     scores = Window(state.ranked, state.aged, state.added)
     guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)
@@ -86,7 +89,7 @@ def choose(settings: AciSettings, state: AciState, memo: Array, ask: Ask) -> flo
 
 
 @kernel
-def observe(settings: AciSettings, state: AciState, memo: Array, answer: Answer) -> None:
+def observe(settings: AciParameters, state: AciState, memo: Array, answer: Answer) -> None:
     """Move the level by step (alpha - miss), and keep the score or what stands in for it."""
     error = answer.miss - settings.alpha
     state.level[0] -= settings.step * error / slow(answer.stale)
@@ -97,32 +100,21 @@ def observe(settings: AciSettings, state: AciState, memo: Array, answer: Answer)
     add(Window(state.ranked, state.aged, state.added), known)
 
 
-def excess(parameters: AciParameters, rounds: int) -> Excess:  # noqa: ARG001
-    """Return the bounds: the level is alpha - step excess; at 0 it cannot miss, at 1 it must."""
-    return Excess(least=parameters.least, most=parameters.most)
-
-
-def late_excess(parameters: AciParameters, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-    prompt = excess(parameters, rounds)
-    return bound_stretched(prompt, alpha=parameters.alpha, rounds=rounds, lateness=lateness)
-
-
 aci = Rule(
     name="aci",
     needs=Needs.LABEL_IF_HIT,
     parameters=AciParameters,
-    settings=AciSettings,
-    start=start,
-    memory=1,
-    limits=lambda _: LIMITS,
     choose=choose,
     observe=observe,
-    summary="a quantile of the last 500 scores, its level steered by the misses",
-    guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any sequence",
-    source="Gibbs and Candes (2021), arXiv 2106.00170; missed scores imputed here",
-    excess=excess,
-    late_excess=late_excess,
-    late="a stale answer moves the level less, and guards that widen keep its bound; it shows every "
-    "label now and then even with prompt answers, and twice as often with answers 100 rounds late",
+    state=start,
+    memory=1,
+    limits=lambda _: LIMITS,
+    about=About(
+        summary="a quantile of the last 500 scores, its level steered by the misses",
+        guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any sequence",
+        source="Gibbs and Candes (2021), arXiv 2106.00170; missed scores imputed here",
+        late="a stale answer moves the level less, and guards that widen keep its bound; it shows "
+        "every label now and then even with prompt answers, and twice as often with answers 100 rounds "
+        "late",
+    ),
 )

@@ -19,14 +19,16 @@ import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Lateness
-from keyhole.learners.parameters import (
-    number,
-    parameters,
-    target,
+from keyhole.learners.lateness import (
+    Excess,
+    Lateness,
+    bound_stretched,
+    check_late_guards,
+    raise_level,
+    slow,
 )
-from keyhole.learners.patience import bound_stretched, check_late_guards, raise_level, slow
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.parameters import number, parameters, target
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, ln
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
@@ -57,16 +59,33 @@ class AgaciParameters:
         if len(self.steps) < 2:
             raise InvalidError(f"{len(self.steps)} steps leave nothing to average; give at least 2")
 
+    @property
+    def speeds(self) -> Array:
+        return np.array(self.steps)
 
-class AgaciSettings(NamedTuple):
-    """The numbers the kernels read; ``log_experts`` is the logarithm of their number."""
+    @property
+    def log_experts(self) -> float:
+        return math.log(len(self.steps))
 
-    alpha: float
-    steps: Array
-    start: float
-    log_experts: float
-    most: float
-    least: float
+    @property
+    def most(self) -> float:
+        """The most that misses exceed alpha a round by, with answers that come at once.
+
+        The threshold is start - (mean step) excess, the mean at least the slowest.
+        """
+        return self.start / min(self.steps) + (1.0 - self.alpha)
+
+    @property
+    def least(self) -> float:
+        return -(1.0 - self.start) / min(self.steps) - self.alpha
+
+    def excess(self, rounds: int) -> Excess:
+        return Excess(least=self.least, most=self.most)
+
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
+        prompt = self.excess(rounds)
+        return bound_stretched(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
 
 
 class AgaciState(NamedTuple):
@@ -85,15 +104,8 @@ class AgaciState(NamedTuple):
     rates: Array
 
 
-def prepare(parameters: AgaciParameters) -> AgaciSettings:
-    """Return the numbers the kernels read."""
-    steps, (least, most) = np.array(parameters.steps), excess(parameters, 0)
-    return AgaciSettings(parameters.alpha, steps, parameters.start, math.log(steps.size), most, least)
-
-
-def start(settings: AgaciSettings) -> AgaciState:
-    """Return the state before the first round: equal weights."""
-    experts = settings.steps.size
+def start(settings: AgaciParameters) -> AgaciState:
+    experts = settings.speeds.size
     return AgaciState(
         moved=np.zeros(1),
         excess=np.zeros(1),
@@ -106,18 +118,18 @@ def start(settings: AgaciSettings) -> AgaciState:
 
 
 @kernel
-def choose(settings: AgaciSettings, state: AgaciState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: AgaciParameters, state: AgaciState, memo: Array, ask: Ask) -> float:
     """Return the mean of the experts' thresholds with weights rate exp(-rate loss)."""
     top = -np.inf  # Weights are logarithms until the largest is known: none may overflow.
-    for k in range(settings.steps.size):
+    for k in range(settings.speeds.size):
         power = ln(state.rates[k]) - state.rates[k] * state.losses[k]
         top = power if power > top else top
     total = 0.0
     mean = 0.0
-    for k in range(settings.steps.size):
+    for k in range(settings.speeds.size):
         weight = exp(ln(state.rates[k]) - state.rates[k] * state.losses[k] - top)
         total += weight
-        mean += weight * settings.steps[k]
+        mean += weight * settings.speeds[k]
     # Every expert is at start - step moved, so that two numbers say where each of them was.
     memo[0] = mean / total
     memo[1] = state.moved[0]
@@ -128,17 +140,12 @@ def choose(settings: AgaciSettings, state: AgaciState, memo: Array, ask: Ask) ->
 
 
 @kernel
-def observe(
-    settings: AgaciSettings,
-    state: AgaciState,
-    memo: Array,
-    answer: Answer,
-) -> None:
+def observe(settings: AgaciParameters, state: AgaciState, memo: Array, answer: Answer) -> None:
     """Charge every expert with (miss - alpha)(its threshold - the one played)."""
     whole = answer.miss - settings.alpha
     error = whole / slow(answer.stale)
-    for k in range(settings.steps.size):
-        loss = error * (memo[0] - settings.steps[k]) * memo[1]
+    for k in range(settings.speeds.size):
+        loss = error * (memo[0] - settings.speeds[k]) * memo[1]
         _charge(state, k, loss, settings.log_experts)
     state.moved[0] += error
     state.excess[0] += whole
@@ -165,33 +172,20 @@ def _power_of_two(x: float) -> float:
     return math.ldexp(0.5 if part == 0.5 else 1.0, power)
 
 
-def excess(parameters: AgaciParameters, rounds: int) -> Excess:  # noqa: ARG001
-    """Return the bounds: the threshold is start - (mean step) excess, the mean at least the slowest."""
-    p = parameters
-    slowest = min(p.steps)
-    return Excess(least=-(1.0 - p.start) / slowest - p.alpha, most=p.start / slowest + (1.0 - p.alpha))
-
-
-def late_excess(parameters: AgaciParameters, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-    prompt = excess(parameters, rounds)
-    return bound_stretched(prompt, alpha=parameters.alpha, rounds=rounds, lateness=lateness)
-
-
 agaci = Rule(
     name="agaci",
     needs=Needs.HIT_OR_MISS,
     parameters=AgaciParameters,
-    prepare=prepare,
-    start=start,
-    memory=2,
     choose=choose,
     observe=observe,
-    summary="trackers of eight speeds, averaged by how well each would have done",
-    guarantee="|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T on any sequence",
-    source="Zaffran et al. (2022), arXiv 2202.07282; Wintenberger (2017); linearised here",
-    excess=excess,
-    late_excess=late_excess,
-    late="a stale answer moves the experts less, and guards that widen keep its bound: answers 100 "
-    "rounds late double the size of sets, 1,000 late multiply it by thirty",
+    state=start,
+    memory=2,
+    about=About(
+        summary="trackers of eight speeds, averaged by how well each would have done",
+        guarantee="|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T on any "
+        "sequence",
+        source="Zaffran et al. (2022), arXiv 2202.07282; Wintenberger (2017); linearised here",
+        late="a stale answer moves the experts less, and guards that widen keep its bound: answers 100 "
+        "rounds late double the size of sets, 1,000 late multiply it by thirty",
+    ),
 )

@@ -4,28 +4,51 @@ The gradient of the pinball loss in a threshold that is linear in some cells is 
 the cells say, so that hit or miss is enough to learn a threshold for every case. The logit is that of
 the logit tracker plus an offset: for every feature a table over its running rank, piecewise linear,
 with a cell of its own for "missing"; for every group one cell.
+
+**Ranks** make units, outliers and infinities harmless: that of a value is among small sorted samples of
+the last few thousand rounds, reservoirs whose draws are a function of the round's number, so that the
+learner stays deterministic.
+
+**Guards** stand on the excess of misses, of all rounds and of each group: where the excess of a group
+that the round belongs to has reached its bound, every label is shown, or none, so that the outcome is
+forced and the count turns back. Guards can be at odds.
+
+The **size weight** asks what a smaller set would save, in the currency of misses: sets are best if the
+density of truths in a band above the threshold is everywhere the same in proportion to the size that
+the band costs.
 """
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.guards import ask_guards, bound_groups, count_miss, excess, late_excess
-from keyhole.learners.layout import ANY
+from keyhole.learners.lateness import (
+    HALVED_AT,
+    Excess,
+    Lateness,
+    bound_late_tracker,
+    raise_level,
+    slow,
+)
+from keyhole.learners.layout import ANY, COUNT
 from keyhole.learners.parameters import check_room, number, parameters, positive, target, whole
-from keyhole.learners.patience import PATIENCE, raise_level, slow
-from keyhole.learners.ranks import Ranks, keep, limit_ranks, make_finite, rank, start_ranks
-from keyhole.learners.rule import EVERY, NONE, Ask, Rule
-from keyhole.learners.size_weight import weigh_size
-from keyhole.numeric import Array, Counts, kernel, sigmoid
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.numeric import Array, Counts, exp, kernel, sigmoid
 
 # A round remembers the thresholds of its logit and of a band above it, whether guards were at odds;
 # then of each feature its value, its lower cell and the upper one's share; then its groups.
 _OWN, _ABOVE, _AT_ODDS, _FEATURES = 0, 1, 2, 3
 _VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
 _STEEPEST = 500.0
+_CONFLICTS, _MOST_GROUPS = 0, 1
+_LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
+_TURN = 2.0**32
+_COSTS = 500  # rounds over which the usual cost of a band is averaged
+_DEAREST = 10.0  # as many times the usual cost counts at most
+_STRETCH, _NARROWEST, _WIDEST = 0.2, 0.02, 5.0
 
 
 @parameters
@@ -102,24 +125,48 @@ class ContextualTrackerParameters:
         """How far features, groups and their excess may move the logit together."""
         return self.reach + (self.step * (self.guard - self.dead) if self.groups else 0.0)
 
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds on the misses of all rounds.
 
-class ContextualTrackerSettings(NamedTuple):
-    """The numbers the kernels read."""
+        Without groups the guard keeps them: at the guard the outcome is forced, and the count turns
+        back. Nothing is used of how the offset is learnt. With groups see ``bound_groups``; here every
+        round may be a conflict of as many groups as there are.
+        """
+        if self.groups == 0:
+            return Excess(least=-self.guard - self.alpha, most=self.guard + 1.0 - self.alpha)
+        most = self._bound(conflicts=rounds, groups=1 + self.groups, level=0)
+        return Excess(least=-most, most=most)
 
-    alpha: float
-    features: int
-    groups: int
-    size_weight: float
-    step: float
-    first: float
-    prior: float
-    memory: float
-    knots: int
-    cap: float
-    kept: int
-    window: int
-    guard: float
-    dead: float
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds on the misses of all rounds with late answers; see ``bound_groups``."""
+        if self.groups == 0:
+            guards = Excess(least=-self.guard, most=self.guard)
+            return bound_late_tracker(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
+        most = self._bound(conflicts=rounds, groups=1 + self.groups, level=lateness.level(rounds))
+        return Excess(least=-most, most=most)
+
+    def bound_groups(self, state: "ContextualTrackerState") -> float:
+        """Return what no group's |excess|, nor that of all rounds, has passed by now."""
+        conflicts, groups = (int(count) for count in state.conflicts)
+        return self._bound(conflicts=conflicts, groups=groups, level=int(state.lateness[0]))
+
+    def _bound(self, *, conflicts: int, groups: int, level: int) -> float:
+        """Return the bound after so many conflicts of at most so many groups (K), answers so late (L).
+
+        With e_g what |excess| is beyond guard + 1: no e_g grows outside a conflict, and a conflict adds
+        at most K (1 - alpha)^2 to the sum of their squares. With late answers and no conflict at most
+        L + 1 rounds that were open when a guard closed carry an excess on: each next one is older by
+        one. In a conflict who is farther beyond its bound may be out of date, by 5 L + 3 for each
+        group, but for the at most L answers that are older than L. docs/guarantees.md has the proof.
+        """
+        hit = 1.0 - self.alpha
+        if level == 0:
+            return self.guard + 1.0 + hit * math.sqrt(groups * conflicts)
+        if conflicts == 0:
+            return self.guard + 3.0 * level + 1.0
+        behind = 5.0 * level + 3.0
+        beyond = math.sqrt(groups * conflicts * hit * (hit + 2.0 * behind))
+        return self.guard + 4.0 * level + 1.0 + beyond
 
 
 class ContextualTrackerState(NamedTuple):
@@ -144,8 +191,20 @@ class ContextualTrackerState(NamedTuple):
     cost: Array
 
 
-def start(settings: ContextualTrackerSettings) -> ContextualTrackerState:
-    """Return the state before the first round: threshold 1/2 whatever the case."""
+class Ranks(NamedTuple):
+    """Of each feature a row of kept values, sorted; how many there are; and how many were ever seen."""
+
+    kept: Array
+    held: Counts
+    seen: Counts
+
+
+def start_ranks(features: int, room: int) -> Ranks:
+    counts = np.zeros(features, dtype=np.int64)
+    return Ranks(np.zeros((features, room)), counts, counts.copy())
+
+
+def start(settings: ContextualTrackerParameters) -> ContextualTrackerState:
     cells = settings.features * (settings.knots + 1) + settings.groups
     count = np.zeros(1, dtype=np.int64)
     return ContextualTrackerState(
@@ -157,12 +216,12 @@ def start(settings: ContextualTrackerSettings) -> ContextualTrackerState:
 
 @kernel
 def choose(
-    settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, ask: Ask
+    settings: ContextualTrackerParameters, state: ContextualTrackerState, memo: Array, ask: Ask
 ) -> float:
     """Return the threshold of the case, or all or nothing where a guard says so."""
     offset = _place_features(settings, state, memo, ask.context)
     own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
-    dead = settings.dead * (1.0 + state.lateness[0] / PATIENCE)
+    dead = settings.dead * (1.0 + state.lateness[0] / HALVED_AT)
     for group in range(settings.groups):
         memo[own + group] = ask.context[settings.features + group]
         if memo[own + group] > 0.0:
@@ -184,7 +243,7 @@ def choose(
 
 @kernel
 def _place_features(
-    settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, context: Array
+    settings: ContextualTrackerParameters, state: ContextualTrackerState, memo: Array, context: Array
 ) -> float:
     """Return what the features add to the logit; the memo keeps their values and their cells."""
     ranks = Ranks(state.kept, state.held, state.seen)
@@ -208,7 +267,7 @@ def _place_features(
 
 @kernel
 def observe(
-    settings: ContextualTrackerSettings, state: ContextualTrackerState, memo: Array, answer: Answer
+    settings: ContextualTrackerParameters, state: ContextualTrackerState, memo: Array, answer: Answer
 ) -> None:
     """Count the miss; step the common logit and the cells of the case; perhaps keep its features."""
     raise_level(state.lateness, answer.age)
@@ -238,7 +297,7 @@ def observe(
 
 @kernel
 def _step_cells(
-    settings: ContextualTrackerSettings,
+    settings: ContextualTrackerParameters,
     state: ContextualTrackerState,
     memo: Array,
     pull: float,
@@ -261,7 +320,7 @@ def _step_cells(
 
 @kernel
 def _step_cell(
-    settings: ContextualTrackerSettings,
+    settings: ContextualTrackerParameters,
     state: ContextualTrackerState,
     cell: int,
     share: float,
@@ -274,27 +333,124 @@ def _step_cell(
     state.visits[cell] += share * share
 
 
+@kernel
+def ask_guards(excess: Array, members: Array, bound: float) -> tuple[int, float]:
+    """Return 1 if a guard wants every label, -1 if none, else 0, and whether guards are at odds.
+
+    The first excess is that of all rounds; the others are of groups, to which the round belongs where
+    ``members`` is not 0. Of guards at odds those farther beyond their bound win.
+    """
+    hot, cold, high, low = 0, 0, 0.0, 0.0
+    for row in range(excess.size):
+        if row > 0 and members[row - 1] == 0.0:
+            continue  # not a group of this round
+        if excess[row] >= bound:
+            hot += 1
+            high += max(excess[row] - bound - 1.0, 0.0)
+        if excess[row] <= -bound:
+            cold += 1
+            low += max(-excess[row] - bound - 1.0, 0.0)
+    at_odds = 1.0 if hot > 0 and cold > 0 else 0.0
+    if hot > 0 and (cold == 0 or high >= low):
+        return 1, at_odds
+    return -1 if cold > 0 else 0, at_odds
+
+
+@kernel
+def count_miss(excess: Array, members: Array, error: float, conflicts: Counts, at_odds: float) -> int:
+    """Add miss - alpha to the excess of all rounds and of the round's groups; return their number."""
+    excess[0] += error
+    groups = 0
+    for group in range(excess.size - 1):
+        if members[group] > 0.0:
+            excess[1 + group] += error
+            groups += 1
+    if at_odds > 0.0:
+        conflicts[_CONFLICTS] += 1
+    conflicts[_MOST_GROUPS] = max(conflicts[_MOST_GROUPS], 1 + groups)
+    return groups
+
+
+@kernel
+def weigh_size(
+    band: Array, cost: Array, alpha: float, rounds: int, above: float, answer: Answer
+) -> float:
+    """Return whether the truth lay in the band below ``above``, less alpha by what the band costs."""
+    in_band = 1.0 if answer.miss == 0.0 and answer.score < above else 0.0
+    cost[0] += (answer.cost - cost[0]) / min(rounds + 1, _COSTS)
+    dear = min(answer.cost / cost[0], _DEAREST) if cost[0] > 0.0 else 1.0
+    # exp is for numbers up to 0.
+    shrunk, grown = exp(-_STRETCH * (1.0 - alpha)), 1.0 / exp(-_STRETCH * alpha)
+    wide = band[0] * (shrunk if in_band > 0.0 else grown)
+    band[0] = min(max(wide, _NARROWEST), _WIDEST)
+    return in_band - alpha * dear
+
+
+@kernel
+def rank(ranks: Ranks, feature: int, value: float) -> float:
+    """Return which share of the kept values lies below the value, those equal to it counting half."""
+    held = ranks.held[feature]
+    row = ranks.kept[feature, :held]
+    below = np.searchsorted(row, value)
+    up_to = np.searchsorted(row, value, side="right")
+    return (below + up_to + 1) / (2 * (held + 1))
+
+
+@kernel
+def make_finite(value: float) -> float:
+    """Return the value, or the largest number of its sign."""
+    return min(max(value, -_LARGEST), _LARGEST)
+
+
+@kernel
+def keep(ranks: Ranks, feature: int, value: float, number: int, window: int) -> None:
+    """Keep the value of round ``number``, perhaps: any of the last ``window`` is as likely kept."""
+    row, held = ranks.kept[feature], ranks.held[feature]
+    ranks.seen[feature] += 1
+    if held < row.size:
+        ranks.held[feature] += 1
+        _put(row[: held + 1], held, value)
+        return
+    chance = row.size / min(ranks.seen[feature], window)
+    # Multiples of an odd number modulo 2^32, which spread evenly (the golden ratio's, by Knuth).
+    draw = ((number % 2**31) * 2654435769 + feature * 1640531527 + 12345) % 2**32 / _TURN
+    if draw < chance:
+        _put(row, int(draw / chance * row.size), value)
+
+
+@kernel
+def _put(row: Array, place: int, value: float) -> None:
+    """Put the value where it belongs in the sorted row; what is at this place falls out."""
+    while place > 0 and row[place - 1] > value:
+        row[place] = row[place - 1]
+        place -= 1
+    while place + 1 < row.size and row[place + 1] < value:
+        row[place] = row[place + 1]
+        place += 1
+    row[place] = value
+
+
 contextual_tracker = Rule(
     name="contextual-tracker",
     needs=Needs.HIT_OR_MISS,
     parameters=ContextualTrackerParameters,
-    settings=ContextualTrackerSettings,
-    start=start,
-    memory=lambda s: int(_FEATURES + _PER_FEATURE * s.features + s.groups),
-    limits=lambda s: (
-        limit_ranks(s.kept) | {"memo": [ANY] * _FEATURES + [ANY, s.knots, ANY] * s.features}
-    ),  # where the cell is
     choose=choose,
     observe=observe,
-    context=lambda settings: int(settings.features + settings.groups),
-    excess=excess,
-    late_excess=late_excess,
-    bound_groups=bound_groups,
+    state=start,
+    memory=lambda s: int(_FEATURES + _PER_FEATURE * s.features + s.groups),
+    limits=lambda s: {
+        "held": s.kept,
+        "seen": COUNT,
+        "memo": [ANY] * _FEATURES + [ANY, s.knots, ANY] * s.features,  # where the cell is
+    },
     graded=True,
-    summary="the logit tracker with a threshold for every case: by its features, and for each group",
-    guarantee="miss rate within (151 - alpha) / T of alpha on any sequence; with groups "
-    "|misses - alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, for N rounds in which guards conflict",
-    source="this project; keyhole.bounds.excess has the numbers",
-    late="a stale answer moves it less; without groups the miss rate still tends to alpha; with "
-    "groups that of each group does if the delay of answers is bounded",
+    about=About(
+        summary="the logit tracker with a threshold for every case: by its features, and for each "
+        "group",
+        guarantee="miss rate within (151 - alpha) / T of alpha on any sequence; with groups |misses - "
+        "alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, for N rounds in which guards conflict",
+        source="this project; keyhole.bounds.excess has the numbers",
+        late="a stale answer moves it less; without groups the miss rate still tends to alpha; with "
+        "groups that of each group does if the delay of answers is bounded",
+    ),
 )

@@ -4,17 +4,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.parameters import (
-    parameters,
-    target,
-    whole,
-)
-from keyhole.learners.rule import Ask, Rule
+from keyhole.learners.parameters import parameters, target, whole
+from keyhole.learners.rule import About, Ask, Rule
 from keyhole.learners.window import LIMITS, Window, add, largest_level, quantile, start_window
-from keyhole.numeric import Array, exp, kernel
+from keyhole.numeric import Array, Counts, exp, kernel
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
 
@@ -38,6 +33,10 @@ class DtaciParameters:
     window: int = whole(default=500, most=10**6, remedy="try 500")
 
     @property
+    def speeds(self) -> Array:
+        return np.array(STEPS)
+
+    @property
     def sharing(self) -> float:
         """How much weight the experts share evenly each round (sigma)."""
         return 1.0 / (2.0 * self.interval)
@@ -51,16 +50,6 @@ class DtaciParameters:
         return math.sqrt(3.0 / self.interval * logs / spread)
 
 
-class DtaciSettings(NamedTuple):
-    """The numbers the kernels read."""
-
-    alpha: float
-    steps: Array
-    rate: float
-    sharing: float
-    window: int
-
-
 class DtaciState(NamedTuple):
     """Each expert's level and weight, and the past scores by size and by age."""
 
@@ -68,18 +57,11 @@ class DtaciState(NamedTuple):
     weights: Array
     ranked: Array
     aged: Array
-    added: NDArray[np.int64]
+    added: Counts
 
 
-def prepare(parameters: DtaciParameters) -> DtaciSettings:
-    """Return the numbers the kernels read."""
-    p = parameters
-    return DtaciSettings(p.alpha, np.array(STEPS), p.rate, p.sharing, p.window)
-
-
-def start(settings: DtaciSettings) -> DtaciState:
-    """Return the state before the first round: every expert at alpha, with equal weight."""
-    experts = settings.steps.size
+def start(settings: DtaciParameters) -> DtaciState:
+    experts = settings.speeds.size
     return DtaciState(
         np.full(experts, settings.alpha),
         np.full(experts, 1.0 / experts),
@@ -88,35 +70,30 @@ def start(settings: DtaciSettings) -> DtaciState:
 
 
 @kernel
-def choose(settings: DtaciSettings, state: DtaciState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: DtaciParameters, state: DtaciState, memo: Array, ask: Ask) -> float:
     """Return the quantile of the past scores at the experts' mean level."""
     level = 0.0
-    for k in range(settings.steps.size):
+    for k in range(settings.speeds.size):
         level += state.weights[k] * state.levels[k]
     return quantile(Window(state.ranked, state.aged, state.added), level)
 
 
 @kernel
-def observe(
-    settings: DtaciSettings,
-    state: DtaciState,
-    memo: Array,  # noqa: ARG001
-    answer: Answer,
-) -> None:
+def observe(settings: DtaciParameters, state: DtaciState, memo: Array, answer: Answer) -> None:
     """Weigh the experts by the pinball loss of their levels, and move each by its own miss."""
     scores = Window(state.ranked, state.aged, state.added)
     limit = largest_level(scores, answer.score)  # From this level on it misses.
     total = 0.0
-    for k in range(settings.steps.size):
+    for k in range(settings.speeds.size):
         short = limit - state.levels[k]
         loss = settings.alpha * short - min(0.0, short)
         state.weights[k] *= exp(-settings.rate * loss)
         total += state.weights[k]
-    even = settings.sharing / settings.steps.size
-    for k in range(settings.steps.size):
+    even = settings.sharing / settings.speeds.size
+    for k in range(settings.speeds.size):
         state.weights[k] = (1.0 - settings.sharing) * state.weights[k] / total + even
         own_miss = 1.0 if state.levels[k] >= limit else 0.0
-        state.levels[k] += settings.steps[k] * (settings.alpha - own_miss)
+        state.levels[k] += settings.speeds[k] * (settings.alpha - own_miss)
     add(scores, answer.score)
 
 
@@ -124,12 +101,13 @@ dtaci = Rule(
     name="dtaci",
     needs=Needs.LABEL_ALWAYS,
     parameters=DtaciParameters,
-    prepare=prepare,
-    start=start,
-    limits=lambda _: LIMITS,
     choose=choose,
     observe=observe,
-    summary="ACI at eight speeds, weighted by how well each level would have done",
-    guarantee="regret to the best moving level on every interval of the chosen length",
-    source="Gibbs and Candes (2024), arXiv 2208.08401",
+    state=start,
+    limits=lambda _: LIMITS,
+    about=About(
+        summary="ACI at eight speeds, weighted by how well each level would have done",
+        guarantee="regret to the best moving level on every interval of the chosen length",
+        source="Gibbs and Candes (2024), arXiv 2208.08401",
+    ),
 )

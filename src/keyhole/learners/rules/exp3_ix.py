@@ -9,27 +9,20 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.loss import Loss
-from keyhole.learners.parameters import (
-    arms,
-    complete_grid,
-    horizon,
-    number,
-    parameters,
-    target,
-)
-from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.parameters import arms, complete_grid, horizon, number, parameters, target
+from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.strategy import (
     Epoch,
     State,
     advance,
     choose_arm,
+    count_memory,
     epoch_lengths,
     is_current,
-    limits_of,
-    memory_of,
+    list_limits,
     recall,
     running_weights,
-    start_arms,
+    start,
 )
 from keyhole.learners.weights import shares
 from keyhole.numeric import Array, kernel
@@ -60,14 +53,24 @@ class Exp3IxParameters:
     cost: float = number(default=40.0, least=0.0, called="cost (c)", remedy="the paper uses 40")
 
     def complete(self) -> dict[str, Any]:
-        """Return the grid, of either its thresholds or their number."""
         return complete_grid(self.thresholds, self.arms, default=20)
+
+    def prepare(self) -> "Exp3IxSettings":
+        grid = np.array(self.thresholds)
+        lengths = epoch_lengths(grid.size, self.horizon)
+        losses = [Loss(alpha=self.alpha, horizon=length, cost=self.cost) for length in lengths]
+        return Exp3IxSettings(
+            grid=grid,
+            epochs=np.array([tune(grid.size, length) for length in lengths]),
+            hit_losses=np.array([1.0 - loss.gain(grid, missed=False) for loss in losses]),
+            miss_losses=np.array([1.0 - loss.gain(grid, missed=True) for loss in losses]),
+        )
 
 
 class Exp3IxSettings(NamedTuple):
     """The numbers the kernels read: one row per epoch, one column per arm."""
 
-    thresholds: Array
+    grid: Array
     epochs: Array
     hit_losses: Array
     miss_losses: Array
@@ -79,40 +82,16 @@ def tune(arms: int, horizon: int) -> Epoch:
     return Epoch(bonus=rate / 2.0, exploration=0.0, rate=rate, length=horizon)
 
 
-def prepare(parameters: Exp3IxParameters) -> Exp3IxSettings:
-    """Return the tables for these parameters."""
-    p = parameters
-    thresholds = np.array(p.thresholds)
-    lengths = epoch_lengths(thresholds.size, p.horizon)
-    losses = [Loss(alpha=p.alpha, horizon=length, cost=p.cost) for length in lengths]
-    return Exp3IxSettings(
-        thresholds=thresholds,
-        epochs=np.array([tune(thresholds.size, length) for length in lengths]),
-        hit_losses=np.array([1.0 - loss.gain(thresholds, missed=False) for loss in losses]),
-        miss_losses=np.array([1.0 - loss.gain(thresholds, missed=True) for loss in losses]),
-    )
-
-
-def start(settings: Exp3IxSettings) -> State:
-    """Return the state before the first round."""
-    return start_arms(settings.thresholds.size)
-
-
-def memory(settings: Exp3IxSettings) -> int:
-    """Return how many numbers a round must remember."""
-    return memory_of(settings.thresholds.size)
-
-
 def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
     rate = Epoch(*settings.epochs[state.clock[-1]]).rate
-    return Distribution(settings.thresholds, shares(state.gains, rate))
+    return Distribution(settings.grid, shares(state.gains, rate))
 
 
 @kernel
 def choose(settings: Exp3IxSettings, state: State, memo: Array, ask: Ask) -> float:
     """Return the threshold of the drawn arm."""
-    return settings.thresholds[choose_arm(settings.epochs, state, memo, ask.draw)]
+    return settings.grid[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 
 @kernel
@@ -140,16 +119,16 @@ exp3_ix = Rule(
     name="exp3-ix",
     needs=Needs.HIT_OR_MISS,
     parameters=Exp3IxParameters,
-    prepare=prepare,
-    start=start,
-    memory=memory,
-    limits=limits_of,
     choose=choose,
     observe=observe,
-    draws=True,
+    state=start,
+    memory=count_memory,
+    limits=list_limits,
     distribution=distribution,
-    summary="a bandit with implicit exploration, on the loss of the OCP family",
-    guarantee="regret <= L (2 sqrt(2 K T ln K) + (sqrt(2 K T / ln K) + 1) ln(2 / delta)) with "
-    "probability 1 - delta, on any sequence",
-    source="Neu (2015), arXiv 1506.03271",
+    about=About(
+        summary="a bandit with implicit exploration, on the loss of the OCP family",
+        guarantee="regret <= L (2 sqrt(2 K T ln K) + (sqrt(2 K T / ln K) + 1) ln(2 / delta)) with "
+        "probability 1 - delta, on any sequence",
+        source="Neu (2015), arXiv 1506.03271",
+    ),
 )

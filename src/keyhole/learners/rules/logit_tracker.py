@@ -4,17 +4,23 @@ A fixed step in the threshold jumps where sets explode, near 0; the same step in
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Lateness, bound_late_tracker
+from keyhole.learners.lateness import (
+    Excess,
+    Lateness,
+    bound_late_tracker,
+    check_guards,
+    raise_level,
+    shorten,
+)
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, positive, target
-from keyhole.learners.patience import check_guards, raise_level, shorten
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel, sigmoid
 
 _ANY_MISS = 0.5  # Misses are the excess and alpha a round; below this there was none, however rounded.
@@ -75,17 +81,20 @@ class LogitTrackerParameters:
         ratio = self.first / self.step
         return ratio * math.log(ratio) - (ratio - 1.0) * (1.0 - self.alpha)
 
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds.
 
-class LogitTrackerSettings(NamedTuple):
-    """The numbers the kernels read."""
+        Once the step is constant, excess + position / step is too. The position stays in
+        [-edge - first, edge + first alpha], because below -edge it cannot miss and above edge it must.
+        Before, with r = first / step, hits add at most w = r ln r - (r - 1)(1 - alpha) to that sum, and
+        misses take away at most w (1 - alpha) / alpha. Summation by parts gives the other lower bound.
+        """
+        return Excess(least=self.least, most=self.most)
 
-    alpha: float
-    step: float
-    first: float
-    edge: float
-    reach: float
-    most: float
-    least: float
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
+        prompt = self.excess(rounds)
+        return bound_late_tracker(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
 
 
 class LogitTrackerState(NamedTuple):
@@ -98,9 +107,9 @@ class LogitTrackerState(NamedTuple):
 
 
 @kernel
-def choose(settings: LogitTrackerSettings, state: LogitTrackerState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: Any, state: LogitTrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold of this position; beyond the edges, and the guards, it is all or nothing."""
-    _, _, _, edge, _, most, least = settings
+    _, _, _, _, edge, _, most, least = settings  # quicker than by name
     position, excess = state.position[0], state.excess[0]
     guard = 0
     if excess > most or excess < least:  # Late answers move the guards further out.
@@ -113,18 +122,13 @@ def choose(settings: LogitTrackerSettings, state: LogitTrackerState, memo: Array
 
 
 @kernel
-def observe(
-    settings: LogitTrackerSettings,
-    state: LogitTrackerState,
-    memo: Array,  # noqa: ARG001
-    answer: Answer,
-) -> None:
+def observe(settings: Any, state: LogitTrackerState, memo: Array, answer: Answer) -> None:
     """Step against miss - alpha: the first steps are larger, those of stale answers smaller.
 
     With answers that come at once the clip is never reached, and no guard ever closes. Nothing is
     proven of late steps, only of the guards, so that ``shorten`` may take any that serve well.
     """
-    alpha, last, first, _, reach, _, _ = settings
+    alpha, last, first, _, _, reach, _, _ = settings
     position, excess, rounds, lateness = state
     miss, _, age, stale, _ = answer
     early = first / (1.0 + alpha * rounds[0])
@@ -141,41 +145,23 @@ def observe(
         raise_level(lateness, age)
 
 
-def excess(parameters: LogitTrackerParameters, rounds: int) -> Excess:  # noqa: ARG001
-    """Return the bounds.
-
-    Once the step is constant, excess + position / step is too. The position stays in
-    [-edge - first, edge + first alpha], because below -edge it cannot miss and above edge it must.
-    Before, with r = first / step, hits add at most w = r ln r - (r - 1)(1 - alpha) to that sum, and
-    misses take away at most w (1 - alpha) / alpha. Summation by parts gives the other lower bound.
-    """
-    return Excess(least=parameters.least, most=parameters.most)
-
-
-def late_excess(parameters: LogitTrackerParameters, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-    prompt = excess(parameters, rounds)
-    return bound_late_tracker(prompt, alpha=parameters.alpha, rounds=rounds, lateness=lateness)
-
-
 logit_tracker = Rule(
     name="logit-tracker",
     needs=Needs.HIT_OR_MISS,
     parameters=LogitTrackerParameters,
-    settings=LogitTrackerSettings,
-    state=LogitTrackerState,
-    limits=lambda _: {"rounds": COUNT, "lateness": COUNT},
     choose=choose,
     observe=observe,
-    excess=excess,
-    late_excess=late_excess,
+    state=LogitTrackerState,
+    limits=lambda _: {"rounds": COUNT, "lateness": COUNT},
     graded=True,
-    late="a stale answer moves it less (half as far after 60 rounds): with answers 1,000 rounds late "
-    "sets stay within 1.1 times those of prompt answers on average and 2 times at worst (5 where "
-    "scores begin a hundred times off), and the miss rate, off by 0.02 after 30,000 rounds, still "
-    "tends to alpha",
-    summary="the tracker on the logit of the threshold: one step size for every scale of scores",
-    guarantee="miss rate <= alpha + 148 / T and >= alpha - 179 / T (at alpha 0.1) on any sequence, if "
-    "answers come at once (late ones: bounds.excess(open=...)) and threshold 0 cannot miss",
-    source="this project; keyhole.bounds.excess has the numbers",
+    about=About(
+        summary="the tracker on the logit of the threshold: one step size for every scale of scores",
+        guarantee="miss rate <= alpha + 148 / T and >= alpha - 179 / T (at alpha 0.1) on any sequence, "
+        "if answers come at once (late ones: bounds.excess(open=...)) and threshold 0 cannot miss",
+        source="this project; keyhole.bounds.excess has the numbers",
+        late="a stale answer moves it less (half as far after 60 rounds): with answers 1,000 rounds "
+        "late sets stay within 1.1 times those of prompt answers on average and 2 times at worst (5 "
+        "where scores begin a hundred times off), and the miss rate, off by 0.02 after 30,000 rounds, "
+        "still tends to alpha",
+    ),
 )

@@ -4,19 +4,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import (
-    check_room,
-    number,
-    parameters,
-    target,
-    whole,
-)
-from keyhole.learners.rule import Ask, Distribution, Rule
-from keyhole.numeric import Array, exp, kernel
+from keyhole.learners.parameters import check_room, number, parameters, target, whole
+from keyhole.learners.rule import About, Ask, Distribution, Rule
+from keyhole.numeric import Array, Counts, exp, kernel
 
 _ROUNDING = 1e-9  # A surplus of exactly 0 counts as a change of sign: rounding must not hide it.
 _VISIT_SUM = 1.628  # sum over n of 1 / ((n + 1) log2(n + 2)^2)
@@ -46,9 +39,7 @@ class MvpParameters:
     resolution: float = number(
         default=800_000.0, least=1.0, called="resolution (r)", remedy="try 800000"
     )
-    rate: float | None = number(
-        default=None, above=0.0, optional=True, called="rate (eta)", remedy="try 0.17"
-    )
+    rate: float = number(default=None, above=0.0, optional=True, called="rate (eta)", remedy="try 0.17")
     groups: int = whole(
         default=0, least=0, called="number of groups", remedy="0 is all rounds together"
     )
@@ -57,21 +48,13 @@ class MvpParameters:
         """Return the rate, tuned to the number of cells unless told."""
         cells = (1 + self.groups) * self.buckets
         check_room(3 * cells, f"{self.buckets:,} buckets in {1 + self.groups:,} groups")
-        return {"rate": _tuned(cells) if self.rate is None else self.rate}
+        tuned = math.sqrt(math.log(cells) / (2.0 * _VISIT_SUM * cells))
+        return {"rate": tuned if self.rate is None else self.rate}
 
-
-def _tuned(cells: int) -> float:
-    return math.sqrt(math.log(cells) / (2.0 * _VISIT_SUM * cells))
-
-
-class MvpSettings(NamedTuple):
-    """The numbers the kernels read."""
-
-    alpha: float
-    buckets: int
-    step: float
-    rate: float
-    groups: int
+    @property
+    def step(self) -> float:
+        """By what the higher one of two neighbouring thresholds is above an edge."""
+        return 1.0 / (self.resolution * self.buckets)
 
 
 class MvpState(NamedTuple):
@@ -81,36 +64,27 @@ class MvpState(NamedTuple):
     adds to the bucket's sign, kept because only the bucket played changes.
     """
 
-    misses: NDArray[np.int64]
-    visits: NDArray[np.int64]
+    misses: Counts
+    visits: Counts
     pulls: Array
 
 
-def prepare(parameters: MvpParameters) -> MvpSettings:
-    """Return the numbers for these parameters."""
-    p = parameters
-    assert p.rate is not None  # noqa: S101
-    step = 1.0 / (p.resolution * p.buckets)
-    return MvpSettings(p.alpha, p.buckets, step, p.rate, p.groups)
-
-
-def start(settings: MvpSettings) -> MvpState:
-    """Return the state before the first round."""
+def start(settings: MvpParameters) -> MvpState:
     shape = (1 + settings.groups, settings.buckets)
     return MvpState(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
 
-def memory(settings: MvpSettings) -> int:
+def memory(settings: MvpParameters) -> int:
     """Return how many numbers a round must remember: its bucket, and to which groups it belongs."""
     return 1 + settings.groups
 
 
-def limits(settings: MvpSettings) -> dict[str, Any]:
+def limits(settings: MvpParameters) -> dict[str, Any]:
     """Return what the counts may be, and the bucket that a round remembers."""
     return {"misses": COUNT, "visits": COUNT, "memo": [settings.buckets - 1]}
 
 
-def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
+def distribution(settings: MvpParameters, state: MvpState) -> Distribution:
     """Return the one or two thresholds that may be played next, in a round of no group."""
     edge, share = _crossing(settings, state, np.zeros(settings.groups))
     lower = 1.0 - edge / settings.buckets
@@ -119,7 +93,7 @@ def distribution(settings: MvpSettings, state: MvpState) -> Distribution:
 
 
 @kernel
-def _own_pull(settings: MvpSettings, misses: int, visits: int) -> float:
+def _own_pull(settings: MvpParameters, misses: int, visits: int) -> float:
     """Return (e^x - e^-x) / f with x = rate surplus / f, f = sqrt(n + 1) log2(n + 2) after n visits."""
     surplus = settings.alpha * visits - misses
     if abs(surplus) < _ROUNDING:
@@ -141,7 +115,7 @@ def _pull(state: MvpState, groups: Array, bucket: int) -> float:
 
 
 @kernel
-def _crossing(settings: MvpSettings, state: MvpState, groups: Array) -> tuple[int, float]:
+def _crossing(settings: MvpParameters, state: MvpState, groups: Array) -> tuple[int, float]:
     """Return the first edge between buckets where the pull changes sign, and the weight below it.
 
     Edge 0 if every bucket covers too much, the last one if every bucket covers too little.
@@ -157,7 +131,7 @@ def _crossing(settings: MvpSettings, state: MvpState, groups: Array) -> tuple[in
 
 
 @kernel
-def choose(settings: MvpSettings, state: MvpState, memo: Array, ask: Ask) -> float:
+def choose(settings: MvpParameters, state: MvpState, memo: Array, ask: Ask) -> float:
     """Return the threshold at the edge, or a hair above it: one bucket or its neighbour."""
     groups = ask.context[:]  # none for a learner that tells no groups apart
     for group in range(groups.size):
@@ -172,7 +146,7 @@ def choose(settings: MvpSettings, state: MvpState, memo: Array, ask: Ask) -> flo
 
 
 @kernel
-def observe(settings: MvpSettings, state: MvpState, memo: Array, answer: Answer) -> None:
+def observe(settings: MvpParameters, state: MvpState, memo: Array, answer: Answer) -> None:
     """Add the outcome to the record of the bucket played; the score is not used."""
     bucket = int(memo[0])
     for row in range(state.pulls.shape[0]):
@@ -189,17 +163,16 @@ mvp = Rule(
     name="mvp",
     needs=Needs.HIT_OR_MISS,
     parameters=MvpParameters,
-    prepare=prepare,
-    start=start,
-    memory=memory,
-    limits=limits,
     choose=choose,
     observe=observe,
-    draws=True,
-    context=lambda settings: int(settings.groups),
+    state=start,
+    memory=memory,
+    limits=limits,
     distribution=distribution,
-    summary="multivalid prediction: each bucket of thresholds, in each group, covers at the target",
-    guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, "
-    "against smooth adversaries; nothing about set size",
-    source="Bastani et al. (2022), arXiv 2206.01067",
+    about=About(
+        summary="multivalid prediction: each bucket of thresholds, in each group, covers at the target",
+        guarantee="threshold-calibrated coverage, up to O(sqrt(m / n)) for a bucket played n times, "
+        "against smooth adversaries; nothing about set size",
+        source="Bastani et al. (2022), arXiv 2206.01067",
+    ),
 )

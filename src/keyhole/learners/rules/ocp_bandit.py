@@ -19,6 +19,8 @@ ocp_bandit = ocp.rule(
     name="ocp-bandit",
     needs=Needs.HIT_OR_MISS,
     observe=observe,
-    summary="EXP3.P over thresholds on the paper's loss",
-    guarantee="regret <= L (R1 + 5.15 R2) with probability 1 - delta, on any sequence",
+    about=ocp.about(
+        summary="EXP3.P over thresholds on the paper's loss",
+        guarantee="regret <= L (R1 + 5.15 R2) with probability 1 - delta, on any sequence",
+    ),
 )

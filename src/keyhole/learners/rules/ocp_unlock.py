@@ -19,9 +19,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     weights = running_weights(memo)
     add_bonuses(state.gains, weights, bonus, share, floor)
     missed = answer.miss > 0.0
-    covering, missing = find_unlocked(
-        settings.thresholds, settings.thresholds[arm], missed, answer.score
-    )
+    covering, missing = find_unlocked(settings.grid, settings.grid[arm], missed, answer.score)
     arms = weights.size
     # Chances are sums over stretches of arms: share times a difference of running weights, and a floor.
     if missed:
@@ -40,6 +38,8 @@ ocp_unlock = ocp.rule(
     name="ocp-unlock",
     needs=Needs.LABEL_IF_HIT,
     observe=observe,
-    summary="an answer updates every threshold with the outcome of the chosen one",
-    guarantee="regret <= L (R1 + 5.15 R2 + e T) with probability 1 - delta, on any sequence",
+    about=ocp.about(
+        summary="an answer updates every threshold with the outcome of the chosen one",
+        guarantee="regret <= L (R1 + 5.15 R2 + e T) with probability 1 - delta, on any sequence",
+    ),
 )

@@ -19,9 +19,7 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     arm, epoch, bonus, share, floor = recall(settings.epochs, memo)
     weights = running_weights(memo)
     missed = answer.miss > 0.0
-    covering, missing = find_unlocked(
-        settings.thresholds, settings.thresholds[arm], missed, answer.score
-    )
+    covering, missing = find_unlocked(settings.grid, settings.grid[arm], missed, answer.score)
     if missed:  # ``missing`` is the chosen arm: whether those below it would have hit is not told
         add_bonuses(state.gains[:missing], weights[:missing], bonus, share, floor)
         for k in range(missing):  # row: the epoch, column: the arm
@@ -42,6 +40,8 @@ ocp_unlock_plus = ocp.rule(
     name="ocp-unlock+",
     needs=Needs.LABEL_IF_HIT,
     observe=observe,
-    summary="every threshold learns in every round; the paper's main rule",
-    guarantee="regret <= L (R1 + 4.15 R2 + sqrt(T C ln K) + e T) with probability 1 - delta",
+    about=ocp.about(
+        summary="every threshold learns in every round; the paper's main rule",
+        guarantee="regret <= L (R1 + 4.15 R2 + sqrt(T C ln K) + e T) with probability 1 - delta",
+    ),
 )

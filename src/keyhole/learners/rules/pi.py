@@ -14,15 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.lateness import Excess, slow
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import (
-    number,
-    parameters,
-    positive,
-    target,
-)
-from keyhole.learners.patience import slow
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.parameters import number, parameters, positive, target
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, kernel, ln, tan
 
 _QUARTER_TURN = math.pi / 2.0
@@ -52,15 +47,10 @@ class PiParameters:
     saturation: float = positive(default=5.0, remedy="try 5")
     start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
 
-
-class PiSettings(NamedTuple):
-    """The numbers the kernels read."""
-
-    alpha: float
-    step: float
-    gain: float
-    saturation: float
-    start: float
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds: beyond them the integrator is saturated, and the set full or empty."""
+        saturated = _QUARTER_TURN * self.saturation * (rounds + 1.0) / math.log(rounds + 1.0)
+        return Excess(least=-saturated - 1.0, most=saturated + 1.0)
 
 
 class PiState(NamedTuple):
@@ -71,13 +61,12 @@ class PiState(NamedTuple):
     rounds: Array
 
 
-def start(settings: PiSettings) -> PiState:
-    """Return the state before the first round."""
+def start(settings: PiParameters) -> PiState:
     return PiState(np.array([settings.start]), np.zeros(1), np.zeros(1))
 
 
 @kernel
-def choose(settings: PiSettings, state: PiState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: PiParameters, state: PiState, memo: Array, ask: Ask) -> float:
     """Return the tracker's threshold less the integrator, which is infinite once saturated."""
     after = state.rounds[0] + 1.0
     angle = state.excess[0] * ln(after) / (settings.saturation * after)  # its tangent grows without end
@@ -91,7 +80,7 @@ def choose(settings: PiSettings, state: PiState, memo: Array, ask: Ask) -> float
 
 
 @kernel
-def observe(settings: PiSettings, state: PiState, memo: Array, answer: Answer) -> None:  # noqa: ARG001
+def observe(settings: PiParameters, state: PiState, memo: Array, answer: Answer) -> None:
     """Step the tracker against miss - alpha, and add it to the excess."""
     error = answer.miss - settings.alpha
     state.threshold[0] -= settings.step * error / slow(answer.stale)
@@ -99,28 +88,22 @@ def observe(settings: PiSettings, state: PiState, memo: Array, answer: Answer) -
     state.rounds[0] += 1.0
 
 
-def excess(parameters: PiParameters, rounds: int) -> Excess:
-    """Return the bounds: beyond them the integrator is saturated, and the set full or empty."""
-    saturated = _QUARTER_TURN * parameters.saturation * (rounds + 1.0) / math.log(rounds + 1.0)
-    return Excess(least=-saturated - 1.0, most=saturated + 1.0)
-
-
 pi = Rule(
     name="pi",
     needs=Needs.HIT_OR_MISS,
     parameters=PiParameters,
-    settings=PiSettings,
-    start=start,
-    limits=lambda _: {"rounds": COUNT},
     choose=choose,
     observe=observe,
-    summary="a tracker plus a saturating integrator of past errors",
-    guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T "
-    "on any sequence",
-    source="Angelopoulos, Candes and Tibshirani (2023), arXiv 2307.16895",
-    excess=excess,
-    late="a stale answer moves its tracker less: with answers up to 100 rounds late sets are 1.4 to "
-    "2.4 times the best, hundreds of times where scores are near 0; with 1,000 the miss rate is "
-    "off by 0.07",
+    state=start,
+    limits=lambda _: {"rounds": COUNT},
     graded=True,
+    about=About(
+        summary="a tracker plus a saturating integrator of past errors",
+        guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T on any "
+        "sequence",
+        source="Angelopoulos, Candes and Tibshirani (2023), arXiv 2307.16895",
+        late="a stale answer moves its tracker less: with answers up to 100 rounds late sets are 1.4 "
+        "to 2.4 times the best, hundreds of times where scores are near 0; with 1,000 the miss rate is "
+        "off by 0.07",
+    ),
 )

@@ -8,16 +8,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import (
-    AlphaParameters,
-    AlphaSettings,
-)
-from keyhole.learners.rule import EVERY, Ask, Rule
-from keyhole.numeric import Array, kernel
+from keyhole.learners.parameters import AlphaParameters
+from keyhole.learners.rule import EVERY, About, Ask, Rule
+from keyhole.numeric import Array, Counts, kernel
 
 _LIFE = 8
 _ROOM = 256  # At most 6 experts a power of two: enough for 2^42 rounds.
@@ -31,20 +27,14 @@ class SaocpState(NamedTuple):
     ``won`` that sum weighted by its bets.
     """
 
-    clock: NDArray[np.int64]
-    birth: NDArray[np.int64]
-    age: NDArray[np.int64]
-    radius: Array
-    squares: Array
-    prior: Array
-    lead: Array
-    won: Array
-
-
-def start(settings: AlphaSettings) -> SaocpState:  # noqa: ARG001
-    """Return the state before the first round: nobody alive."""
-    counts = np.zeros((3, _ROOM), dtype=np.int64)
-    return SaocpState(counts[0, :2], counts[1], counts[2], *np.zeros((5, _ROOM)))
+    clock: Counts = np.zeros(2, dtype=np.int64)
+    birth: Counts = np.zeros(_ROOM, dtype=np.int64)
+    age: Counts = np.zeros(_ROOM, dtype=np.int64)
+    radius: Array = np.zeros(_ROOM)
+    squares: Array = np.zeros(_ROOM)
+    prior: Array = np.zeros(_ROOM)
+    lead: Array = np.zeros(_ROOM)
+    won: Array = np.zeros(_ROOM)
 
 
 @kernel
@@ -73,7 +63,7 @@ def _mix(state: SaocpState) -> float:
 
 
 @kernel
-def choose(settings: AlphaSettings, state: SaocpState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: AlphaParameters, state: SaocpState, memo: Array, ask: Ask) -> float:
     """Return 1 less the mean radius."""
     return max(EVERY, 1.0 - _mix(state))
 
@@ -137,12 +127,7 @@ def _judge(state: SaocpState, k: int, gain: float) -> None:
 
 
 @kernel
-def observe(
-    settings: AlphaSettings,
-    state: SaocpState,
-    memo: Array,  # noqa: ARG001
-    answer: Answer,
-) -> None:
+def observe(settings: AlphaParameters, state: SaocpState, memo: Array, answer: Answer) -> None:
     """Renew the experts, then judge each against the mix and let it take its own step."""
     residual = 1.0 - answer.score
     before = _mix(state)
@@ -165,12 +150,14 @@ saocp = Rule(
     name="saocp",
     needs=Needs.LABEL_ALWAYS,
     parameters=AlphaParameters,
-    settings=AlphaSettings,
-    start=start,
-    limits=lambda _: {"clock": (COUNT, _ROOM), "birth": COUNT, "age": COUNT},
     choose=choose,
     observe=observe,
-    summary="scale-free descents started in every round, weighted by coin betting on every interval",
-    guarantee="pinball regret O(sqrt(length ln T)) on every interval of the sequence at once",
-    source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869",
+    state=SaocpState,
+    limits=lambda _: {"clock": (COUNT, _ROOM), "birth": COUNT, "age": COUNT},
+    about=About(
+        summary="scale-free descents started in every round, weighted by coin betting on every "
+        "interval",
+        guarantee="pinball regret O(sqrt(length ln T)) on every interval of the sequence at once",
+        source="Bhatnagar, Wang, Xiong and Bai (2023), arXiv 2302.07869",
+    ),
 )

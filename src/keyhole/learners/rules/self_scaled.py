@@ -8,18 +8,12 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Lateness
+from keyhole.learners.lateness import Excess, Lateness, bound_stretched, raise_level, slow, stretch
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import (
-    parameters,
-    positive,
-    target,
-)
-from keyhole.learners.patience import bound_stretched, raise_level, slow, stretch
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.parameters import parameters, positive, target
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, logit, sigmoid
 
 _EDGE = math.log((1.0 - 1e-8) / 1e-8)
@@ -48,16 +42,24 @@ class SelfScaledParameters:
     stretch: float = positive(default=0.1, remedy="try 0.1")
     budget: float = positive(default=100.0, remedy="try 100")
 
+    @property
+    def inside(self) -> float:
+        """How much a score in the band narrows it."""
+        return max(2.0, 4.0 * self.alpha / (1.0 - self.alpha))
 
-class SelfScaledSettings(NamedTuple):
-    """The numbers the kernels read; ``inside`` is how much a score in the band narrows it."""
+    @property
+    def run(self) -> int:
+        """After how many hits in a row it jumps up."""
+        return math.ceil(5.0 / self.alpha)
 
-    alpha: float
-    step: float
-    stretch: float
-    budget: float
-    inside: float
-    run: int
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds, which the guard keeps."""
+        return Excess(least=-self.budget - self.alpha, most=self.budget + 1.0 - self.alpha)
+
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds that the guards keep, which widen with how late answers were."""
+        guards = Excess(least=-self.budget, most=self.budget)
+        return bound_stretched(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
 
 
 class SelfScaledState(NamedTuple):
@@ -69,20 +71,12 @@ class SelfScaledState(NamedTuple):
     position: Array
     log_width: Array
     excess: Array
-    clock: NDArray[np.int64]
+    clock: Counts
     lateness: Counts
     logits: Array
 
 
-def prepare(parameters: SelfScaledParameters) -> SelfScaledSettings:
-    """Return the numbers the kernels read."""
-    p = parameters
-    inside = max(2.0, 4.0 * p.alpha / (1.0 - p.alpha))
-    return SelfScaledSettings(p.alpha, p.step, p.stretch, p.budget, inside, math.ceil(5.0 / p.alpha))
-
-
-def start(settings: SelfScaledSettings) -> SelfScaledState:
-    """Return the state before the first round: threshold 1/2, width 1."""
+def start(settings: SelfScaledParameters) -> SelfScaledState:
     return SelfScaledState(
         position=np.zeros(1),
         log_width=np.zeros(1),
@@ -94,7 +88,7 @@ def start(settings: SelfScaledSettings) -> SelfScaledState:
 
 
 @kernel
-def choose(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: SelfScaledParameters, state: SelfScaledState, memo: Array, ask: Ask) -> float:
     """Return the threshold of this position, or all or nothing where the guard says so."""
     position = state.position[0]
     excess = state.excess[0]
@@ -110,7 +104,9 @@ def choose(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, as
 
 
 @kernel
-def observe(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, answer: Answer) -> None:
+def observe(
+    settings: SelfScaledParameters, state: SelfScaledState, memo: Array, answer: Answer
+) -> None:
     """Count the miss; unless forced, step and stretch the band; after many hits in a row, jump up."""
     missed = answer.miss > 0.0
     place = -_EDGE if missed else logit(answer.score, _EDGE)  # of a miss only "below" is told
@@ -129,7 +125,7 @@ def observe(settings: SelfScaledSettings, state: SelfScaledState, memo: Array, a
 
 @kernel
 def _step(
-    settings: SelfScaledSettings,
+    settings: SelfScaledParameters,
     state: SelfScaledState,
     played: float,
     missed: bool,
@@ -149,36 +145,22 @@ def _step(
     state.clock[_STEPS] += 1
 
 
-def excess(parameters: SelfScaledParameters, rounds: int) -> Excess:  # noqa: ARG001
-    """Return the bounds, which the guard keeps."""
-    p = parameters
-    return Excess(least=-p.budget - p.alpha, most=p.budget + 1.0 - p.alpha)
-
-
-def late_excess(parameters: SelfScaledParameters, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds that the guards keep, which widen with how late answers were."""
-    p = parameters
-    guards = Excess(least=-p.budget, most=p.budget)
-    return bound_stretched(guards, alpha=p.alpha, rounds=rounds, lateness=lateness)
-
-
 self_scaled = Rule(
     name="self-scaled",
     needs=Needs.LABEL_IF_HIT,
     parameters=SelfScaledParameters,
-    prepare=prepare,
-    start=start,
-    memory=2,
-    limits=lambda _: {"clock": COUNT, "lateness": COUNT},
     choose=choose,
     observe=observe,
-    summary="a logit tracker that finds its own step; for scores of unknown or changing scale",
-    guarantee="alpha - (budget + alpha) / T <= miss rate <= alpha + (budget + 1 - alpha) / T "
-    "on any sequence",
-    source="this project",
-    excess=excess,
-    late_excess=late_excess,
-    late="a stale answer moves it and its band less, and guards that widen keep its bound: answers 300 "
-    "rounds late, or batches of 100, cost 5 percent; 1,000 late triple the size of sets, and the miss "
-    "rate is off by 0.03",
+    state=start,
+    memory=2,
+    limits=lambda _: {"clock": COUNT, "lateness": COUNT},
+    about=About(
+        summary="a logit tracker that finds its own step; for scores of unknown or changing scale",
+        guarantee="alpha - (budget + alpha) / T <= miss rate <= alpha + (budget + 1 - alpha) / T on "
+        "any sequence",
+        source="this project",
+        late="a stale answer moves it and its band less, and guards that widen keep its bound: answers "
+        "300 rounds late, or batches of 100, cost 5 percent; 1,000 late triple the size of sets, and "
+        "the miss rate is off by 0.03",
+    ),
 )

@@ -4,20 +4,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most, uniform
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import (
-    arms,
-    horizon,
-    number,
-    parameters,
-    target,
-)
-from keyhole.learners.rule import Ask, Rule
-from keyhole.numeric import Array, kernel
+from keyhole.learners.parameters import arms, horizon, number, parameters, target
+from keyhole.learners.rule import About, Ask, Rule
+from keyhole.numeric import Array, Counts, kernel
 
 _ROUNDS, _BELOW, _ARM = 0, 1, 2
 
@@ -43,58 +36,49 @@ class SpsParameters:
     arms: int = arms(default=1000)
     delta: float | None = number(default=None, above=0.0, below=1.0, optional=True, remedy="try 0.05")
 
+    @property
+    def grid(self) -> Array:
+        return uniform(self.arms)
 
-class SpsSettings(NamedTuple):
-    """The numbers the kernels read; the band of round t is sqrt((width + growth ln t) / 2t)."""
+    @property
+    def width(self) -> float:
+        """With growth, the band of round t: sqrt((width + growth ln t) / 2t)."""
+        if self.horizon is None:
+            return math.log(2.0 / (6.0 / math.pi**2 * (self.delta or 0.05)))
+        # With a horizon, delta / T is risked every round.
+        return math.log(2.0 / ((self.delta or 1.0 / self.horizon) / self.horizon))
 
-    thresholds: Array
-    alpha: float
-    width: float
-    growth: float
+    @property
+    def growth(self) -> float:
+        return 2.0 if self.horizon is None else 0.0
 
 
 class SpsState(NamedTuple):
     """How many revealed scores lie at each arm, and rounds, scores below the arm, the arm itself."""
 
-    counts: NDArray[np.int64]
-    clock: NDArray[np.int64]
+    counts: Counts
+    clock: Counts
 
 
-def prepare(parameters: SpsParameters) -> SpsSettings:
-    """Return the numbers for these parameters: with a horizon, delta / T is risked every round."""
-    thresholds = uniform(parameters.arms)
-    if parameters.horizon is None:
-        risk = 6.0 / math.pi**2 * (parameters.delta or 0.05)
-        return SpsSettings(thresholds, parameters.alpha, width=math.log(2.0 / risk), growth=2.0)
-    risk = (parameters.delta or 1.0 / parameters.horizon) / parameters.horizon
-    return SpsSettings(thresholds, parameters.alpha, width=math.log(2.0 / risk), growth=0.0)
-
-
-def start(settings: SpsSettings) -> SpsState:
-    """Return the state before the first round: threshold 0, every label."""
+def start(settings: SpsParameters) -> SpsState:
     return SpsState(
-        counts=np.zeros(settings.thresholds.size, dtype=np.int64), clock=np.zeros(3, dtype=np.int64)
+        counts=np.zeros(settings.grid.size, dtype=np.int64), clock=np.zeros(3, dtype=np.int64)
     )
 
 
-def limits(settings: SpsSettings) -> dict[str, Any]:
+def limits(settings: SpsParameters) -> dict[str, Any]:
     """Return what the counts may be, and the arm."""
-    return {"counts": COUNT, "clock": (COUNT, COUNT, settings.thresholds.size - 1)}
+    return {"counts": COUNT, "clock": (COUNT, COUNT, settings.grid.size - 1)}
 
 
 @kernel
-def choose(settings: SpsSettings, state: SpsState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: SpsParameters, state: SpsState, memo: Array, ask: Ask) -> float:
     """Return the threshold of the present arm; nothing is drawn."""
-    return settings.thresholds[state.clock[_ARM]]
+    return settings.grid[state.clock[_ARM]]
 
 
 @kernel
-def observe(
-    settings: SpsSettings,
-    state: SpsState,
-    memo: Array,  # noqa: ARG001
-    answer: Answer,
-) -> None:
+def observe(settings: SpsParameters, state: SpsState, memo: Array, answer: Answer) -> None:
     """Count the score, and rise to the (k + 1)-th smallest of t, k = floor(t (alpha - band)).
 
     Thresholds never fall, so that a miss, whenever it was, lies below the present one: that is all
@@ -103,7 +87,7 @@ def observe(
     clock = state.clock
     clock[_ROUNDS] += 1
     # A miss is below the present arm, wherever it is: -1 puts it there.
-    arm = -1 if answer.miss > 0.0 else count_at_most(settings.thresholds, answer.score) - 1
+    arm = -1 if answer.miss > 0.0 else count_at_most(settings.grid, answer.score) - 1
     if arm < clock[_ARM]:
         clock[_BELOW] += 1
     else:
@@ -123,13 +107,14 @@ sps = Rule(
     name="sps",
     needs=Needs.LABEL_IF_HIT,
     parameters=SpsParameters,
-    prepare=prepare,
-    start=start,
-    limits=limits,
     choose=choose,
     observe=observe,
-    summary="semi-bandit prediction sets: a quantile of the scores seen, less a confidence band",
-    guarantee="i.i.d. scores only: with probability 1 - delta no round's miss rate exceeds alpha; "
-    "it never lowers a threshold, so after a downward drift it misses for ever",
-    source="Ge et al. (2025), arXiv 2405.13268",
+    state=start,
+    limits=limits,
+    about=About(
+        summary="semi-bandit prediction sets: a quantile of the scores seen, less a confidence band",
+        guarantee="i.i.d. scores only: with probability 1 - delta no round's miss rate exceeds alpha; "
+        "it never lowers a threshold, so after a downward drift it misses for ever",
+        source="Ge et al. (2025), arXiv 2405.13268",
+    ),
 )

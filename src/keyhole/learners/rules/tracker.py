@@ -5,10 +5,16 @@ from typing import NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Lateness
+from keyhole.learners.lateness import (
+    Excess,
+    Lateness,
+    bound_stretched,
+    check_late_guards,
+    raise_level,
+    slow,
+)
 from keyhole.learners.parameters import number, parameters, positive, target
-from keyhole.learners.patience import bound_stretched, check_late_guards, raise_level, slow
-from keyhole.learners.rule import EVERY, NONE, Ask, Excess, Rule
+from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
 
 
@@ -40,15 +46,17 @@ class TrackerParameters:
         """The least that they do."""
         return -(1.0 - self.start) / self.step - self.alpha
 
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds; the threshold tells the excess, and stays within a step of [0, 1].
 
-class TrackerSettings(NamedTuple):
-    """The numbers the kernels read."""
+        At or below 0 it cannot miss, and above 1 it must.
+        """
+        return Excess(least=self.least, most=self.most)
 
-    alpha: float
-    step: float
-    start: float
-    most: float
-    least: float
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
+        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
+        prompt = self.excess(rounds)
+        return bound_stretched(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
 
 
 class TrackerState(NamedTuple):
@@ -59,13 +67,12 @@ class TrackerState(NamedTuple):
     lateness: Counts
 
 
-def start(settings: TrackerSettings) -> TrackerState:
-    """Return the state before the first round."""
+def start(settings: TrackerParameters) -> TrackerState:
     return TrackerState(np.array([settings.start]), np.zeros(1), np.zeros(1, dtype=np.int64))
 
 
 @kernel
-def choose(settings: TrackerSettings, state: TrackerState, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def choose(settings: TrackerParameters, state: TrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold; at 0, or below, it is every label, above 1 none; and so at the guards."""
     guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)
     if guard != 0:
@@ -74,7 +81,7 @@ def choose(settings: TrackerSettings, state: TrackerState, memo: Array, ask: Ask
 
 
 @kernel
-def observe(settings: TrackerSettings, state: TrackerState, memo: Array, answer: Answer) -> None:  # noqa: ARG001
+def observe(settings: TrackerParameters, state: TrackerState, memo: Array, answer: Answer) -> None:
     """Step against the gradient of the pinball loss, which is miss - alpha; less for stale answers."""
     error = answer.miss - settings.alpha
     state.threshold[0] -= settings.step * error / slow(answer.stale)
@@ -82,35 +89,21 @@ def observe(settings: TrackerSettings, state: TrackerState, memo: Array, answer:
     raise_level(state.lateness, answer.age)
 
 
-def excess(parameters: TrackerParameters, rounds: int) -> Excess:  # noqa: ARG001
-    """Return the bounds; the threshold tells the excess, and stays within a step of [0, 1].
-
-    At or below 0 it cannot miss, and above 1 it must.
-    """
-    return Excess(least=parameters.least, most=parameters.most)
-
-
-def late_excess(parameters: TrackerParameters, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-    prompt = excess(parameters, rounds)
-    return bound_stretched(prompt, alpha=parameters.alpha, rounds=rounds, lateness=lateness)
-
-
 tracker = Rule(
     name="tracker",
     needs=Needs.HIT_OR_MISS,
     parameters=TrackerParameters,
-    settings=TrackerSettings,
-    start=start,
     choose=choose,
     observe=observe,
-    excess=excess,
-    late_excess=late_excess,
-    late="a stale answer moves it less, and guards that widen keep its bound: sets are 1.5 times the "
-    "best with answers 10 rounds late and 2.3 times with 100, hundreds of times where scores are near "
-    "0; with 1,000 the miss rate is off by 0.07",
+    state=start,
     graded=True,
-    summary="one step down after a miss, a small one up after a hit: ACI on the threshold itself",
-    guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any sequence",
-    source="Gibbs and Candes (2021), arXiv 2106.00170; Angelopoulos et al. (2023), arXiv 2307.16895",
+    about=About(
+        summary="one step down after a miss, a small one up after a hit: ACI on the threshold itself",
+        guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any sequence",
+        source="Gibbs and Candes (2021), arXiv 2106.00170; Angelopoulos et al. (2023), arXiv "
+        "2307.16895",
+        late="a stale answer moves it less, and guards that widen keep its bound: sets are 1.5 times "
+        "the best with answers 10 rounds late and 2.3 times with 100, hundreds of times where scores "
+        "are near 0; with 1,000 the miss rate is off by 0.07",
+    ),
 )

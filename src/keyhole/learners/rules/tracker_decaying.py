@@ -8,16 +8,11 @@ from numpy.typing import NDArray
 
 from keyhole.errors import TheoremError
 from keyhole.feedback import Answer, Needs
+from keyhole.learners.lateness import Excess
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import (
-    number,
-    parameters,
-    positive,
-    target,
-    whole,
-)
-from keyhole.learners.rule import EVERY, Ask, Excess, Rule
-from keyhole.numeric import Array, exp, kernel, ln
+from keyhole.learners.parameters import number, parameters, positive, target, whole
+from keyhole.learners.rule import EVERY, About, Ask, Rule
+from keyhole.numeric import Array, Counts, exp, kernel, ln
 
 _CLOCK, _SEEN, _MISSES = 0, 1, 2
 
@@ -50,61 +45,52 @@ class DecayingTrackerParameters:
     window: int | None = whole(default=200, most=10**6, optional=True, remedy="try 200, or None")
     alarm: float = positive(default=4.0, remedy="try 4")
 
+    @property
+    def length(self) -> int:
+        return self.window or 1
 
-class DecayingTrackerSettings(NamedTuple):
-    """The numbers the kernels read; a tolerance of infinity never starts afresh."""
+    @property
+    def tolerance(self) -> float:
+        """How far the window's miss rate may be from alpha; infinity never starts afresh."""
+        if self.window is None:
+            return math.inf
+        return self.alarm * math.sqrt(self.alpha * (1.0 - self.alpha) / self.length)
 
-    alpha: float
-    first: float
-    decay: float
-    start: float
-    window: int
-    tolerance: float
+    def excess(self, rounds: int) -> Excess:
+        """Return the bounds, which hold as long as the steps only shrink."""
+        if self.window is not None:
+            raise TheoremError(
+                "no theorem bounds the misses of steps that start afresh; use window=None"
+            )
+        last = self.first * rounds**-self.decay
+        return Excess(least=-(1.0 + self.first) / last, most=(1.0 + self.first) / last)
 
 
 class DecayingTrackerState(NamedTuple):
     """The threshold; the steps taken, rounds seen and misses of the window; and those rounds."""
 
     threshold: Array
-    clock: NDArray[np.int64]
+    clock: Counts
     recent: NDArray[np.bool_]
 
 
-def prepare(parameters: DecayingTrackerParameters) -> DecayingTrackerSettings:
-    """Return the numbers the kernels read."""
-    alpha, window = parameters.alpha, parameters.window or 1
-    error = math.sqrt(alpha * (1.0 - alpha) / window)
-    return DecayingTrackerSettings(
-        alpha=alpha,
-        first=parameters.first,
-        decay=parameters.decay,
-        start=parameters.start,
-        window=window,
-        tolerance=math.inf if parameters.window is None else parameters.alarm * error,
-    )
-
-
-def start(settings: DecayingTrackerSettings) -> DecayingTrackerState:
-    """Return the state before the first round."""
+def start(settings: DecayingTrackerParameters) -> DecayingTrackerState:
     return DecayingTrackerState(
         threshold=np.array([settings.start]),
         clock=np.zeros(3, dtype=np.int64),
-        recent=np.zeros(settings.window, dtype=np.bool_),
+        recent=np.zeros(settings.length, dtype=np.bool_),
     )
 
 
 @kernel
-def play_held(settings: Any, state: Any, memo: Array, ask: Ask) -> float:  # noqa: ARG001
+def play_held(settings: Any, state: Any, memo: Array, ask: Ask) -> float:
     """Return the threshold that the state holds; at 0, or below, it is every label, above 1 none."""
     return max(EVERY, state.threshold[0])
 
 
 @kernel
 def observe(
-    settings: DecayingTrackerSettings,
-    state: DecayingTrackerState,
-    memo: Array,  # noqa: ARG001
-    answer: Answer,
+    settings: DecayingTrackerParameters, state: DecayingTrackerState, memo: Array, answer: Answer
 ) -> None:
     """Step against miss - alpha, then look for drift."""
     clock = state.clock
@@ -112,8 +98,8 @@ def observe(
     step = settings.first * exp(-settings.decay * ln(float(clock[_CLOCK])))
     state.threshold[0] -= step * (answer.miss - settings.alpha)
     _remember(state, answer.miss > 0.0)
-    if clock[_SEEN] >= settings.window:
-        rate = clock[_MISSES] / settings.window
+    if clock[_SEEN] >= settings.length:
+        rate = clock[_MISSES] / settings.length
         if abs(rate - settings.alpha) > settings.tolerance:
             clock[:] = 0
             state.recent[:] = False
@@ -127,30 +113,21 @@ def _remember(state: DecayingTrackerState, missed: bool) -> None:
     state.clock[_SEEN] += 1
 
 
-def excess(parameters: DecayingTrackerParameters, rounds: int) -> Excess:
-    """Return the bounds, which hold as long as the steps only shrink."""
-    p = parameters
-    if p.window is not None:
-        raise TheoremError("no theorem bounds the misses of steps that start afresh; use window=None")
-    last = p.first * rounds**-p.decay
-    return Excess(least=-(1.0 + p.first) / last, most=(1.0 + p.first) / last)
-
-
 tracker_decaying = Rule(
     name="tracker-decaying",
     needs=Needs.HIT_OR_MISS,
     parameters=DecayingTrackerParameters,
-    prepare=prepare,
-    start=start,
-    limits=lambda _: {"clock": COUNT},
     choose=play_held,
     observe=observe,
-    summary="a tracker whose steps shrink as n^-0.6, and restart when the misses drift",
-    guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) on any "
-    "sequence; i.i.d.: the threshold converges",
-    source="Angelopoulos, Barber and Bates (2024), arXiv 2402.01139; the restart is this project's",
-    excess=excess,
-    late="every answer counts alike, however old, and its first steps are long: with answers 10 rounds "
-    "late sets are hundreds of times too large, with 100 thousands of times; use it only with prompt "
-    "answers",
+    state=start,
+    limits=lambda _: {"clock": COUNT},
+    about=About(
+        summary="a tracker whose steps shrink as n^-0.6, and restart when the misses drift",
+        guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) on any "
+        "sequence; i.i.d.: the threshold converges",
+        source="Angelopoulos, Barber and Bates (2024), arXiv 2402.01139; the restart is this project's",
+        late="every answer counts alike, however old, and its first steps are long: with answers 10 "
+        "rounds late sets are hundreds of times too large, with 100 thousands of times; use it only "
+        "with prompt answers",
+    ),
 )

@@ -15,15 +15,8 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most
-from keyhole.learners.parameters import (
-    arms,
-    complete_grid,
-    number,
-    parameters,
-    target,
-    whole,
-)
-from keyhole.learners.rule import Ask, Distribution, Rule
+from keyhole.learners.parameters import arms, complete_grid, number, parameters, target, whole
+from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.weights import first_above, shares, weigh
 from keyhole.numeric import Array, exp, kernel, ln
 
@@ -60,18 +53,25 @@ class UnlockHedgeParameters:
     )
 
     def complete(self) -> dict[str, Any]:
-        """Return the grid, of either its thresholds or their number."""
         return complete_grid(self.thresholds, self.arms, default=101)
 
+    @property
+    def grid(self) -> Array:
+        return np.array(self.thresholds)
 
-class UnlockHedgeSettings(NamedTuple):
-    """The numbers the kernels read; ``keep`` is the discount, ``rate`` is 0 where it adapts."""
+    @property
+    def keep(self) -> float:
+        """What is kept of the past in a round."""
+        return 1.0 if self.window is None else 1.0 - 1.0 / self.window
 
-    alpha: float
-    thresholds: Array
-    keep: float
-    rate: float
-    log_arms: float
+    @property
+    def fixed(self) -> float:
+        """The fixed rate, 0 where it adapts."""
+        return self.rate or 0.0
+
+    @property
+    def log_arms(self) -> float:
+        return math.log(self.grid.size)
 
 
 class UnlockHedgeState(NamedTuple):
@@ -81,50 +81,37 @@ class UnlockHedgeState(NamedTuple):
     slack: Array
 
 
-def prepare(parameters: UnlockHedgeParameters) -> UnlockHedgeSettings:
-    """Return the numbers the kernels read."""
-    thresholds = np.array(parameters.thresholds)
-    return UnlockHedgeSettings(
-        alpha=parameters.alpha,
-        thresholds=thresholds,
-        keep=1.0 if parameters.window is None else 1.0 - 1.0 / parameters.window,
-        rate=0.0 if parameters.rate is None else parameters.rate,
-        log_arms=math.log(thresholds.size),
-    )
+def start(settings: UnlockHedgeParameters) -> UnlockHedgeState:
+    return UnlockHedgeState(np.zeros(settings.grid.size), np.array([settings.log_arms]))
 
 
-def start(settings: UnlockHedgeSettings) -> UnlockHedgeState:
-    """Return the state before the first round."""
-    return UnlockHedgeState(np.zeros(settings.thresholds.size), np.array([settings.log_arms]))
-
-
-def memory(settings: UnlockHedgeSettings) -> int:
+def memory(settings: UnlockHedgeParameters) -> int:
     """Return how many numbers a round must remember: its rate and its weights."""
-    return _MEMO_WEIGHTS + settings.thresholds.size
+    return _MEMO_WEIGHTS + settings.grid.size
 
 
-def distribution(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> Distribution:
+def distribution(settings: UnlockHedgeParameters, state: UnlockHedgeState) -> Distribution:
     """Return the thresholds and how likely each is to be played next."""
-    return Distribution(settings.thresholds, shares(state.gains, _rate(settings, state)))
+    return Distribution(settings.grid, shares(state.gains, _rate(settings, state)))
 
 
 @kernel
-def _rate(settings: UnlockHedgeSettings, state: UnlockHedgeState) -> float:
-    return settings.rate if settings.rate > 0.0 else settings.log_arms / state.slack[0]
+def _rate(settings: UnlockHedgeParameters, state: UnlockHedgeState) -> float:
+    return settings.fixed if settings.fixed > 0.0 else settings.log_arms / state.slack[0]
 
 
 @kernel
-def choose(settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, ask: Ask) -> float:
+def choose(settings: UnlockHedgeParameters, state: UnlockHedgeState, memo: Array, ask: Ask) -> float:
     """Return a threshold drawn with probability proportional to exp(-rate loss)."""
     weights = memo[_MEMO_WEIGHTS:]
     memo[_MEMO_RATE] = _rate(settings, state)
     weigh(state.gains, memo[_MEMO_RATE], weights)
-    return settings.thresholds[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
+    return settings.grid[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
 
 
 @kernel
 def observe(
-    settings: UnlockHedgeSettings, state: UnlockHedgeState, memo: Array, answer: Answer
+    settings: UnlockHedgeParameters, state: UnlockHedgeState, memo: Array, answer: Answer
 ) -> None:
     """Charge every arm with its unbiased estimate, and AdaHedge with its gap."""
     rate = memo[_MEMO_RATE]
@@ -132,13 +119,13 @@ def observe(
     missed = answer.miss > 0.0
     # A hit tells the loss of every covering arm, and happens when one of them is drawn: their part is
     # divided by that chance. Arm 0 has threshold 0, so that a hit has at least one.
-    covering = 0 if missed else count_at_most(settings.thresholds, answer.score)
+    covering = 0 if missed else count_at_most(settings.grid, answer.score)
     per_chance = 0.0 if missed else weights[-1] / weights[covering - 1]  # 1 / P(hit)
     mean = 0.0
     mixed = 0.0
     before = 0.0
     for k in range(weights.size):
-        threshold = settings.thresholds[k]
+        threshold = settings.grid[k]
         loss = (1.0 - settings.alpha) * threshold  # known of every arm without an answer
         if k < covering:
             loss += (answer.score - threshold) * per_chance
@@ -158,14 +145,14 @@ unlock_hedge = Rule(
     name="unlock-hedge",
     needs=Needs.LABEL_IF_HIT,
     parameters=UnlockHedgeParameters,
-    prepare=prepare,
-    start=start,
-    memory=memory,
     choose=choose,
     observe=observe,
-    draws=True,
+    state=start,
+    memory=memory,
     distribution=distribution,
-    summary="exponential weights on unbiased pinball losses of all arms; any grid, ln K not K",
-    guarantee="expected pinball regret <= 2 sqrt(T ln K) with rate sqrt(ln K / T), window None",
-    source="this project; keyhole.bounds.unlock_hedge_regret has the numbers",
+    about=About(
+        summary="exponential weights on unbiased pinball losses of all arms; any grid, ln K not K",
+        guarantee="expected pinball regret <= 2 sqrt(T ln K) with rate sqrt(ln K / T), window None",
+        source="this project; keyhole.bounds.unlock_hedge_regret has the numbers",
+    ),
 )

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
-from keyhole.learners.lateness import Lateness
-from keyhole.learners.patience import (
+from keyhole.learners.lateness import (
+    Excess,
+    Lateness,
     bound_stretched,
     check_guards,
     check_late_guards,
@@ -13,7 +14,6 @@ from keyhole.learners.patience import (
     slow,
     stretch,
 )
-from keyhole.learners.rule import Excess
 
 
 def test_an_answer_60_rounds_stale_moves_half_as_far() -> None:
