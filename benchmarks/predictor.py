@@ -137,9 +137,6 @@ def measure_together(rng: np.random.Generator) -> None:
     default = keyhole.Predictor(alpha=ALPHA)
     (batch,) = measure(play_batch(default, rng.dirichlet(np.ones(10), 1000)), rounds=1)
     report("default, batches of 1,000 x 10", batch / 1000, 1.0, of="", reach="2 us")
-    fleet = keyhole.Fleet(keyhole.make("logit-tracker", alpha=ALPHA), 10_000)
-    (sail,) = measure(play_fleet(fleet, rng.dirichlet(np.ones(10), 10_000)), rounds=1)
-    report("a fleet of 10,000, 10 labels each", sail / 10_000, 1.0, of="", reach="0.5 us")
 
 
 def measure_many(ten: dict[str, float]) -> None:
@@ -174,16 +171,6 @@ def play_exp3(exp3: bandit.Exp3) -> Callable[[], None]:
 
     def play() -> None:
         exp3.update(exp3.pull(arms), 0.5)
-
-    return play
-
-
-def play_fleet(fleet: keyhole.Fleet, outputs: np.ndarray) -> Callable[[], None]:
-    labels = outputs.argmax(axis=1)
-
-    def play() -> None:
-        fleet.predict(outputs)
-        fleet.learn(labels=labels)
 
     return play
 

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from keyhole import Fleet, Gate, make, simulate
+from keyhole import Gate, make, simulate
 from keyhole.scores import Decision, Interval
 
 
@@ -57,12 +57,3 @@ def test_a_simulation_is_its_miss_rate_beside_the_target() -> None:
     assert f"<td>miss rate</td><td>{run.misses.mean():.4f}</td>" in shown
     assert "<td>target miss rate</td><td>0.25</td>" in shown
     assert float(read_bars(shown)[1]["width"]) == pytest.approx(240 * run.misses.mean() / 0.5, abs=0.1)
-
-
-def test_a_fleet_shows_the_rate_of_all_and_none_before_the_first_round() -> None:
-    fleet = Fleet(make("kt", alpha=0.25), 2)
-    assert "<svg" not in fleet._repr_html_()
-    fleet.predict([[0.9, 0.1], [0.9, 0.1]])
-    fleet.learn(missed=[True, False])
-    assert "<td>miss rate</td><td>0.5000</td>" in fleet._repr_html_()
-    assert read_bars(fleet._repr_html_())[1]["width"] == "240.0"

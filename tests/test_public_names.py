@@ -10,7 +10,7 @@ import pytest
 import keyhole
 
 PUBLIC = [
-    "GATES", "HIT", "LEARNERS", "MISS", "AsyncClient", "Client", "Fleet", "Gate", "Predictor",
+    "GATES", "HIT", "LEARNERS", "MISS", "AsyncClient", "Client", "Gate", "Predictor",
     "Probabilities", "QuantileBands", "ScaledResiduals", "bounds", "kernel", "make", "register",
     "simulate",
 ]  # fmt: skip

@@ -11,7 +11,6 @@ from keyhole.scores import Probabilities, QuantileBands, ScaledResiduals
 
 if TYPE_CHECKING:
     from keyhole.learners import bounds
-    from keyhole.predictor.fleet import Fleet
     from keyhole.predictor.gate import Gate
     from keyhole.service.client.async_client import AsyncClient
     from keyhole.service.client.client import Client
@@ -23,7 +22,6 @@ __version__ = "0.3.0"
 _LATER = {
     "AsyncClient": "service.client.async_client",
     "Client": "service.client.client",
-    "Fleet": "predictor.fleet",
     "Gate": "predictor.gate",
     "bounds": "learners.bounds",
     "simulate": "simulation.simulate",
@@ -37,7 +35,6 @@ __all__ = [
     "MISS",
     "AsyncClient",
     "Client",
-    "Fleet",
     "Gate",
     "Predictor",
     "Probabilities",

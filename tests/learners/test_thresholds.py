@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, LEARNERS, Fleet, Gate, Predictor, simulate
+from keyhole import HIT, LEARNERS, Gate, Predictor, simulate
 from keyhole.errors import InvalidError
 from keyhole.learners import find
 from keyhole.simulation import Channel
@@ -63,14 +63,10 @@ def test_a_threshold_that_is_nan_only_later_is_named_too() -> None:
     )
     with pytest.raises(InvalidError, match="mine chose nan"):
         simulate(learner, SCORES)
-    fleet, table = Fleet(learner, 2), np.array([[0.7, 0.3], [0.5, 0.5]])
+    table = np.array([[0.7, 0.3], [0.5, 0.5]])
     predictor: Predictor[Any] = Predictor(learner)
     for _ in range(3):
-        fleet.predict(table)
-        fleet.learn(labels=[0, 0])
         predictor.learn(predictor.predict([0.7, 0.3]), HIT)
-    with pytest.raises(InvalidError, match="mine chose nan"):
-        fleet.predict(table)
     with pytest.raises(InvalidError, match="mine chose nan"):
         predictor.predict_batch(table)
     with pytest.raises(InvalidError, match="mine chose nan"):

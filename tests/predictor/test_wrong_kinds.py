@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import Fleet, Gate, Predictor, Probabilities, bounds, make, simulate
+from keyhole import Gate, Predictor, Probabilities, bounds, make, simulate
 from keyhole.errors import (
     FeedbackError,
     InvalidError,
@@ -29,12 +29,6 @@ def make_predictor() -> Predictor[Any]:
 
 def make_gate(groups: Any = None) -> Gate:
     return Gate(alpha=0.1, groups=groups)
-
-
-def make_fleet() -> Fleet:
-    fleet = Fleet(make("kt", alpha=0.1), 2)
-    fleet.predict(ROWS)
-    return fleet
 
 
 def plot_by_text() -> None:
@@ -65,9 +59,6 @@ WRONG: list[tuple[Callable[[], object], type[KeyholeError], str]] = [
     (lambda: Predictor.restore("abc"), SnapshotError, "'abc' is not a snapshot, which is bytes"),  # type: ignore[arg-type]
     (lambda: Predictor.restore(None), SnapshotError, "restore what dump returned, or load a file"),  # type: ignore[arg-type]
     (lambda: Gate.restore(None), SnapshotError, "None is not a snapshot, which is bytes"),  # type: ignore[arg-type]
-    (lambda: make_fleet().learn(labels=UNEVEN), FeedbackError, "give 2 labels, each the place"),
-    (lambda: make_fleet().learn(missed=UNEVEN), FeedbackError, "does not say of 2 sets which"),
-    (lambda: make_fleet().predict(ROWS, rows=UNEVEN), InvalidError, "are not places from 0 to 1"),
     (lambda: make("kt", alpha=0.1, options=5), InvalidError, "options 5 are not a dict; give {name:"),  # type: ignore[arg-type]
     (simulate_uneven, InvalidError, "features [[1], [2, 3]] are not a table of numbers; encode"),
     (lambda: simulate_against(make("kt", alpha=0.1), [1], rounds=5), InvalidError, "no adversary [1]"),  # type: ignore[arg-type]
