@@ -1,10 +1,11 @@
 """Online conformal prediction when you only see part of the truth."""
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from keyhole import learners, scores
 from keyhole.feedback import HIT, MISS
-from keyhole.learners import GATES, LEARNERS, make, register
+from keyhole.learners import GATES, LEARNERS, make
 from keyhole.numeric import kernel
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Probabilities, QuantileBands, ScaledResiduals
@@ -46,6 +47,28 @@ __all__ = [
     "register",
     "simulate",
 ]
+
+
+_Given = TypeVar("_Given")
+
+
+def register(given: _Given) -> _Given:
+    """Make a rule or the class of a score known, and return it: as if it were Keyhole's own.
+
+    A rule joins ``keyhole.LEARNERS``, or ``keyhole.GATES``, and can be named wherever a learner is; a
+    score can then be saved, loaded and served.
+
+    Examples
+    --------
+    >>> register(LEARNERS["kt"]).name, register(ScaledResiduals).name
+    ('kt', 'scaled residuals')
+    """
+    anything: Any = given
+    if isinstance(given, type):
+        scores.register(anything)
+    else:
+        learners.register(anything)
+    return given
 
 
 def __getattr__(name: str) -> Any:

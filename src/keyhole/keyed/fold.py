@@ -18,7 +18,7 @@ from keyhole.predictor.compact import LATEST, MOST_MARKS, Standing
 from keyhole.predictor.compact_rounds import LONGEST_ID, NEVER
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup, make_setup
-from keyhole.scores import Score
+from keyhole.scores import Score, check_storable
 
 OPEN_LIMIT = 100  # a key's open rounds travel with its state, so that they are few
 RECALL = 2
@@ -58,6 +58,7 @@ class Fold:
     )
 
     def __post_init__(self) -> None:
+        check_storable(self.setup.score)  # Workers make it again, and a key's open rounds are bytes.
         if self.lifetime is not None and not is_whole(self.lifetime, least=1, most=LATEST):
             raise InvalidError(f"lifetime {self.lifetime!r} is not a whole number from 1; or give None")
         if not is_whole(self.recall, least=0, most=MOST_MARKS):

@@ -6,10 +6,10 @@ by ``register``, or by an entry point of the group ``keyhole.scores`` in the pac
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from typing import Any, get_args
 
-from keyhole.errors import KeyholeWarning, LabelError, ScoreError, warn_user
+from keyhole.errors import InvalidError, KeyholeWarning, LabelError, ScoreError, warn_user
 from keyhole.scores.best import BestScore
 from keyhole.scores.checks import check_scores
 from keyhole.scores.intervals import CustomIntervals, QuantileBands
@@ -39,6 +39,7 @@ __all__ = [
     "check_score",
     "check_scores",
     "check_storable",
+    "choose",
     "dump",
     "find_labels",
     "load",
@@ -165,19 +166,58 @@ def dump(score: Score[Any]) -> dict[str, Any]:
 
 def load(dumped: Mapping[str, Any]) -> Score[Any]:
     """Return the score that ``dump`` wrote, or raise if there is none such."""
-    name = dumped["name"]
-    if "functions" in dumped:
+    name: Any = dumped.get("name")
+    settings = {key: dumped[key] for key in dumped if key != "name"}
+    if "functions" in settings:
         raise ScoreError(
             f"the file was saved with {name}, and a function cannot be saved; "
             "give it again: Predictor.load(path, score=...)"
         )
     if name not in SCORES:
         raise ScoreError(
-            f"the file was saved with the score {name!r}, and no class of that name is registered; "
-            "make it known first, keyhole.register(...), or give it again: "
-            "Predictor.load(path, score=...)"
+            f"no score {name!r} is registered; make its class known first, keyhole.register(...), or "
+            "give the score again: Predictor.load(path, score=...)"
         )
-    return SCORES[name](**{key: unpack_label(value) for key, value in dumped.items() if key != "name"})
+    known = _list_fields(SCORES[name])
+    if unknown := [key for key in settings if key not in known]:
+        raise ScoreError(
+            f"score {name!r} takes no {unknown[0]!r}; it takes {', '.join(known) or 'nothing'}"
+        )
+    if missing := [key for key in known if known[key] and key not in settings]:
+        raise ScoreError(f"score {name!r} lacks {missing[0]!r}; give it")
+    return SCORES[name](**{key: unpack_label(value) for key, value in settings.items()})
+
+
+def choose(kind: Kind | None, settings: Mapping[str, Any]) -> Score[Any]:
+    """Return the first score of this kind that takes these settings, or raise if there is none.
+
+    Where no kind is given, the settings tell it.
+    """
+    for score in SCORES.values():
+        known = _list_fields(score)
+        needed = [key for key in known if known[key]]
+        if kind in (None, score.kind) and known.keys() >= settings.keys() >= set(needed):
+            return score(**settings)
+    owners = {key: _find_owner(key) for key in settings}
+    wanted = kind or [*owners.values()][-1].kind
+    for key, owner in owners.items():
+        if owner.kind != wanted:
+            raise InvalidError(
+                f"{key} is for streams of kind {owner.kind!r}, and this is one of kind {wanted!r}; "
+                "leave one of the two out"
+            )
+    first, *rest = owners
+    other = next(key for key in rest if owners[key] is not owners[first])
+    raise InvalidError(f"{first} and {other} exclude each other; give one of them")
+
+
+def _find_owner(setting: str) -> type[Score[Any]]:
+    return next(score for score in SCORES.values() if setting in _list_fields(score))
+
+
+def _list_fields(score: Any) -> dict[str, bool]:
+    """Return the names of a score's settings, and which of them must be given."""
+    return {one.name: one.default is MISSING is one.default_factory for one in fields(score)}
 
 
 def _list_settings(score: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
@@ -45,6 +45,15 @@ class NewStream(Strict):
             description="What is proposed: sets of labels; intervals around a centre; or intervals made"
             " of the lower and upper quantile that a model gives; or, by a gate, whether to accept an "
             "answer. By default what the rest says."
+        ),
+    ] = None
+    score: Annotated[
+        dict[str, JsonValue] | None,
+        Field(
+            max_length=100,
+            description="A score by its name, with its settings, as streams show theirs: also one that "
+            "a package brings. It says the kind.",
+            examples=[{"name": "scaled residuals", "side": "upper"}],
         ),
     ] = None
     learner: Annotated[str | None, Field(max_length=64, description="See 'keyhole learners'.")] = None

@@ -8,22 +8,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from keyhole import learners
+from keyhole import learners, scores
 from keyhole.errors import InvalidError
 from keyhole.feedback import Feedback, GateFeedback
 from keyhole.predictor import judgements
 from keyhole.predictor import setup as setups
 from keyhole.predictor.draws import check_seed
 from keyhole.predictor.setup import MOST_OPEN, Setup
-from keyhole.scores import (
-    BestScore,
-    BoundedResiduals,
-    Probabilities,
-    QuantileBands,
-    Region,
-    ScaledResiduals,
-    Score,
-)
+from keyhole.scores import Kind, Region, Score
 
 DAY = 86_400.0
 LIFETIME = 7 * DAY
@@ -64,7 +56,8 @@ def make_setup(
     options: Mapping[str, Any] | None = None,
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
-    kind: str | None = None,
+    kind: Kind | None = None,
+    score: Mapping[str, Any] | None = None,
     labels: Sequence[str] | None = None,
     power: float | None = None,
     at_least: int | None = None,
@@ -89,13 +82,16 @@ def make_setup(
             groups=groups,
             score=_make_score(
                 kind,
-                labels=labels,
-                power=power,
-                at_least=at_least,
-                at_most=at_most,
-                bound=bound,
-                scale=scale,
-                side=side,
+                score,
+                {
+                    "labels": labels,
+                    "power": power,
+                    "at_least": at_least,
+                    "at_most": at_most,
+                    "bound": bound,
+                    "scale": scale,
+                    "side": side,
+                },
             ),
             feedback=feedback,
             seed=seed,
@@ -181,50 +177,13 @@ def check_name(name: str) -> str:
 
 
 def _make_score(
-    kind: str | None,
-    *,
-    labels: Sequence[str] | None,
-    power: float | None,
-    at_least: int | None,
-    at_most: int | None,
-    bound: float | None,
-    scale: float | None,
-    side: str | None,
+    kind: Kind | None, score: Mapping[str, Any] | None, settings: Mapping[str, Any]
 ) -> Score[Any]:
-    """Return how outputs are read; what is not said is told by what was given."""
-    given: dict[str, dict[str, Any]] = {
-        "labels": {"labels": labels, "power": power, "at_least": at_least, "at_most": at_most},
-        "interval": {"bound": bound, "scale": scale, "side": side},
-    }
-    named = {
-        of: [name for name, value in fields.items() if value is not None]
-        for of, fields in given.items()
-    }
-    wanted = kind or ("interval" if named["interval"] else "labels")
-    for of, names in named.items():
-        if names and of != wanted:
-            raise InvalidError(
-                f"{names[0]} is for streams of kind {of!r}, and this is one of kind {wanted!r}; "
-                "leave one of the two out"
-            )
-    if wanted == "gate":
-        return BestScore()
-    if wanted == "band":
-        return QuantileBands()
-    if wanted == "interval":
-        return _make_residuals(bound, scale=scale, side=side)
-    return Probabilities(
-        power=1.0 if power is None else power,
-        labels=labels,
-        at_least=at_least or 0,
-        at_most=at_most,
-    )
-
-
-def _make_residuals(bound: float | None, *, scale: float | None, side: str | None) -> Score[Region]:
-    if bound is None:
-        return ScaledResiduals(scale=scale, side=side or "both")
-    other = "scale" if scale is not None else "side"
-    if scale is not None or side is not None:
-        raise InvalidError(f"bound and {other} exclude each other; give one of them")
-    return BoundedResiduals(bound=bound)
+    """Return how outputs are read: by the score of a name, or by what was given."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    if score is None:
+        return scores.choose(kind, given)
+    if kind is not None or given:
+        other = next(iter(given), "kind")
+        raise InvalidError(f"score and {other} exclude each other; give one of them")
+    return scores.load(score)
