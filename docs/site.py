@@ -193,7 +193,8 @@ def errors_page() -> str:
     for name, kind in vars(errors).items():
         if inspect.isclass(kind) and issubclass(kind, Exception) and kind.__module__ == errors.__name__:
             parents = ", ".join(f"`{parent.__name__}`" for parent in kind.__bases__)
-            lines.append(f"| `{name}` | {inspect.getdoc(kind)} | {parents} |")
+            sentence = " ".join((inspect.getdoc(kind) or "").partition("\n\n")[0].split())
+            lines.append(f"| `{name}` | {sentence} | {parents} |")
     return "\n".join(lines) + "\n"
 
 

@@ -36,11 +36,11 @@ class FeedbackError(InvalidError):
 
 
 class TheoremError(InvalidError):
-    """No theorem speaks of this learner."""
+    """No theorem covers this learner."""
 
 
 class NotCompiledError(KeyholeError):
-    """A function is not one that numba can compile."""
+    """numba cannot compile a function."""
 
 
 class UnknownRoundError(KeyholeError, LookupError):
@@ -56,7 +56,7 @@ class ExpiredError(KeyholeError, LookupError):
 
 
 class ReferredError(InvalidError):
-    """The round was referred to a person, and the gate's feedback tells nothing of such rounds."""
+    """The round was referred to a person, and the gate's feedback does not cover such rounds."""
 
 
 class SnapshotError(KeyholeError, ValueError):
@@ -76,11 +76,11 @@ class StreamExistsError(KeyholeError, LookupError):
 
 
 class ArchivedError(KeyholeError, LookupError):
-    """The stream is archived: it can be read, and takes no more rounds."""
+    """The stream is archived: it can be read, but takes no more rounds."""
 
 
 class QuarantinedError(KeyholeError, LookupError):
-    """What the database holds of the stream cannot be used; nothing of it is changed."""
+    """The stream's rows in the database cannot be used; none of them is changed."""
 
 
 class TokenError(KeyholeError):
@@ -88,7 +88,7 @@ class TokenError(KeyholeError):
 
 
 class RefusedError(KeyholeError):
-    """The service does not take this request; ``code`` says why, as its problems name it."""
+    """The service refused the request; ``code`` says why."""
 
     def __init__(self, message: str = "", *, code: str = "refused") -> None:
         super().__init__(message)
@@ -96,7 +96,7 @@ class RefusedError(KeyholeError):
 
 
 class BusyError(KeyholeError):
-    """The service has too much to do at this moment; nothing was changed."""
+    """The service is overloaded at the moment; nothing was changed."""
 
 
 class UnreachableError(KeyholeError, ConnectionError):
@@ -124,7 +124,7 @@ class BoundWarning(KeyholeWarning):
 
 
 class SpeedWarning(KeyholeWarning):
-    """Something works, and would be many times faster another way."""
+    """Something works, but would be many times faster another way."""
 
 
 def warn_user(message: str, category: type[KeyholeWarning]) -> None:

@@ -70,6 +70,12 @@ def _pages(nav: object) -> set[str]:
     return set().union(*(_pages(one) for one in below))  # type: ignore[attr-defined]
 
 
+def test_every_error_has_one_row_in_its_table(site: ModuleType) -> None:
+    rows = site.errors_page().rstrip().splitlines()[4:]
+    assert all(row.startswith("| ") or row == "|---|---|---|" for row in rows)
+    assert sum(row.startswith("| `InvalidError`") for row in rows) == 1
+
+
 def test_every_command_and_route_is_in_the_reference(site: ModuleType) -> None:
     assert "## keyhole demo\n" in site.cli_page()
     assert "## POST /v1/feedback\n" in site.http_page()
