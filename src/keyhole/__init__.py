@@ -76,11 +76,8 @@ def __getattr__(name: str) -> Any:
         return import_module(f"keyhole.{name}")
     if name in _LATER:
         module = import_module(f"keyhole.{_LATER[name]}")
-        value = getattr(module, name, module)
-    else:
-        value = _find_rule(name)
-    globals()[name] = value
-    return value
+        return getattr(module, name, module)
+    return _find_rule(name)
 
 
 def _find_rule(name: str) -> Any:

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("default", KeyholeWarning)
-            warnings.showwarning = _say  # type: ignore[assignment]
+            warnings.showwarning = _show_warning  # type: ignore[assignment]
             options.run(options)
     except KeyholeError as error:
         print(f"keyhole: {error}", file=sys.stderr)
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _say(message: Warning | str, *_where: object) -> None:
+def _show_warning(message: Warning | str, *_where: object) -> None:
     print(f"keyhole: {message}", file=sys.stderr)
 
 
