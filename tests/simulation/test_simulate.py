@@ -5,6 +5,8 @@ import pytest
 
 from keyhole import make, simulate
 from keyhole.errors import InvalidError, ScoreError, TheoryWarning
+from keyhole.numeric import can_compile
+from keyhole.simulation import loops
 
 LEARNER = make("ocp-unlock+", alpha=0.1, horizon=2_000, arms=10)
 SCORES = np.random.default_rng(1).beta(6, 2, 2_000)
@@ -79,3 +81,13 @@ def test_each_run_may_have_features_and_groups_of_its_own() -> None:
     assert (mixed.thresholds[1] == alone.thresholds[0]).all()
     with pytest.raises(InvalidError, match=r"give \(2000, 2\), or \(1, 2000, 2\) for a table a run"):
         simulate(learner, SCORES, features=features)
+
+
+@pytest.mark.skipif(not can_compile(), reason="there is nothing to compile")
+def test_a_loop_is_compiled_once_whether_or_not_scores_can_be_written_to() -> None:
+    learner = make("kt", alpha=0.1)
+    scores = np.linspace(0.0, 1.0, 50)
+    for given in (scores, scores[None], np.tile(scores, (4, 1))[:, ::2]):
+        simulate(learner, given, feedback="full")
+        loop: Any = loops._LOOPS[learner.rule, False]
+        assert len(loop.signatures) == 1

@@ -39,7 +39,7 @@ def play(
         learner.settings,
         learner.start_arrays() if state is None else state,
         np.zeros(learner.memory),
-        scores,
+        _lock(scores),
         _draw(learner, seed, scores.size),
         tells,
         thresholds,
@@ -73,7 +73,7 @@ def play_channel(
         deliveries,
         kind,
         adversaries.notes(),
-        repertoire,
+        _lock(repertoire),
         tells,
         context,
         thresholds,
@@ -81,6 +81,13 @@ def play_channel(
     )
     _find_loop(learner, arguments, watched=True)(*arguments)
     check_choices(learner.name, thresholds)
+
+
+def _lock(values: Array) -> Array:
+    """Return a view that cannot be written to: numba compiles apart for arrays that can be."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
 
 
 def _draw(learner: Learner, seed: int, rounds: int) -> Array:
