@@ -14,6 +14,7 @@ from keyhole.feedback import (
     Needs,
     check_feedback,
     is_enough,
+    is_miss,
     outcomes,
     usable_score,
 )
@@ -104,3 +105,8 @@ def test_answers_show_themselves_in_colour() -> None:
     told = [answer._repr_html_() for answer in (HIT, MISS, Answer(0.0, 0.25))]
     assert [text.rpartition("> ")[2] for text in told] == ["hit", "miss", "hit, score 0.25"]
     assert ("#2a7" in told[0], "#2a7" in told[1], "#2a7" in told[2]) == (True, False, True)
+
+
+@pytest.mark.parametrize(("miss", "missed"), [(0.0, False), (0.49, False), (0.5, True), (None, None)])
+def test_a_graded_answer_is_a_miss_from_a_half_on(miss: float | None, *, missed: bool | None) -> None:
+    assert is_miss(miss) is missed

@@ -2,17 +2,20 @@
 
 import math
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.checks import is_real
 from keyhole.errors import FeedbackError
 from keyhole.grid import count_at_most
 from keyhole.numeric import Array, kernel
 from keyhole.pictures import draw_dot
 
 UNSEEN = -1
+Loss = TypeVar("Loss", float, Array)
+LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
 
 
 class Answer(NamedTuple):
@@ -128,6 +131,44 @@ def usable_score(learner: str, needs: Needs, miss: float, score: float) -> float
         f"{learner} needs {needs.value!r}, but the answer is {told}; give label= or score=, "
         "or use a learner that needs only 'hit or miss'"
     )
+
+
+def is_miss(miss: float | None) -> bool | None:
+    """Return whether a loss is nearer to a miss than to a hit; None if there was no answer."""
+    return None if miss is None else miss >= 0.5
+
+
+def check_chance(chance: Any) -> float:
+    """Return the known chance of an answer, or raise if it is none that one can learn from."""
+    if not (is_real(chance) and 0.0 < chance <= 1.0):
+        raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
+    if chance < LEAST_CHANCE:
+        raise FeedbackError(
+            f"chance {chance!r} would make one answer count for {1.0 / chance:.3g} rounds; give at "
+            f"least {LEAST_CHANCE:g}"
+        )
+    return float(chance)
+
+
+def check_wrong(wrong: Any) -> float:
+    """Return the known chance that an answer says the opposite of the truth, or raise."""
+    if not (is_real(wrong) and 0.0 <= wrong < 0.5):
+        raise FeedbackError(f"wrong {wrong!r} is not a probability below 1/2; try 0.1")
+    return float(wrong)
+
+
+@kernel
+def correct_wrong(miss: Loss, wrong: float) -> Loss:
+    """Return the loss of an answer that is wrong with this chance, so that on average it is true."""
+    return (miss - wrong) / (1.0 - 2.0 * wrong)
+
+
+@kernel
+def count_times(chance: float, draw: float) -> int:
+    """Return for how many rounds an answer of this known probability counts: 1 / chance on average."""
+    share = 1.0 / chance
+    whole = int(share)
+    return whole + 1 if draw < share - whole else whole
 
 
 @kernel

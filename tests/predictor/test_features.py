@@ -258,13 +258,13 @@ def test_what_was_known_of_a_case_is_shown_as_it_was_told(
     made: dict[str, Any], given: dict[str, Any], shown: Known
 ) -> None:
     setup = Predictor(alpha=0.1, **made).setup
-    context = read_context(setup.learner, names=setup.names, **given)
-    assert show_context(setup.learner, context, setup.names) == shown
+    context = read_context(setup, **given)
+    assert show_context(setup, context) == shown
 
 
 def test_of_a_case_of_a_learner_without_context_nothing_is_known() -> None:
     setup = Predictor(alpha=0.1).setup
-    assert show_context(setup.learner, read_context(setup.learner), setup.names) == Known()
+    assert show_context(setup, read_context(setup)) == Known()
 
 
 @pytest.mark.parametrize("features", [3, {"hour": 7}, {"hour": [7, 8]}])

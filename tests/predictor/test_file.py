@@ -79,20 +79,20 @@ def test_an_open_round_of_groups_or_numbers_that_are_none_is_refused(place: int,
         keyhole.Predictor.restore(change_open(content, place, value))
 
 
-def test_an_open_round_of_a_gate_is_of_all_rounds_and_of_groups_that_there_are() -> None:
+def test_an_open_round_of_a_gate_is_of_groups_that_there_are() -> None:
     gate = keyhole.Gate(alpha=0.1, groups=["a", "b"])
     gate.decide(0.95, groups=["b"])
     content = gate.dump()
-    keyhole.Gate.restore(change_open(content, 5, [0, 2])).learn(0, right=True)
-    with pytest.raises(SnapshotError, match=r"open round 0 is of groups \[0, 3\]"):
-        keyhole.Gate.restore(change_open(content, 5, [0, 3]))
+    keyhole.Gate.restore(change_open(content, 5, [0])).learn(0, right=True)
+    with pytest.raises(SnapshotError, match=r"open round 0 is of groups \[2\]"):
+        keyhole.Gate.restore(change_open(content, 5, [2]))
 
 
 def test_a_gate_whose_groups_lack_states_is_refused() -> None:
     gate = keyhole.Gate(alpha=0.1, groups=["a", "b"])
     header, rest = file.unpack(gate.dump())
     header["setup"]["groups"].append("c")
-    with pytest.raises(SnapshotError, match="2 groups have states, not 3"):
+    with pytest.raises(SnapshotError, match="bytes are not a state of gate-tracker"):
         keyhole.Gate.restore(file.pack(header, rest))
 
 

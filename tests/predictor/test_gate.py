@@ -234,7 +234,7 @@ def test_features_are_refused_with_the_reason() -> None:
 
 
 def test_unknown_groups_are_refused() -> None:
-    with pytest.raises(InvalidError, match="made with 'old'"):
+    with pytest.raises(InvalidError, match="no group 'odd'; there are 'old'"):
         Gate(alpha=0.1, groups=["old"]).decide(0.5, groups=["odd"])
 
 

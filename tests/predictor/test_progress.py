@@ -2,6 +2,7 @@
 
 import struct
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,8 @@ from keyhole import ScaledResiduals, make
 from keyhole.errors import SnapshotError
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
+from keyhole.predictor.setup import make_setup
+from keyhole.scores import BestScore
 
 COUNTS = (9, 7, 6.5, 2.25, 30.5, 4.75, 1, 2, 3, 4, 5, 0.5, 6, 12.5)
 KNOWN = struct.Struct("<BBqqddddqqqqqdqd")
@@ -32,7 +35,7 @@ def test_the_bytes_are_a_version_the_counts_the_groups_and_the_state(learner: Le
     progress = fill(Progress.start(learner))
     head = KNOWN.pack(2, 0, *COUNTS) + struct.pack("<4d", 3.0, 1.5, 4.0, 0.5)
     assert progress.pack(learner) == head + learner.pack(progress.state)
-    back = Progress.unpack(progress.pack(learner), learner=learner)
+    back = Progress.unpack(progress.pack(learner), setup=make_setup(learner))
     assert back.tally == progress.tally
     assert (back.scale, back.watch) == (None, None)
 
@@ -50,7 +53,7 @@ def test_a_bit_each_says_whether_a_scale_and_a_watch_follow(
         progress.watch.rounds = 17
     packed = progress.pack(learner)
     assert packed[:2] == bytes((2, bits))
-    back = Progress.unpack(packed, learner=learner)
+    back = Progress.unpack(packed, setup=make_setup(learner))
     assert back.tally == progress.tally
     assert back.scale == progress.scale
     assert back.watch == progress.watch
@@ -60,12 +63,12 @@ def test_a_bit_each_says_whether_a_scale_and_a_watch_follow(
 def test_what_is_cut_short_or_newer_is_refused(learner: Learner) -> None:
     packed = Progress.start(learner).pack(learner)
     own = KNOWN.size + 4 * 8
-    with pytest.raises(SnapshotError, match=f"^{own - 1} bytes are no predictor's progress"):
-        Progress.unpack(packed[: own - 1], learner=learner)
+    with pytest.raises(SnapshotError, match=f"^{own - 3} bytes are no tally of 2 groups"):
+        Progress.unpack(packed[: own - 1], setup=make_setup(learner))
     with pytest.raises(SnapshotError, match=r"^0 bytes are not a state of contextual-tracker"):
-        Progress.unpack(packed[:own], learner=learner)
+        Progress.unpack(packed[:own], setup=make_setup(learner))
     with pytest.raises(SnapshotError, match="version 3, this Keyhole reads up to 2; upgrade"):
-        Progress.unpack(b"\x03" + packed[1:], learner=learner)
+        Progress.unpack(b"\x03" + packed[1:], setup=make_setup(learner))
 
 
 @pytest.mark.parametrize("more", [1, 16, 32])
@@ -73,28 +76,30 @@ def test_bytes_behind_the_state_of_a_predictor_are_refused(more: int) -> None:
     learner = make("kt", alpha=0.1)
     packed = Progress.start(learner).pack(learner)
     with pytest.raises(SnapshotError, match="not a state of kt"):
-        Progress.unpack(packed + bytes(more), learner=learner)
+        Progress.unpack(packed + bytes(more), setup=make_setup(learner))
 
 
 @pytest.mark.parametrize("groups", [0, 1, 3])
 def test_a_gate_has_a_state_for_each_group_behind_its_own(groups: int) -> None:
-    learner = make("gate-tracker", alpha=0.1)
-    progress = Progress.start(learner, states=groups)
+    best: Any = BestScore()
+    setup = make_setup(alpha=0.1, score=best, groups=[f"group {n}" for n in range(groups)])
+    progress = setup.kind.start(setup)
     for place, state in enumerate((progress.state, *progress.states)):
         state[0][0] = place
-    back = Progress.unpack(progress.pack(learner), learner=learner)
+    progress.tally.members = [[3.0 + n, 1.5] for n in range(groups)]
+    packed = progress.pack(setup.learner)
+    back = Progress.unpack(packed, setup=setup)
     assert [state[0][0] for state in (back.state, *back.states)] == list(range(groups + 1))
+    assert back.tally == progress.tally
     with pytest.raises(SnapshotError, match="not a state of gate-tracker"):
-        Progress.unpack(progress.pack(learner)[:-1], learner=learner)
+        Progress.unpack(packed[:-1], setup=setup)
 
 
-@pytest.mark.parametrize("count", [-1, -(2**40), 2])
-def test_a_gate_of_as_many_groups_as_its_bytes_cannot_hold_is_refused(count: int) -> None:
-    learner = make("gate-tracker", alpha=0.1)
-    packed = Progress.start(learner, states=1).pack(learner)
-    place = KNOWN.size
-    forged = (
-        packed[:place] + struct.pack("<q", count) + packed[place + 8 :][: 31 if count > 0 else None]
-    )
-    with pytest.raises(SnapshotError, match=f"bytes do not hold {count} groups"):
-        Progress.unpack(forged, learner=learner)
+def test_a_gate_of_more_groups_than_its_bytes_hold_is_refused() -> None:
+    best: Any = BestScore()
+    one, two = (make_setup(alpha=0.1, score=best, groups=names) for names in (["a"], ["a", "b"]))
+    packed = one.kind.start(one).pack(one.learner)
+    with pytest.raises(SnapshotError, match="not a state of gate-tracker"):
+        Progress.unpack(packed, setup=two)
+    with pytest.raises(SnapshotError, match="bytes are no tally of 2 groups"):
+        Progress.unpack(packed[:80], setup=two)

@@ -8,13 +8,13 @@ import pytest
 
 from keyhole import HIT, MISS, Gate, Probabilities, make
 from keyhole.errors import FeedbackError, ScoreError
+from keyhole.feedback import count_times
 from keyhole.learners import Learner
+from keyhole.predictor.context import list_groups
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
     count_answer,
-    count_times,
-    list_groups,
     propose,
     read_answer,
     settle,
@@ -139,7 +139,7 @@ def test_an_answer_that_counts_several_times_is_heard_as_often(learner: Learner,
     progress, heard = (Progress.start(learner, watch=True) for _ in range(2))
     waiting = open_round(learner)
     progress.tally.predicted = heard.tally.predicted = 1
-    settle(learner, progress, waiting, Outcome(1.0, math.nan), times=times)
+    settle(learner, progress, waiting, Outcome(1.0, math.nan, weight=float(times)))
     for _ in range(times):
         heard.tally.answered = 0  # so that each is prompt
         settle(learner, heard, waiting, Outcome(1.0, math.nan))

@@ -52,9 +52,9 @@ WRONG: list[tuple[Callable[[], object], type[KeyholeError], str]] = [
     (lambda: make_predictor().calibrate(5, [0]), ScoreError, "outputs 5 are not a list; give"),  # type: ignore[arg-type]
     (lambda: Probabilities(labels=3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
     (lambda: CustomScores(max, 3), LabelError, "labels 3 are not a list; give each by its name"),  # type: ignore[arg-type]
-    (lambda: make_gate(3), InvalidError, "groups 3 are not a list of different names; try ["),
-    (lambda: make_gate([[1]]), InvalidError, "groups [[1]] are not named by strings; try ["),
-    (lambda: make_gate(["a", "a"]), InvalidError, "['a', 'a'] are not a list of different names"),
+    (lambda: make_gate(3), InvalidError, "give names instead of their number, 3"),
+    (lambda: make_gate([[1]]), InvalidError, "[1] does not name one of the groups; use text"),
+    (lambda: make_gate(["a", "a"]), InvalidError, "'a' is twice among the groups"),
     (lambda: make_gate(["a"]).decide(0.5, groups=3), InvalidError, "groups 3 are not a list; give [3]"),  # type: ignore[arg-type]
     (lambda: Predictor.restore("abc"), SnapshotError, "'abc' is not a snapshot, which is bytes"),  # type: ignore[arg-type]
     (lambda: Predictor.restore(None), SnapshotError, "restore what dump returned, or load a file"),  # type: ignore[arg-type]

@@ -143,7 +143,7 @@ def test_a_case_that_cannot_be_is_named_and_changes_nothing(
         ({}, 0.01, {"right": True}, "was referred, and this gate learns from accepted answers alone"),
         ({}, 0.99, {"hit": True}, "is not a judgement; give right"),
         ({}, 0.99, {"label": "a"}, "is not a judgement; give right"),
-        ({}, 0.99, {"right": True, "wrong": 0.7}, "give a rate below 1/2"),
+        ({}, 0.99, {"right": True, "wrong": 0.7}, "not a probability below 1/2"),
         ({"feedback": "referred"}, 0.99, {"right": True}, "say with what chance"),
         ({"feedback": "both"}, 0.99, {"right": True, "chance": 0.0}, "not a probability above 0"),
         ({}, 0.99, {"right": "yes"}, ""),
@@ -165,9 +165,9 @@ def test_gates_and_sets_are_asked_at_their_own_doors(one: TestClient) -> None:
     made(one)
     one.post("/v1/streams", json={"name": "pets", "alpha": 0.1})
     wrong = one.post("/v1/streams/mail/predictions", json={"scores": [0.5]})
-    assert "is a gate; ask /v1/streams/mail/decisions" in wrong.json()["error"]["message"]
+    assert "not predictions; ask /v1/streams/mail/decisions" in wrong.json()["error"]["message"]
     wrong = one.post("/v1/streams/pets/decisions", json={"score": 0.5})
-    assert "is no gate; ask /v1/streams/pets/predictions" in wrong.json()["error"]["message"]
+    assert "not decisions; ask /v1/streams/pets/predictions" in wrong.json()["error"]["message"]
     response = answered(one, predicted(one), right=True)
     assert "is not an answer" in response.json()["error"]["message"]
 
@@ -244,6 +244,18 @@ def test_the_curves_of_a_gate_are_its_two_shares_so_far(
     wanted = [shares[count] for count in curve["rounds"][:-1]]
     assert told[:-1] == [pytest.approx(pair) for pair in wanted]
     assert replay.replay(light, "mail").difference is None
+
+
+def test_the_history_of_a_gate_tells_no_sizes(one: TestClient) -> None:
+    """Kills: decisions that were accepted, divided by judgements, and called a mean size."""
+    made(one)
+    accepted = [decided(one, 1.0) for _ in range(10)]
+    for decision in accepted[:2]:
+        answered(one, decision, right=True).raise_for_status()
+    curve = one.get("/v1/streams/mail/history").json()
+    assert (curve["mean_size"], curve["local_mean_size"]) == ([None, None], [None, None])
+    assert curve["accepted_share"] == [1.0, 1.0]
+    assert [curve["lately"][name] for name in ("median_size", "empty", "unbounded")] == [None] * 3
 
 
 def test_metrics_tell_a_gates_shares_and_no_size(one: TestClient) -> None:

@@ -7,9 +7,9 @@ import pytest
 
 from keyhole import HIT, MISS, Predictor, make, simulate
 from keyhole.errors import FeedbackError, InvalidError
+from keyhole.feedback import count_times
 from keyhole.learners import make_suited
 from keyhole.numeric import Array
-from keyhole.predictor.rounds import count_times
 from keyhole.simulation import Channel, simulate_against
 from keyhole.simulation.channel import hear
 

@@ -11,14 +11,7 @@ from keyhole.predictor.compact import MARK, Standing
 from keyhole.predictor.compact_rounds import NEVER, Waiting
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.rounds import (
-    Round,
-    count_answer,
-    propose,
-    read_answer,
-    recall_round,
-    settle,
-)
+from keyhole.predictor.rounds import Round, propose, read_answer, recall_round, settle
 
 if TYPE_CHECKING:
     from keyhole.keyed.fold import Fold
@@ -43,7 +36,7 @@ def _ask(fold: "Fold", key: str, here: Standing, event: Asked, said: Outputs) ->
         case = here.progress.read(setup.score, event.output)
         context = NOTHING_KNOWN
         if learner.context or event.features is not None or event.groups != ():
-            context = read_context(learner, event.features, event.groups, names=setup.names)
+            context = read_context(setup, event.features, event.groups)
         output, labels = case.pack()
     except KeyholeError as error:
         said.append(Output(_REFUSED, event.id, note=str(error)))
@@ -88,12 +81,11 @@ def _answer(fold: "Fold", key: str, here: Standing, event: Answered, said: Outpu
             label=event.label,
             score=event.score,
             loss=event.loss,
+            chance=event.chance,
             wrong=event.wrong,
+            seed=0 if event.chance == 1.0 else fold.seed_of(key),
         )
-        times = 1
-        if event.chance != 1.0:
-            times = count_answer(event.chance, seed=fold.seed_of(key), number=number)
-        settle(learner, here.progress, opened, outcome, times=times)
+        settle(learner, here.progress, opened, outcome)
     except KeyholeError as error:
         said.append(Output(_REFUSED, event.id, number, note=str(error)))
         return

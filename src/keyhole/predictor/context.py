@@ -1,7 +1,7 @@
 """What is known of a case, as the numbers a rule reads: the one door for features and groups."""
 
 from collections.abc import Iterable, Mapping, Sequence, Sized
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -9,6 +9,9 @@ from keyhole.checks import find_near, is_whole
 from keyhole.errors import InvalidError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
+
+if TYPE_CHECKING:
+    from keyhole.predictor.setup import Setup
 
 Features = Mapping[str, Any] | Sequence[Any] | Array
 Groups = Iterable[str | int]
@@ -36,10 +39,11 @@ class Group(NamedTuple):
     """How a group of rounds has fared.
 
     ``excess`` is misses - alpha rounds; no group's is beyond ``bound`` on either side, which is None
-    where no theorem says so.
+    where no theorem says so. ``rounds`` of a gate are its accepted answers, an audited one counted for
+    the 1 / chance that it stands for.
     """
 
-    rounds: int
+    rounds: float
     misses: float
     excess: float
     bound: float | None
@@ -76,15 +80,21 @@ def check_names(names: tuple[Any, ...], kind: str, *, count: int) -> None:
         raise InvalidError(f"{len(names)} {kind} are named, but the learner takes {count}", field=kind)
 
 
+def list_groups(learner: Learner, context: Array) -> tuple[int, ...]:
+    """Return the numbers of the groups that a context belongs to."""
+    return tuple(np.flatnonzero(context[learner.features :]).tolist())
+
+
 def read_context(
-    learner: Learner, features: Features | None = None, groups: Groups = (), *, names: Names = UNNAMED
+    setup: "Setup[Any]", features: Features | None = None, groups: Groups | None = ()
 ) -> Array:
-    """Return the learner's context of a case with these features, in these groups, or raise."""
-    if learner.context == 0 and features is None and not groups:
+    """Return the context of a case with these features, in these groups, or raise."""
+    if features is None and not groups and not setup.context:
         return NOTHING_KNOWN
-    context = learner.make_unknown_context()
+    learner, context = setup.learner, _know_nothing(setup)
     if features is not None:
-        context[: learner.features] = _read_features(learner, features, names.features)
+        setup.kind.check_features(features)
+        context[: learner.features] = _read_features(learner, features, setup.names.features)
     if isinstance(groups, str):
         raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     if isinstance(groups, Mapping):
@@ -94,16 +104,40 @@ def read_context(
     if groups is not None and not isinstance(groups, Iterable):
         raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     for group in () if groups is None else groups:
-        context[learner.features + _find_group(learner, group, names.groups)] = 1.0
+        context[learner.features + _find_group(setup, group)] = 1.0
     return context
 
 
-def show_context(learner: Learner, context: Array, names: Names) -> Known:
+def _know_nothing(setup: "Setup[Any]") -> Array:
+    """Return the context of a case of which nothing is known: all features missing, no group."""
+    return np.concatenate((np.full(setup.learner.features, np.nan), np.zeros(setup.groups)))
+
+
+def pack_context(context: Array) -> bytes | None:
+    """Return what is known of a case as bytes, None if nothing is asked for."""
+    return context.tobytes() if context.size else None
+
+
+def unpack_context(setup: "Setup[Any]", content: bytes | None) -> Array:
+    """Return the context that ``pack_context`` wrote, or raise if it is another predictor's."""
+    size = 8 * setup.context
+    if content is None:
+        return _know_nothing(setup) if size else NOTHING_KNOWN
+    if len(content) != size:
+        raise InvalidError(
+            f"{len(content)} bytes are not what is known of a case: the stream takes "
+            f"{size}; restore the database from a copy"
+        )
+    return np.frombuffer(content)
+
+
+def show_context(setup: "Setup[Any]", context: Array) -> Known:
     """Return what a context says, as ``read_context`` takes it; a missing feature is None."""
+    learner, names = setup.learner, setup.names
     if context.size == 0:
         return Known()
     known = [None if value != value else value for value in context[: learner.features].tolist()]
-    members = np.flatnonzero(context[learner.features :]).tolist()
+    members = list_groups(learner, context)
     named = dict(zip(names.features, known, strict=True)) if names.features else known
     return Known(
         named if known else None, tuple(names.groups[k] if names.groups else k for k in members)
@@ -151,13 +185,16 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _find_group(learner: Learner, group: str | int, names: tuple[str, ...]) -> int:
+def _find_group(setup: "Setup[Any]", group: str | int) -> int:
+    names = setup.names.groups
     if group in names:
         return names.index(group)
-    if is_whole(group, least=0, most=learner.groups - 1):
+    if is_whole(group, least=0, most=setup.groups - 1):
         return int(group)
-    told = f"{learner.name} tells {learner.groups} groups apart"
-    counted = f"{told}, numbered from 0; Predictor(groups=...) sets how many"
+    counted = (
+        f"{setup.learner.name} tells {setup.groups} groups apart, numbered from 0; "
+        f"{setup.kind.holder}(groups=...) names them, or says how many"
+    )
     hint = _suggest(group, names, "group") if names else counted
     raise InvalidError(f"there is no group {group!r}; {hint}", field="groups")
 
@@ -171,18 +208,14 @@ def _suggest(name: Any, names: tuple[str, ...], kind: str) -> str:
 
 
 def read_contexts(
-    learner: Learner,
+    setup: "Setup[Any]",
     count: int,
     features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None,
     groups: Sequence[Groups] | None,
-    *,
-    names: Names,
 ) -> list[Array]:
     """Return the contexts of a batch: one row of features, or one column a name, and groups a case."""
     rows, members = read_rows(count, features, groups)
-    return [
-        read_context(learner, row, own, names=names) for row, own in zip(rows, members, strict=True)
-    ]
+    return [read_context(setup, row, own) for row, own in zip(rows, members, strict=True)]
 
 
 def read_rows(

@@ -1,108 +1,279 @@
-"""One round of a gate: what is decided, and what a judgement of it means.
+"""The rounds of a gate: what is decided, and what a judgement of it means.
 
 The gate keeps its rounds in memory and the store keeps them in a database; both play them here.
 """
 
 import math
-from collections.abc import Iterable
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from struct import Struct
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
-from keyhole.feedback import Answer, GateFeedback
+import numpy as np
+
+from keyhole.errors import FeedbackError, InvalidError, ReferredError
+from keyhole.feedback import (
+    Answer,
+    GateFeedback,
+    check_chance,
+    check_gate_feedback,
+    check_wrong,
+    correct_wrong,
+)
+from keyhole.learners import DEFAULT_GATE
 from keyhole.learners.entries import check_choice
 from keyhole.learners.gates import ACCEPTED, CHANCE
-from keyhole.predictor.judgements import (
-    check_judged,
-    find_groups,
-    read_chance,
-    read_wrong,
-    refuse_features,
-)
-from keyhole.predictor.monitor import find_monitor
+from keyhole.learners.lateness import Lateness
+from keyhole.numeric import Array
+from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
+from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
-from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import Outcome, Statistics, Sums
 from keyhole.scores import Decision
-from keyhole.scores.best import BestCase
 
-_ALL = 0  # the place of the state that sees every round, before those of the groups
+if TYPE_CHECKING:
+    from keyhole.predictor.kinds import KeptRound
+    from keyhole.predictor.setup import Setup
 
-
-class Judged(NamedTuple):
-    """What a judgement came to: 1 for wrong, 0 for right; and for how many accepted ones it counts."""
-
-    miss: float
-    weight: float
+_PARTS = frozenset(("right", "chance", "wrong"))
 
 
-def find_places(setup: Setup[Any], features: Any, groups: Iterable[str] | None) -> tuple[int, ...]:
-    """Return the places of the states that a case of these groups belongs to, or raise."""
-    refuse_features(features)
-    return (_ALL, *find_groups(groups, setup.names.groups))
+@dataclass(slots=True)
+class GateTally:
+    """What the rounds of a gate add up to.
+
+    ``misses`` and ``weight`` are of the accepted answers that were judged, an audited one counted for
+    the 1 / chance that it stands for; ``members`` holds both of every group.
+    """
+
+    FORMAT: ClassVar[Struct] = Struct("<qqqddqqq")
+    stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
+    unreachable: ClassVar[int] = 0  # everything can be referred,
+    calibrated: ClassVar[int] = 0  # and no history is played.
+    calibrated_excess: ClassVar[float] = 0.0
+
+    predicted: int = 0
+    answered: int = 0
+    accepted: int = 0
+    weight: float = 0.0
+    misses: float = 0.0
+    expired: int = 0
+    skipped: int = 0
+    floor: int = 0  # Every round before this one is closed.
+    members: list[list[float]] = field(default_factory=list)
+
+    @classmethod
+    def start(cls, groups: int) -> Self:
+        return cls(members=[[0.0, 0.0] for _ in range(groups)])
+
+    @property
+    def miss_rate(self) -> float:
+        """The share of wrong answers among the accepted and judged; NaN before the first."""
+        return self.misses / self.weight if self.weight else math.nan
+
+    @property
+    def accepted_share(self) -> float:
+        """The share of cases that were accepted; NaN before the first."""
+        return self.accepted / self.predicted if self.predicted else math.nan
+
+    def sum_up(self) -> Sums:
+        return Sums(self.answered, self.misses, self.weight, 0.0, 0, self.predicted, self.accepted)
+
+    def describe(self) -> Statistics:
+        share = self.accepted_share if self.predicted else None
+        return Statistics(accepted_share=share, wrong_share=self.miss_rate)
 
 
-def decide(
-    setup: Setup[Any],
-    progress: Progress,
-    case: BestCase,
-    *,
-    draw: float,
-    places: tuple[int, ...],
-) -> Round[Any]:
-    """Return the next round, decided; the progress has taken note of it."""
-    learner, tally = setup.learner, progress.tally
-    chosen = [learner.choose(_find_state(progress, place), draw) for place in places]
-    for threshold, _ in chosen:
-        check_choice(learner.name, threshold)
-    decision = case.region(tally.predicted, max(threshold for threshold, _ in chosen))
-    memos = [memo for _, memo in chosen]
-    noted = Answer(math.nan, case.best)
-    for place, memo in zip(places, memos, strict=True):
-        memo[ACCEPTED], memo[CHANCE] = decision.size, 1.0
-        learner.observe(_find_state(progress, place), memo, noted)
-    tally.predicted += 1
-    tally.size += decision.size
-    shown: Any = decision
-    asked: Any = case
-    return Round(shown, asked, memos, tally.answered, places)
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Answers accepted by their score or referred: judged by whether they were right."""
+
+    name: ClassVar[Literal["gate"]] = "gate"
+    decides: ClassVar[bool] = True
+    makes: ClassVar[str] = "decisions"
+    holder: ClassVar[str] = "Gate"
+    errors: ClassVar[str] = "wrong answers"
+    tally: ClassVar[type[GateTally]] = GateTally
+    default_feedback: ClassVar[GateFeedback] = GateFeedback.ACCEPTED
+
+    def choose_learner(self, names: Mapping[str, int]) -> str:  # noqa: ARG002
+        return DEFAULT_GATE
+
+    def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
+        self.check_features(features)
+        if isinstance(groups, int):
+            fault = f"a gate's groups are named; give names instead of their number, {groups}"
+            raise InvalidError(fault, field="groups")
+        return {}, Names(groups=read_names(groups, "groups")[1])
+
+    def check_features(self, features: Any) -> None:
+        """Raise if there are any."""
+        if features is not None:
+            raise InvalidError(
+                "a gate takes no features: it would learn what they mean from the cases it let "
+                "through alone; let the model that makes the score use them, or name groups",
+                field="features",
+            )
+
+    def check_feedback(self, setup: "Setup[Any]") -> GateFeedback:
+        if setup.learner.rule.kind != "gate":
+            raise InvalidError(f"{setup.learner.name} is a rule for keyhole.Predictor; use it there")
+        return check_gate_feedback(setup.feedback)
+
+    def count_states(self, setup: "Setup[Any]") -> int:
+        return setup.groups
+
+    def count_awaited(self, setup: "Setup[Any]", tally: GateTally) -> int:
+        return tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
+
+    def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress[GateTally]:
+        learner, groups = setup.learner, setup.groups
+        states = [learner.start() for _ in range(groups)]
+        watched = Watch() if watch else None
+        return Progress(learner.start(), GateTally.start(groups), None, watched, states)
+
+    def read(self, setup: "Setup[Any]", progress: Progress[GateTally], output: Any) -> Any:  # noqa: ARG002
+        return setup.score.read(output)
+
+    def open(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[GateTally],
+        case: Any,
+        *,
+        draw: float,
+        context: Array,
+    ) -> Round[Any]:
+        learner, tally = setup.learner, progress.tally
+        groups = list_groups(learner, context) if context.size else ()
+        states = _list_states(progress, groups)
+        chosen = [learner.choose(state, draw) for state in states]
+        for threshold, _ in chosen:
+            check_choice(learner.name, threshold)
+        decision = case.region(tally.predicted, max(threshold for threshold, _ in chosen))
+        memos = [memo for _, memo in chosen]
+        noted = Answer(math.nan, case.best)
+        for state, memo in zip(states, memos, strict=True):
+            memo[ACCEPTED], memo[CHANCE] = decision.size, 1.0
+            learner.observe(state, memo, noted)
+        tally.predicted += 1
+        tally.accepted += decision.accepted
+        return Round(decision, case, memos, tally.answered, groups)
+
+    def is_awaited(self, setup: "Setup[Any]", shown: Decision) -> bool:
+        return shown.accepted or setup.feedback != GateFeedback.ACCEPTED
+
+    def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
+        if isinstance(shown, Decision) and not self.is_awaited(setup, shown):
+            raise ReferredError(
+                f"round {shown.id} was referred, and this gate learns from accepted answers alone; "
+                "make it with feedback='both' to use what people say of referred ones"
+            )
+
+    def recall(self, setup: "Setup[Any]", kept: "KeptRound") -> Round[Any]:
+        case: Any = setup.score.unpack(kept.output, kept.labels)
+        groups = list_groups(setup.learner, unpack_context(setup, kept.context))
+        memos = self.unpack_memo(setup, kept.memo, len(groups))
+        return Round(case.region(kept.number, kept.threshold), case, memos, kept.then, groups)
+
+    def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> list[Any]:
+        size = self.measure_memo(setup, 0)
+        parts = [content[size * n : size * (n + 1)] for n in range(groups + 1)]
+        return [setup.learner.unpack_memo(part) for part in parts]
+
+    def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:
+        return 8 * setup.learner.memory * (groups + 1)
+
+    def answer(
+        self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any], answer: Any
+    ) -> Outcome:
+        if not isinstance(answer, Mapping) or "right" not in answer or not answer.keys() <= _PARTS:
+            raise FeedbackError(f"{answer!r} is not a judgement; give right, true or false, or skip")
+        return self.judge(
+            setup,
+            progress,
+            waiting,
+            right=answer["right"],
+            chance=answer.get("chance"),
+            wrong=answer.get("wrong", 0.0),
+        )
+
+    def judge(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[GateTally],
+        waiting: Round[Any],
+        *,
+        right: Any,
+        chance: float | None,
+        wrong: float,
+    ) -> Outcome:
+        """Teach the progress whether the answer of a round was right, or raise, unchanged."""
+        decision: Decision = waiting.prediction
+        self.check_awaited(setup, decision)
+        share = _read_chance(chance, decision, setup.feedback)
+        return self.settle(setup, progress, waiting, _read_miss(right, wrong), chance=share)
+
+    def settle(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[GateTally],
+        waiting: Round[Any],
+        miss: float,
+        *,
+        chance: float = 1.0,
+    ) -> Outcome:
+        """Teach the progress a judgement: 1 for wrong, 0 for right; it came with this chance."""
+        learner, tally = setup.learner, progress.tally
+        decision: Decision = waiting.prediction
+        age, stale = measure_delay(decision.id, waiting.then, tally.predicted, tally.answered)
+        heard = Answer(miss, decision.score, age, stale)
+        for state, memo in zip(_list_states(progress, waiting.groups), waiting.memo, strict=True):
+            memo[CHANCE] = chance
+            learner.observe(state, memo, heard)
+        tally.answered += 1
+        weight = 1.0 / chance if decision.accepted else 0.0
+        if decision.accepted:
+            tally.misses += miss / chance
+            tally.weight += weight
+            for group in waiting.groups:
+                tally.members[group][0] += weight
+                tally.members[group][1] += miss / chance
+            if progress.watch is not None:
+                find_monitor(learner.alpha).observe(progress.watch, miss)
+        return Outcome(miss, decision.score, weight=weight)
+
+    def count_bounded(self, tally: GateTally) -> int:
+        return tally.predicted
+
+    def find_lateness(self, setup: "Setup[Any]", progress: Progress[GateTally]) -> Lateness:  # noqa: ARG002
+        # Of what waited when the guard shut, each next one to be judged is older by one; if m of those
+        # were accepted, the level is at least m - 1. The guard had made room for the first of them.
+        level = getattr(progress.state, "late", None)
+        age = 0 if level is None else int(level[0])
+        return Lateness(open=age + 1, age=age)
 
 
-def is_awaited(setup: Setup[Any], decision: Decision) -> bool:
-    """Return whether somebody may judge a decision."""
-    return decision.accepted or setup.feedback != GateFeedback.ACCEPTED
+def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[Any]:
+    """Return the state that sees every round, and those of the groups."""
+    return [progress.state, *(progress.states[group] for group in groups)]
 
 
-def judge(
-    setup: Setup[Any],
-    progress: Progress,
-    waiting: Round[Any],
-    *,
-    right: Any,
-    chance: float | None,
-    wrong: float,
-) -> Judged:
-    """Teach the progress whether the answer of a round was right, or raise, unchanged."""
-    decision: Any = waiting.prediction
-    check_judged(decision, setup.feedback)
-    share = read_chance(chance, decision, setup.feedback)
-    miss = read_wrong(right, wrong)
-    learner, tally = setup.learner, progress.tally
-    age, stale = measure_delay(decision.id, waiting.then, tally.predicted, tally.answered)
-    heard = Answer(miss, decision.score, age, stale)
-    for place, memo in zip(waiting.groups, waiting.memo, strict=True):
-        memo[CHANCE] = share
-        learner.observe(_find_state(progress, place), memo, heard)
-    judged = Judged(miss, 1.0 / share if decision.accepted else 0.0)
-    tally.answered += 1
-    if decision.accepted:
-        tally.misses += miss / share
-        tally.weight += judged.weight
-        for place in waiting.groups[1:]:
-            tally.members[place - 1][0] += judged.weight
-            tally.members[place - 1][1] += miss / share
-        if progress.watch is not None:
-            find_monitor(learner.alpha).observe(progress.watch, miss)
-    return judged
+def _read_chance(chance: Any, decision: Decision, feedback: Any) -> float:
+    """Return the chance with which an accepted answer is judged, or raise."""
+    if chance is None:
+        if decision.accepted and feedback == GateFeedback.REFERRED:
+            raise FeedbackError(
+                "with feedback='referred' accepted answers are judged by audit; say with what "
+                "chance this one was picked: chance=0.1"
+            )
+        return 1.0
+    return check_chance(chance)
 
 
-def _find_state(progress: Progress, place: int) -> Any:
-    return progress.state if place == _ALL else progress.states[place - 1]
+def _read_miss(right: Any, wrong: Any) -> float:
+    """Return 1 for a wrong answer, 0 for a right one; corrected for judges who err at a known rate."""
+    if not isinstance(right, (bool, np.bool_)):
+        raise FeedbackError(f"right={right!r} is neither True nor False")
+    return correct_wrong(float(not right), check_wrong(wrong))

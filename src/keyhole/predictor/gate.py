@@ -1,25 +1,28 @@
 """A gate at work: it accepts a model's answer or refers it to a person, and learns from judgements."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Never, Self, cast
+from typing import TYPE_CHECKING, Any, Never, Self, cast
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import GateFeedback
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, snapshot
-from keyhole.predictor.decisions import decide, find_places, is_awaited, judge
+from keyhole.predictor.context import Features, Groups, read_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.history import DecisionHistory
-from keyhole.predictor.judgements import check_judged, find_rule, make_setup, refuse_features
+from keyhole.predictor.kinds import GATE
 from keyhole.predictor.open_rounds import OpenRounds
-from keyhole.predictor.progress import Progress
-from keyhole.predictor.setup import MOST_OPEN, Setup, refuse_unknown
+from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
 from keyhole.predictor.show import describe, show_gate
 from keyhole.predictor.snapshot import Parts
-from keyhole.scores import Decision
+from keyhole.scores import BestScore, Decision
+
+if TYPE_CHECKING:
+    from keyhole.predictor.decisions import GateTally
+    from keyhole.predictor.progress import Progress
 
 
 class Gate:
@@ -73,12 +76,20 @@ class Gate:
         history: int = 0,
         **unknown: Never,
     ) -> None:
-        refuse_features(unknown.get("features"))
+        GATE.check_features(unknown.get("features"))
         if unknown:
             refuse_unknown(rule, unknown, holder="Gate")
-        learner = find_rule(rule, alpha=alpha, memory=memory)
-        setup = make_setup(learner, feedback, groups=groups, seed=seed, open_limit=open_limit)
-        progress = Progress.start(setup.learner, states=setup.states)
+        setup = make_setup(
+            rule,
+            alpha=alpha,
+            options=None if memory is None else {"memory": memory},
+            groups=groups,
+            score=cast("Any", BestScore()),
+            feedback=feedback,
+            seed=seed,
+            open_limit=open_limit,
+        )
+        progress = GATE.start(setup)
         kept = DecisionHistory(history) if history else None
         self.__setstate__((Parts(setup, progress, OpenRounds(setup.open_limit, progress)), kept))
 
@@ -87,7 +98,8 @@ class Gate:
 
     def __setstate__(self, state: tuple[Parts, DecisionHistory | None]) -> None:
         parts, self._history = state
-        self._setup, self._progress, self._open = parts
+        self._setup, self._open = parts.setup, parts.rounds
+        self._progress: Progress[GateTally] = parts.progress
         self._draws = Draws(self._setup.seed) if self.learner.rule.draws else None
 
     def __repr__(self) -> str:
@@ -135,8 +147,7 @@ class Gate:
     @property
     def accepted_share(self) -> float:
         """The share of cases that were accepted; NaN before the first."""
-        tally = self._progress.tally  # A decision's size is 1 if it was accepted, else 0.
-        return tally.size / tally.predicted if tally.predicted else math.nan
+        return self._progress.tally.accepted_share
 
     @property
     def wrong_share(self) -> float:
@@ -153,14 +164,14 @@ class Gate:
         from keyhole.predictor.promises import bound_excess
 
         with self._open.lock:
-            return bound_excess(self._setup, self._progress, rounds=max(1, self.rounds))
+            return bound_excess(self._setup, self._progress)
 
     def decide(
         self,
         score: float | Mapping[Any, float],
         *,
-        features: Any = None,
-        groups: Iterable[str] | None = None,
+        features: Features | None = None,
+        groups: Groups | None = None,
     ) -> Decision:
         """Return whether to accept an answer of this score, or the best of several candidates.
 
@@ -172,16 +183,16 @@ class Gate:
             For features, and groups that the gate was not made with. Nothing changes.
         """
         case: Any = self._setup.score.read(score)
-        places = find_places(self._setup, features, groups)
+        context = read_context(self._setup, features, groups)
         with self._open.lock:
             draw = 0.5 if self._draws is None else self._draws.of(self._progress.tally.predicted)
-            opened = decide(self._setup, self._progress, case, draw=draw, places=places)
-            decision: Any = opened.prediction
+            opened = GATE.open(self._setup, self._progress, case, draw=draw, context=context)
+            decision: Decision = opened.prediction
             if self._history is not None:
                 self._history.add(decision, case.best)
-            if is_awaited(self._setup, decision):
+            if GATE.is_awaited(self._setup, decision):
                 self._open.add(opened)
-            return cast("Decision", decision)
+            return decision
 
     def learn(
         self,
@@ -213,17 +224,19 @@ class Gate:
         FeedbackError
             If this is no judgement. The round stays open.
         """
-        check_judged(decision, self._setup.feedback)
+        GATE.check_awaited(self._setup, decision)
         with self._open.lock:
             waiting = self._open.find(decision)
-            told = judge(self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong)
+            told = GATE.judge(
+                self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong
+            )
             if self._history is not None:
                 self._history.judge(waiting.prediction.id, told.miss)
             del self._open.waiting[waiting.prediction.id]
 
     def skip(self, decision: Decision | int) -> None:
         """Close a round that will not be judged, such as one that was not picked for an audit."""
-        check_judged(decision, self._setup.feedback)
+        GATE.check_awaited(self._setup, decision)
         self._open.skip(decision)
 
     def history(self) -> dict[str, Array]:
@@ -265,5 +278,5 @@ class Gate:
     def restore(cls, content: bytes) -> Self:
         """Return the gate that ``dump`` wrote, or raise ``SnapshotError``."""
         gate = cls.__new__(cls)
-        gate.__setstate__((snapshot.restore(content, kind="gate"), None))
+        gate.__setstate__((snapshot.restore(content, holder="Gate"), None))
         return gate

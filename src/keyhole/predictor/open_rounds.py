@@ -24,7 +24,7 @@ class OpenRounds:
     __slots__ = ("_oldest", "_progress", "limit", "lock", "waiting")
 
     def __init__(
-        self, limit: int, progress: Progress, waiting: dict[int, Round[Any]] | None = None
+        self, limit: int, progress: Progress[Any], waiting: dict[int, Round[Any]] | None = None
     ) -> None:
         self.limit, self._progress = limit, progress
         self.waiting: dict[int, Any] = {} if waiting is None else waiting

@@ -1,7 +1,6 @@
 """A learner at work: the only place where time, identity and randomness meet it."""
 
 import copy
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never, Self, cast
@@ -40,7 +39,6 @@ from keyhole.predictor.rounds import (
     MISSING,
     R,
     Round,
-    count_answer,
     propose,
     read_answer,
     settle,
@@ -127,11 +125,7 @@ class Predictor(Generic[R]):
             open_limit=open_limit,
         )
         progress = Progress.start(setup.learner, setup.score, watch=watch)
-        kept = (
-            History(history, groups=setup.names.groups or range(setup.learner.groups))
-            if history
-            else None
-        )
+        kept = History(history, groups=setup.names.groups or range(setup.groups)) if history else None
         self.__setstate__((setup, progress, OpenRounds(setup.open_limit, progress), kept))
 
     def __getstate__(self) -> tuple[Setup[R], Progress, OpenRounds, History | None]:
@@ -198,15 +192,13 @@ class Predictor(Generic[R]):
     def median_size(self) -> float:
         """A running median of the bounded sizes that were answered; NaN before the first of them."""
         with self._open.lock:
-            tally = self._progress.tally
-            return tally.median if tally.answered > tally.unbounded else math.nan
+            return self._progress.tally.median_size
 
     @property
     def unbounded_share(self) -> float:
         """The share of answered intervals that were unbounded; NaN before the first answer."""
         with self._open.lock:
-            tally = self._progress.tally
-            return tally.unbounded / tally.answered if tally.answered else math.nan
+            return self._progress.tally.unbounded_share
 
     @property
     def skipped_rounds(self) -> int:
@@ -287,7 +279,7 @@ class Predictor(Generic[R]):
         case = (score if found is None else found.fit(score)).read(output)
         context = NOTHING_KNOWN
         if learner.context or features is not None or groups is not _NO_GROUPS:
-            context = read_context(learner, features, groups, names=setup.names)
+            context = read_context(setup, features, groups)
         lock = self._open.lock
         lock.acquire()  # ``with`` would take twice as long.
         try:
@@ -333,7 +325,7 @@ class Predictor(Generic[R]):
             return cast("Sequence[R]", batch)
         # All, before any is opened.
         cases = [progress.read(setup.score, output) for output in list_outputs(outputs)]
-        known = read_contexts(setup.learner, len(cases), features, groups, names=setup.names)
+        known = read_contexts(setup, len(cases), features, groups)
         with self._open.lock:
             return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
 
@@ -384,10 +376,10 @@ class Predictor(Generic[R]):
             asked = rounds.find(prediction)
             shown = asked.prediction
             outcome = read_answer(
-                learner, asked, answer, label=label, score=score, loss=loss, wrong=wrong
-            )
-            times = 1 if chance == 1.0 else count_answer(chance, seed=setup.seed, number=shown.id)
-            settle(learner, progress, asked, outcome, times=times)
+                learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
+                wrong=wrong, seed=setup.seed,
+            )  # fmt: skip
+            settle(learner, progress, asked, outcome)
             del rounds.waiting[shown.id]
             answered = progress.tally.answered
             if self._history is not None:
@@ -484,9 +476,7 @@ class Predictor(Generic[R]):
         """
         with self._open.lock:
             history, truths = list_outputs(outputs), list_labels(labels)
-            known = read_contexts(
-                self._setup.learner, len(history), features, groups, names=self._setup.names
-            )
+            known = read_contexts(self._setup, len(history), features, groups)
             calibrate(self._setup, self._progress, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None) -> Excess:
@@ -529,7 +519,7 @@ class Predictor(Generic[R]):
     @classmethod
     def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
         """Return the predictor that ``dump`` wrote, or raise ``SnapshotError``."""
-        setup, progress, waiting = snapshot.restore(content, kind="set", score=score)
+        setup, progress, waiting = snapshot.restore(content, holder="Predictor", score=score)
         predictor = cls.__new__(cls)
         predictor.__setstate__((setup, progress, waiting, None))
         return predictor

@@ -2,22 +2,20 @@
 
 from typing import Any
 
-from keyhole.errors import TheoremError
 from keyhole.learners import Excess, bounds
 from keyhole.learners.bounds import check_rounds
-from keyhole.learners.lateness import Lateness
 from keyhole.predictor.context import Group
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 
 
-def bound_excess(setup: Setup[Any], progress: Progress, *, rounds: int | None) -> Excess:
+def bound_excess(setup: Setup[Any], progress: Progress[Any], *, rounds: int | None = None) -> Excess:
     """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
     tally, alpha, score = progress.tally, setup.learner.alpha, setup.score
     if rounds is not None:
         check_rounds(rounds)
-    count = max(1, int(tally.weight)) if rounds is None else rounds
-    lateness = _find_lateness(setup, progress)
+    count = max(1, setup.kind.count_bounded(tally)) if rounds is None else rounds
+    lateness = setup.kind.find_lateness(setup, progress)
     proven = bounds.excess(
         setup.learner,
         rounds=count + tally.calibrated,
@@ -33,48 +31,21 @@ def bound_excess(setup: Setup[Any], progress: Progress, *, rounds: int | None) -
     )
 
 
-def _find_lateness(setup: Setup[Any], progress: Progress) -> Lateness:
-    """Return how late answers were, as the learner's own level has it."""
-    if setup.learner.rule.kind == "gate":
-        return _find_gate_lateness(progress)
-    if progress.tally.stale == 0.0:
-        return Lateness()
-    level = getattr(progress.state, "lateness", None)
-    if level is None and hasattr(setup.learner.parameters, "late_excess"):
-        raise TheoremError(
-            f"answers came late, and {setup.learner.name} does not count how late; say how many rounds "
-            "may be open at once: keyhole.bounds.excess(learner, rounds=..., open=...)"
-        )
-    age = 0 if level is None else int(level[0])
-    return Lateness(open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
-
-
-def _find_gate_lateness(progress: Progress) -> Lateness:
-    """Return how late judgements were, as the guard's own level has it.
-
-    Of what waited when the guard shut, each next one to be judged is older by one; if m of those were
-    accepted, the level is at least m - 1. The guard had made room for the first of them.
-    """
-    level = getattr(progress.state, "late", None)
-    age = 0 if level is None else int(level[0])
-    return Lateness(open=age + 1, age=age)
-
-
-def bound_regret(setup: Setup[Any], progress: Progress) -> float:
+def bound_regret(setup: Setup[Any], progress: Progress[Any]) -> float:
     """Return the bound on the regret, of the horizon or, past it, of the rounds up to now."""
     horizon, rounds = setup.learner.horizon, progress.tally.answered
     past = horizon is None or rounds > horizon
     return bounds.regret(setup.learner, rounds=max(1, rounds) if past else None)
 
 
-def judge_groups(setup: Setup[Any], progress: Progress) -> dict[str | int, Group]:
+def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, Group]:
     """Return how each group has fared.
 
     What the learner's own count has beyond the group's rounds at today's target widens its bound: the
     excess of a history, and that of rounds which had another target.
     """
     parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
-    names: Any = setup.names.groups or range(setup.learner.groups)
+    names: Any = setup.names.groups or range(setup.groups)
     found = {}
     for number, (name, (rounds, misses)) in enumerate(zip(names, tally.members, strict=True)):
         excess, bound = misses - alpha * rounds, None
@@ -82,5 +53,6 @@ def judge_groups(setup: Setup[Any], progress: Progress) -> dict[str | int, Group
             bound = parameters.bound_groups(progress.state)
             beyond = float(progress.state.excess[1 + number]) - excess
             bound += abs(round(beyond, 6))  # Sums of floats differ by a little anyway.
-        found[name] = Group(int(rounds), misses, excess, bound)
+        counted = int(rounds) if rounds % 1.0 == 0.0 else rounds
+        found[name] = Group(counted, misses, excess, bound)
     return found

@@ -6,14 +6,21 @@ The predictor keeps its rounds in memory and the store keeps them in a database;
 import math
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-import numpy as np
-
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, ScoreError
-from keyhole.feedback import Answer, Needs, usable_score
+from keyhole.feedback import (
+    Answer,
+    Needs,
+    check_chance,
+    check_wrong,
+    correct_wrong,
+    count_times,
+    usable_score,
+)
 from keyhole.learners import Ask, Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array, kernel
+from keyhole.predictor.context import NOTHING_KNOWN, list_groups
 from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
@@ -29,11 +36,9 @@ if TYPE_CHECKING:
     R = TypeVarWithDefault("R", bound=Region, default=LabelSet)
 else:
     R = TypeVar("R", bound=Region)
-_NOTHING = np.zeros(0)
 _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
-_LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
@@ -79,7 +84,7 @@ def propose(
     case: Case[R],
     *,
     draw: float = 0.5,
-    context: Array = _NOTHING,
+    context: Array = NOTHING_KNOWN,
 ) -> Round[R]:
     """Return the next round, open; the progress is left as it is."""
     tally = progress.tally
@@ -94,18 +99,11 @@ def propose(
     return _new(Round, (shown, case, memo, tally.answered, groups))
 
 
-def list_groups(learner: Learner, context: Array) -> tuple[int, ...]:
-    """Return the numbers of the groups that a context belongs to."""
-    return tuple(np.flatnonzero(context[learner.features :]).tolist())
-
-
-def settle(
-    learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome, *, times: int = 1
-) -> None:
-    """Teach the progress what an answer came to, which counts ``times``; or raise, unchanged."""
+def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:
+    """Teach the progress what an answer came to, as often as it counts; or raise, unchanged."""
     tally = progress.tally
     shown, _, memo, then, groups = waiting
-    miss, score, unreachable, residual = outcome
+    miss, score, unreachable, residual, weight = outcome
     age, stale, cost = 0.0, 0.0, 0.0
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
@@ -116,10 +114,10 @@ def settle(
     heard = _new(Answer, (miss, used, age, stale, cost))
     observe = learner.observe
     observe(progress.state, memo, heard)
-    if times != 1:  # A loop over one costs as much as its body.
-        for _ in range(times - 1):
+    if weight != 1.0:  # A loop over one costs as much as its body.
+        for _ in range(int(weight) - 1):
             observe(progress.state, memo, heard)
-    tally.count(miss, shown.size, times, stale=stale, groups=groups)
+    tally.count(miss, shown.size, weight, stale=stale, groups=groups)
     if unreachable:
         tally.unreachable += 1
     if progress.watch is not None:
@@ -156,14 +154,6 @@ def measure_delay(number: int, then: int, predicted: int, answered: int) -> tupl
     return age, age + gap * (share if share < 1.0 else 1.0)
 
 
-@kernel
-def count_times(chance: float, draw: float) -> int:
-    """Return for how many rounds an answer of this known probability counts: 1 / chance on average."""
-    share = 1.0 / chance
-    whole = int(share)
-    return whole + 1 if draw < share - whole else whole
-
-
 def read_answer(
     learner: Learner,
     waiting: Round[R],
@@ -172,9 +162,14 @@ def read_answer(
     label: Any = MISSING,
     score: float | None = None,
     loss: float | None = None,
+    chance: float = 1.0,
     wrong: float = 0.0,
+    seed: int = 0,
 ) -> Outcome:
-    """Return what the one answer that was given says of the round; raise if there is none to take."""
+    """Return what the one answer that was given says of the round; raise if there is none to take.
+
+    ``seed`` fixes how often an answer counts that came with a known chance.
+    """
     if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
         raise FeedbackError(
             "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
@@ -190,14 +185,19 @@ def read_answer(
     else:
         outcome = Outcome(_check_loss(loss), _UNKNOWN)
         check_graded(learner, "graded answers")
-    return outcome if wrong == 0.0 else _correct_wrong(learner, outcome, wrong)
+    if wrong != 0.0:
+        outcome = _correct_wrong(learner, outcome, wrong)
+    if chance == 1.0:
+        return outcome
+    times = count_answer(chance, seed=seed, number=waiting.prediction.id)
+    return outcome._replace(weight=float(times))
 
 
 def _judge_score(threshold: float, score: Any) -> Outcome:
     plain = type(score) is float or is_real(score)  # NaN is below nothing
     if not (plain and 0.0 <= score <= 1.0):
         raise ScoreError(f"score {score!r} is not a number in [0, 1]; rescale it first")
-    return _new(Outcome, (1.0 if score < threshold else 0.0, float(score), False, None))
+    return _new(Outcome, (1.0 if score < threshold else 0.0, float(score), False, None, 1.0))
 
 
 def _check_loss(loss: Any) -> float:
@@ -215,7 +215,7 @@ def _judge_answer(threshold: float, answer: Any) -> Outcome:
         raise FeedbackError(f"{answer!r} is neither a hit nor a miss; give loss= for a graded answer")
     miss, score = answer[:2]
     if score != score:  # NaN: not told
-        return _new(Outcome, (miss, _UNKNOWN, False, None))
+        return _new(Outcome, (miss, _UNKNOWN, False, None, 1.0))
     outcome = _judge_score(threshold, score)
     if outcome.miss != miss:
         raise FeedbackError(
@@ -248,7 +248,7 @@ def _judge_label(waiting: Round[R], label: Any) -> Outcome:
     known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
     residual = case.residual(label) if isinstance(case, Centred) else None
     miss = 1.0 if missed else 0.0
-    return _new(Outcome, (miss, known, missed and score < 0.0, residual))
+    return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0))
 
 
 def count_answer(chance: float, *, seed: int, number: int) -> int:
@@ -256,24 +256,10 @@ def count_answer(chance: float, *, seed: int, number: int) -> int:
     return int(count_times(check_chance(chance), draw_rounding(seed, number)))
 
 
-def check_chance(chance: Any) -> float:
-    """Return the known chance of an answer, or raise if it is none that one can learn from."""
-    if not (is_real(chance) and 0.0 < chance <= 1.0):
-        raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
-    if chance < _LEAST_CHANCE:
-        raise FeedbackError(
-            f"chance {chance!r} would make one answer count for {1.0 / chance:.3g} rounds; give at "
-            f"least {_LEAST_CHANCE:g}"
-        )
-    return float(chance)
-
-
 def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:
     """Return an outcome told wrong with this known chance, so that on average it tells the truth."""
-    if not (is_real(wrong) and 0.0 <= wrong < 0.5):
-        raise FeedbackError(f"wrong {wrong!r} is not a probability below 1/2; try 0.1")
+    miss = correct_wrong(outcome.miss, check_wrong(wrong))
     check_graded(learner, "answers that may be wrong")
-    miss = (outcome.miss - wrong) / (1.0 - 2.0 * wrong)
     return outcome._replace(miss=miss, score=_UNKNOWN, residual=None)
 
 

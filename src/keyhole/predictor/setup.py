@@ -2,17 +2,18 @@
 
 import json
 import warnings
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Generic, cast
 
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import InvalidError, KeyholeWarning
-from keyhole.feedback import Feedback, GateFeedback, check_enough, check_feedback, check_gate_feedback
+from keyhole.feedback import Feedback, GateFeedback
 from keyhole.learners import Learner
-from keyhole.predictor.context import UNNAMED, Names, check_names, read_names
+from keyhole.predictor.context import UNNAMED, Names, check_names
 from keyhole.predictor.draws import check_seed
+from keyhole.predictor.kinds import Kind, find_kind
 from keyhole.predictor.rounds import R
 from keyhole.scores import Probabilities, Score
 
@@ -45,37 +46,29 @@ class Setup(Generic[R]):
     seed: int
     open_limit: int = MOST_OPEN
     names: Names = UNNAMED
+    kind: Kind = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
-        scores.check_score(self.score)
-        fill(self, "feedback", self._check_feedback())
+        fill(self, "kind", find_kind(self.score))
+        fill(self, "feedback", self.kind.check_feedback(self))
         if not is_whole(self.open_limit, least=1, most=10**9):
             raise InvalidError(f"open_limit {self.open_limit!r} is not a whole number of at least 1")
         fill(self, "seed", check_seed(self.seed))
         fill(self, "open_limit", int(self.open_limit))
         fill(self, "names", Names(*(tuple(names) for names in self.names)))
         check_names(self.names.features, "features", count=self.learner.features)
-        is_gate = self.learner.rule.kind == "gate"  # It has a state for each group, by any name.
-        count = len(self.names.groups) if is_gate else self.learner.groups
-        check_names(self.names.groups, "groups", count=count)
+        check_names(self.names.groups, "groups", count=self.groups)
 
     @property
-    def states(self) -> int:
-        """How many groups have a state of their own: those of a gate."""
-        return len(self.names.groups) if self.learner.rule.kind == "gate" else 0
+    def groups(self) -> int:
+        """How many groups are told apart."""
+        return self.learner.groups or len(self.names.groups)
 
-    def _check_feedback(self) -> Feedback | GateFeedback:
-        """Return the feedback, or raise if the learner cannot work in it, or not with such a score."""
-        is_gate = self.learner.rule.kind == "gate"
-        if is_gate != (self.score.kind == "gate"):
-            right = "keyhole.Gate" if is_gate else "keyhole.Predictor"
-            raise InvalidError(f"{self.learner.name} is a rule for {right}; use it there")
-        if is_gate:
-            return check_gate_feedback(self.feedback)
-        feedback = check_feedback(self.feedback)
-        check_enough(self.learner.name, self.learner.needs, feedback)
-        return feedback
+    @property
+    def context(self) -> int:
+        """How many numbers are known of a case."""
+        return self.learner.features + self.groups
 
     def dump(self) -> dict[str, Any]:
         """Return the setup as JSON values; floats keep every bit."""
@@ -120,59 +113,71 @@ def make_setup(
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[R] | None = None,
-    feedback: str = Feedback.SEMI_BANDIT,
+    feedback: str | None = None,
     seed: int | None = None,
     open_limit: int = MOST_OPEN,
 ) -> Setup[R]:
     """Return the setup of a predictor with these parameters; options are the learner's further ones."""
-    counted, named = read_names(features, "features")
-    groups_counted, groups_named = read_names(groups, "groups")
-    context = {"features": counted, "groups": groups_counted}
+    read = cast("Score[R]", Probabilities() if score is None else score)
+    kind = find_kind(read)
+    counts, names = kind.read_names(features, groups)
+    if isinstance(learner, Learner):
+        _check_learner(kind, learner, counts, given=(alpha, horizon, arms, options or None))
+    else:
+        learner = _make_learner(
+            kind, learner, counts, alpha=alpha, horizon=horizon, arms=arms, options=options or {}
+        )
     return Setup(
-        learner=_find_learner(
-            learner, context, alpha=alpha, horizon=horizon, arms=arms, more=options or {}
-        ),
-        score=cast("Score[R]", Probabilities() if score is None else score),
-        feedback=cast("Feedback", feedback),
+        learner=learner,
+        score=read,
+        feedback=cast("Feedback", kind.default_feedback if feedback is None else feedback),
         seed=check_seed(seed),
         open_limit=open_limit,
-        names=Names(named, groups_named),
+        names=names,
     )
 
 
-def _find_learner(
-    learner: str | Learner | None,
-    context: Mapping[str, int],
+def _check_learner(
+    kind: Kind, learner: Learner, counts: Mapping[str, int], *, given: Sequence[object]
+) -> None:
+    if any(value is not None for value in given):
+        raise InvalidError(
+            f"{learner.name} comes with its parameters; give alpha, horizon, arms and options to it, "
+            f"not to the {kind.holder.lower()}"
+        )
+    for what, count in counts.items():
+        if count and count != getattr(learner, what):
+            raise InvalidError(
+                f"{learner.name} comes with {getattr(learner, what)} {what}, not {count}; make it "
+                f"with {what}={count}, or leave the learner out"
+            )
+
+
+def _make_learner(
+    kind: Kind,
+    name: str | None,
+    counts: Mapping[str, int],
     *,
     alpha: float | None,
     horizon: int | None,
     arms: int | None,
-    more: Mapping[str, Any],
+    options: Mapping[str, Any],
 ) -> Learner:
-    if isinstance(learner, Learner):
-        if not alpha is horizon is arms is None:
-            raise InvalidError(
-                f"{learner.name} comes with its parameters; give alpha, horizon and arms to it, "
-                "not to the predictor",
-            )
-        for kind, count in context.items():
-            if count and count != getattr(learner, kind):
-                raise InvalidError(
-                    f"{learner.name} comes with {getattr(learner, kind)} {kind}, not {count}; make it "
-                    f"with {kind}={count}, or leave the learner out",
-                )
-        return learner
-    if is_real(learner):
+    if is_real(name):
         raise InvalidError(
-            f"{learner!r} is not a learner; for the share of misses write alpha={learner!r}",
+            f"{name!r} is not a learner; for the share of {kind.errors} write alpha={name!r}"
         )
     if alpha is None:
-        raise InvalidError(
-            "alpha is missing; give the share of misses you can bear, such as 0.1", field="alpha"
-        )
-    known = {kind: count for kind, count in context.items() if count}
-    name = learner or (learners.CONTEXTUAL if known else learners.DEFAULT)
-    return learners.make(name, alpha=alpha, horizon=horizon, arms=arms, options={**more, **known})
+        fault = f"alpha is missing; give the share of {kind.errors} you can bear, such as 0.1"
+        raise InvalidError(fault, field="alpha")
+    known = {what: count for what, count in counts.items() if count}
+    return learners.make(
+        name or kind.choose_learner(counts),
+        alpha=alpha,
+        horizon=horizon,
+        arms=arms,
+        options={**options, **known},
+    )
 
 
 def refuse_unknown(

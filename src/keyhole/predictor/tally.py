@@ -1,8 +1,11 @@
-"""What the answered rounds of a predictor add up to."""
+"""What an answer comes to, and what the answered rounds of a predictor add up to."""
 
 import math
-from dataclasses import dataclass, field
-from typing import NamedTuple
+import struct
+from dataclasses import dataclass, field, fields
+from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
+
+from keyhole.errors import SnapshotError
 
 _ENDLESS = math.inf
 _RECENT = 1_000  # answers over which staleness is averaged
@@ -10,15 +13,98 @@ _MEDIAN_PACE, _MEDIAN_LEAST = 0.02, 0.001  # how far one size moves the running 
 
 
 class Outcome(NamedTuple):
-    """What an answer came to: the loss, and the true score, NaN if it was not told.
+    """What an answer came to: the loss, and the true score, NaN where it is unknown.
 
-    ``unreachable`` says that no threshold would have covered the truth.
+    ``unreachable`` says that no threshold would have covered the truth, ``weight`` for how many
+    rounds the answer counts.
     """
 
     miss: float
     score: float
     unreachable: bool = False
     residual: float | None = None
+    weight: float = 1.0
+
+
+class Sums(NamedTuple):
+    """The sums from which curves are drawn; those that a kind does not have are 0."""
+
+    answered: int
+    misses: float
+    weight: float
+    size: float
+    bounded: int
+    predicted: int
+    accepted: int
+
+
+class Statistics(NamedTuple):
+    """What is reported of the rounds of a kind; what it does not have, or has not yet, is None."""
+
+    mean_size: float | None = None
+    median_size: float | None = None
+    unbounded_share: float | None = None
+    accepted_share: float | None = None
+    wrong_share: float | None = None
+
+
+class RoundTally(Protocol):
+    """What the tallies of all kinds have."""
+
+    FORMAT: ClassVar[struct.Struct]  # of the fields, but for the members
+
+    predicted: int
+    answered: int
+    weight: float
+    misses: float
+    expired: int
+    skipped: int
+    floor: int
+    members: list[list[float]]
+
+    @property
+    def stale(self) -> float: ...
+
+    @property
+    def unreachable(self) -> int: ...
+
+    @property
+    def calibrated(self) -> int: ...
+
+    @property
+    def calibrated_excess(self) -> float: ...
+
+    @property
+    def miss_rate(self) -> float: ...
+
+    def sum_up(self) -> Sums: ...
+
+    def describe(self) -> Statistics: ...
+
+
+_T = TypeVar("_T", bound=RoundTally)
+_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
+
+
+def pack_tally(tally: RoundTally) -> bytes:
+    """Return a tally as bytes; floats keep every bit."""
+    counts = [getattr(tally, name) for name in _list_names(type(tally))]
+    return tally.FORMAT.pack(*counts) + b"".join([_MEMBER.pack(*one) for one in tally.members])
+
+
+def unpack_tally(tally: type[_T], content: bytes, *, groups: int) -> tuple[_T, int]:
+    """Return the tally that was packed, of so many groups, and where it ends; or raise."""
+    start, end = tally.FORMAT.size, tally.FORMAT.size + groups * _MEMBER.size
+    if len(content) < end:
+        raise SnapshotError(f"{len(content)} bytes are no tally of {groups} groups; restore a copy")
+    counts = dict(zip(_list_names(tally), tally.FORMAT.unpack_from(content), strict=True))
+    members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
+    made: Any = tally
+    return made(**counts, members=members), end
+
+
+def _list_names(tally: Any) -> list[str]:
+    return [one.name for one in fields(tally) if one.name != "members"]
 
 
 @dataclass(slots=True)
@@ -30,6 +116,8 @@ class Tally:
     ``stale`` is how stale the last thousand answers or so were on average; ``members`` holds of every
     group its rounds and its misses.
     """
+
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqd")
 
     predicted: int = 0
     answered: int = 0
@@ -48,7 +136,7 @@ class Tally:
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
-    def start(cls, groups: int) -> "Tally":
+    def start(cls, groups: int) -> Self:
         """Return a tally of no rounds yet, with room for so many groups."""
         return cls(members=[[0.0, 0.0] for _ in range(groups)])
 
@@ -67,11 +155,31 @@ class Tally:
         """The mean of the bounded sizes that were answered; NaN before the first of them."""
         return self.size / self.bounded if self.bounded else math.nan
 
+    @property
+    def median_size(self) -> float:
+        """A running median of the bounded sizes that were answered; NaN before the first of them."""
+        return self.median if self.bounded else math.nan
+
+    @property
+    def unbounded_share(self) -> float:
+        """The share of answered sizes that were unbounded; NaN before the first answer."""
+        return self.unbounded / self.answered if self.answered else math.nan
+
+    def sum_up(self) -> Sums:
+        return Sums(self.answered, self.misses, self.weight, self.size, self.bounded, self.predicted, 0)
+
+    def describe(self) -> Statistics:
+        return Statistics(
+            mean_size=self.mean_size,
+            median_size=self.median if self.bounded else None,
+            unbounded_share=self.unbounded_share if self.answered else None,
+        )
+
     def count(
         self,
         miss: float,
         size: float,
-        times: int = 1,
+        times: float = 1.0,
         *,
         stale: float = 0.0,
         groups: tuple[int, ...] = (),

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, ScoreError
-from keyhole.feedback import Answer, check_gate_feedback, tells_of
+from keyhole.feedback import Answer, check_gate_feedback, correct_wrong, tells_of
 from keyhole.learners import GATES, Ask, Learner, Rule
 from keyhole.learners.entries import check_choices
 from keyhole.learners.gates import ACCEPTED, CHANCE
@@ -128,7 +128,7 @@ def simulate_gate(
     rounds, key = cases.size, check_seed(seed)
     late = np.zeros(rounds, dtype=np.int64) if delays is None else np.array(delays, dtype=np.int64)
     lies = make_draws(key, 0, rounds, kind=_MISTAKEN) < mistaken
-    told = (np.where(lies, 1.0 - outcomes, outcomes) - mistaken) / (1.0 - 2.0 * mistaken)
+    told = correct_wrong(np.where(lies, 1.0 - outcomes, outcomes), mistaken)
     is_audited = make_draws(key, 0, rounds, kind=_AUDITED) < audit
     draws = make_draws(key, 0, rounds) if learner.rule.draws else np.full(rounds, 0.5)
     thresholds = np.zeros(rounds)

@@ -7,12 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
-from keyhole.feedback import Answer
+from keyhole.feedback import Answer, correct_wrong, count_times
 from keyhole.learners import Ask, Learner, Rule
 from keyhole.learners.entries import check_choice, check_choices
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 from keyhole.predictor.draws import make_draws
-from keyhole.predictor.rounds import count_times, measure_delay
+from keyhole.predictor.rounds import measure_delay
 from keyhole.simulation import adversaries
 from keyhole.simulation.adversaries import RECITE, next_score, take_note
 from keyhole.simulation.channel import Channel, Deliveries, hear
@@ -212,7 +212,7 @@ def _answer(
     times = count_times(chance, deliveries.rounding[number]) if deliveries.known else 1
     miss, known = 1.0 if missed else 0.0, spoken if told else np.nan
     if deliveries.corrected:  # on average it then tells the truth
-        miss, known = (miss - deliveries.wrong) / (1.0 - 2.0 * deliveries.wrong), np.nan
+        miss, known = correct_wrong(miss, deliveries.wrong), np.nan
     for _ in range(times):
         _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0))
     return 1

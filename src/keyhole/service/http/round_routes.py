@@ -26,7 +26,7 @@ from keyhole.service.store.tokens import Scope
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 _predict, _feedback = Depends(needs(Scope.PREDICT)), Depends(needs(Scope.FEEDBACK))
-_SET, _GATE = "set", "gate"
+_PREDICTIONS, _DECISIONS = "predictions", "decisions"
 
 
 @router.post(
@@ -44,7 +44,7 @@ async def predict(
     idempotency_key: Annotated[round_models.Key | None, Header()] = None,
 ) -> Response:
     """Propose a set or an interval; a retry with the same Idempotency-Key gives the same one."""
-    (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], kind=_SET)
+    (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], makes=_PREDICTIONS)
     request.state.noted = {"stream": name, "prediction": made.id}
     return round_views.send(round_views.show_prediction(made), status=200 if made.repeated else 201)
 
@@ -83,7 +83,7 @@ async def predict_batch(
     ],
 ) -> Response:
     """Propose many at once, all or none."""
-    made = await _open(request, name, asks, kind=_SET)
+    made = await _open(request, name, asks, makes=_PREDICTIONS)
     request.state.noted = {"stream": name, "predictions": len(made)}
     return round_views.send(
         {"predictions": [round_views.show_prediction(one) for one in made]}, status=201
@@ -125,7 +125,7 @@ async def decide(
     idempotency_key: Annotated[round_models.Key | None, Header()] = None,
 ) -> Response:
     """Accept an answer or refer it, in a stream that is a gate; retries are as for predictions."""
-    (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], kind=_GATE)
+    (made,) = await _open(request, name, [ask._replace(key=idempotency_key)], makes=_DECISIONS)
     request.state.noted = {"stream": name, "prediction": made.id}
     return round_views.send(round_views.show_decision(made), status=200 if made.repeated else 201)
 
@@ -143,7 +143,7 @@ async def decide_batch(
     asks: Annotated[list[Query], Depends(body_of(round_models.CasesBody, round_models.CasesBody.ask))],
 ) -> Response:
     """Decide many at once, all or none."""
-    made = await _open(request, name, asks, kind=_GATE)
+    made = await _open(request, name, asks, makes=_DECISIONS)
     request.state.noted = {"stream": name, "predictions": len(made)}
     return round_views.send({"decisions": [round_views.show_decision(one) for one in made]}, status=201)
 
@@ -165,12 +165,12 @@ async def answer_by_key(
     return await answer(request, found, told)
 
 
-async def _open(request: Request, name: str, asks: list[Query], *, kind: str) -> list[Opened]:
+async def _open(request: Request, name: str, asks: list[Query], *, makes: str) -> list[Opened]:
     state = request.app.state
     _check_labels(asks, most=state.limits.label_length)
-    task = proposals.make_task(name, asks=asks, now=state.clock(), kind=kind)
+    task = proposals.make_task(name, asks=asks, now=state.clock(), makes=makes)
     made: list[Opened] = await state.turns.run(task)
-    if kind == _SET:
+    if makes == _PREDICTIONS:
         request.state.count = partial(state.gauges.count_sets, name, made)
     return made
 

@@ -7,11 +7,11 @@ from pydantic_core import to_json
 from starlette.responses import Response
 
 from keyhole.errors import KeyholeError
+from keyhole.feedback import is_miss
 from keyhole.scores import Decision, Interval, LabelSet, Region
 from keyhole.service.http import problems, responses, round_responses
 from keyhole.service.store.log.history import LogEntry
 from keyhole.service.store.streams.answers import Counted
-from keyhole.service.store.streams.playing import is_miss
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.times import show_time
 

@@ -11,7 +11,6 @@ from keyhole.service.http.quarantine import Quarantine
 from keyhole.service.http.watch import Alert, find_alert
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
-from keyhole.service.store.streams.playing import is_gate
 from keyhole.service.store.streams.stream import Stream
 
 
@@ -81,8 +80,12 @@ _SIZE, _ACCEPTED, _WRONG = "keyhole_mean_size", "keyhole_accepted_share", "keyho
 
 
 def _is_told(metric: str, here: Stream) -> bool:
-    """Return whether a metric speaks of such a stream: a gate has shares and no sizes."""
-    return not (metric == _SIZE if is_gate(here.setup) else metric in (_ACCEPTED, _WRONG))
+    """Return whether a metric speaks of such a stream: one that decides has shares and no sizes."""
+    return not (metric == _SIZE if here.setup.kind.decides else metric in (_ACCEPTED, _WRONG))
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
 
 
 _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
@@ -104,12 +107,12 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
         "gauge",
         lambda s: s.recent_misses / s.recent_rounds if s.recent_rounds else math.nan,
     ),
-    (_SIZE, "Mean set size.", "gauge", lambda s: s.tally.mean_size),
+    (_SIZE, "Mean set size.", "gauge", lambda s: _or_nan(s.tally.describe().mean_size)),
     (
         _ACCEPTED,
         "Share of a gate's decisions that accepted.",
         "gauge",
-        lambda s: s.tally.size / s.tally.predicted if s.tally.predicted else math.nan,
+        lambda s: _or_nan(s.tally.describe().accepted_share),
     ),
     (
         _WRONG,

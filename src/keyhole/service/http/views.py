@@ -16,7 +16,6 @@ from keyhole.service.http.watch import find_alert, read_alarm
 from keyhole.service.store.log.history import StreamCurve
 from keyhole.service.store.streams.alarms import Alarmed
 from keyhole.service.store.streams.changes import Change
-from keyhole.service.store.streams.playing import find_kind
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.times import show_time
 
@@ -37,7 +36,7 @@ def show_stream(
         source=rule.about.source,
         alpha=plan.learner.alpha,
         feedback=plan.feedback.value,
-        kind=find_kind(plan),
+        kind=plan.kind.name,
         labels=None if find_labels(plan.score) is None else list(find_labels(plan.score) or ()),
         score={key: value for key, value in settings["score"].items() if key != "labels"},
         features=list(plan.names.features) or plan.learner.features,
@@ -56,7 +55,7 @@ def show_stream(
         unreachable=tally.unreachable,
         calibrated=tally.calibrated,
         miss_rate=tally.miss_rate,
-        **_show_sizes(here),
+        **tally.describe()._asdict(),
         recent=show_recent(here),
         promise=show_promise(here),
         distribution=None if listed else _show_distribution(here),
@@ -69,34 +68,8 @@ def _show_distribution(here: Stream) -> responses.DistributionView:
     return responses.DistributionView(thresholds=thresholds.tolist(), probabilities=chances.tolist())
 
 
-def _show_sizes(here: Stream) -> dict[str, float | None]:
-    """Return how large sets are, or how much a gate accepts; the other is None."""
-    tally, sized = here.tally, find_kind(here.setup) != "gate"
-    bounded = sized and tally.answered > tally.unbounded
-    return {
-        "mean_size": tally.mean_size if sized else None,
-        "median_size": tally.median if bounded else None,
-        "unbounded_share": tally.unbounded / tally.answered if sized and tally.answered else None,
-        "accepted_share": tally.size / tally.predicted if not sized and tally.predicted else None,
-        "wrong_share": None if sized else tally.miss_rate,
-    }
-
-
 def show_groups(here: Stream) -> list[responses.GroupView]:
     """Return how each group has fared."""
-    if find_kind(here.setup) == "gate":
-        alpha, names = here.setup.learner.alpha, here.setup.names.groups
-        return [
-            responses.GroupView(
-                name=name,
-                rounds=weight,
-                misses=misses,
-                miss_rate=misses / weight if weight else None,
-                excess=misses - alpha * weight,
-                bound=None,
-            )
-            for name, (weight, misses) in zip(names, here.tally.members, strict=True)
-        ]
     told = judge_groups(here.setup, here.progress)
     return [
         responses.GroupView(name=name, miss_rate=group.miss_rate, **group._asdict())
@@ -134,8 +107,7 @@ def show_certain(here: Stream) -> responses.Certain:
     """Return between what the excess of misses lies, whatever the data."""
     excess = here.tally.misses - here.setup.learner.alpha * here.tally.weight
     try:
-        decided = here.tally.predicted if find_kind(here.setup) == "gate" else None
-        least, most = bound_excess(here.setup, here.progress, rounds=decided or None)
+        least, most = bound_excess(here.setup, here.progress)
     except TheoremError:
         return responses.Certain(excess=excess, least=None, most=None)
     return responses.Certain(excess=excess, least=least, most=most)
@@ -168,7 +140,8 @@ def _notes(here: Stream) -> list[str]:
 
 def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
     """Return the curves."""
-    alpha, rounds, gate = here.setup.learner.alpha, curve.answered, find_kind(here.setup) == "gate"
+    alpha, rounds, decides = here.setup.learner.alpha, curve.answered, here.setup.kind.decides
+    made, accepted = curve.predicted, curve.accepted
     return responses.HistoryView(
         alpha=alpha,
         rounds=rounds,
@@ -177,8 +150,8 @@ def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
         mean_size=_divide(curve.sizes, curve.bounded),
         local_miss_rate=_divide(_step(curve.misses), _step(curve.weights)),
         local_mean_size=_divide(_step(curve.sizes), _step(curve.bounded)),
-        accepted_share=_divide(curve.sizes, curve.predicted) if gate else None,
-        local_accepted_share=_divide(_step(curve.sizes), _step(curve.predicted)) if gate else None,
+        accepted_share=_divide(accepted, made) if decides else None,
+        local_accepted_share=_divide(_step(accepted), _step(made)) if decides else None,
         band=[list(bound_misses(count, alpha=alpha)) for count in rounds],
         last=[int(missed) for missed in curve.last],
         on_target=min(len(curve.last), here.watch.rounds - here.retargeted),

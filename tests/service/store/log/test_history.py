@@ -161,7 +161,7 @@ def test_the_curve_adds_up_answers_as_they_came(played: Database) -> None:
     assert curve.misses == [1.0, 1.0, 2.0, 2.0, 3.0]
     assert curve.weights == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert curve.at == [NOW + n + 60.0 for n in range(0, 10, 2)]
-    assert curve.sizes[-1] == here.tally.size
+    assert curve.sizes[-1] == here.tally.sum_up().size
     assert curve.bounded == [1, 2, 3, 4, 5]
 
 
@@ -194,14 +194,14 @@ def test_a_stream_without_rounds_is_told_too(light: Database) -> None:
 def fill_with_marks(database: Database, answered: int) -> None:
     """Let a stream stand after so many answers, with a snapshot after every hundredth."""
     here = registry.get(database, "pets")
-    tally = here.tally
+    tally = here.progress.tally
     tally.answered, tally.predicted, tally.misses, tally.weight = answered, answered + 9, 7.0, 8.0
     tally.size = 3.0 * answered
     packed = here.progress.pack(here.setup.learner)
     with database.write() as connection:
         for count in range(100, answered + 1, 100):
             sums = {"answered": count, "misses": count / 10, "weight": float(count)}
-            sums |= {"size": 2.0 * count, "bounded": count, "predicted": count + 3}
+            sums |= {"size": 2.0 * count, "bounded": count, "predicted": count + 3, "accepted": 0}
             place = {"stream": here.id, "version": 1_000_000 + count, "at": NOW + count}
             connection.execute(marks.insert().values(**place, **sums, progress=packed))
         stream.write(connection, here)
@@ -296,7 +296,8 @@ def test_the_curve_of_a_gate_counts_the_decisions_before_each_judgement(light: D
             answers.answer(light, [Reply(opened[-2].id, {"right": len(opened) == 4})], now=NOW)
     _, curve = history.curve(light, "gate", points=10)
     assert (curve.answered, curve.misses) == ([1, 2], [1.0, 1.0])
-    assert (curve.predicted, curve.sizes) == ([2.0, 4.0], [1.0, 3.0])
+    assert (curve.predicted, curve.accepted) == ([2.0, 4.0], [1.0, 3.0])
+    assert (curve.sizes, curve.bounded) == ([0.0, 0.0], [0.0, 0.0])
 
 
 def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Database) -> None:

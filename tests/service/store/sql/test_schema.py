@@ -24,7 +24,7 @@ TABLES = {
     "feedback": "stream* version* number at answer miss? weight score? size link",
     "changes": "stream* version* at kind content progress? link",
     "open": "stream* number* expires then memo",
-    "marks": "stream* version* at answered misses weight size bounded predicted progress",
+    "marks": "stream* version* at answered misses weight size bounded predicted accepted progress",
     "alarms": "stream* raised* raised_at kind since since_at cleared? cleared_at?",
     "tokens": "id* name scopes digest created revoked?",
 }

@@ -15,8 +15,7 @@ from keyhole.service.store.log import history, replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import marks
 from keyhole.service.store.streams import answers, proposals, registry, settings
-from keyhole.service.store.streams.answers import Counted, Reply, make_tasks
-from keyhole.service.store.streams.playing import write_reply
+from keyhole.service.store.streams.answers import Counted, Reply, make_tasks, write_reply
 from keyhole.service.store.streams.proposals import Query
 
 NOW = 1_800_000_000.0

@@ -90,13 +90,13 @@ def test_a_retry_after_its_round_has_expired_gives_it_again_and_changes_nothing(
 
 
 def test_a_stream_is_asked_at_the_door_of_its_kind(pets: Database) -> None:
-    proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW, kind="set")
-    with pytest.raises(InvalidError, match="is no gate; ask /v1/streams/pets/predictions"):
-        proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW, kind="gate")
+    proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW, makes="predictions")
+    with pytest.raises(InvalidError, match="not decisions; ask /v1/streams/pets/predictions"):
+        proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW, makes="decisions")
     setup, _ = settings.make_setup(alpha=0.1, kind="gate", seed=7)
     registry.create(pets, "gate", setup=setup, now=NOW)
-    with pytest.raises(InvalidError, match="is a gate; ask /v1/streams/gate/decisions"):
-        proposals.predict(pets, "gate", asks=[Query(0.9)], now=NOW, kind="set")
+    with pytest.raises(InvalidError, match="not predictions; ask /v1/streams/gate/decisions"):
+        proposals.predict(pets, "gate", asks=[Query(0.9)], now=NOW, makes="predictions")
 
 
 def test_a_fault_in_a_batch_says_in_which_prediction_it_is_and_opens_none(pets: Database) -> None:

@@ -19,6 +19,7 @@ from typing import Any
 import sqlalchemy as sql
 
 from keyhole.errors import MissingExtraError
+from keyhole.feedback import is_miss
 from keyhole.scores import Case, Decision, Interval, Region
 from keyhole.scores.best import BestCase
 from keyhole.scores.labels import Candidates
@@ -26,7 +27,6 @@ from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import feedback
 from keyhole.service.store.streams import stream
-from keyhole.service.store.streams.playing import is_miss
 from keyhole.service.times import show_time
 
 _ROWS_AT_ONCE = 5000

@@ -10,7 +10,7 @@ import sqlalchemy as sql
 
 from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
-from keyhole.predictor.context import Known
+from keyhole.predictor.context import Known, show_context, unpack_context
 from keyhole.scores import Case, Region
 from keyhole.service.store.log import recent
 from keyhole.service.store.log.recent import Lately
@@ -20,7 +20,6 @@ from keyhole.service.store.streams import alarms, changes, registry, stream
 from keyhole.service.store.streams.alarms import Alarmed
 from keyhole.service.store.streams.answers import MARK_EVERY
 from keyhole.service.store.streams.changes import Change
-from keyhole.service.store.streams.playing import is_gate, show_known
 from keyhole.service.store.streams.proposals import pack_metadata
 from keyhole.service.store.streams.stream import Stream
 
@@ -42,6 +41,7 @@ class StreamCurve:
     sizes: list[float]
     bounded: list[float]
     predicted: list[float]
+    accepted: list[float]
     at: list[float]
     alarms: list[Alarmed]
     changes: list[Change]
@@ -198,7 +198,7 @@ def _read_entry(here: Stream, row: Any) -> LogEntry:
         threshold=row.threshold,
         size=row.size,
         region=case.region(row.number, row.threshold),
-        known=show_known(here.setup, row.context),
+        known=show_context(here.setup, unpack_context(here.setup, row.context)),
         answer=None if row.answer is None else json.loads(row.answer),
         answered_at=row.answered_at,
         miss=row.miss,
@@ -216,9 +216,11 @@ def _raw(connection: sql.Connection, here: Stream, points: int) -> list[tuple[An
     ).all()
     told = np.array([tuple(row)[2:] for row in rows]).reshape(len(rows), len(_TOLD))
     bounded = np.isfinite(told[:, 2])
-    sizes, predicted = np.cumsum(np.where(bounded, told[:, 2], 0.0)), np.zeros(len(rows))
-    if is_gate(here.setup):
-        sizes, predicted = _count_decisions(connection, here, [row.version for row in rows])
+    sizes = np.cumsum(np.where(bounded, told[:, 2], 0.0))
+    predicted = accepted = np.zeros(len(rows))
+    if here.setup.kind.decides:
+        sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows))
+        accepted, predicted = _count_decisions(connection, here, [row.version for row in rows])
     sums = np.column_stack(
         (
             np.cumsum(told[:, 0] * told[:, 1]),
@@ -226,6 +228,7 @@ def _raw(connection: sql.Connection, here: Stream, points: int) -> list[tuple[An
             sizes,
             np.cumsum(bounded),
             predicted,
+            accepted,
         )
     ).tolist()
     return [(k + 1, *sums[k], rows[k].at) for k in _spread(len(rows), points)]
@@ -237,7 +240,7 @@ _TOLD = ("miss", "weight", "size")
 def _count_decisions(
     connection: sql.Connection, here: Stream, versions: list[int]
 ) -> tuple[Array, Array]:
-    """Return how many cases a gate had accepted, and decided, before each of these versions."""
+    """Return how many cases had been accepted, and decided, before each of these versions."""
     made = connection.execute(
         sql.select(rounds.c.version, rounds.c.size)
         .where(rounds.c.stream == here.id)
@@ -261,7 +264,7 @@ def _marked(connection: sql.Connection, here: Stream, points: int) -> list[tuple
     if not sums or sums[-1][0] < tally.answered:
         newest = sql.select(feedback.c.at).where(feedback.c.stream == here.id)
         at = connection.execute(newest.order_by(feedback.c.version.desc()).limit(1)).scalar_one()
-        sums.append((*(getattr(tally, name) for name in SUMS), at))
+        sums.append((*tally.sum_up(), at))
     return sums
 
 

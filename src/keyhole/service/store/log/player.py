@@ -10,25 +10,19 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import KeyholeError
+from keyhole.feedback import is_miss
 from keyhole.learners import Learner
+from keyhole.predictor.context import unpack_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Region
 from keyhole.service.store.log.chain import FIRST, make_link
-from keyhole.service.store.sql.schema import SUMS, marks
+from keyhole.service.store.sql.schema import marks
 from keyhole.service.store.streams import alarms, amendments, changes, stream
 from keyhole.service.store.streams.alarms import Alarmed
-from keyhole.service.store.streams.answers import MARK_EVERY
-from keyhole.service.store.streams.playing import (
-    is_awaited,
-    is_miss,
-    note_recent,
-    open_round,
-    settle_reply,
-    unpack_context,
-)
+from keyhole.service.store.streams.answers import MARK_EVERY, TOLD, list_told, settle_reply
 from keyhole.service.store.streams.stream import Stream
 
 
@@ -128,7 +122,7 @@ class Player:
     def _calibrate(self, where: str, row: Any, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
         here = self.stream
-        kept = Progress.unpack(row.progress, learner=self.learner)
+        kept = Progress.unpack(row.progress, setup=self.stream.setup)
         expect(where, "number of rounds before it", here.tally.predicted, 0)
         expect(
             where,
@@ -144,9 +138,8 @@ class Player:
         if content["fault"] is not None:
             raise Difference(content["fault"])
         expect(where, "digest of the snapshots before", content["marks"], self._marks.hexdigest())
-        kept = Progress.unpack(row.progress, learner=here.setup.learner)
-        for name in ("predicted", "answered", "misses", "size"):
-            expect(where, name, getattr(kept.tally, name), getattr(here.tally, name))
+        kept = Progress.unpack(row.progress, setup=here.setup)
+        expect(where, "sums", kept.tally.sum_up(), here.tally.sum_up())
         here.progress, here.sweep = kept, content["sweep"]
         self.unplayed = here.tally.predicted
         opened, self.open = self.open, {}
@@ -166,12 +159,12 @@ class Player:
         else:
             draw = self._draws.of(row.number) if self._draws and self.learner.rule.draws else 0.5
             context = unpack_context(here.setup, row.context)
-            opened = open_round(here.setup, here.progress, case, draw=draw, context=context)
+            opened = here.setup.kind.open(here.setup, here.progress, case, draw=draw, context=context)
         expect(where, "threshold", row.threshold, opened.prediction.threshold)
         expect(where, "size", row.size, opened.prediction.size)
         here.version = row.version
         expires = row.at + here.lifetime
-        if is_awaited(here.setup, opened):
+        if here.setup.kind.is_awaited(here.setup, opened.prediction):
             self.open[row.number] = _Open(opened, expires)
         here.sweep = min(here.sweep, expires)
         if row.version > self.until:
@@ -199,12 +192,12 @@ class Player:
             self._count(row, waiting)
         else:
             try:
-                settled = settle_reply(here, waiting, json.loads(row.answer))
+                outcome = settle_reply(here, waiting, json.loads(row.answer))
             except KeyholeError as error:
                 raise Difference(f"{where} cannot be used: {error}") from None
-            for name, value in settled._asdict().items():
+            for name, value in zip(TOLD, list_told(outcome, waiting), strict=True):
                 expect(where, name, getattr(row, name), value)
-            self._owes_mark = settled.miss is not None and here.tally.answered % MARK_EVERY == 0
+            self._owes_mark = outcome is not None and here.tally.answered % MARK_EVERY == 0
         self._at = row.at
         if row.weight:
             self._times.append(row.at)
@@ -225,20 +218,20 @@ class Player:
         here = self.stream
         tally = here.tally
         _, stale = measure_delay(row.number, waiting.then, tally.predicted, tally.answered)
-        tally.count(row.miss, row.size, stale=stale)
-        note_recent(here, row.miss)
+        here.progress.tally.count(row.miss, row.size, stale=stale)
+        here.note_recent(row.miss)
 
     def mark(self, where: str, row: Any) -> None:
         """Compare a snapshot."""
         here = self.stream
         self._owes_mark = False
         expect(where, "time", row.at, self._at)
-        for name in SUMS:
-            expect(where, name, getattr(row, name), getattr(here.tally, name))
+        for name, value in here.tally.sum_up()._asdict().items():
+            expect(where, name, getattr(row, name), value)
         if row.version <= self.until:
             self._marks.update(make_link(FIRST, marks, row._mapping))  # noqa: SLF001
             return
-        kept = Progress.unpack(row.progress, learner=self.learner)
+        kept = Progress.unpack(row.progress, setup=self.stream.setup)
         state, played = (self.learner.pack(one.state) for one in (kept, here.progress))
         expect(where, "state of the learner", state, played)
         expect(where, "progress", row.progress, here.progress.pack(self.learner))

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 import sqlalchemy as sql
 
+from keyhole.feedback import is_miss
 from keyhole.service.store.sql.schema import feedback, rounds
-from keyhole.service.store.streams.playing import is_miss
 from keyhole.service.store.streams.stream import Stream
 
 ROUNDS = 500
@@ -17,8 +17,8 @@ _BYTES = 8  # of a score
 class Lately:
     """Shares and medians over so many of the newest answered rounds; NaN where there are none.
 
-    ``full`` is the share of sets that held every candidate; intervals have none. ``median_size`` is
-    infinite where half of the intervals or more are unbounded.
+    ``full`` is the share of sets that held every candidate; intervals have none, and decisions have no
+    sizes at all. ``median_size`` is infinite where half of the intervals or more are unbounded.
     """
 
     rounds: int
@@ -33,16 +33,16 @@ class Lately:
 def look_back(connection: sql.Connection, here: Stream) -> Lately:
     """Return what the newest answered rounds of a stream were like."""
     rows = connection.execute(_NEWEST, {"stream": here.id}).all()
-    labelled = here.setup.score.kind == "labels"
+    kind = here.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)
     candidates = np.array([row.bytes / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)
     return Lately(
         rounds=len(rows),
-        median_size=_quantile(sizes, 0.5),
-        empty=_share(sizes <= 0.0),
-        full=_share(sizes >= candidates) if labelled else np.nan,
-        unbounded=_share(np.isinf(sizes)),
+        median_size=np.nan if kind.decides else _quantile(sizes, 0.5),
+        empty=np.nan if kind.decides else _share(sizes <= 0.0),
+        full=_share(sizes >= candidates) if kind.name == "labels" else np.nan,
+        unbounded=np.nan if kind.decides else _share(np.isinf(sizes)),
         median_seconds=_quantile(seconds, 0.5),
         late_seconds=_quantile(seconds, 0.9),
     )

@@ -140,16 +140,9 @@ def _compare_end(connection: sql.Connection, stored: Any, player: Player) -> Non
     except QuarantinedError as error:
         raise Difference(str(error)) from None
     expect(where, "version", stored.version, player.version)
-    for name in (
-        "predicted",
-        "answered",
-        "misses",
-        "weight",
-        "size",
-        "unreachable",
-        "expired",
-        "skipped",
-    ):
+    for name, value in played.tally.sum_up()._asdict().items():
+        expect(where, name, getattr(kept.tally.sum_up(), name), value)
+    for name in ("unreachable", "expired", "skipped"):
         expect(where, name, getattr(kept.tally, name), getattr(played.tally, name))
     learner = played.setup.learner
     expect(

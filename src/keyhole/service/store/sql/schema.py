@@ -11,6 +11,8 @@ A table or column that is new here is also filled in by ``migrations``.
 import sqlalchemy as sql
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, LargeBinary, Text
 
+from keyhole.predictor.tally import Sums
+
 VERSION = 2
 tables = sql.MetaData()
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what it calls INTEGER.
@@ -117,6 +119,7 @@ marks = sql.Table(
     Column("size", Float(53), nullable=False),
     Column("bounded", BigInteger, nullable=False),
     Column("predicted", BigInteger, nullable=False),
+    Column("accepted", BigInteger, nullable=False),
     Column("progress", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
 )
@@ -137,7 +140,7 @@ alarms = sql.Table(
     sqlite_with_rowid=False,
 )
 
-SUMS = ("answered", "misses", "weight", "size", "bounded", "predicted")  # a tally's, in a mark
+SUMS = Sums._fields  # of a tally, in a mark
 
 tokens = sql.Table(
     "tokens",

@@ -1,6 +1,7 @@
 """Rounds answered: each reply is counted or refused, in one transaction that holds the stream."""
 
 import json
+import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -15,27 +16,24 @@ from keyhole.errors import (
     UnknownRoundError,
     UnknownStreamError,
 )
+from keyhole.feedback import is_miss
+from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import Outcome
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import SUMS, feedback
+from keyhole.service.store.sql.schema import feedback
 from keyhole.service.store.streams import alarms, stream, unit_of_work
-from keyhole.service.store.streams.playing import (
-    check_awaited,
-    is_miss,
-    recall_round,
-    settle_reply,
-    write_reply,
-)
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
 
 MARK_EVERY = 100
+SKIP = "skip"
 Result = TypeVar("Result")
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{10})", re.ASCII)
 
 
 class Reply(NamedTuple):
-    """An answer to a round, in a form that ``keyhole.service.store.streams.playing`` reads."""
+    """An answer to a round, in a form that ``keyhole.predictor.kinds`` reads, or ``SKIP``."""
 
     id: str
     answer: Any
@@ -117,20 +115,57 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Counted:
     if before[0] is not None:
         return _repeat(here, reply, *before)
     _check_waiting(here, row, reply, now)
-    settled = settle_reply(here, _read(recall_round, here, row), reply.answer)
-    missed, text = is_miss(settled.miss), write_reply(reply.answer)
-    tally, watch = here.progress.tally, here.progress.watch
+    waiting = _read(here.setup.kind.recall, here, row)
+    outcome = settle_reply(here, waiting, reply.answer)
+    told = list_told(outcome, waiting)
+    text, watch = write_reply(reply.answer), here.progress.watch
     here.version += 1
-    work.answered[reply.id] = (text, settled.miss)
+    work.answered[reply.id] = (text, told[0])
     work.closed.append(row.number)
-    work.log.append((feedback, (here.id, here.version, row.number, now, text, *settled)))
-    if settled.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
+    work.log.append((feedback, (here.id, here.version, row.number, now, text, *told)))
+    if outcome is None:
+        return Counted(reply.id, here.name, None)
+    if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
         _note_alarm(work, now)
-    if settled.miss is not None and tally.answered % MARK_EVERY == 0:
-        sums = [getattr(tally, name) for name in SUMS]
+    if here.tally.answered % MARK_EVERY == 0:
         packed = here.progress.pack(here.setup.learner)
-        work.marks.append((here.id, here.version, now, *sums, packed))
-    return Counted(reply.id, here.name, missed)
+        work.marks.append((here.id, here.version, now, *here.tally.sum_up(), packed))
+    return Counted(reply.id, here.name, is_miss(outcome.miss))
+
+
+def settle_reply(here: Stream, waiting: Round[Any], reply: Any) -> Outcome | None:
+    """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped."""
+    if reply == SKIP:
+        here.tally.skipped += 1
+        return None
+    outcome = here.setup.kind.answer(here.setup, here.progress, waiting, reply)
+    if outcome.weight:
+        here.note_recent(outcome.miss)
+    return outcome
+
+
+TOLD = ("miss", "weight", "score", "size")  # columns of the log
+
+
+def list_told(
+    outcome: Outcome | None, waiting: Round[Any]
+) -> tuple[float | None, float, float | None, float]:
+    """Return what a reply came to, as the columns ``TOLD`` of the log keep it."""
+    size = waiting.prediction.size
+    if outcome is None:
+        return None, 0.0, None, size
+    score = None if math.isnan(outcome.score) else outcome.score
+    return outcome.miss, outcome.weight, score, size
+
+
+def write_reply(reply: Any) -> str:
+    """Return a reply as the log keeps it."""
+    if type(reply) is dict and len(reply) == 1:
+        ((name, value),) = reply.items()
+        if type(value) is int or type(value) is str:
+            # As ``json.dumps`` does, which for an object takes five times as long.
+            return f'{{"{name}": {value if type(value) is int else json.dumps(value)}}}'
+    return json.dumps(reply)
 
 
 def _check_waiting(here: Stream, row: Any, reply: Reply, now: float) -> None:
@@ -138,12 +173,18 @@ def _check_waiting(here: Stream, row: Any, reply: Reply, now: float) -> None:
     if here.archived is not None:
         raise stream.archived(here.name)
     if row.expires is None:
-        _read(check_awaited, here, row)
+        _read(_check_awaited, here, row)
     if row.expires is None or row.expires <= now:
         raise ExpiredError(
             f"prediction {reply.id} has expired: its {here.lifetime:g} seconds are "
             f"over, or more than {here.setup.open_limit} were open; predict again"
         )
+
+
+def _check_awaited(setup: Setup[Any], row: Any) -> None:
+    if setup.kind.decides:  # Every set awaits an answer.
+        case = setup.score.unpack(row.output, row.labels)
+        setup.kind.check_awaited(setup, case.region(row.number, row.threshold))
 
 
 def _repeat(here: Stream, reply: Reply, first: str, miss: float | None) -> Counted:

@@ -13,11 +13,17 @@ import sqlalchemy as sql
 
 from keyhole.errors import InvalidError
 from keyhole.predictor.calibration import calibrate as play
-from keyhole.predictor.context import Features, Groups, Known, read_context
+from keyhole.predictor.context import (
+    Features,
+    Groups,
+    Known,
+    read_context,
+    show_context,
+    unpack_context,
+)
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import feedback, rounds
 from keyhole.service.store.streams import changes, stream
-from keyhole.service.store.streams.playing import is_gate, read_case, show_known
 from keyhole.service.store.streams.stream import Stream
 
 AT_ONCE = 10_000
@@ -73,7 +79,7 @@ class Lesson(NamedTuple):
 
 def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     """Teach a stream its history, and return what is to be noted of that."""
-    if is_gate(here.setup):
+    if here.setup.kind.decides:
         raise InvalidError(
             f"stream {here.name!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
             "what it would have done with a log"
@@ -85,11 +91,9 @@ def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
         )
     outputs = [past.output for past in history]
     for output in outputs:
-        read_case(here.setup, here.progress, output)
+        here.setup.kind.read(here.setup, here.progress, output)
     learner, before = here.setup.learner, here.tally.calibrated_excess
-    contexts = [
-        read_context(learner, past.features, past.groups, names=here.setup.names) for past in history
-    ]
+    contexts = [read_context(here.setup, past.features, past.groups) for past in history]
     play(here.setup, here.progress, outputs, [past.label for past in history], contexts=contexts)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
@@ -137,7 +141,9 @@ def _read_log(connection: sql.Connection, source: Stream, *, kept: bool) -> Iter
             told = json.loads(row.answer)
             if isinstance(told, dict) and "label" in told:
                 case = source.setup.score.unpack(row.output, row.labels)
-                known = show_known(source.setup, row.context) if kept else Known()
+                known = Known()
+                if kept:
+                    known = show_context(source.setup, unpack_context(source.setup, row.context))
                 yield Past(case.output, told["label"], known.features, known.groups)
         after = page[-1].number
 

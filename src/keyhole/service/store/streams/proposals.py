@@ -11,7 +11,7 @@ import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, RefusedError, ScoreError
 from keyhole.numeric import Array
-from keyhole.predictor.context import Features, Groups
+from keyhole.predictor.context import Features, Groups, pack_context, read_context
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
@@ -20,13 +20,6 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import open_rounds, rounds
 from keyhole.service.store.sql.transactions import Statement
 from keyhole.service.store.streams import stream, unit_of_work
-from keyhole.service.store.streams.playing import (
-    is_awaited,
-    open_round,
-    pack_context,
-    read_case,
-    read_known,
-)
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
 
@@ -73,27 +66,27 @@ class Opened(NamedTuple):
 
 
 def predict(
-    database: Database, name: str, *, asks: Sequence[Query], now: float, kind: str | None = None
+    database: Database, name: str, *, asks: Sequence[Query], now: float, makes: str | None = None
 ) -> list[Opened]:
     """Open a round for every output, all or none; a key that was seen gives its old round again.
 
-    ``kind`` says for what the caller takes the stream: one of sets, or a gate.
+    ``makes`` is what the caller takes the stream's rounds for: predictions or decisions.
     """
-    made: list[Opened] = unit_of_work.run(database, make_task(name, asks=asks, now=now, kind=kind))
+    made: list[Opened] = unit_of_work.run(database, make_task(name, asks=asks, now=now, makes=makes))
     return made
 
 
-def make_task(name: str, *, asks: Sequence[Query], now: float, kind: str | None = None) -> Task:
+def make_task(name: str, *, asks: Sequence[Query], now: float, makes: str | None = None) -> Task:
     """Return what does as ``predict`` does, within a transaction that holds the stream."""
-    change = partial(_open_rounds, asks=asks, now=now, kind=kind)
+    change = partial(_open_rounds, asks=asks, now=now, makes=makes)
     return Task(name, change, keys=[ask.key for ask in asks if ask.key is not None])
 
 
 def _open_rounds(
-    work: UnitOfWork, *, asks: Sequence[Query], now: float, kind: str | None
+    work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None
 ) -> list[Opened]:
     here = work.here
-    _check_kind(here, kind)
+    _check_kind(here, makes)
     _check_room(here, len(asks))
     tally, expires = here.progress.tally, now + here.lifetime
     draws, first = _draw(here, len(asks)), tally.predicted
@@ -104,7 +97,7 @@ def _open_rounds(
             made.append(_repeat(here, work.keyed[ask.key], case, context))
         else:
             draw = draws[tally.predicted - first]
-            opened = open_round(here.setup, here.progress, case, draw=draw, context=context)
+            opened = here.setup.kind.open(here.setup, here.progress, case, draw=draw, context=context)
             made.append(_note(work, opened, ask, context, now=now, expires=expires))
     if tally.predicted > first:
         here.sweep = min(here.sweep, expires)
@@ -130,14 +123,15 @@ def _draw_block(seed: int, first: int) -> list[float]:
     return list(make_draws(seed, first, _BLOCK).tolist())
 
 
-def _check_kind(here: Stream, kind: str | None) -> None:
+def _check_kind(here: Stream, makes: str | None) -> None:
     """Raise if the stream takes no rounds, or none of this kind."""
     if here.archived is not None:
         raise stream.archived(here.name)
-    found = here.setup.learner.rule.kind
-    if kind is not None and kind != found:
-        told, right = ("a gate", "decisions") if found == "gate" else ("no gate", "predictions")
-        raise InvalidError(f"stream {here.name!r} is {told}; ask /v1/streams/{here.name}/{right}")
+    found = here.setup.kind.makes
+    if makes is not None and makes != found:
+        raise InvalidError(
+            f"stream {here.name!r} makes {found}, not {makes}; ask /v1/streams/{here.name}/{found}"
+        )
 
 
 def _check_room(here: Stream, count: int) -> None:
@@ -155,12 +149,12 @@ def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region]
     setup, progress = work.here.setup, work.here.progress
     try:
         try:
-            case = read_case(setup, progress, ask.output)
+            case = setup.kind.read(setup, progress, ask.output)
         except ScoreError:
             # Asked for before labels were added, it has a score for those that there were.
             then = _find_setup(setup, None if ask.key is None else work.keyed.get(ask.key))
-            case = read_case(then, progress, ask.output)
-        return case, read_known(setup, ask.features, ask.groups)
+            case = then.kind.read(then, progress, ask.output)
+        return case, read_context(setup, ask.features, ask.groups)
     except InvalidError as error:
         if place is None:
             raise
@@ -189,7 +183,7 @@ def _note(
     work.log.append((rounds, row))
     if ask.key is not None:
         work.note_key(row)
-    if learner.rule.kind != "gate" or is_awaited(setup, opened):
+    if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
         work.waiting.append((here.id, shown.id, expires, opened.then, memo))
     return Opened(here.prediction_id(shown.id), shown.id, shown, expires)

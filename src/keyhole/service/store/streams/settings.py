@@ -8,10 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from keyhole import learners, scores
+from keyhole import scores
 from keyhole.errors import InvalidError
-from keyhole.feedback import Feedback, GateFeedback
-from keyhole.predictor import judgements
 from keyhole.predictor import setup as setups
 from keyhole.predictor.draws import check_seed
 from keyhole.predictor.setup import MOST_OPEN, Setup
@@ -21,7 +19,6 @@ DAY = 86_400.0
 LIFETIME = 7 * DAY
 LABELS = 10_000  # of an array of scores, at the most
 WINDOW = 1000
-GATE = "gate-tracker"  # the rule of a gate that names none
 LONGEST = 2000  # characters of a description
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
@@ -72,7 +69,7 @@ def make_setup(
     """Return the setup of these settings, and what Keyhole warns of about them."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        setup = _make_setup(
+        setup = setups.make_setup(
             learner,
             alpha=alpha,
             horizon=horizon,
@@ -98,48 +95,6 @@ def make_setup(
             open_limit=open_limit,
         )
     return setup, [str(warning.message) for warning in said]
-
-
-def _make_setup(
-    learner: str | None,
-    *,
-    alpha: float,
-    horizon: int | None,
-    arms: int | None,
-    options: Mapping[str, Any] | None,
-    features: int | Iterable[str] | None,
-    groups: int | Iterable[str] | None,
-    score: Score[Region],
-    feedback: str | None,
-    seed: int | None,
-    open_limit: int,
-) -> Setup[Region]:
-    if score.kind != "gate":
-        return setups.make_setup(
-            learner,
-            alpha=alpha,
-            horizon=horizon,
-            arms=arms,
-            options=options,
-            features=features,
-            groups=groups,
-            score=score,
-            feedback=feedback or Feedback.SEMI_BANDIT,
-            seed=seed,
-            open_limit=open_limit,
-        )
-    judgements.refuse_features(features)
-    if isinstance(groups, int):
-        raise InvalidError(
-            f"a gate's groups are named; give names instead of their number, {groups}", field="groups"
-        )
-    return judgements.make_setup(
-        learners.make(learner or GATE, alpha=alpha, horizon=horizon, arms=arms, options=options),
-        feedback or GateFeedback.ACCEPTED,
-        groups=tuple(groups or ()),
-        seed=seed,
-        open_limit=open_limit,
-    )
 
 
 def check_limits(*, lifetime: float, window: int) -> None:

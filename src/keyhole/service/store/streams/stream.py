@@ -11,11 +11,10 @@ import numpy as np
 import sqlalchemy as sql
 
 from keyhole.errors import ArchivedError, KeyholeError, QuarantinedError, UnknownStreamError
-from keyhole.feedback import GateFeedback
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import Tally
+from keyhole.predictor.tally import RoundTally
 from keyhole.scores import Region
 from keyhole.service.store.log.chain import FIRST
 from keyhole.service.store.sql.schema import streams
@@ -37,7 +36,7 @@ class Stream:
     created: float
     archived: float | None
     version: int
-    progress: Progress
+    progress: Progress[Any]
     sweep: float  # No open round expires before this time.
     recent: int  # The last rounds as bits, 1 for a miss.
     link: bytes  # of the last row of its log
@@ -46,9 +45,10 @@ class Stream:
     retargeted: int = 0  # as is how many answers came before its target was what it is now.
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> RoundTally:
         """What its rounds add up to."""
-        return self.progress.tally
+        tally: RoundTally = self.progress.tally
+        return tally
 
     @property
     def watch(self) -> Watch:
@@ -58,9 +58,8 @@ class Stream:
     @property
     def open(self) -> int:
         """How many rounds wait for an answer."""
-        tally = self.progress.tally
-        # A gate's tally sums sizes of 1 for what it accepts; what it refers may be nobody's to judge.
-        awaited = int(tally.size) if self.setup.feedback == GateFeedback.ACCEPTED else tally.predicted
+        tally = self.tally
+        awaited = self.setup.kind.count_awaited(self.setup, tally)
         return awaited - tally.answered - tally.expired - tally.skipped
 
     @property
@@ -72,6 +71,10 @@ class Stream:
     def recent_misses(self) -> int:
         """How many of them missed."""
         return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
+
+    def note_recent(self, miss: float) -> None:
+        """Remember an answered round among the recent ones."""
+        self.recent = (self.recent << 1 | (miss >= 0.5)) & ((1 << self.window) - 1)
 
     def pack_recent(self) -> bytes:
         """Return the last rounds as bytes, as many for every stream of the same window."""
@@ -109,7 +112,7 @@ def start(
         created=created,
         archived=None,
         version=-1,
-        progress=Progress.start(setup.learner, setup.score, watch=True, states=setup.states),
+        progress=setup.kind.start(setup, watch=True),
         sweep=np.inf,
         recent=0,
         link=FIRST,
@@ -176,7 +179,7 @@ def quarantine(name: str, fault: str) -> QuarantinedError:
 
 def _read_row(row: Any, kept: Progress | None) -> Stream:
     setup = settings.load_setup(row.setup)
-    progress = kept or Progress.unpack(row.progress, learner=setup.learner).check_states(setup.states)
+    progress = kept or Progress.unpack(row.progress, setup=setup)
     return Stream(
         id=row.id,
         name=row.name,

@@ -1,54 +1,17 @@
-"""A round of any kind: what is read of an output, of what is known of a case, and of an answer."""
-
-from typing import Any
+"""Rounds of which something is known, through the tables."""
 
 import pytest
 
 from keyhole import Predictor
-from keyhole.errors import InvalidError, LabelError, ScoreError
-from keyhole.predictor.context import Known
-from keyhole.predictor.progress import Progress
+from keyhole.errors import InvalidError
 from keyhole.service.store.log import history, replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry
 from keyhole.service.store.streams.answers import Reply
-from keyhole.service.store.streams.playing import (
-    is_miss,
-    read_case,
-    read_known,
-    show_known,
-    unpack_context,
-)
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.streams.settings import make_setup
 
 NOW = 1_800_000_000.0
-GROUPS = ("new", "old", "rare")
-CASES = [(), ("new",), ("old",), ("rare",), ("new", "rare"), ("old", "rare"), GROUPS]
-
-
-@pytest.mark.parametrize(
-    ("given", "output", "fault"),
-    [
-        ({}, 3.0, "takes scores, not a centre"),
-        ({}, (1.0, 2.0), "takes scores, not lower and upper"),
-        ({"scale": 1.0}, [0.5], "takes a centre, not scores"),
-        ({"kind": "band"}, 3.0, "takes lower and upper, not a centre"),
-    ],
-)
-def test_an_output_of_another_kind_is_named(given: Any, output: Any, fault: str) -> None:
-    setup, _ = make_setup(alpha=0.1, **given)
-    progress = Progress.start(setup.learner, setup.score)
-    with pytest.raises(ScoreError, match=fault):
-        read_case(setup, progress, output)
-
-
-def test_a_label_that_the_stream_does_not_have_is_named() -> None:
-    setup, _ = make_setup(alpha=0.1, labels=["a", "b"])
-    progress = Progress.start(setup.learner, setup.score)
-    with pytest.raises(LabelError, match="label 'c' is not one of the stream's 2 labels"):
-        read_case(setup, progress, {"a": 0.5, "c": 0.5})
-    assert read_case(setup, progress, {"b": 0.5}).score("b") == 0.5
 
 
 def test_what_is_known_of_a_case_is_refused_where_a_stream_does_not_ask_for_it(light: Database) -> None:
@@ -57,24 +20,6 @@ def test_what_is_known_of_a_case_is_refused_where_a_stream_does_not_ask_for_it(l
         with pytest.raises(InvalidError):
             proposals.predict(light, "pets", asks=[ask], now=NOW)
     assert registry.get(light, "pets").tally.predicted == 0
-
-
-@pytest.mark.parametrize(("miss", "missed"), [(0.0, False), (0.49, False), (0.5, True), (None, None)])
-def test_a_graded_answer_is_a_miss_from_a_half_on(miss: float | None, *, missed: bool | None) -> None:
-    assert is_miss(miss) is missed
-
-
-def test_groups_of_a_gate_go_through_bytes_and_others_are_refused() -> None:
-    setup, _ = make_setup(alpha=0.1, kind="gate", groups=GROUPS, seed=7)
-    for groups in CASES:
-        context = read_known(setup, None, groups)
-        assert show_known(setup, context.tobytes()) == Known(None, groups)
-    assert show_known(setup, None) == Known(None, ())
-    assert unpack_context(setup, None).tolist() == [0.0, 0.0, 0.0]
-    with pytest.raises(InvalidError, match="no group 'young'"):
-        read_known(setup, None, ["young"])
-    with pytest.raises(InvalidError, match=r"16 bytes are not .* the stream takes 24"):
-        unpack_context(setup, bytes(16))
 
 
 def test_a_stream_of_features_may_be_asked_without_them(light: Database) -> None:

@@ -1,0 +1,275 @@
+"""The kinds of prediction: each knows how to start, open, recall and answer its rounds.
+
+A setup finds its kind once (``setup.kind``); predictor, store and file ask the kind, so that nobody
+else asks whether a predictor proposes sets or accepts answers.
+
+In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that holds ``label``,
+``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance`` or ``wrong`` where given.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+
+from keyhole import scores
+from keyhole.errors import FeedbackError, InvalidError, TheoremError
+from keyhole.feedback import HIT, MISS, Feedback, GateFeedback, check_enough, check_feedback
+from keyhole.learners import CONTEXTUAL, DEFAULT
+from keyhole.learners.lateness import Lateness
+from keyhole.numeric import Array
+from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
+from keyhole.predictor.decisions import Decisions
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import MISSING, Round, propose, read_answer, recall_round, settle
+from keyhole.predictor.tally import Outcome, RoundTally, Tally
+from keyhole.scores import Case, Score
+from keyhole.scores import Kind as KindName
+
+if TYPE_CHECKING:
+    from keyhole.predictor.setup import Setup
+
+_WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
+_ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
+_BESIDE = frozenset(("chance", "wrong"))
+
+
+class KeptRound(Protocol):
+    """An open round as it is kept: in a row of a table, or the like."""
+
+    number: int
+    threshold: float
+    size: float
+    output: bytes
+    labels: str | None
+    then: int
+    memo: bytes
+    context: bytes | None
+
+
+class Kind(Protocol):
+    """What a predictor proposes, and how its rounds are played."""
+
+    @property
+    def name(self) -> KindName:
+        """How the kind is called, over HTTP too."""
+
+    @property
+    def decides(self) -> bool:
+        """Whether a round counts when it is opened, as a decision, and only some are answered."""
+
+    @property
+    def makes(self) -> str:
+        """What its rounds are called, over HTTP too."""
+
+    @property
+    def holder(self) -> str:
+        """The class that plays such rounds."""
+
+    @property
+    def errors(self) -> str:
+        """What alpha is the share of."""
+
+    @property
+    def tally(self) -> type[Any]:
+        """What its rounds add up to."""
+
+    @property
+    def default_feedback(self) -> Feedback | GateFeedback:
+        """What the world can tell, where nothing is said of it."""
+
+    def choose_learner(self, names: Mapping[str, int]) -> str:
+        """Return the rule that is used where none is named, with so many features and groups."""
+
+    def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
+        """Return how many features and groups the learner takes, and all names; or raise."""
+
+    def check_features(self, features: Any) -> None:
+        """Raise if there are features, and rounds of this kind take none."""
+
+    def check_feedback(self, setup: "Setup[Any]") -> Feedback | GateFeedback:
+        """Return the setup's feedback, or raise if such a learner cannot work with it."""
+
+    def count_states(self, setup: "Setup[Any]") -> int:
+        """Return how many groups have a state of their own."""
+
+    def count_awaited(self, setup: "Setup[Any]", tally: Any) -> int:
+        """Return how many of the rounds up to now were, or are, to be answered."""
+
+    def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress[Any]:
+        """Return the progress of a predictor to which nothing has happened."""
+
+    def read(self, setup: "Setup[Any]", progress: Progress[Any], output: Any) -> Case[Any]:
+        """Return the case of a model output, or raise if it is one of another kind."""
+
+    def open(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[Any],
+        case: Case[Any],
+        *,
+        draw: float,
+        context: Array,
+    ) -> Round[Any]:
+        """Return the next round, open and counted."""
+
+    def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:
+        """Return whether an answer to what was shown may come."""
+
+    def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
+        """Raise if no answer to what was shown can be used."""
+
+    def recall(self, setup: "Setup[Any]", kept: KeptRound) -> Round[Any]:
+        """Return an open round again, to be answered, from what is kept of it."""
+
+    def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> Any:
+        """Return what a round of so many groups remembers."""
+
+    def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:
+        """Return how many bytes a round of so many groups remembers."""
+
+    def answer(
+        self, setup: "Setup[Any]", progress: Progress[Any], waiting: Round[Any], answer: Any
+    ) -> Outcome:
+        """Teach the progress an answer, given as the log keeps it; or raise, unchanged."""
+
+    def count_bounded(self, tally: Any) -> int:
+        """Return over how many of the rounds up to now the theorem speaks."""
+
+    def find_lateness(self, setup: "Setup[Any]", progress: Progress[Any]) -> Lateness:
+        """Return how late answers were, as the learner's own level has it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sets:
+    """Sets of labels, intervals and bands: of each the answer says whether it holds the truth."""
+
+    name: KindName
+    decides: ClassVar[bool] = False
+    makes: ClassVar[str] = "predictions"
+    holder: ClassVar[str] = "Predictor"
+    errors: ClassVar[str] = "misses"
+    tally: ClassVar[type[RoundTally]] = Tally
+    default_feedback: ClassVar[Feedback] = Feedback.SEMI_BANDIT
+
+    def choose_learner(self, names: Mapping[str, int]) -> str:
+        return CONTEXTUAL if any(names.values()) else DEFAULT
+
+    def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
+        counted, named = read_names(features, "features")
+        groups_counted, groups_named = read_names(groups, "groups")
+        return {"features": counted, "groups": groups_counted}, Names(named, groups_named)
+
+    def check_features(self, features: Any) -> None:
+        """Raise nothing: the learner says how many it takes."""
+
+    def check_feedback(self, setup: "Setup[Any]") -> Feedback:
+        learner = setup.learner
+        if learner.rule.kind != "set":
+            raise InvalidError(f"{learner.name} is a rule for keyhole.Gate; use it there")
+        feedback = check_feedback(setup.feedback)
+        check_enough(learner.name, learner.needs, feedback)
+        return feedback
+
+    def count_states(self, setup: "Setup[Any]") -> int:  # noqa: ARG002
+        return 0
+
+    def count_awaited(self, setup: "Setup[Any]", tally: Tally) -> int:  # noqa: ARG002
+        return tally.predicted
+
+    def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress:
+        return Progress.start(setup.learner, setup.score, watch=watch)
+
+    def read(self, setup: "Setup[Any]", progress: Progress, output: Any) -> Case[Any]:
+        scores.check_output(setup.score, output)
+        score: Any = setup.score
+        case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
+        return case
+
+    def open(
+        self, setup: "Setup[Any]", progress: Progress, case: Case[Any], *, draw: float, context: Array
+    ) -> Round[Any]:
+        opened = propose(setup.learner, progress, case, draw=draw, context=context)
+        progress.tally.predicted += 1
+        return opened
+
+    def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:  # noqa: ARG002
+        return True
+
+    def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
+        """Raise nothing: every set may be answered."""
+
+    def recall(self, setup: "Setup[Any]", kept: KeptRound) -> Round[Any]:
+        learner = setup.learner
+        is_empty = learner.runs_interpreted and not learner.memory and not kept.memo
+        memo = [] if is_empty else learner.unpack_memo(kept.memo)
+        waiting = recall_round(setup.score, kept, memo=memo)
+        if not learner.groups:
+            return waiting
+        groups = list_groups(learner, unpack_context(setup, kept.context))
+        return waiting._replace(groups=groups)
+
+    def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> Any:  # noqa: ARG002
+        return setup.learner.unpack_memo(content)
+
+    def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:  # noqa: ARG002
+        return 8 * setup.learner.memory
+
+    def answer(
+        self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
+    ) -> Outcome:
+        parts = _read_parts(answer)
+        outcome = read_answer(
+            setup.learner,
+            waiting,
+            HIT if "hit" in parts else MISS if "miss" in parts else None,
+            label=parts.get("label", MISSING),
+            score=parts.get("score"),
+            loss=parts.get("loss"),
+            chance=parts.get("chance", 1.0),
+            wrong=parts.get("wrong", 0.0),
+            seed=setup.seed,
+        )
+        settle(setup.learner, progress, waiting, outcome)
+        return outcome
+
+    def count_bounded(self, tally: Tally) -> int:
+        return int(tally.weight)
+
+    def find_lateness(self, setup: "Setup[Any]", progress: Progress) -> Lateness:
+        if progress.tally.stale == 0.0:
+            return Lateness()
+        level = getattr(progress.state, "lateness", None)
+        if level is None and hasattr(setup.learner.parameters, "late_excess"):
+            raise TheoremError(
+                f"answers came late, and {setup.learner.name} does not count how late; say how many "
+                "rounds may be open at once: keyhole.bounds.excess(learner, rounds=..., open=...)"
+            )
+        age = 0 if level is None else int(level[0])
+        return Lateness(open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
+
+
+GATE = Decisions()
+_KINDS: dict[KindName, Kind] = {
+    "labels": Sets("labels"),
+    "interval": Sets("interval"),
+    "band": Sets("band"),
+    "gate": GATE,
+}
+
+
+def find_kind(score: Score[Any]) -> Kind:
+    """Return the kind of prediction that is made from such a score, or raise if it is none."""
+    scores.check_score(score)
+    return _KINDS[score.kind]
+
+
+def _read_parts(answer: Any) -> Mapping[str, Any]:
+    """Return the parts of an answer, or raise unless there is one answer among them."""
+    parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
+    if isinstance(parts, dict):
+        beside = parts.keys() - _ONE_OF
+        if len(parts) - len(beside) == 1 and beside <= _BESIDE:
+            return parts
+    raise FeedbackError(
+        f"{answer!r} is not an answer; give label, hit, miss, score, loss or skip, one of them"
+    )

@@ -1,0 +1,57 @@
+"""The kinds of prediction: what is read of an output, of what is known of a case, and of an answer."""
+
+from typing import Any
+
+import pytest
+
+from keyhole.errors import InvalidError, LabelError, ScoreError
+from keyhole.predictor.context import Known, read_context, show_context, unpack_context
+from keyhole.predictor.setup import make_setup
+from keyhole.scores import (
+    BestScore,
+    BoundedResiduals,
+    Probabilities,
+    QuantileBands,
+    ScaledResiduals,
+)
+
+GROUPS = ("new", "old", "rare")
+CASES = [(), ("new",), ("old",), ("rare",), ("new", "rare"), ("old", "rare"), GROUPS]
+
+
+@pytest.mark.parametrize(
+    ("score", "output", "fault"),
+    [
+        (Probabilities(), 3.0, "takes scores, not a centre"),
+        (Probabilities(), (1.0, 2.0), "takes scores, not lower and upper"),
+        (ScaledResiduals(), [0.5], "takes a centre, not scores"),
+        (BoundedResiduals(bound=1.0), [0.5], "takes a centre, not scores"),
+        (QuantileBands(), 3.0, "takes lower and upper, not a centre"),
+    ],
+)
+def test_an_output_of_another_kind_is_named(score: Any, output: Any, fault: str) -> None:
+    setup = make_setup(alpha=0.1, score=score)
+    with pytest.raises(ScoreError, match=fault):
+        setup.kind.read(setup, setup.kind.start(setup), output)
+
+
+def test_a_label_that_the_stream_does_not_have_is_named() -> None:
+    setup = make_setup(alpha=0.1, score=Probabilities(labels=["a", "b"]))
+    progress = setup.kind.start(setup)
+    with pytest.raises(LabelError, match="label 'c' is not one of the stream's 2 labels"):
+        setup.kind.read(setup, progress, {"a": 0.5, "c": 0.5})
+    assert setup.kind.read(setup, progress, {"b": 0.5}).score("b") == 0.5
+
+
+def test_groups_of_a_gate_go_through_bytes_and_others_are_refused() -> None:
+    best: Any = BestScore()
+    setup = make_setup(alpha=0.1, score=best, groups=GROUPS, seed=7)
+    for groups in CASES:
+        context = unpack_context(setup, read_context(setup, None, groups).tobytes())
+        assert show_context(setup, context) == Known(None, groups)
+    assert show_context(setup, unpack_context(setup, None)) == Known(None, ())
+    assert unpack_context(setup, None).tolist() == [0.0, 0.0, 0.0]
+    with pytest.raises(InvalidError, match="no group 'young'"):
+        read_context(setup, None, ["young"])
+    with pytest.raises(InvalidError, match=r"16 bytes are not .* the stream takes 24"):
+        unpack_context(setup, bytes(16))
