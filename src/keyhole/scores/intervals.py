@@ -74,6 +74,7 @@ class QuantileBands:
         return Band(low, high)
 
     def unpack(self, content: bytes, labels: str | None) -> Band:  # noqa: ARG002
+        """Return the case that ``pack`` wrote."""
         lower, upper = unpack_numbers(content)
         return Band(lower, upper)
 
@@ -144,4 +145,5 @@ class CustomIntervals:
         return Measured(output, self)
 
     def unpack(self, content: bytes, labels: str | None) -> Measured:  # noqa: ARG002
+        """Return the case that ``pack`` wrote."""
         return Measured(json.loads(content), self)

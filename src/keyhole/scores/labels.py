@@ -174,6 +174,7 @@ class Probabilities:
         return self.labels
 
     def unpack(self, content: bytes, labels: str | None) -> Candidates:
+        """Return the case that ``pack`` wrote."""
         return _unpack(self, content, labels)
 
 
@@ -214,6 +215,7 @@ class CustomScores:
         return Candidates(self.labels, scores, self)
 
     def unpack(self, content: bytes, labels: str | None) -> Candidates:
+        """Return the case that ``pack`` wrote."""
         return _unpack(self, content, labels)
 
 

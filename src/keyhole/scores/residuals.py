@@ -89,6 +89,7 @@ class BoundedResiduals:
         return 1.0 - abs(residual) / self.bound
 
     def offsets(self, threshold: float) -> tuple[float, float]:
+        """Return the residuals between which the score reaches the threshold."""
         half = self.bound * (1.0 - threshold)
         return -half, half
 
@@ -97,6 +98,7 @@ class BoundedResiduals:
         return Centred(check_number(output, "predicted centre"), self)
 
     def unpack(self, content: bytes, labels: str | None) -> Centred:  # noqa: ARG002
+        """Return the case that ``pack`` wrote."""
         return Centred(unpack_numbers(content)[0], self)
 
 
@@ -158,6 +160,7 @@ class ScaledResiduals:
         return sigmoid(max(-_EDGE, min(_EDGE, -sign * residual / self.scale)))
 
     def offsets(self, threshold: float) -> tuple[float, float]:
+        """Return the residuals between which the score reaches the threshold."""
         if self.scale is None or threshold <= 0.0:
             return -math.inf, math.inf
         if self.side == "both":
@@ -171,5 +174,6 @@ class ScaledResiduals:
         return Centred(check_number(output, "predicted centre"), self)
 
     def unpack(self, content: bytes, labels: str | None) -> Centred:  # noqa: ARG002
+        """Return the case that ``pack`` wrote."""
         centre, scale = unpack_numbers(content)
         return Centred(centre, self.at_scale(scale if math.isfinite(scale) else None))
