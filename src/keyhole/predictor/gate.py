@@ -28,29 +28,29 @@ if TYPE_CHECKING:
 class Gate:
     """Accepts answers by their score or refers them, so that at most alpha of the accepted are wrong.
 
-    What is referred goes to a person. By how much the default may exceed alpha is bounded for certain:
-    ``bound`` says it, docs/guarantees-gate.md why.
+    Referred answers go to a person. The excess of the default rule over alpha is bounded for certain:
+    ``bound`` returns the bound, docs/guarantees-gate.md proves it.
 
     Parameters
     ----------
     rule
         The name of a rule in ``keyhole.GATES``, or one with its parameters.
     alpha
-        The share of wrong answers among the accepted that you can bear, if the rule is named.
+        The target share of wrong answers among the accepted, if ``rule`` is a name.
     memory
-        Over how many rounds the promise speaks; None for the gate's life. Only ``gate-tracker``.
+        The number of rounds that the promise covers; None for all. Only for ``gate-tracker``.
     feedback
         Which cases are judged: "accepted" ones; "referred" ones (a person answered them) and an
         audited share of the accepted, with ``chance``; or "both".
     groups
-        Names of groups of cases, each of which is to keep the promise by itself.
+        Names of groups of cases, each of which is to keep the promise separately.
     seed
-        Fixes the draws of rules that draw.
+        Fixes the draws of rules that choose at random.
     open_limit
-        How many rounds may wait for a judgement; past that the oldest is dropped.
+        How many rounds may wait for a judgement; beyond that the oldest is dropped.
     history
         How many decisions to remember for ``history()`` and ``plot()``. They are pickled with the gate,
-        and not saved to its file.
+        but not saved to its file.
 
     Examples
     --------
@@ -155,7 +155,7 @@ class Gate:
         return self._progress.tally.miss_rate
 
     def bound(self) -> Excess:
-        """Return between what wrong - alpha accepted lies by now, over the accepted and judged.
+        """Return the current bounds on wrong - alpha accepted, over the accepted and judged answers.
 
         It holds on any sequence, with judgements as late as they have come until now
         (``keyhole.bounds.excess`` has it for any lateness), if they were taken as they are (no
@@ -209,9 +209,9 @@ class Gate:
         decision
             The decision, or its id.
         right
-            Whether the answer was right. Of a referred case: whether it would have been.
+            Whether the answer was right; for a referred case, whether it would have been.
         chance
-            The known chance with which an accepted answer was picked for an audit; 1 if all are.
+            The known probability that an accepted answer is picked for an audit; 1 if all are.
         wrong
             The known rate at which judges err, below 1/2. The promise then holds on average.
 
@@ -222,7 +222,7 @@ class Gate:
         ReferredError
             If the round was referred, and the gate's feedback is "accepted". Nothing changes.
         FeedbackError
-            If this is no judgement. The round stays open.
+            If ``right`` is not a judgement. The round stays open.
         """
         GATE.check_awaited(self._setup, decision)
         with self._open.lock:
@@ -242,7 +242,7 @@ class Gate:
     def history(self) -> dict[str, Array]:
         """Return the decisions that were kept: columns round, threshold, score, accepted and wrong.
 
-        ``wrong`` is NaN where nobody has judged.
+        ``wrong`` is NaN where there is no judgement.
         """
         if self._history is None:
             raise InvalidError("no decisions were kept; make the gate with history=10_000")

@@ -51,7 +51,7 @@ _NO_GROUPS = ()
 
 
 class Predictor(Generic[R]):
-    """Proposes a set for every round and learns from its answer, whenever that comes.
+    """Predicts a set for every round and learns from the answer, whenever it comes.
 
     Parameters
     ----------
@@ -59,30 +59,30 @@ class Predictor(Generic[R]):
         The name of a rule in ``keyhole.LEARNERS``, or a learner; by default the logit tracker, with
         features or groups the contextual tracker.
     alpha
-        The share of sets that may miss the truth, such as 0.1; unless the learner is given whole.
+        The share of sets that may miss the truth, such as 0.1; omit it if ``learner`` is a learner.
     horizon
-        As for ``keyhole.make``: how many rounds there will be, for rules that are tuned by it.
+        As for ``keyhole.make``: the number of rounds to come, for rules that are tuned to it.
     arms
-        As for ``keyhole.make``: how many thresholds a rule with a grid chooses from.
+        As for ``keyhole.make``: the number of thresholds on the grid of a rule that has one.
     features
-        What is known of every case: names, or how many numbers.
+        The names of the features of every case, or how many there are.
     groups
-        Which groups of rounds, that may overlap, are each to miss at the target rate: names, or how
-        many.
+        The names of groups of rounds, or how many there are; each is to miss at the target rate. They
+        may overlap.
     score
         How to read a model's output; by default label scores in [0, 1].
     feedback
-        What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
-        if the set held it; "full", the true label always.
+        What answers reveal: "bandit", whether the set missed; "semi-bandit", also the true label if
+        the set contains it; "full", always the true label.
     seed
-        Fixes every draw; without one nobody can guess them.
+        Fixes every draw; without a seed nobody can guess them.
     open_limit
-        How many rounds may wait for an answer; past that the oldest is dropped.
+        How many rounds may be open; beyond that the oldest is dropped.
     history
         How many answered rounds to remember for ``history()`` and ``plot()``. They are pickled with
-        the predictor, and not saved to its file.
+        the predictor, but not saved to its file.
     watch
-        Whether to watch the miss rate for changes, for about 2 us a round and 129 bytes.
+        Whether to monitor the miss rate for changes, which costs about 2 us a round and 129 bytes.
 
     Examples
     --------
@@ -218,7 +218,7 @@ class Predictor(Generic[R]):
 
     @property
     def groups(self) -> dict[str | int, Group]:
-        """How each group has fared: rounds, misses, their excess over alpha, and its bound."""
+        """The statistics of each group: rounds, misses, their excess over alpha, and its bound."""
         from keyhole.predictor.promises import judge_groups
 
         with self._open.lock:
@@ -226,16 +226,16 @@ class Predictor(Generic[R]):
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know of how things stand, in plain sentences; mostly none."""
+        """What a user should know about the current state, in sentences; usually nothing."""
         with self._open.lock:
             return notes.describe_standing(self._setup, self._progress)
 
     @property
     def watch(self) -> Watch:
-        """Whether misses come as often as alpha says, of late, and since when they do not.
+        """Whether the recent miss rate is alpha, and if not, since when.
 
-        Its alarm is on average raised by mistake at most once in 10^6 rounds, if rounds miss with
-        chance alpha, however often it is looked at.
+        If rounds miss with probability alpha, it raises on average at most one false alarm in 10^6
+        rounds, however often it is checked.
 
         Examples
         --------
@@ -259,9 +259,9 @@ class Predictor(Generic[R]):
         Parameters
         ----------
         output
-            What the model says of the case.
+            The model's output for the case.
         features
-            By name or as an array; what is left out, NaN or None is missing.
+            By name or as an array; a feature that is omitted, NaN or None is missing.
         groups
             Those that the case belongs to, by name or number.
 
@@ -303,10 +303,10 @@ class Predictor(Generic[R]):
         features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
         groups: Sequence[Groups] | None = None,
     ) -> Sequence[R]:
-        """Return a set or interval for each output, as if each had been asked for alone.
+        """Return a set or interval for each output, as if each had been predicted alone.
 
         ``features`` are a row for each output, or a column for each name; ``groups`` a list for each.
-        Of a table of scores alone, a row for each round, the sets are made when they are looked at.
+        For a plain table of scores, a row for each round, the sets are made when they are used.
 
         Examples
         --------
@@ -349,17 +349,17 @@ class Predictor(Generic[R]):
         answer
             ``keyhole.HIT`` or ``keyhole.MISS``; or instead of it:
         label
-            The true label, or the true value. One that was no candidate is a miss that no threshold
-            would have prevented.
+            The true label, or the true value. A label that was not a candidate is a miss that no
+            threshold would have prevented.
         score
             The true label's score.
         loss
             A graded answer in [0, 1]: 0 is a hit, 1 a miss.
         chance
-            The known probability that an answer comes, where some never do: it then counts for the
-            1 / ``chance`` rounds that it stands for, on average. At least 1e-4.
+            The known probability that an answer comes, if some never do: the answer then counts for
+            1 / ``chance`` rounds on average. At least 1e-4.
         wrong
-            The known probability that the answer says the opposite of the truth. The promise then
+            The known probability that the answer is the opposite of the truth. The promise then
             holds on average, no longer for certain.
 
         Raises
@@ -367,7 +367,7 @@ class Predictor(Generic[R]):
         AnsweredError, ExpiredError, UnknownRoundError
             If the round is not open. Nothing changes.
         FeedbackError, LabelError, ScoreError
-            If the answer is not one, or tells too little for the learner. The round stays open.
+            If the answer is invalid, or reveals too little for the learner. The round stays open.
         """
         setup, progress, rounds = self._setup, self._progress, self._open
         learner = setup.learner
@@ -438,8 +438,8 @@ class Predictor(Generic[R]):
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the miss rate of the rounds that were kept, each group's, and sizes; return both axes.
 
-        ``window`` is how many rounds the moving rate is over, a tenth of them unless told; ``axes``
-        are two of matplotlib's to draw into.
+        ``window`` is the number of rounds in the moving rate, by default a tenth of them; ``axes`` are
+        two of matplotlib's to draw into.
         """
         from keyhole.predictor.plot import plot_rounds
 
@@ -461,10 +461,10 @@ class Predictor(Generic[R]):
         features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
         groups: Sequence[Groups] | None = None,
     ) -> None:
-        """Learn from labelled history before the first round; what the rounds add up to stays clean.
+        """Learn from labelled history before the first round; the counts of rounds stay at zero.
 
-        The learner plays the history as rounds answered at once. What bounds its misses holds for
-        history and rounds together, so that ``bound`` moves by the excess of the history. Features and
+        The learner plays the history as rounds answered at once. The bound on its misses covers
+        history and rounds together, so ``bound`` moves by the excess of the history. Features and
         groups are given as for ``predict_batch``.
 
         Examples
@@ -480,7 +480,7 @@ class Predictor(Generic[R]):
             calibrate(self._setup, self._progress, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None) -> Excess:
-        """Return between what sum(miss - alpha) lies after so many rounds, on any sequence.
+        """Return the bounds on sum(miss - alpha) after this many rounds, on any sequence.
 
         By default after the rounds up to now. It holds if answers come no later than they have until
         now (``keyhole.bounds.excess`` has it for any lateness), were taken as they are (no ``wrong=``,
@@ -493,8 +493,8 @@ class Predictor(Generic[R]):
     def regret_bound(self) -> float:
         """Return the theorem's bound on the regret, or raise ``TheoremError`` where none holds.
 
-        It speaks of the horizon; without one, of the rounds up to now. It holds if every answer
-        comes before the next prediction.
+        It is for the horizon or, without one, for the rounds so far. It holds if every answer comes
+        before the next prediction.
         """
         from keyhole.predictor.promises import bound_regret
 
@@ -508,7 +508,7 @@ class Predictor(Generic[R]):
     def load(cls, path: str | Path, *, score: Score[R] | None = None) -> Self:
         """Return the predictor that was saved; it continues bit for bit.
 
-        ``score`` is needed only if it was a function of the user's, which a file cannot hold.
+        ``score`` is needed only if it was a user's function, which a file cannot hold.
         """
         return cls.restore(Path(path).read_bytes(), score=score)
 
