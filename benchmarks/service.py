@@ -32,7 +32,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from keyhole.service.http import app as service
-from keyhole.service.http import round_models
+from keyhole.service.http import models
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
@@ -82,23 +82,23 @@ def bare_app(url: str) -> FastAPI:
             connection.execute(right.insert(), rows)
 
     @app.post("/v1/streams/{name}/predictions")
-    def predict(name: str, output: round_models.OutputBody) -> dict[str, Any]:  # noqa: ARG001
+    def predict(name: str, output: models.OutputBody) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes()])
         return {"id": "0", "labels": []}
 
     @app.post("/v1/predictions/{id}/feedback")
-    def feedback(feedback: round_models.AnswerBody) -> dict[str, Any]:
+    def feedback(feedback: models.AnswerBody) -> dict[str, Any]:
         commit([json.dumps(feedback.read()).encode()])
         return {"id": "0"}
 
     @app.post("/v1/streams/{name}/predictions/batch")
-    def predict_batch(name: str, outputs: round_models.OutputsBody) -> dict[str, Any]:  # noqa: ARG001
+    def predict_batch(name: str, outputs: models.OutputsBody) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes() for output in outputs.predictions])
         return {"predictions": [{"id": "0", "labels": []} for _ in outputs.predictions]}
 
     @app.post("/v1/feedback")
-    def feedback_batch(feedbacks: round_models.AnswersBody) -> dict[str, Any]:
-        commit([json.dumps(one.read()).encode() for one in feedbacks.feedback])
+    def feedback_batch(feedbacks: models.AnswersBody) -> dict[str, Any]:
+        commit([json.dumps(one.read()).encode() for one in feedbacks.answers])
         return {"results": []}
 
     return app
@@ -170,7 +170,7 @@ def batched(asker: Asker, bodies: list[dict[str, Any]]) -> None:
             {"id": one["id"], **({"label": 0} if 0 in one["labels"] else {"miss": True})}
             for one in made
         ]
-        asker.post("/v1/feedback", json.dumps({"feedback": answers}).encode())
+        asker.post("/v1/feedback", json.dumps({"answers": answers}).encode())
 
 
 def connect(port: int, askers: int) -> list[Asker]:

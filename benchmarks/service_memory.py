@@ -135,7 +135,7 @@ def main() -> int:
             most = read_memory(pid, "VmHWM")
             print(f"{most:6.0f} MB at most under the attack by {name}, from {before:.0f} MB")
             grown.append(most - before)
-        assert client.stream("load")["rounds"] >= options.rounds
+        assert client.stream("load").rounds >= options.rounds
     return int(max(grown) > MOST)
 
 

@@ -13,15 +13,14 @@ from keyhole.scores import Probabilities, QuantileBands, ScaledResiduals
 if TYPE_CHECKING:
     from keyhole.learners import bounds
     from keyhole.predictor.gate import Gate
-    from keyhole.service.client.async_client import AsyncClient
-    from keyhole.service.client.client import Client
+    from keyhole.service.client.client import AsyncClient, Client
     from keyhole.simulation.simulate import simulate
 
 __version__ = "0.3.0"
 
 # What a first round does without is imported when it is first asked for.
 _LATER = {
-    "AsyncClient": "service.client.async_client",
+    "AsyncClient": "service.client.client",
     "Client": "service.client.client",
     "Gate": "predictor.gate",
     "bounds": "learners.bounds",

@@ -14,7 +14,7 @@ import pytest
 import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
-from keyhole.service.http import probes
+from keyhole.service.http import health
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.scene import PATIENT, Clock, client_of
@@ -88,7 +88,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture(autouse=True)
 def _waits_for_probes(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(probes, "_SECONDS_TO_WAIT", SECONDS)
+    monkeypatch.setattr(health, "_SECONDS_TO_WAIT", SECONDS)
 
 
 @pytest.fixture

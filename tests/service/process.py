@@ -16,7 +16,7 @@ import numpy as np
 
 import keyhole
 from keyhole.service.client.client import Client
-from keyhole.service.client.wire import Proposal
+from keyhole.service.wire.responses import Prediction
 from tests.patience import SECONDS
 
 
@@ -107,7 +107,7 @@ class Worker:
     urls: Sequence[str]
     seed: int
     rounds: int
-    predictions: list[Proposal] = field(default_factory=list)
+    predictions: list[Prediction] = field(default_factory=list)
     answers: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -115,7 +115,7 @@ def test_a_batch_of_answers_may_hold_every_kind(one: TestClient) -> None:
     made(one, **DEFAULT)
     told: list[dict[str, Any]] = [{"loss": 0.2}, {"skip": True}, {"miss": True, "chance": 0.5}]
     feedback = [{"id": predicted(one, [0.5, 0.5])["id"], **answer} for answer in told]
-    results = one.post("/v1/feedback", json={"feedback": feedback}).json()["results"]
+    results = one.post("/v1/feedback", json={"answers": feedback}).json()["results"]
     assert [result["missed"] for result in results] == [False, None, True]
 
 

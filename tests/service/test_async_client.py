@@ -13,9 +13,8 @@ import pytest
 
 import keyhole
 from keyhole.errors import StreamExistsError, UnknownRoundError, UnreachableError
-from keyhole.service.client import calls
-from keyhole.service.client.async_client import AsyncClient
-from keyhole.service.client.client import Client
+from keyhole.service.client import operations
+from keyhole.service.client.client import AsyncClient, Client
 from keyhole.service.client.exchange import Retries
 from tests.patience import SECONDS
 from tests.service.process import Service
@@ -64,12 +63,12 @@ def test_rounds_are_played_at_once(service: Service) -> None:
             [*((one, keyhole.MISS) for one in batch), ("no", keyhole.HIT)]
         )
         assert isinstance(results[3], UnknownRoundError)
-        assert (await client.stream("many"))["rounds"] == 23
+        assert (await client.stream("many")).rounds == 23
         assert len(await client.rounds("many", limit=5)) == 5
-        assert (await client.history("many"))["rounds"][-1] == 23
+        assert (await client.history("many")).rounds[-1] == 23
         assert (await client.export("many")).count(b"\r\n") == 24
         assert len(await client.streams()) == 1
-        assert (await client.archive("many"))["archived"] is not None
+        assert (await client.archive("many")).archived is not None
 
     play(service, rounds)
 
@@ -97,46 +96,46 @@ class Shaky:
         return answer
 
 
-DONE: dict[str, Any] = {"name": "a", "streams": [], "next": None}
+DONE: dict[str, Any] = {"streams": [], "quarantined": {}, "next": None}
 BUSY = {"error": {"code": "busy", "message": "wait", "field": None}}
 
 
-def ask(shaky: Shaky, *, make: bool, awaited: bool) -> Any:
-    """Ask for a list of streams, or make one, through a line that is not reliable."""
+def ask(shaky: Shaky, *, remove: bool, awaited: bool) -> Any:
+    """Ask for a list of streams, or remove one, through a line that is not reliable."""
     options: Any = {"retries": 3, "longest_pause": 0.01}
     transport = httpx.MockTransport(shaky)
     if not awaited:
         client = Client("http://test", **options)
         client._http = httpx.Client(base_url="http://test", transport=transport)
         with client:
-            return client.create_stream("a", alpha=0.1) if make else client.streams()
+            return client.delete("a") if remove else client.streams()
 
     async def within() -> Any:
         patient = AsyncClient("http://test", **options)
         await patient.close()
         patient._http = httpx.AsyncClient(base_url="http://test", transport=transport)
         async with patient:
-            return await (patient.create_stream("a", alpha=0.1) if make else patient.streams())
+            return await (patient.delete("a") if remove else patient.streams())
 
     return run(within())
 
 
 @pytest.mark.parametrize("awaited", [False, True])
-@pytest.mark.parametrize("make", [False, True])
-def test_what_was_refused_for_now_is_asked_again(*, make: bool, awaited: bool) -> None:
+@pytest.mark.parametrize("remove", [False, True])
+def test_what_was_refused_for_now_is_asked_again(*, remove: bool, awaited: bool) -> None:
     busy = httpx.Response(503, json=BUSY, headers={"Retry-After": "1"})
     shaky = Shaky(busy, httpx.ConnectError("nobody"), httpx.Response(200, json=DONE))
-    assert ask(shaky, make=make, awaited=awaited) in (DONE, [])
+    assert ask(shaky, remove=remove, awaited=awaited) in (None, [])
     assert shaky.asked == 3
 
 
 @pytest.mark.parametrize("awaited", [False, True])
 def test_after_a_broken_line_only_what_is_safe_is_asked_again(*, awaited: bool) -> None:
     shaky = Shaky(httpx.ReadError("cut"), httpx.Response(200, json=DONE))
-    assert ask(shaky, make=False, awaited=awaited) == []
+    assert ask(shaky, remove=False, awaited=awaited) == []
     shaky = Shaky(httpx.ReadError("cut"), httpx.Response(200, json=DONE))
     with pytest.raises(UnreachableError):
-        ask(shaky, make=True, awaited=awaited)
+        ask(shaky, remove=True, awaited=awaited)
     assert shaky.asked == 1
 
 
@@ -144,7 +143,7 @@ def test_after_a_broken_line_only_what_is_safe_is_asked_again(*, awaited: bool) 
 def test_tries_come_to_an_end(*, awaited: bool) -> None:
     shaky = Shaky(*(httpx.Response(503, json=BUSY) for _ in range(9)))
     with pytest.raises(keyhole.errors.BusyError, match="wait"):
-        ask(shaky, make=False, awaited=awaited)
+        ask(shaky, remove=False, awaited=awaited)
     assert shaky.asked == 4
 
 
@@ -158,7 +157,7 @@ def test_pauses_grow_and_heed_what_was_asked() -> None:
 
 @pytest.mark.parametrize("part", ["a/b", "..", ".", "a?b", "a#b", "a%2Fb", "é"])
 def test_no_part_of_a_path_becomes_two(part: str) -> None:
-    path = calls.get_stream(part).path
+    path = next(operations.stream(part)).path
     assert path.startswith("/v1/streams/")
     assert not set(path.removeprefix("/v1/streams/")) & set("/?#")
     assert path not in ("/v1/streams/.", "/v1/streams/..")
@@ -237,7 +236,7 @@ def test_the_same_round_comes_over_a_line_that_failed(service: Service, failure:
             receipt = await shaky.learn(made, keyhole.MISS)
             assert (receipt.missed, receipt.repeated) == (True, failure == "tear")
         standing = await client.stream(name)
-        assert (standing["predicted"], standing["rounds"]) == (4, 1)
+        assert (standing.predicted, standing.rounds) == (4, 1)
 
     play(service, rounds)
 
@@ -255,7 +254,7 @@ def test_who_is_cancelled_goes_at_once_and_the_client_goes_on(service: Service) 
             with pytest.raises(asyncio.CancelledError):
                 await asyncio.wait_for(waiting, SECONDS)
             made = await shaky.predict("cancelled", [0.9, 0.1], key="mine")
-        assert (made.round, (await client.stream("cancelled"))["predicted"]) == (0, 1)
+        assert (made.round, (await client.stream("cancelled")).predicted) == (0, 1)
 
     play(service, rounds)
 

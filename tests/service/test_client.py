@@ -24,7 +24,7 @@ from keyhole.errors import (
     UnknownStreamError,
     UnreachableError,
 )
-from keyhole.service.client.wire import Receipt
+from keyhole.service.wire.responses import Receipt
 from tests.patience import SECONDS
 from tests.service.process import Service
 
@@ -51,8 +51,8 @@ def test_the_two_verbs(client: keyhole.Client) -> None:
         else:
             client.learn(made, keyhole.MISS)
     stands = client.stream("verbs")
-    assert (stands["rounds"], stands["misses"]) == (10, 10 - hits)
-    assert "verbs" in {stream["name"] for stream in client.streams()}
+    assert (stands.rounds, stands.misses) == (10, 10 - hits)
+    assert "verbs" in {stream.name for stream in client.streams()}
 
 
 def test_arrays_and_labels_of_numpy_are_taken(client: keyhole.Client) -> None:
@@ -84,7 +84,7 @@ def test_a_gate_is_judged_in_batches(client: keyhole.Client) -> None:
     told = [{"right": True}, {"right": False, "wrong": 0.1}, {"skip": True}]
     results = client.learn_batch(list(zip(verdicts, told, strict=True)))
     assert [result.missed for result in results if isinstance(result, Receipt)] == [False, True, None]
-    answers = [entry["answer"] for entry in client.rounds("gate")]
+    answers = [entry.answer for entry in client.rounds("gate")]
     assert answers[::-1] == [{"right": True}, {"right": False, "wrong": 0.1}, "skip"]
 
 
@@ -100,7 +100,7 @@ def test_an_answer_of_a_batch_is_whatever_one_may_be(client: keyhole.Client) -> 
     ]
     results = client.learn_batch(list(zip(made, told, strict=True)))
     assert [type(result) for result in results] == [Receipt] * 5
-    answers = [entry["answer"] for entry in client.rounds("parts")]
+    answers = [entry.answer for entry in client.rounds("parts")]
     assert answers[::-1] == [
         {"score": 0.9},
         {"loss": 0.5},
@@ -146,12 +146,12 @@ def test_a_retry_after_a_lost_response_gives_the_same_round(
     lost.clear()
     assert client.learn(made, keyhole.MISS).repeated is True
     stands = client.stream("retries")
-    assert (stands["predicted"], stands["rounds"]) == (1, 1)
+    assert (stands.predicted, stands.rounds) == (1, 1)
 
 
 @pytest.mark.parametrize("id_", ["../streams/safe/archive?x=", "../../v1/streams/safe/archive#", ".."])
 def test_no_id_reaches_another_route(client: keyhole.Client, id_: str) -> None:
-    if "safe" not in {stream["name"] for stream in client.streams()}:
+    if "safe" not in {stream.name for stream in client.streams()}:
         client.create_stream("safe", alpha=0.1)
     with pytest.raises(KeyholeError):
         client.learn(id_, keyhole.MISS)
@@ -159,7 +159,7 @@ def test_no_id_reaches_another_route(client: keyhole.Client, id_: str) -> None:
         client.predict(id_, [0.5])
     with pytest.raises(KeyholeError):
         client.archive("x/../safe")
-    assert client.stream("safe")["archived"] is None
+    assert client.stream("safe").archived is None
 
 
 def test_labels_keep_their_type(client: keyhole.Client) -> None:
@@ -172,7 +172,7 @@ def test_labels_keep_their_type(client: keyhole.Client) -> None:
     with pytest.raises(AnsweredError):
         client.learn(made, label="3")
     (entry,) = client.rounds("typed")
-    assert entry["answer"] == {"label": 3}
+    assert entry.answer == {"label": 3}
     # The text alone was a candidate: the number is not taken for it, nor for a miss.
     assert client.learn(client.predict("typed", {"3": 1.0}), label="3").missed is False
     with pytest.raises(LabelError, match="convert it to the labels' type"):
@@ -205,8 +205,8 @@ def test_the_log_can_be_downloaded_and_exported(client: keyhole.Client) -> None:
     client.learn(client.predict("logged", [0.5]), keyhole.MISS)
     assert client.export("logged").decode().count("\r\n") == 2
     assert client.export("logged", format="parquet")[:4] == b"PAR1"
-    assert client.history("logged")["miss_rate"] == [1.0]
-    assert client.archive("logged")["archived"] is not None
+    assert client.history("logged").miss_rate == [1.0]
+    assert client.archive("logged").archived is not None
 
 
 def test_tokens_are_made_listed_and_revoked_from_the_command_line(
@@ -249,10 +249,10 @@ def test_export_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 def test_a_stream_is_taught_changed_and_removed(client: keyhole.Client) -> None:
     client.create_stream("lives", alpha=0.1, labels=["cat", "dog"])
     taught = client.calibrate("lives", [[0.9, 0.1]] * 2500, ["cat"] * 2500)
-    assert taught["calibrated"] == 2500
+    assert taught.calibrated == 2500
     changed = client.amend("lives", alpha=0.2, labels=["lynx"])
-    assert (changed["alpha"], changed["labels"]) == (0.2, ["cat", "dog", "lynx"])
-    assert len(changed["notes"]) == 2
+    assert (changed.alpha, changed.labels) == (0.2, ["cat", "dog", "lynx"])
+    assert len(changed.notes) == 2
     client.archive("lives")
     client.delete("lives")
     with pytest.raises(UnknownStreamError):
@@ -270,8 +270,9 @@ def test_features_groups_and_every_kind_of_answer(client: keyhole.Client) -> Non
     client.learn(many[1], score=0.9)
     client.learn(many[2], keyhole.MISS, wrong=0.1)
     stands = client.stream("known")
-    assert (stands["skipped"], stands["groups"][0]["rounds"]) == (1, 3)
-    assert [row["features"]["hour"] for row in client.rounds("known")] == [3.0, None, 1.0, 7.0]
+    assert (stands.skipped, stands.groups[0].rounds) == (1, 3)
+    features: Any = [row.features for row in client.rounds("known")]
+    assert [given["hour"] for given in features] == [3.0, None, 1.0, 7.0]
     with pytest.raises(InvalidError, match="did you mean 'weekend'"):
         client.predict("known", [0.5], groups=["weekends"])
 
@@ -300,14 +301,14 @@ def test_gates(client: keyhole.Client) -> None:
     client.create_stream("gated", alpha=0.05, kind="gate", feedback="both", groups=["new"])
     about = {"model": "v3"}
     sure, unsure = client.decide_batch("gated", [0.99, 0.02], groups=[["new"], []], metadata=about)
-    assert [row["metadata"] for row in client.rounds("gated")] == [about, about]
+    assert [row.metadata for row in client.rounds("gated")] == [about, about]
     named = client.decide("gated", {"invoice": 0.97, "letter": 0.04})
     assert (sure.accepted, unsure.accepted, named.candidate) == (True, False, "invoice")
     assert client.learn(sure, right=True).missed is False
     assert client.learn(unsure, right=False).missed is True
     assert client.skip(named).missed is None
     stands = client.stream("gated")
-    assert (stands["accepted_share"], stands["wrong_share"]) == (2 / 3, 0.0)
+    assert (stands.accepted_share, stands.wrong_share) == (2 / 3, 0.0)
     with pytest.raises(FeedbackError, match="give it alone"):
         client.learn(named, keyhole.HIT, right=True)
 
@@ -318,7 +319,7 @@ def test_rounds_are_answered_by_key_and_found_by_metadata(client: keyhole.Client
     assert client.learn_key("keyed", "order/1%2F", label="cat").id == shown.id
     client.predict_batch("keyed", [{"cat": 0.9}] * 600, metadata={"model": "v2"})
     assert len(client.rounds("keyed", limit=1000)) == 601
-    assert [one["id"] for one in client.rounds("keyed", metadata={"model": "v1"})] == [shown.id]
+    assert [one.id for one in client.rounds("keyed", metadata={"model": "v1"})] == [shown.id]
 
 
 @pytest.mark.parametrize("key", ["", " a", "a ", "a\nb", "é", "x" * 201])

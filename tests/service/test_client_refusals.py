@@ -20,9 +20,8 @@ from keyhole.errors import (
     UnknownRoundError,
     UnreachableError,
 )
-from keyhole.service.client.async_client import AsyncClient
-from keyhole.service.client.client import Client
-from keyhole.service.client.wire import Proposal, Verdict
+from keyhole.service.client.client import AsyncClient, Client
+from keyhole.service.wire.responses import Prediction, Verdict
 
 NAN, INF = math.nan, math.inf
 URL = "http://127.0.0.1:1"  # where nobody listens
@@ -99,7 +98,7 @@ def call(client: Any, verb: str, *given: Any, **named: Any) -> Any:
             "answer 0: 'skip' is no part of an answer",
         ),
         ("create_stream", ("s",), {"alpha": NAN}, InvalidError, "alpha is nan"),
-        ("create_stream", ("s",), {"alpha": 0.1, 'a"b': b""}, InvalidError, "a\"b is b''"),
+        ("create_stream", ("s",), {"alpha": 0.1, "labels": b""}, InvalidError, "labels is b''"),
         ("amend", ("s",), {"lifetime": INF}, InvalidError, "lifetime is inf"),
         ("stream", ("",), {}, InvalidError, "'' is neither a name nor an id"),
         ("stream", (3,), {}, InvalidError, "3 is neither a name nor an id"),
@@ -164,7 +163,7 @@ def test_somebody_else_at_the_url_is_said_plainly(response: httpx.Response, said
 
 
 def test_a_proposal_does_not_say_that_it_lacks_what_it_holds_in_another_type() -> None:
-    proposal = Proposal("1-0-a", 0, 0.5, ("1", "2"), None, 2.0, "later")
+    proposal = Prediction("1-0-a", 0, 0.5, ("1", "2"), None, 2.0, "later")
     assert "1" in proposal
     assert "3" not in proposal
     with pytest.raises(LabelError, match="convert it to the labels' type"):

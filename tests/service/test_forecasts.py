@@ -123,7 +123,7 @@ def test_late_answers_are_said_in_the_words_of_the_predictor(one: TestClient) ->
     batch = one.post("/v1/streams/pets/predictions/batch", json=sent).json()["predictions"]
     shown = predictor.predict_batch([[0.6, 0.4]] * 150)
     feedback = [{"id": made["id"], "label": 0} for made in batch]
-    one.post("/v1/feedback", json={"feedback": feedback})
+    one.post("/v1/feedback", json={"answers": feedback})
     predictor.learn_batch(shown, [0] * 150)
     assert one.get("/v1/streams/pets").json()["notes"] == predictor.notes
     assert "Answers come late" in predictor.notes[0]

@@ -156,8 +156,8 @@ def test_bytes_that_are_no_json_are_refused(scene: Any, content: bytes) -> None:
 def test_ids_that_were_never_given_are_refused(scene: Any, id_: str) -> None:
     _, http, _ = scene
     before = http.get("/v1/streams/pets").json()
-    refused(http.post("/v1/feedback", json={"feedback": []}))
-    response = http.post("/v1/feedback", json={"feedback": [{"id": id_, "miss": True}]})
+    refused(http.post("/v1/feedback", json={"answers": []}))
+    response = http.post("/v1/feedback", json={"answers": [{"id": id_, "miss": True}]})
     assert response.status_code == 422 or "error" in response.json()["results"][0]
     assert http.get("/v1/streams/pets").json() == before
 
@@ -187,7 +187,7 @@ def test_odd_text_is_data_or_refused_everywhere(http: TestClient, odd: str) -> N
         ("/v1/streams", {"name": "odd", "alpha": 0.1, "labels": [odd, "even"]}),
         ("/v1/streams/pets/predictions", {"scores": {odd: 1.0}}),
         ("/v1/streams/pets/predictions/batch", {"predictions": [{"scores": [0.5], "key": odd}]}),
-        ("/v1/feedback", {"feedback": [{"id": odd, "label": odd}]}),
+        ("/v1/feedback", {"answers": [{"id": odd, "label": odd}]}),
         (f"/v1/streams/{quote(odd, errors='replace')}/predictions", {"scores": [0.5]}),
         (f"/v1/streams/{quote(odd, errors='replace')}/archive", {}),
     ]

@@ -278,7 +278,7 @@ def test_an_alarm_is_raised_when_too_many_accepted_answers_are_wrong(
         sent = {"decisions": [{"score": 0.9}] * 20}
         batch = one.post("/v1/streams/mail/decisions/batch", json=sent).json()["decisions"]
         feedback = [{"id": decision["id"], "right": False} for decision in batch]
-        one.post("/v1/feedback", json={"feedback": feedback})
+        one.post("/v1/feedback", json={"answers": feedback})
     stands = one.get("/v1/streams/mail").json()
     assert stands["promise"]["state"] == "too many misses"
     assert stands["recent"]["rounds"] == 60

@@ -14,6 +14,7 @@ from keyhole.scenarios import log
 from keyhole.service.store.log import export, history, replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry
+from keyhole.service.wire.responses import Receipt
 from tests.service.scene import NOW, answered, made, predicted
 
 NASTY = '=HYPERLINK("http://evil"),"\n<b>'
@@ -29,7 +30,7 @@ def lived(database: Database, name: str, rounds: int) -> tuple[list[bool], list[
         opened = proposals.predict(database, name, asks=asks, now=NOW)
         replies = [answers.Reply(o.id, {"label": 0} if 0 in o.region else "miss") for o in opened]
         counted = answers.answer(database, replies, now=NOW)
-        misses += [bool(c.missed) for c in counted if isinstance(c, answers.Counted)]
+        misses += [bool(c.missed) for c in counted if isinstance(c, Receipt)]
         sizes += [o.region.size for o in opened]
     return misses, sizes
 

@@ -14,6 +14,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, warm
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.wire.responses import Receipt
 from tests.service.scene import NOW
 
 
@@ -39,7 +40,7 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
             predictor.learn(ours, keyhole.HIT if label in ours else keyhole.MISS)
         told = {"label": label} if tells else "hit" if label in ours else "miss"
         (counted,) = answers.answer(light, [Reply(theirs.id, told)], now=NOW)
-        assert isinstance(counted, answers.Counted)
+        assert isinstance(counted, Receipt)
     here = registry.get(light, "any")
     kept = here.tally.miss_rate, here.tally.describe().mean_size
     assert kept == (predictor.miss_rate, predictor.mean_size)

@@ -1,14 +1,15 @@
 """What is refused: with which status, naming which field, and leaving everything as it was."""
 
 import inspect
+from dataclasses import asdict
 from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from keyhole import errors
-from keyhole.service.http import problems
 from keyhole.service.store.sql.database import Database
+from keyhole.service.wire import problems
 from tests.service.scene import SCORES, Clock, answered, client_of, made, predicted
 from tests.service.serving import wait_until
 
@@ -184,13 +185,13 @@ def test_every_error_has_a_status_and_every_code_one_error() -> None:
 def test_what_is_sent_can_be_raised_again() -> None:
     refusals = [errors.RefusedError("why", code=code) for code in problems.REFUSALS]
     for error in [*(kind("why") for kind in problems.PROBLEMS), *refusals]:
-        again = problems.read_error(dict(problems.show_problem(error)))
+        again = problems.read_error(asdict(problems.show_problem(error)))
         assert (type(again), str(again)) == (type(error), "why")
         assert getattr(again, "code", None) == getattr(error, "code", None)
 
 
 def test_the_field_at_fault_comes_back_with_the_error() -> None:
     sent = problems.show_problem(errors.InvalidError("why", field="alpha"))
-    again = problems.read_error(dict(sent))
+    again = problems.read_error(asdict(sent))
     assert isinstance(again, errors.InvalidError)
     assert again.field == "alpha"

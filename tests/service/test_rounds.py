@@ -189,7 +189,7 @@ def test_a_batch_is_the_same_as_one_after_the_other(http: TestClient, database: 
     assert [b["threshold"] for b in batch] == [s["threshold"] for s in singles]
     replies = [{"label": 0} if 0 in b["labels"] else {"miss": True} for b in batch]
     feedback = [{"id": b["id"], **reply} for b, reply in zip(batch, replies, strict=True)]
-    results = http.post("/v1/feedback", json={"feedback": feedback}).json()["results"]
+    results = http.post("/v1/feedback", json={"answers": feedback}).json()["results"]
     for single, reply in zip(singles, replies, strict=True):
         answered(http, single, **reply)
     both = [http.get(f"/v1/streams/{name}").json() for name in ("pets", "single")]
@@ -209,7 +209,7 @@ def test_one_bad_answer_does_not_spoil_a_batch(http: TestClient) -> None:
         {"id": second["id"], "label": "unicorn"},
         {"id": "nonsense", "hit": True},
     ]
-    results = http.post("/v1/feedback", json={"feedback": feedback}).json()["results"]
+    results = http.post("/v1/feedback", json={"answers": feedback}).json()["results"]
     codes = [result.get("error", {}).get("code") for result in results]
     assert codes == [None, None, "answered", None, "unknown_prediction"]
     assert results[1]["repeated"] is True

@@ -139,7 +139,7 @@ def test_an_acknowledged_answer_survives_the_end_of_the_process(url: str, signal
         getattr(service, signal)()
         service.start()
         stands = client.stream("load")
-        assert (stands["rounds"], stands["open"]) == (1, 0)
+        assert (stands.rounds, stands.open) == (1, 0)
 
 
 def test_crashes_of_the_database_lose_nothing_and_double_nothing(postgres: Callable[[], str]) -> None:

@@ -7,7 +7,7 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from keyhole.predictor.monitor import bound_misses, bound_rate
-from keyhole.service.http.stream_metrics import write_family, write_sample
+from keyhole.service.http.metrics import write_family, write_sample
 from keyhole.service.store.log.replay import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import alarms
@@ -71,16 +71,16 @@ def test_a_batch_tells_the_time_of_an_answer_that_came_with_it(one: TestClient, 
     made(one, **MISSES)
     sets = [predicted(one, [1.0])["id"] for _ in range(20)]
     clock.now += 5.0
-    one.post("/v1/feedback", json={"feedback": [{"id": one_id, "miss": True} for one_id in sets]})
+    one.post("/v1/feedback", json={"answers": [{"id": one_id, "miss": True} for one_id in sets]})
     alarm = one.get("/v1/streams/pets").json()["promise"]["alarm"]
     assert (alarm["since"]["at"], alarm["raised"]["at"]) == (show_time(clock.now),) * 2
 
 
-def test_the_lifetime_rate_is_told_with_what_it_leaves_open(one: TestClient, clock: Clock) -> None:
+def test_the_overall_rate_comes_with_what_it_leaves_open(one: TestClient, clock: Clock) -> None:
     made(one, **MISSES)
-    assert one.get("/v1/streams/pets").json()["promise"]["lifetime"] == [0.0, 1.0]
+    assert one.get("/v1/streams/pets").json()["promise"]["overall"] == [0.0, 1.0]
     play(one, clock, [True] + [False] * 9)
-    assert one.get("/v1/streams/pets").json()["promise"]["lifetime"] == list(bound_rate(1, 10))
+    assert one.get("/v1/streams/pets").json()["promise"]["overall"] == list(bound_rate(1, 10))
     band = one.get("/v1/streams/pets/history").json()["band"]
     assert band[-1] == list(bound_misses(10, alpha=0.1))
 

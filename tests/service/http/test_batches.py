@@ -58,7 +58,7 @@ def test_a_batch_over_http_is_the_librarys_choice_for_choice(
         ]
         order = rng.permutation(size)
         feedback = [{"id": sent[k]["id"], **told[k]} for k in order]
-        one.post("/v1/feedback", json={"feedback": feedback}).raise_for_status()
+        one.post("/v1/feedback", json={"answers": feedback}).raise_for_status()
         answers = [told[k].get("label", keyhole.MISS) for k in order]
         predictor.learn_batch([ours[k] for k in order], answers)
     stands = one.get("/v1/streams/pets").json()

@@ -17,18 +17,18 @@ def labelling(light: Database, clock: Clock) -> TestClient:
 
 
 def test_a_picture_is_shown_until_it_is_answered(labelling: TestClient) -> None:
-    first, again = (labelling.post("/v1/demo/next").json() for _ in range(2))
+    first, again = (labelling.post("/v1/demo/next").json()["prediction"] for _ in range(2))
     assert first == again
     answered(labelling, first, miss=True)
-    assert labelling.post("/v1/demo/next").json()["round"] == first["round"] + 1
+    assert labelling.post("/v1/demo/next").json()["prediction"]["round"] == first["round"] + 1
 
 
 def test_a_picture_that_has_expired_makes_room_for_the_next(
     labelling: TestClient, clock: Clock
 ) -> None:
-    first = labelling.post("/v1/demo/next").json()
+    first = labelling.post("/v1/demo/next").json()["prediction"]
     clock.now += 30 * 86_400.0
-    second = labelling.post("/v1/demo/next").json()
+    second = labelling.post("/v1/demo/next").json()["prediction"]
     assert second["round"] == first["round"] + 1
     assert answered(labelling, second, miss=True).status_code == 200
 

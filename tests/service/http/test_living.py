@@ -14,7 +14,7 @@ from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
 from keyhole.predictor import calibration
 from keyhole.scenarios.log import read_log
-from keyhole.service.client import calls
+from keyhole.service.client import operations
 from keyhole.service.store.log.replay import replay
 from keyhole.service.store.sql.database import Database
 from tests.service.scene import answered, made, predicted
@@ -79,7 +79,7 @@ def test_nothing_is_proven_against_a_target_that_some_rounds_did_not_have(one: T
     one.patch("/v1/streams/pets", json={"alpha": 0.01})
     for number in range(101):
         one.patch("/v1/streams/pets", json={"description": f'the {number}th "alpha": 1'})
-    assert one.get("/v1/streams/pets/history").json()["certain"] is None
+    assert one.get("/v1/streams/pets/history").json()["proven"] is None
     (after,) = one.get("/v1/streams/pets").json()["groups"]
     wider = after["misses"] - 0.01 * 50 - (before["misses"] - 0.4 * 50)
     assert after["bound"] == pytest.approx(before["bound"] + wider)
@@ -88,7 +88,7 @@ def test_nothing_is_proven_against_a_target_that_some_rounds_did_not_have(one: T
 def test_what_is_said_of_a_target_is_no_change_of_it(one: TestClient) -> None:
     default(one)
     one.patch("/v1/streams/pets", json={"description": 'its "alpha": 0.1'})
-    assert one.get("/v1/streams/pets/history").json()["certain"] is not None
+    assert one.get("/v1/streams/pets/history").json()["proven"] is not None
 
 
 def test_the_same_change_twice_is_one(one: TestClient, light: Database) -> None:
@@ -327,7 +327,7 @@ def test_rounds_come_in_pages(http: TestClient) -> None:
 def test_an_answer_finds_its_round_by_the_callers_key(http: TestClient, key: str) -> None:
     default(http)
     shown = predicted(http, [0.7, 0.3], **{"Idempotency-Key": key})
-    call = calls.learn_key("pets", key, {"skip": True})
+    call = next(operations.learn_key("pets", key, label="cat"))
     response = http.put(call.path, json={"label": "cat"})
     assert response.status_code == 200, response.text
     assert (response.json()["id"], response.json()["repeated"]) == (shown["id"], False)

@@ -143,7 +143,7 @@ def test_another_program_that_closes_the_file_leaves_the_service_its_log(tmp_pat
         assert (tmp_path / "keyhole.db-wal").exists()
         service.kill()
         service.start()
-        assert client.stream("pets")["predicted"] == 3
+        assert client.stream("pets").predicted == 3
 
 
 def spoil(file: Path, table: str, column: str, place: int, number: bytes) -> None:
@@ -179,4 +179,4 @@ def test_a_number_beyond_a_table_quarantines_its_stream_and_the_service_goes_on(
             client.learn(first, label=0)
         assert client.learn(other, label=0).stream == "well"
         client.predict("well", [0.5, 0.25])
-        assert client.stream("well")["predicted"] == 2
+        assert client.stream("well").predicted == 2

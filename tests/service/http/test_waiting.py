@@ -18,7 +18,7 @@ import sqlalchemy as sql
 import keyhole
 from keyhole.errors import BusyError
 from keyhole.service.http.app import create_app
-from keyhole.service.http.turns import Turns
+from keyhole.service.http.queues import StreamQueues
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.engines import Timeouts
 from keyhole.service.store.streams.unit_of_work import Results, Task, UnitOfWork
@@ -107,7 +107,7 @@ def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
             assert predict(address, "free").status_code == 201
             more = [{"id": other, "miss": True}, {"id": "9999-1-0123456789", "miss": True}]
             path = f"{address.url}/v1/feedback"
-            sent = httpx.post(path, json={"feedback": more}, timeout=SECONDS).json()["results"]
+            sent = httpx.post(path, json={"answers": more}, timeout=SECONDS).json()["results"]
             assert sent[0]["missed"] is True
             assert sent[1]["error"]["code"] == "unknown_prediction"
             assert get(address, "/metrics").status_code == 200
@@ -200,7 +200,7 @@ def test_a_client_waits_for_the_database_to_come_back(postgres: Callable[[], str
         made = client.predict("free", [0.5])
         back.join(SECONDS)
         assert made.round == 1
-        assert client.stream("free")["predicted"] == 2
+        assert client.stream("free").predicted == 2
 
 
 def test_a_disk_that_takes_no_write_shows_as_not_ready(
@@ -217,9 +217,9 @@ def test_a_disk_that_takes_no_write_shows_as_not_ready(
         assert get(address, "/healthz").status_code == 200
 
 
-def make_turns(**limits: Any) -> Turns:
-    """Return turns in which every task is done alone, one after the other."""
-    return Turns(run_tasks, **limits)
+def make_queues(**limits: Any) -> StreamQueues:
+    """Return queues in which every task is done alone, one after the other."""
+    return StreamQueues(run_tasks, **limits)
 
 
 NONE: Any = None
@@ -238,27 +238,27 @@ def task(stream: str | int, work: Callable[[], Any]) -> Task:
 
 def test_only_so_many_may_wait_for_a_stream() -> None:
     async def play() -> None:
-        turns, gate = make_turns(most=6, patience=SECONDS), threading.Event()
-        held = [(turns.run(task("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
+        queues, gate = make_queues(most=6, timeout=SECONDS), threading.Event()
+        held = [(queues.run(task("a", lambda: gate.wait(SECONDS)))) for _ in range(6)]
         await asyncio.sleep(0)
         with pytest.raises(BusyError, match="6 requests wait"):
-            await turns.run(task("a", lambda: None))
-        assert await turns.run(task("b", lambda: "done")) == "done"
+            await queues.run(task("a", lambda: None))
+        assert await queues.run(task("b", lambda: "done")) == "done"
         gate.set()
         assert await asyncio.gather(*held) == [True] * 6
-        assert await turns.run(task("a", lambda: "done")) == "done"
-        assert turns._queues == {}
+        assert await queues.run(task("a", lambda: "done")) == "done"
+        assert queues._queues == {}
 
     asyncio.run(play())
 
 
 def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
     async def play() -> None:
-        turns, gate = make_turns(most=100, patience=0.05), threading.Event()
-        held = turns.run(task("a", lambda: gate.wait(SECONDS)))
+        queues, gate = make_queues(most=100, timeout=0.05), threading.Event()
+        held = queues.run(task("a", lambda: gate.wait(SECONDS)))
         await asyncio.sleep(0)
-        with pytest.raises(BusyError, match="no turn within"):
-            await turns.run(task("a", lambda: None))
+        with pytest.raises(BusyError, match="the stream was busy for"):
+            await queues.run(task("a", lambda: None))
         gate.set()
         assert await held
 
@@ -267,15 +267,15 @@ def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
 
 def test_whoever_gets_no_thread_in_time_is_sent_away() -> None:
     async def play() -> None:
-        turns, gate = make_turns(most=100, patience=0.05), threading.Event()
-        held = [turns.run(task(f"s{n}", lambda: gate.wait(SECONDS))) for n in range(32)]
-        late = turns.run(task("late", lambda: "done"))
+        queues, gate = make_queues(most=100, timeout=0.05), threading.Event()
+        held = [queues.run(task(f"s{n}", lambda: gate.wait(SECONDS))) for n in range(32)]
+        late = queues.run(task("late", lambda: "done"))
         await asyncio.sleep(0.1)
         gate.set()
         with pytest.raises(BusyError, match="no thread within"):
             await late
         assert all(await asyncio.gather(*held))
-        assert await turns.run(task("late", lambda: "done")) == "done"
+        assert await queues.run(task("late", lambda: "done")) == "done"
 
     asyncio.run(play())
 
@@ -290,14 +290,14 @@ def test_who_waits_for_one_stream_goes_together() -> None:
             sizes.append(len(tasks))
             return run_tasks(tasks)._replace(id=7, name="a")
 
-        turns = Turns(carry_out_and_note, most=100, patience=SECONDS)
+        queues = StreamQueues(carry_out_and_note, most=100, timeout=SECONDS)
         gate.set()
-        assert await turns.run(task("a", lambda: "done")) == "done"  # From it, the id is known.
+        assert await queues.run(task("a", lambda: "done")) == "done"  # From it, the id is known.
         gate.clear()
         sizes.clear()
-        first = turns.run(task("a", lambda: -1))
+        first = queues.run(task("a", lambda: -1))
         await asyncio.sleep(0.01)
-        others = [(turns.run(task(7 if n % 2 else "a", partial(int, n)))) for n in range(9)]
+        others = [(queues.run(task(7 if n % 2 else "a", partial(int, n)))) for n in range(9)]
         await asyncio.sleep(0)
         others.pop(4).cancel()
         await asyncio.sleep(0)
@@ -305,7 +305,7 @@ def test_who_waits_for_one_stream_goes_together() -> None:
         assert await first == -1
         assert await asyncio.gather(*others) == [0, 1, 2, 3, 5, 6, 7, 8]
         assert sizes == [1, 8]
-        assert turns._queues == {}
+        assert queues._queues == {}
 
     asyncio.run(play())
 
@@ -313,18 +313,18 @@ def test_who_waits_for_one_stream_goes_together() -> None:
 def test_whoever_leads_and_hangs_up_leaves_the_others_their_turn() -> None:
     async def play() -> None:
         gate = threading.Event()
-        turns = make_turns(most=100, patience=SECONDS)
+        queues = make_queues(most=100, timeout=SECONDS)
 
         def wait(number: int) -> int:
             gate.wait(SECONDS)
             return number
 
-        tasks = [(turns.run(task("a", partial(wait, n)))) for n in range(4)]
+        tasks = [(queues.run(task("a", partial(wait, n)))) for n in range(4)]
         await asyncio.sleep(0.05)
         tasks[0].cancel()
         tasks[1].cancel()
         gate.set()
         assert await asyncio.gather(*tasks[2:]) == [2, 3]
-        assert turns._queues == {}
+        assert queues._queues == {}
 
     asyncio.run(play())

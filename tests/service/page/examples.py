@@ -119,7 +119,7 @@ def play(asker: Asker, clock: Clock) -> None:
     listed = {"scores": [0.7, 0.2, 0.1], "labels": ["a", "b", "c"], "key": "letter-1"}
     batch = ask(f"{stream}/predictions/batch", {"predictions": [listed]}, name="triage")
     ids = [one["id"] for one in batch["predictions"]]
-    ask("/v1/feedback", {"feedback": [{"id": ids[0], "label": "a"}, {"id": "1-1-x", "hit": True}]})
+    ask("/v1/feedback", {"answers": [{"id": ids[0], "label": "a"}, {"id": "1-1-x", "hit": True}]})
     ask(stream, name="triage")
     ask(streams)
     ask(f"{stream}/history", name="triage")

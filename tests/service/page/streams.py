@@ -94,7 +94,7 @@ def play(
         made = sent.json()[kind]
         clock.now += late
         told = [{"id": one["id"], **answer(one, start + k, rng)} for k, one in enumerate(made)]
-        assert http.post("/v1/feedback", json={"feedback": told}).status_code == 200
+        assert http.post("/v1/feedback", json={"answers": told}).status_code == 200
 
 
 def fill(url: str, *, many: int = 0, long: int = 600) -> None:

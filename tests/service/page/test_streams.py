@@ -62,7 +62,7 @@ def test_the_focus_stays_on_a_stream_that_changes(streams: Any, service: Service
     streams.locator("[data-key='mail'] a").focus()
     with Client(service.url) as client:
         client.predict("mail", {"letter": 0.9, "offer": 0.1})
-        open_now = client.stream("mail")["open"]
+        open_now = client.stream("mail").open
     streams.wait_for_selector(f"[data-key='mail']:has-text('{open_now}')")
     streams.wait_for_timeout(100)
     assert streams.evaluate("document.activeElement.closest('[data-key]').dataset.key") == "mail"

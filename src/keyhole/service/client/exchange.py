@@ -1,9 +1,13 @@
-"""How a call is sent: what may be sent again, and after which pause."""
+"""How a call is sent: what may be sent again and after which pause, and how its response is read."""
 
 import json
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass, field, is_dataclass
+from enum import Enum
+from functools import cache
+from itertools import count
+from types import NoneType, UnionType
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_origin, get_type_hints
 from urllib.parse import quote
 
 from keyhole.errors import (
@@ -13,7 +17,10 @@ from keyhole.errors import (
     TokenError,
     UnreachableError,
 )
-from keyhole.service.http import problems
+from keyhole.service.wire import problems
+
+if TYPE_CHECKING:
+    from httpx import Response
 
 _RETRIED = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
@@ -21,14 +28,14 @@ _FIRST_PAUSE = 0.1
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Call(Generic[Result]):
-    """A request, and what turns its response into what the caller wants."""
+    """A request, and what makes of its response what the caller wants."""
 
     method: str
     parts: tuple[str, ...]
-    read: Callable[[Any], Result]
-    json: Any = None
+    read: Callable[["Response"], Result]
+    json: Mapping[str, Any] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     parameters: Mapping[str, Any] = field(default_factory=dict)
     safe: bool = True
@@ -37,6 +44,66 @@ class Call(Generic[Result]):
     def path(self) -> str:
         """The path; no part of it, whatever it holds, can reach another."""
         return "/v1/" + "/".join(_quote(part) for part in self.parts)
+
+
+Steps = Generator[Call[Any], Any, Result]  # an operation: calls to send, and what it returns
+
+
+def send(call: Call[Result]) -> Steps[Result]:
+    """Yield a call, and return what its response says."""
+    return (yield call)
+
+
+def exchange(
+    steps: Steps[Result], *, retries: "Retries", url: object
+) -> Generator[Call[Any] | float, Any, Result]:
+    """Yield calls to try once and seconds to wait, until the operation returns.
+
+    A call is answered with a response, or with the exception that there was instead.
+    """
+    received = None
+    while True:
+        try:
+            call = steps.send(received)
+        except StopIteration as done:
+            return done.value
+        for turn in count():
+            outcome = yield call
+            pause = judge(outcome, call, turn, retries=retries, url=url)
+            if pause is None:
+                break
+            yield pause
+        received = read_response(call, outcome)
+
+
+def read_json(kind: type[Result]) -> Callable[["Response"], Result]:
+    """Return what reads a response as this dataclass."""
+    return lambda response: read_as(kind, response.json())
+
+
+def read_as(kind: type[Result], value: Any) -> Result:
+    """Return a JSON value as this type; fields that the type does not know are left out."""
+    described: Any = kind  # mypy takes not every type for hashable
+    found: Result = _make_reader(described)(value)
+    return found
+
+
+@cache
+def _make_reader(kind: Any) -> Callable[[Any], Any]:
+    make: Callable[..., Any] = kind
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is UnionType and len(arguments) == 2 and NoneType in arguments:
+        read = _make_reader(next(one for one in arguments if one is not NoneType))
+        return lambda value: None if value is None else read(value)
+    if origin in (list, tuple):
+        read = _make_reader(arguments[0])
+        return lambda value: origin(read(one) for one in value)
+    if is_dataclass(kind):
+        readers = {name: _make_reader(hint) for name, hint in get_type_hints(kind).items()}
+        return lambda value: make(**{name: read(value[name]) for name, read in readers.items()})
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return make
+    return lambda value: value
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +122,8 @@ class Retries:
 
     def pause(self, turn: int, *, asked: str | None = None) -> float:
         """Return the seconds to wait before the next try: more each time, and what was asked for."""
-        wanted = float(asked) if asked is not None and asked.isdecimal() else 0.0
-        return min(self.longest_pause, max(wanted, _FIRST_PAUSE * 2.0**turn))
+        least = float(asked) if asked is not None and asked.isdecimal() else 0.0
+        return min(self.longest_pause, max(least, _FIRST_PAUSE * 2.0**turn))
 
 
 def _quote(part: str) -> str:
@@ -70,7 +137,7 @@ def _quote(part: str) -> str:
     return quoted.replace(".", "%2E") if set(part) <= {"."} else quoted
 
 
-def _read_refusal(response: Any) -> KeyholeError:
+def _read_refusal(response: "Response") -> KeyholeError:
     """Return what a response that is no success says, as the library would raise it."""
     if response.is_redirect:
         where = response.headers.get("location", "")
@@ -83,7 +150,9 @@ def _read_refusal(response: Any) -> KeyholeError:
         return problems.read_error(response.text)
 
 
-def judge(outcome: Any, call: Call[Any], turn: int, *, retries: Retries, url: Any) -> float | None:
+def judge(
+    outcome: "Response | Exception", call: Call[Any], turn: int, *, retries: Retries, url: object
+) -> float | None:
     """Return None for a success and else the seconds to wait before the next try, or raise."""
     if isinstance(outcome, Exception):
         # What never reached the service was certainly not done there.
@@ -124,7 +193,7 @@ def write_body(body: Mapping[str, Any]) -> bytes:
     return f"{{{', '.join(parts)}}}".encode()
 
 
-def read_response(call: Call[Result], response: Any) -> Result:
+def read_response(call: Call[Result], response: "Response") -> Result:
     """Return what a response says, or raise if the service would never say it."""
     try:
         return call.read(response)

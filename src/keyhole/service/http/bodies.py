@@ -15,7 +15,7 @@ from starlette.requests import Request
 
 from keyhole.errors import BusyError, RefusedError
 from keyhole.service.http.limits import Limits
-from keyhole.service.http.round_models import BATCHES
+from keyhole.service.http.models import BATCHES
 
 _SMALL = 32_768  # Bytes: reading so few takes the event loop less time than starting a thread.
 TAKEN = "body_bytes"  # what a request's state says of its body
@@ -35,24 +35,20 @@ class Bodies:
 
     async def take(self, request: Request) -> bytes:
         """Return the body of a request, or raise if it is too long."""
-        pieces, size = [], 0
+        pieces, size, most = [], 0, self._limits.body_bytes
         async for piece in request.stream():
             size += len(piece)
-            self._check(size, len(piece))
+            if size > most:
+                raise RefusedError(
+                    f"the body is larger than {most:,} bytes; send smaller batches", code="too_large"
+                )
+            # What is small is let in even then, so that long bodies cannot keep everybody out.
+            if size > _SMALL and self.taken + len(piece) > self._limits.bodies_bytes:
+                raise BusyError("too many long bodies are being read; try again")
             self.taken += len(piece)
             request.scope.setdefault("state", {})[TAKEN] = size
             pieces.append(piece)
         return b"".join(pieces)
-
-    def _check(self, size: int, more: int) -> None:
-        most = self._limits.body_bytes
-        if size > most:
-            raise RefusedError(
-                f"the body is larger than {most:,} bytes; send smaller batches", code="too_large"
-            )
-        # What is small is let in even then, so that long bodies cannot keep everybody out.
-        if size > _SMALL and self.taken + more > self._limits.bodies_bytes:
-            raise BusyError("too many long bodies are being read; try again")
 
 
 def body_of(

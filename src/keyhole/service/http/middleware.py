@@ -3,6 +3,7 @@
 import json
 import logging
 import time
+from collections.abc import Awaitable
 from typing import Any
 
 from pydantic_core import to_json
@@ -12,80 +13,74 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from keyhole.errors import KeyholeError
-from keyhole.service.http import problems, round_responses
 from keyhole.service.http.access import BODILESS, Access, Admission, find_peer
 from keyhole.service.http.bodies import TAKEN, Bodies
-from keyhole.service.http.outage import Outage
-from keyhole.service.http.watch import Gauges
+from keyhole.service.http.health import Outage
+from keyhole.service.http.metrics import Metrics
 from keyhole.service.times import show_time
+from keyhole.service.wire.problems import find_problem, show_problem
+from keyhole.service.wire.responses import Fault, Problem
 
 log = logging.getLogger("keyhole.service")
+STATUS = "status"  # what a request's state says of its response, once that begins
 _SECONDS_TO_RETRY = {429: "1", 503: "1"}
-_HEADERS = [
-    (
-        b"content-security-policy",
-        b"default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-        b"img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
-        b"frame-ancestors 'none'",
-    ),
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
-    (b"cache-control", b"no-store"),
-]
+_HEADERS = {
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self' "
+    b"'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    b"frame-ancestors 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cross-origin-opener-policy": b"same-origin",
+    b"cross-origin-resource-policy": b"same-origin",
+    b"cache-control": b"no-store",
+}
 
 
 class LogRequests:
-    """Writes a line for every request, and counts it."""
+    """Writes a line for every request, and counts it; its state says the status once it is sent."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, gauges: Gauges, outage: Outage) -> None:
-        self._app, self._access, self._gauges, self._outage = app, access, gauges, outage
+    def __init__(self, app: ASGIApp, *, access: Access, metrics: Metrics, outage: Outage) -> None:
+        self._app, self._access, self._metrics, self._outage = app, access, metrics, outage
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and record what became of it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        began, status = time.perf_counter(), 0
+        began, state = time.perf_counter(), scope.setdefault("state", {})
 
-        async def note(message: Message) -> None:
-            nonlocal status
+        def note(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
+                state[STATUS] = message["status"]
+            return send(message)
 
         try:
             await self._app(scope, receive, note)
         finally:
-            self._record(scope, status, time.perf_counter() - began)
+            self._record(scope, state, time.perf_counter() - began)
 
-    def _record(self, scope: Scope, status: int, seconds: float) -> None:
-        path = getattr(scope.get("route"), "path", "other")
-        self._gauges.request(scope["method"], path, status, seconds)
-        count = scope.get("state", {}).get("count")
-        if count is not None:
-            count()
+    def _record(self, scope: Scope, state: dict[str, Any], seconds: float) -> None:
+        path, status = getattr(scope.get("route"), "path", "other"), state.get(STATUS, 0)
+        self._metrics.count_request(scope["method"], path, status, seconds)
+        if "count" in state:
+            state["count"]()
         # Reading goes on when a disk is full: only a change shows the end.
         changed = 200 <= status < 300 and path.startswith("/v1") and scope["method"] not in BODILESS
         if changed and self._outage.is_on:
             self._outage.end()
         if not log.isEnabledFor(logging.INFO):
             return
-        line: dict[str, Any] = {"method": scope["method"], "route": path, "status": status}
-        line |= scope.get("state", {}).get("noted", {})
-        ends = {"ms": round(seconds * 1e3, 2)}
-        log.info(json.dumps({"time": show_time(time.time()), **self._sender(scope), **line, **ends}))
+        line: dict[str, Any] = {"time": show_time(time.time()), **self._describe_sender(scope)}
+        line |= {"method": scope["method"], "route": path, "status": status}
+        line |= {**state.get("noted", {}), "ms": round(seconds * 1e3, 2)}
+        log.info(json.dumps(line))
 
-    def _sender(self, scope: Scope) -> dict[str, Any]:
+    def _describe_sender(self, scope: Scope) -> dict[str, Any]:
         """Return who sent a request: what is known of them, and what a proxy says."""
         headers = Headers(scope=scope)
-        said = {
-            "client": find_peer(scope),
-            "token": self._access.recognise(headers.get("authorization")),
-        }
+        token = self._access.recognise(headers.get("authorization"))
+        sender = {"client": find_peer(scope), "token": token}
         forwarded = headers.get("x-forwarded-for")
-        return said if forwarded is None else {**said, "forwarded": forwarded[:80]}
+        return sender if forwarded is None else {**sender, "forwarded": forwarded[:80]}
 
 
 class AddHeaders:
@@ -94,17 +89,13 @@ class AddHeaders:
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and add to its response."""
-
-        async def add(message: Message) -> None:
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        def add(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
-                present = {name for name, _ in message["headers"]}
-                more = [header for header in _HEADERS if header[0] not in present]
-                message["headers"] = [*message["headers"], *more]
-            await send(message)
+                message["headers"] = list({**_HEADERS, **dict(message["headers"])}.items())
+            return send(message)
 
-        await self._app(scope, receive, add)
+        return self._app(scope, receive, add)
 
 
 class AnswerErrors:
@@ -114,21 +105,13 @@ class AnswerErrors:
         self._app, self._outage = app, outage
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or answer it with what was raised."""
-        started = False
-
-        async def note(message: Message) -> None:
-            nonlocal started
-            started = True
-            await send(message)
-
         try:
-            await self._app(scope, receive, note)
+            await self._app(scope, receive, send)
         except ClientDisconnect:
-            gone = problems.show_fault("disconnected", "the connection ended before the body did")
-            await respond(gone, status=400)(scope, receive, send)  # Nobody hears it but the log.
+            gone = Fault("disconnected", "the connection ended before the body did", None)
+            await respond(gone, status=400)(scope, receive, send)  # Nobody reads it but the log.
         except Exception as error:
-            if not started:
+            if STATUS not in scope.get("state", {}):  # Nothing was sent yet.
                 await self._answer(error, scope)(scope, receive, send)
             elif isinstance(error, KeyholeError):
                 self._outage.notice(error)  # The server cuts the response off, which shows it.
@@ -139,11 +122,11 @@ class AnswerErrors:
         if not isinstance(error, KeyholeError):
             log.error("a request failed", exc_info=error)
             message = "something went wrong here; the log of the service says what"
-            return respond(problems.show_fault("unexpected", message), status=500)
+            return respond(Fault("unexpected", message, None), status=500)
         self._outage.notice(error)
         fields = scope.get("state", {}).get("fields", {})
-        status = problems.find_problem(error).status
-        return respond(problems.show_problem(error, field=fields.get(type(error))), status=status)
+        problem = show_problem(error, field=fields.get(type(error)))
+        return respond(problem.error, status=find_problem(error).status)
 
 
 class ReleaseBodies:
@@ -153,7 +136,6 @@ class ReleaseBodies:
         self._app, self._bodies = app, bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, and release its body."""
         try:
             await self._app(scope, receive, send)
         finally:
@@ -167,15 +149,14 @@ class CheckSender:
         self._app, self._admission = app, admission
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass a request on, or raise if it should not be here."""
         if scope["type"] == "http":
             await self._admission.check(scope)
         await self._app(scope, receive, send)
 
 
-def respond(problem: round_responses.Problem, *, status: int) -> Response:
+def respond(fault: Fault, *, status: int) -> Response:
     """Return the response that says what went wrong, and when to try again where that helps."""
     headers = {"WWW-Authenticate": "Bearer"} if status == 401 else {}
     if status in _SECONDS_TO_RETRY:
         headers["Retry-After"] = _SECONDS_TO_RETRY[status]
-    return Response(to_json(problem), status, media_type="application/json", headers=headers)
+    return Response(to_json(Problem(fault)), status, media_type="application/json", headers=headers)

@@ -1,158 +1,338 @@
-"""What requests about streams look like."""
+"""What requests look like; unknown fields are refused, and nothing is converted."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from keyhole.service.http.limits import Limits
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
+from keyhole.service.wire.responses import Kind
 
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float
 Option = Whole | float | Annotated[list[Whole | float], Field(max_length=5000, fail_fast=True)] | None
-
-
+LabelName = Annotated[str, Field(max_length=Limits.label_length)]
 Names = Annotated[
     Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(fail_fast=True)],
     Field(max_length=200),
 ]
-LabelNames = Annotated[
-    list[Annotated[str, Field(max_length=Limits.label_length)]], Field(fail_fast=True)
-]
+LabelNames = Annotated[list[LabelName], Field(fail_fast=True)]
 Count = Annotated[int, Field(ge=0, le=200)]
+Key = Annotated[str, Field(min_length=1, max_length=200, pattern="^[ -~]+$")]
+Seconds = Annotated[float, Field(ge=1.0, le=3650 * DAY)]
+Window = Annotated[int, Field(ge=20, le=10**5)]
+Description = Annotated[str, Field(max_length=LONGEST)]
+ScoreMap = Annotated[dict[LabelName, float], Field(max_length=LABELS)]
+ScoreArray = Annotated[list[float], Field(max_length=LABELS, fail_fast=True)]
+LabelArray = Annotated[list[LabelName | Whole | float], Field(max_length=LABELS, fail_fast=True)]
+FeatureMap = Annotated[dict[str, float | None], Field(max_length=200)]
+FeatureArray = Annotated[list[float | None], Field(max_length=200, fail_fast=True)]
+Metadata = Annotated[
+    dict[str, JsonValue] | None,
+    Field(
+        description="Kept with the round, at most 1 kB of JSON; rounds are found by it.",
+        examples=[{"model": "v3"}],
+    ),
+]
+
+_ANSWERS = ("label", "hit", "miss", "score", "loss", "right", "skip")
+_WORDS = ("hit", "miss", "skip")  # which are an answer by themselves
 
 
-class Strict(BaseModel):
-    """What every body has in common: what is not known is refused, and nothing is converted."""
+class Body(BaseModel):
+    """The body of a request."""
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
-class NewStream(Strict):
+class NewStream(Body):
     """The settings of a stream."""
 
-    name: Annotated[
-        str,
-        Field(
-            max_length=64,
-            examples=["triage"],
-            description="Letters, digits, dots, dashes, underscores.",
-        ),
-    ]
-    kind: Annotated[
-        Literal["labels", "interval", "band", "gate"] | None,
-        Field(
-            description="What is proposed: sets of labels; intervals around a centre; or intervals made"
-            " of the lower and upper quantile that a model gives; or, by a gate, whether to accept an "
-            "answer. By default what the rest says."
-        ),
-    ] = None
-    score: Annotated[
-        dict[str, JsonValue] | None,
-        Field(
-            max_length=100,
-            description="A score by its name, with its settings, as streams show theirs: also one that "
-            "a package brings. It says the kind.",
-            examples=[{"name": "scaled residuals", "side": "upper"}],
-        ),
-    ] = None
-    learner: Annotated[str | None, Field(max_length=64, description="See 'keyhole learners'.")] = None
-    alpha: Annotated[float, Field(description="Target miss rate, between 0 and 1/2.", examples=[0.1])]
-    horizon: Annotated[
-        int | None, Field(ge=1, le=10**12, description="Number of rounds to come, if known.")
-    ] = None
-    arms: Annotated[int | None, Field(ge=2, le=5000, description="Number of thresholds.")] = None
-    options: Annotated[
-        dict[str, Option] | None,
-        Field(max_length=100, description="Further parameters of the learner, by name."),
-    ] = None
-    features: Annotated[
-        Names | Count | None,
-        Field(
-            description="What is known of every case: names, or how many numbers.", examples=[["hour"]]
-        ),
-    ] = None
-    groups: Annotated[
-        Names | Count | None,
-        Field(
-            description="Groups of rounds that may overlap, each to miss at the target rate: names.",
-            examples=[["weekend"]],
-        ),
-    ] = None
-    labels: Annotated[
-        LabelNames | None,
-        Field(max_length=LABELS, description="Names for the places of an array of scores."),
-    ] = None
-    power: Annotated[
-        float | None, Field(description="Exponent of the scores; 1 takes them as they are.")
-    ] = None
-    at_least: Annotated[
-        int | None,
-        Field(ge=0, le=LABELS, description="Labels in a set at the least; 1 for never an empty one."),
-    ] = None
-    at_most: Annotated[
-        int | None,
-        Field(
-            ge=1, le=LABELS, description="Labels in a set at the most; misses may exceed alpha then."
-        ),
-    ] = None
-    bound: Annotated[
-        float | None, Field(description="Largest residual there can be, for intervals.")
-    ] = None
-    scale: Annotated[
-        float | None,
-        Field(
-            description="A first guess of the typical residual, for intervals without a bound; it is "
-            "found from the first true values."
-        ),
-    ] = None
-    side: Annotated[
-        Literal["both", "upper", "lower"] | None,
-        Field(description="Intervals, or a bound from above or below alone."),
-    ] = None
-    feedback: Annotated[
-        Literal["bandit", "semi-bandit", "full", "accepted", "referred", "both"] | None,
-        Field(
-            description="What the answers can tell: bandit, semi-bandit (the default) or full; of a "
-            "gate, which cases are judged: accepted (the default), referred or both."
-        ),
-    ] = None
-    seed: Annotated[
-        int | None, Field(ge=0, lt=2**64, description="Fixes every draw; better left to chance.")
-    ] = None
-    open_limit: Annotated[
-        int | None,
-        Field(ge=1, le=10**6, description="How many rounds may wait; then the oldest expires."),
-    ] = None
-    lifetime: Annotated[
-        float | None, Field(ge=1.0, le=3650 * DAY, description="Seconds until an open round expires.")
-    ] = None
-    window: Annotated[
-        int | None, Field(ge=20, le=10**5, description="Answered rounds in the recent miss rate.")
-    ] = None
-    description: Annotated[
-        str | None, Field(max_length=LONGEST, description="What people should know of the stream.")
-    ] = None
-    calibrate_from: Annotated[
-        str | None,
-        Field(max_length=64, description="A stream whose labelled rounds teach this one first."),
-    ] = None
+    name: str = Field(
+        max_length=64, examples=["triage"], description="Letters, digits, dots, dashes, underscores."
+    )
+    alpha: float = Field(description="Target miss rate, between 0 and 1/2.", examples=[0.1])
+    kind: Kind | None = Field(
+        None,
+        description="What is predicted: sets of labels; intervals around a centre; intervals from the "
+        "lower and upper quantile of a model; or, by a gate, whether to accept an answer. By default "
+        "what the other settings imply.",
+    )
+    learner: str | None = Field(None, max_length=64, description="See 'keyhole learners'.")
+    horizon: int | None = Field(
+        None, ge=1, le=10**12, description="Number of rounds to come, if known."
+    )
+    arms: int | None = Field(None, ge=2, le=5000, description="Number of thresholds.")
+    options: dict[str, Option] | None = Field(
+        None, max_length=100, description="Further parameters of the learner, by name."
+    )
+    features: Names | Count | None = Field(
+        None,
+        description="What is known of every case: names, or how many numbers.",
+        examples=[["hour"]],
+    )
+    groups: Names | Count | None = Field(
+        None,
+        description="Groups of rounds that may overlap, each to miss at the target rate: names.",
+        examples=[["weekend"]],
+    )
+    labels: LabelNames | None = Field(
+        None, max_length=LABELS, description="Names for the positions of an array of scores."
+    )
+    power: float | None = Field(None, description="Exponent of the scores; 1 takes them as they are.")
+    at_least: int | None = Field(
+        None, ge=0, le=LABELS, description="Labels in a set at the least; 1 for never an empty one."
+    )
+    at_most: int | None = Field(
+        None, ge=1, le=LABELS, description="Labels in a set at the most; misses may exceed alpha then."
+    )
+    bound: float | None = Field(None, description="Largest possible residual, for intervals.")
+    scale: float | None = Field(
+        None,
+        description="A first guess of the typical residual, for intervals without a bound; it is "
+        "found from the first true values.",
+    )
+    score: dict[str, JsonValue] | None = Field(
+        None,
+        max_length=100,
+        description="A score by its name, with its settings, as streams show theirs: also one that a "
+        "package brings. It says the kind.",
+        examples=[{"name": "scaled residuals", "side": "upper"}],
+    )
+    side: Literal["both", "upper", "lower"] | None = Field(
+        None, description="Intervals, or a bound from above or below alone."
+    )
+    feedback: Literal["bandit", "semi-bandit", "full", "accepted", "referred", "both"] | None = Field(
+        None,
+        description="What answers can reveal: bandit, semi-bandit (the default) or full; of a gate, "
+        "which cases are judged: accepted (the default), referred or both.",
+    )
+    seed: int | None = Field(
+        None, ge=0, lt=2**64, description="Fixes every draw; better left to chance."
+    )
+    open_limit: int | None = Field(
+        None, ge=1, le=10**6, description="How many rounds may be open; then the oldest expires."
+    )
+    lifetime: Seconds | None = Field(None, description="Seconds until an open round expires.")
+    window: Window | None = Field(None, description="Answered rounds in the recent miss rate.")
+    description: Description | None = Field(None, description="What people should know of the stream.")
+    calibrate_from: str | None = Field(
+        None, max_length=64, description="A stream whose labelled rounds calibrate this one."
+    )
 
 
-class AmendmentBody(Strict):
+class AmendmentBody(Body):
     """What is to change; what is left out stays as it is."""
 
-    alpha: Annotated[float | None, Field(description="Target miss rate, between 0 and 1/2.")] = None
-    lifetime: Annotated[
-        float | None, Field(ge=1.0, le=3650 * DAY, description="Seconds until a new round expires.")
-    ] = None
-    window: Annotated[
-        int | None, Field(ge=20, le=10**5, description="Answered rounds in the recent miss rate.")
-    ] = None
-    labels: Annotated[
-        LabelNames | None,
-        Field(max_length=LABELS, description="Labels to add, behind those that there are."),
-    ] = None
-    description: Annotated[
-        str | None, Field(max_length=LONGEST, description="What people should know of the stream.")
-    ] = None
+    alpha: float | None = Field(None, description="Target miss rate, between 0 and 1/2.")
+    lifetime: Seconds | None = Field(None, description="Seconds until a new round expires.")
+    window: Window | None = Field(None, description="Answered rounds in the recent miss rate.")
+    labels: LabelNames | None = Field(
+        None, max_length=LABELS, description="Labels to add, behind those that there are."
+    )
+    description: Description | None = Field(None, description="What people should know of the stream.")
+
+
+class OutputBody(Body):
+    """A model's output: scores in [0, 1] by label or as an array, a centre, or lower and upper."""
+
+    scores: ScoreMap | ScoreArray | None = Field(
+        None, description="A score for each label, or for each position.", examples=[{"cat": 0.7}]
+    )
+    labels: LabelArray | None = Field(
+        None, description="Names for the positions of an array; unlike keys they may be numbers."
+    )
+    centre: float | None = Field(None, description="The model's point forecast, for intervals.")
+    lower: float | None = Field(None, description="The model's lower quantile, for bands.")
+    upper: float | None = Field(None, description="Its upper quantile.")
+    features: FeatureMap | FeatureArray | None = Field(
+        None,
+        description="By name or in order; what is left out or null is missing.",
+        examples=[{"hour": 7}],
+    )
+    groups: Annotated[list[str | Whole], Field(max_length=200, fail_fast=True)] = Field(
+        default_factory=list,
+        description="Those that the case belongs to, by name or number.",
+        examples=[["weekend"]],
+    )
+    metadata: Metadata = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "OutputBody":
+        if (self.lower is None) != (self.upper is None):
+            raise ValueError("lower and upper go together; give both")
+        if (self.scores, self.centre, self.lower).count(None) != 2:
+            raise ValueError("give scores, a centre, or lower and upper, one of them")
+        if self.labels is not None:
+            if not isinstance(self.scores, list) or len(self.labels) != len(self.scores):
+                raise ValueError("labels go with an array of as many scores")
+            if len(set(self.labels)) != len(self.labels):
+                raise ValueError("labels must differ from each other")
+        return self
+
+    def read(self, key: str | None = None) -> Query:
+        """Return it as the store takes it."""
+        metadata = None if self.metadata is None else pack_metadata(self.metadata)
+        return Query(self.output, key, self.features, self.groups, metadata)
+
+    @property
+    def output(self) -> Any:
+        """The one that was given."""
+        if self.labels is not None and isinstance(self.scores, list):
+            return dict(zip(self.labels, self.scores, strict=True))
+        if self.lower is not None:
+            return (self.lower, self.upper)
+        return self.centre if self.scores is None else self.scores
+
+
+class KeyedOutputBody(OutputBody):
+    """A model's output in a batch; the key makes a retry give the same prediction."""
+
+    key: Key | None = None
+
+
+class OutputsBody(Body):
+    """Many model outputs at once."""
+
+    predictions: list[KeyedOutputBody] = Field(min_length=1, max_length=1000, fail_fast=True)
+
+    def read(self) -> list[Query]:
+        """Return them as the store takes them."""
+        return [output.read(output.key) for output in self.predictions]
+
+
+class PastBody(OutputBody):
+    """A round of history: a model's output and the true label, or value."""
+
+    label: Label
+
+
+class Calibration(Body):
+    """History with its labels, for a stream without rounds."""
+
+    rounds: list[PastBody] = Field(min_length=1, max_length=10_000, fail_fast=True)
+    after: int | None = Field(
+        None, ge=0, description="How many were sent before these; sent again they count once."
+    )
+
+
+class CaseBody(Body):
+    """A model's answer to accept or to refer: its score, or several candidates with a score each."""
+
+    score: float | None = Field(None, description="How sure the model is, in [0, 1].", examples=[0.93])
+    candidates: ScoreMap | None = Field(
+        None, description="A score for each; the best is decided on.", examples=[{"invoice": 0.93}]
+    )
+    groups: Annotated[list[str], Field(max_length=200, fail_fast=True)] = Field(
+        default_factory=list,
+        description="Those that the case belongs to.",
+        examples=[["new customers"]],
+    )
+    metadata: Metadata = None
+
+    @model_validator(mode="after")
+    def _one(self) -> "CaseBody":
+        if (self.score is None) == (self.candidates is None):
+            raise ValueError("give a score or candidates, one of them")
+        return self
+
+    def read(self, key: str | None = None) -> Query:
+        """Return it as the store takes it."""
+        output = self.candidates if self.score is None else self.score
+        metadata = None if self.metadata is None else pack_metadata(self.metadata)
+        return Query(output, key, None, self.groups, metadata)
+
+
+class KeyedCaseBody(CaseBody):
+    """A case in a batch; the key makes a retry give the same decision."""
+
+    key: Key | None = None
+
+
+class CasesBody(Body):
+    """Many cases at once."""
+
+    decisions: list[KeyedCaseBody] = Field(min_length=1, max_length=1000, fail_fast=True)
+
+    def read(self) -> list[Query]:
+        """Return them as the store takes them."""
+        return [case.read(case.key) for case in self.decisions]
+
+
+class AnswerBody(Body):
+    """One of: the true label, a hit, a miss, the true label's score, a loss; or that none will come."""
+
+    label: Label | None = Field(
+        None, description="The true label, or the true value.", examples=["cat"]
+    )
+    hit: Literal[True] | None = Field(None, description="The set held the truth.")
+    miss: Literal[True] | None = Field(None, description="It did not.")
+    score: float | None = Field(None, description="The true label's score, in [0, 1].", examples=[0.4])
+    loss: float | None = Field(
+        None, description="A graded answer in [0, 1]: 0 is a hit, 1 a miss.", examples=[0.25]
+    )
+    right: bool | None = Field(
+        None,
+        description="Of a gate's decision: whether the answer was right; of a referred case, whether "
+        "it would have been.",
+    )
+    skip: Literal[True] | None = Field(
+        None, description="Nobody will answer: the round is closed, and teaches nothing."
+    )
+    chance: float | None = Field(
+        None,
+        description="The known probability that an answer comes, where some never do: it counts for "
+        "1 / chance rounds.",
+        examples=[0.5],
+    )
+    wrong: float | None = Field(
+        None,
+        description="The known probability, below 1/2, that the answer is the opposite of the truth.",
+        examples=[0.1],
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> "AnswerBody":
+        if [getattr(self, name) for name in _ANSWERS].count(None) != len(_ANSWERS) - 1:
+            raise ValueError(f"give {', '.join(_ANSWERS)}, one of them")
+        if self.skip and not (self.chance is None and self.wrong is None):
+            raise ValueError("chance and wrong speak of an answer, and skip says that none comes")
+        return self
+
+    def read(self) -> Any:
+        """Return what was given, as the store takes it."""
+        given = {name: value for name, value in self.__dict__.items() if value is not None}
+        given.pop("id", None)  # of an answer in a batch
+        only = next(iter(given)) if len(given) == 1 else None
+        return only if only in _WORDS else given
+
+
+class AnswerOfBatch(AnswerBody):
+    """An answer, and the prediction that it is to."""
+
+    id: str = Field(max_length=200)
+
+
+class AnswersBody(Body):
+    """Answers to many predictions at once, each counted or refused on its own."""
+
+    answers: list[AnswerOfBatch] = Field(min_length=1, max_length=1000, fail_fast=True)
+
+    def read(self) -> list[Reply]:
+        """Return them as the store takes them."""
+        return [Reply(one.id, one.read()) for one in self.answers]
+
+
+class SimulationBody(Body):
+    """How many rounds a simulated person should answer."""
+
+    rounds: int = Field(10, ge=1, le=100)
+
+
+BATCHES = (OutputsBody, CasesBody, AnswersBody, Calibration)
+BODIES = (
+    NewStream, AmendmentBody, Calibration, OutputBody, OutputsBody, CaseBody, CasesBody, AnswerBody,
+    AnswersBody, SimulationBody,
+)  # fmt: skip

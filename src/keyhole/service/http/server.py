@@ -19,7 +19,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyhole.errors import LostDatabaseError
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import warm
+from keyhole.service.store.streams import registry, warm
 
 _SECONDS_TO_FINISH = 1
 _MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.
@@ -174,7 +174,9 @@ def make_server(app: FastAPI, *, host: str, port: int, bounds: Bounds | None = N
 def run(app: FastAPI, *, host: str, port: int) -> None:
     """Serve until interrupted, from when the kernels are compiled; raise if the database is lost."""
     database = app.state.database
-    warm.compile_streams(app.state.quarantine.survey(database))
+    found = registry.survey(database)
+    app.state.quarantine.update(found.quarantined)
+    warm.compile_streams(found.usable)
     server = make_server(app, host=host, port=port)
     lost = stop_if_lost(server, database)
     listening = server.config.bind_socket()

@@ -1,148 +1,207 @@
-"""What the store holds, as it is sent."""
+"""What the store holds, as it is sent.
 
-import json
+Nothing checks these values when they are sent: mypy holds them to the description of the wire.
+"""
+
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
-from keyhole.errors import TheoremError
-from keyhole.predictor.monitor import bound_misses, bound_rate, find_monitor
+from pydantic_core import to_json
+from starlette.responses import Response
+
+from keyhole.errors import KeyholeError, TheoremError
+from keyhole.feedback import is_miss
+from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.notes import describe_standing
 from keyhole.predictor.promises import bound_excess, judge_groups
-from keyhole.scores import find_labels
-from keyhole.service.http import responses
-from keyhole.service.http.watch import find_alert, read_alarm
-from keyhole.service.store.log.history import StreamCurve
+from keyhole.scores import Decision, Interval, Region, find_labels
+from keyhole.service.store.log.history import LogEntry, StreamCurve
 from keyhole.service.store.streams.alarms import Alarmed
 from keyhole.service.store.streams.changes import Change
+from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.times import show_time
+from keyhole.service.wire import responses as wire
+from keyhole.service.wire.problems import show_problem
+from keyhole.service.wire.responses import Alert, Receipt
+
+_ALERTS = {Alarm.NONE: Alert.KEPT, Alarm.TOO_MANY: Alert.TOO_MANY, Alarm.TOO_FEW: Alert.TOO_FEW}
+_FEWEST_ROUNDS = 50  # before which nothing is said of a promise
 
 
-def show_stream(
-    here: Stream, *, notes: list[str] | None = None, listed: bool = False
-) -> responses.StreamView:
-    """Return what a stream is and where it stands; in a list without its distribution."""
-    plan, tally = here.setup, here.tally
-    rule, settings = plan.learner.rule, json.loads(json.dumps(plan.dump()))
-    settings["parameters"].pop("thresholds", None)
-    return responses.StreamView(
-        name=here.name,
-        learner=plan.learner.name,
-        parameters=settings["parameters"],
+def send(value: object, *, status: int = 200) -> Response:
+    """Return the response that holds a value as JSON, which has no word for NaN and the infinities."""
+    return Response(to_json(value, inf_nan_mode="null"), status, media_type="application/json")
+
+
+def show_prediction(opened: Opened) -> wire.Prediction:
+    shown: Any = opened.region
+    labels, interval = _show_region(shown)
+    expires = show_time(opened.expires)
+    return wire.Prediction(
+        opened.id, opened.number, shown.threshold, labels, interval, shown.size, expires
+    )
+
+
+def show_decision(opened: Opened) -> wire.Verdict:
+    decision: Any = opened.region
+    return wire.Verdict(
+        id=opened.id,
+        round=opened.number,
+        accepted=decision.accepted,
+        threshold=decision.threshold,
+        score=decision.score,
+        candidate=decision.candidate,
+        expires=show_time(opened.expires),
+    )
+
+
+def show_result(result: Receipt | KeyholeError) -> Receipt | wire.Problem:
+    return show_problem(result) if isinstance(result, KeyholeError) else result
+
+
+def show_round(found: LogEntry) -> wire.RoundView:
+    labels, interval = _show_region(found.region)
+    return wire.RoundView(
+        round=found.number,
+        id=found.id,
+        at=show_time(found.at),
+        threshold=found.threshold,
+        size=found.size,
+        labels=labels,
+        interval=interval,
+        decision=_name_decision(found.region),
+        features=found.known.features,
+        groups=list(found.known.groups),
+        answer=found.answer,
+        answered_at=None if found.answered_at is None else show_time(found.answered_at),
+        missed=is_miss(found.miss),
+        weight=found.weight,
+        score=found.score,
+        key=found.key,
+        metadata=found.metadata,
+    )
+
+
+def _show_region(shown: Any) -> tuple[tuple[wire.Label, ...] | None, wire.Pair | None]:
+    """Return a set as labels, or an interval as its two ends; of an empty interval both are None."""
+    if isinstance(shown, Decision):
+        candidate: Any = shown.candidate
+        return None if candidate is None else (candidate,), None
+    if not isinstance(shown, Interval):
+        return shown.labels, None
+    return None, None if shown.lower > shown.upper else (shown.lower, shown.upper)
+
+
+def _name_decision(shown: Region | Decision) -> Literal["accepted", "referred"] | None:
+    if not isinstance(shown, Decision):
+        return None
+    return "accepted" if shown.accepted else "referred"
+
+
+def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = False) -> wire.StreamView:
+    """Return what a stream is, and its statistics; in a list without its distribution."""
+    setup, tally = stream.setup, stream.tally
+    rule, settings, labels = setup.learner.rule, setup.dump(), find_labels(setup.score)
+    return wire.StreamView(
+        name=stream.name,
+        learner=setup.learner.name,
+        parameters=_leave_out(settings["parameters"], "thresholds"),
         needs=rule.needs.value,
         guarantee=rule.about.guarantee,
         source=rule.about.source,
-        alpha=plan.learner.alpha,
-        feedback=plan.feedback.value,
-        kind=plan.kind.name,
-        labels=None if find_labels(plan.score) is None else list(find_labels(plan.score) or ()),
-        score={key: value for key, value in settings["score"].items() if key != "labels"},
-        features=list(plan.names.features) or plan.learner.features,
-        groups=show_groups(here),
-        open_limit=plan.open_limit,
-        lifetime=here.lifetime,
-        created=show_time(here.created),
-        archived=None if here.archived is None else show_time(here.archived),
-        description=here.description,
+        alpha=setup.learner.alpha,
+        feedback=setup.feedback.value,
+        kind=setup.kind.name,
+        labels=None if labels is None else list(labels),
+        score=_leave_out(settings["score"], "labels"),
+        features=list(setup.names.features) or setup.learner.features,
+        groups=_show_groups(stream),
+        open_limit=setup.open_limit,
+        lifetime=stream.lifetime,
+        created=show_time(stream.created),
+        archived=None if stream.archived is None else show_time(stream.archived),
+        description=stream.description,
         predicted=tally.predicted,
         rounds=tally.answered,
         misses=tally.misses,
-        open=here.open,
+        open=stream.open,
         expired=tally.expired,
         skipped=tally.skipped,
         unreachable=tally.unreachable,
         calibrated=tally.calibrated,
         miss_rate=tally.miss_rate,
         **tally.describe()._asdict(),
-        recent=show_recent(here),
-        promise=show_promise(here),
-        distribution=None if listed else _show_distribution(here),
-        notes=[*(notes or []), *_notes(here)],
+        recent=_show_recent(stream),
+        promise=_show_promise(stream),
+        distribution=None if listed else _show_distribution(stream),
+        notes=[*notes, *_list_notes(stream)],
     )
 
 
-def _show_distribution(here: Stream) -> responses.DistributionView:
-    thresholds, chances = here.setup.learner.distribution(here.progress.state)
-    return responses.DistributionView(thresholds=thresholds.tolist(), probabilities=chances.tolist())
+def _leave_out(values: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
 
 
-def show_groups(here: Stream) -> list[responses.GroupView]:
-    """Return how each group has fared."""
-    told = judge_groups(here.setup, here.progress)
+def _show_distribution(stream: Stream) -> wire.DistributionView:
+    thresholds, chances = stream.setup.learner.distribution(stream.progress.state)
+    return wire.DistributionView(thresholds.tolist(), chances.tolist())
+
+
+def _show_groups(stream: Stream) -> list[wire.GroupView]:
+    groups = judge_groups(stream.setup, stream.progress)
     return [
-        responses.GroupView(name=name, miss_rate=group.miss_rate, **group._asdict())
-        for name, group in told.items()
+        wire.GroupView(name=name, miss_rate=group.miss_rate, **group._asdict())
+        for name, group in groups.items()
     ]
 
 
-def show_recent(here: Stream) -> responses.Recent:
-    """Return the last window, as far as it had today's target."""
-    rounds, misses = here.recent_rounds, here.recent_misses
-    return responses.Recent(
-        window=here.window,
-        rounds=rounds,
-        misses=misses,
-        miss_rate=misses / rounds if rounds else None,
+def _show_recent(stream: Stream) -> wire.Recent:
+    rounds, misses = stream.recent_rounds, stream.recent_misses
+    return wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None)
+
+
+def find_alert(stream: Stream) -> Alert:
+    """Return what a stream's monitor says now."""
+    early = not stream.watch.alarm and stream.watch.rounds < _FEWEST_ROUNDS
+    return Alert.EARLY if early else _ALERTS[Alarm(stream.watch.alarm)]
+
+
+def _show_promise(stream: Stream) -> wire.Promise:
+    return wire.Promise(
+        state=find_alert(stream),
+        alarm=None if stream.alarmed is None else _show_alarm(stream.alarmed),
+        run_length=find_monitor(stream.setup.learner.alpha).run_length,
+        overall=bound_rate(stream.tally.misses, stream.tally.weight),
     )
 
 
-def show_promise(here: Stream) -> responses.Promise:
-    """Return what is known of whether the promise is kept."""
-    return responses.Promise(
-        state=find_alert(here),
-        alarm=None if here.alarmed is None else show_alarm(here.alarmed),
-        run_length=find_monitor(here.setup.learner.alpha).run_length,
-        lifetime=list(bound_rate(here.tally.misses, here.tally.weight)),
-    )
-
-
-def show_change(found: Change) -> responses.ChangeView:
-    """Return a change of the settings, or a calibration."""
-    return responses.ChangeView(at=show_time(found.at), kind=found.kind, content=found.content)
-
-
-def show_certain(here: Stream) -> responses.Certain:
-    """Return between what the excess of misses lies, whatever the data."""
-    excess = here.tally.misses - here.setup.learner.alpha * here.tally.weight
-    try:
-        least, most = bound_excess(here.setup, here.progress)
-    except TheoremError:
-        return responses.Certain(excess=excess, least=None, most=None)
-    return responses.Certain(excess=excess, least=least, most=most)
-
-
-def show_alarm(found: Alarmed) -> responses.AlarmView:
-    """Return an alarm, with when it began and ended."""
+def _show_alarm(found: Alarmed) -> wire.AlarmView:
     cleared = None
     if found.cleared is not None and found.cleared_at is not None:
-        cleared = _show_moment(found.cleared, found.cleared_at)
-    return responses.AlarmView(
-        state=read_alarm(found.kind),
-        since=_show_moment(found.since, found.since_at),
-        raised=_show_moment(found.raised, found.raised_at),
+        cleared = wire.Moment(found.cleared, show_time(found.cleared_at))
+    return wire.AlarmView(
+        state=_ALERTS[Alarm(found.kind)],
+        since=wire.Moment(found.since, show_time(found.since_at)),
+        raised=wire.Moment(found.raised, show_time(found.raised_at)),
         cleared=cleared,
     )
 
 
-def _show_moment(answers: int, at: float) -> responses.Moment:
-    return responses.Moment(answers=answers, at=show_time(at))
+def _list_notes(stream: Stream) -> list[str]:
+    """Return what the predictor itself would note."""
+    learner, notes = stream.setup.learner, describe_standing(stream.setup, stream.progress)
+    if learner.horizon is not None and stream.tally.answered > learner.horizon:
+        return [f"past its horizon of {learner.horizon} rounds, for which it was tuned", *notes]
+    return notes
 
 
-def _notes(here: Stream) -> list[str]:
-    """Return what the predictor itself would say."""
-    learner, said = here.setup.learner, describe_standing(here.setup, here.progress)
-    if learner.horizon is not None and here.tally.answered > learner.horizon:
-        return [f"past its horizon of {learner.horizon} rounds, for which it was tuned", *said]
-    return said
-
-
-def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
-    """Return the curves."""
-    alpha, rounds, decides = here.setup.learner.alpha, curve.answered, here.setup.kind.decides
-    made, accepted = curve.predicted, curve.accepted
-    return responses.HistoryView(
+def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
+    alpha, rounds = stream.setup.learner.alpha, curve.answered
+    opened, accepted, decides = curve.predicted, curve.accepted, stream.setup.kind.decides
+    return wire.HistoryView(
         alpha=alpha,
         rounds=rounds,
         at=[show_time(at) for at in curve.at],
@@ -150,23 +209,36 @@ def show_history(here: Stream, curve: StreamCurve) -> responses.HistoryView:
         mean_size=_divide(curve.sizes, curve.bounded),
         local_miss_rate=_divide(_step(curve.misses), _step(curve.weights)),
         local_mean_size=_divide(_step(curve.sizes), _step(curve.bounded)),
-        accepted_share=_divide(accepted, made) if decides else None,
-        local_accepted_share=_divide(_step(accepted), _step(made)) if decides else None,
-        band=[list(bound_misses(count, alpha=alpha)) for count in rounds],
+        accepted_share=_divide(accepted, opened) if decides else None,
+        local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
+        band=[bound_misses(count, alpha=alpha) for count in rounds],
         last=[int(missed) for missed in curve.last],
-        on_target=min(len(curve.last), here.watch.rounds - here.retargeted),
-        alarms=[show_alarm(found) for found in curve.alarms],
-        changes=[show_change(found) for found in curve.changes],
-        lately=responses.LatelyView(**asdict(curve.lately)),
+        on_target=min(len(curve.last), stream.watch.rounds - stream.retargeted),
+        alarms=[_show_alarm(found) for found in curve.alarms],
+        changes=[_show_change(found) for found in curve.changes],
+        recent=wire.RecentRounds(**asdict(curve.lately)),
         # Each round counts against the target of its time, and those are not kept.
-        certain=None if curve.has_other_targets else show_certain(here),
+        proven=None if curve.has_other_targets else _show_proven(stream),
     )
 
 
-def _divide(sums: Sequence[float], rounds: Sequence[float]) -> list[Any]:
+def _show_change(found: Change) -> wire.ChangeView:
+    return wire.ChangeView(at=show_time(found.at), kind=found.kind, content=found.content)
+
+
+def _show_proven(stream: Stream) -> wire.ProvenBounds:
+    excess = stream.tally.misses - stream.setup.learner.alpha * stream.tally.weight
+    try:
+        least, most = bound_excess(stream.setup, stream.progress)
+    except TheoremError:
+        return wire.ProvenBounds(excess, None, None)
+    return wire.ProvenBounds(excess, least, most)
+
+
+def _divide(sums: Sequence[float], rounds: Sequence[float]) -> list[float | None]:
     return [one / count if count else None for one, count in zip(sums, rounds, strict=True)]
 
 
-def _step(sums: Sequence[Any]) -> list[Any]:
+def _step(sums: Sequence[float]) -> list[float]:
     """Return by how much each is more than the one before."""
     return [after - before for before, after in pairwise([0, *sums])]

@@ -28,8 +28,8 @@ def http(tmp_path: Path, clock: Clock) -> TestClient:
     return client_of(Database(f"sqlite:///{tmp_path / 'keyhole.db'}"), clock)
 
 
-def lately(http: TestClient) -> Any:
-    return http.get("/v1/streams/pets/history").json()["lately"]
+def look_back(http: TestClient) -> Any:
+    return http.get("/v1/streams/pets/history").json()["recent"]
 
 
 def propose(http: TestClient, **body: Any) -> Any:
@@ -43,7 +43,7 @@ def test_shares_and_the_median_are_of_the_answered_sets(http: TestClient) -> Non
     propose(http, scores=TWO)  # Open, and so not counted.
     for one in shown:
         answered(http, one, **({"hit": True} if one["size"] else {"miss": True}))
-    found = lately(http)
+    found = look_back(http)
     assert (found["rounds"], found["median_size"]) == (4, 1.0)
     assert (found["empty"], found["full"], found["unbounded"]) == (0.25, 0.25, 0.0)
 
@@ -54,7 +54,7 @@ def test_lateness_is_from_the_prediction_to_its_answer(http: TestClient, clock: 
         shown = propose(http, scores=ONE)
         clock.now += seconds
         answered(http, shown, hit=True)
-    found = lately(http)
+    found = look_back(http)
     assert (found["median_seconds"], found["late_seconds"]) == (10.0, 500.0)
 
 
@@ -65,7 +65,7 @@ def test_an_unbounded_interval_is_counted_and_leaves_the_median_bounded(http: Te
             break
         answered(http, shown, miss=True)
     answered(http, shown, hit=True)
-    found = lately(http)
+    found = look_back(http)
     assert found["unbounded"] == pytest.approx(1 / found["rounds"])
     assert found["median_size"] is not None
     assert found["full"] is None
@@ -73,7 +73,7 @@ def test_an_unbounded_interval_is_counted_and_leaves_the_median_bounded(http: Te
 
 def test_a_stream_without_answers_has_no_numbers(http: TestClient) -> None:
     made(http)
-    found = lately(http)
+    found = look_back(http)
     assert found.pop("rounds") == 0
     assert set(found.values()) == {None}
 

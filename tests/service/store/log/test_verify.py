@@ -9,7 +9,7 @@ import pytest
 from keyhole.cli import main
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
-from keyhole.service.store.streams.answers import Counted
+from keyhole.service.wire.responses import Receipt
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
@@ -33,7 +33,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
             if n % 5
         ]
         results = answers.answer(database, replies, now=now + 0.5)
-        assert all(isinstance(result, Counted) for result in results)
+        assert all(isinstance(result, Receipt) for result in results)
     database.close()
     with sqlite3.connect(path) as connection:
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -12,7 +12,7 @@ from keyhole.service.store import tokens
 from keyhole.service.store.sql import file
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
-from keyhole.service.store.streams.answers import Counted
+from keyhole.service.wire.responses import Receipt
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22}
@@ -29,7 +29,7 @@ def play(database: Database, rounds: int) -> str:
         (opened,) = proposals.predict(database, "pets", asks=[proposals.Query(SCORES)], now=NOW + n)
         if n < rounds - 1:
             (result,) = answers.answer(database, [answers.Reply(opened.id, "miss")], now=NOW + n)
-            assert isinstance(result, Counted)
+            assert isinstance(result, Receipt)
     return opened.id
 
 
@@ -68,7 +68,7 @@ def test_a_restored_copy_goes_on_where_it_was_made(used: Database, url: str, tmp
     restored = Database(url)
     assert registry.get(restored, "pets").tally.predicted == 20
     (result,) = answers.answer(restored, [answers.Reply(waiting, "hit")], now=NOW + 100)
-    assert isinstance(result, Counted)
+    assert isinstance(result, Receipt)
     play(restored, 5)
     restored.close()
     assert main(["verify", "--database", url]) == 0

@@ -15,8 +15,9 @@ from keyhole.service.store.log import history, replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import marks
 from keyhole.service.store.streams import answers, proposals, registry, settings
-from keyhole.service.store.streams.answers import Counted, Reply, make_tasks, write_reply
+from keyhole.service.store.streams.answers import Reply, make_tasks, write_reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.wire.responses import Receipt
 
 NOW = 1_800_000_000.0
 
@@ -63,23 +64,23 @@ def test_answers_to_several_streams_come_back_in_the_order_they_were_sent(two: D
     first, second = ask(two, "pets", 2)
     (third,) = ask(two, "other")
     told = reply(two, (second, "hit"), (third, "miss"), ("nonsense", "hit"), (first, "skip"))
-    assert told[0] == Counted(second, "pets", missed=False)
-    assert told[1] == Counted(third, "other", missed=True)
+    assert told[0] == Receipt(second, "pets", missed=False)
+    assert told[1] == Receipt(third, "other", missed=True)
     assert isinstance(told[2], UnknownRoundError)
-    assert told[3] == Counted(first, "pets", missed=None)
+    assert told[3] == Receipt(first, "pets", missed=None)
 
 
 def test_an_answer_to_a_stream_that_is_not_there_leaves_the_others_alone(two: Database) -> None:
     (id_,) = ask(two)
     nowhere, counted = reply(two, ("9-0-0123456789", "hit"), (id_, "hit"))
     assert isinstance(nowhere, UnknownRoundError)
-    assert counted == Counted(id_, "pets", missed=False)
+    assert counted == Receipt(id_, "pets", missed=False)
 
 
 def test_a_skip_that_comes_again_is_repeated_and_counts_once(two: Database) -> None:
     (id_,) = ask(two)
     told = [reply(two, (id_, "skip"))[0] for _ in range(2)]
-    assert told == [Counted(id_, "pets", None, repeated=again) for again in (False, True)]
+    assert told == [Receipt(id_, "pets", None, repeated=again) for again in (False, True)]
     assert registry.get(two, "pets").tally.skipped == 1
 
 
@@ -96,7 +97,7 @@ def test_the_same_answer_again_is_repeated_and_another_is_refused(two: Database)
     (id_,) = ask(two)
     for again in (False, True, True):
         (told,) = reply(two, (id_, {"label": 1}))
-        assert told == Counted(id_, "pets", missed=True, repeated=again)
+        assert told == Receipt(id_, "pets", missed=True, repeated=again)
     (told,) = reply(two, (id_, {"label": 0}))
     assert isinstance(told, AnsweredError)
     assert registry.get(two, "pets").tally.answered == 1

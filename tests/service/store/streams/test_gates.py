@@ -11,8 +11,9 @@ from keyhole.predictor.context import Known
 from keyhole.service.store.log import history, replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
-from keyhole.service.store.streams.answers import Counted, Reply
+from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.wire.responses import Receipt
 
 NOW = 1_800_000_000.0
 GROUPS = ("new", "old", "rare")
@@ -40,7 +41,7 @@ def test_every_group_decides_and_learns_as_in_the_library(light: Database, feedb
         if len(waiting) > 2:
             id_, asked, right = waiting.pop(0)
             (told,) = answers.answer(light, [Reply(id_, {"right": right})], now=NOW + n)
-            assert isinstance(told, Counted)
+            assert isinstance(told, Receipt)
             assert told.missed is not right
             gate.learn(asked, right=right)
     here = registry.get(light, "gate")
@@ -84,7 +85,7 @@ def test_a_judgement_may_come_with_its_chance_and_how_often_such_are_wrong(light
     (opened,) = proposals.predict(light, "gate", asks=[Query(1.0)], now=NOW)
     reply = {"right": False, "chance": 0.5, "wrong": 0.25}
     (told,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
-    assert isinstance(told, Counted)
+    assert isinstance(told, Receipt)
     (entry,), _ = history.last(light, "gate", count=1)
     assert (entry.answer, entry.weight, entry.miss) == (reply, 2.0, 1.5)
     assert replay.replay(light, "gate").difference is None

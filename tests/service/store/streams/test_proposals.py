@@ -10,6 +10,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.wire.responses import Receipt
 
 NOW = 1_800_000_000.0
 
@@ -141,5 +142,5 @@ def test_a_round_can_be_answered_until_just_before_its_time_is_over(pets: Databa
     assert first.expires == NOW + 7 * 86_400.0
     (counted,) = answers.answer(pets, [Reply(first.id, "hit")], now=first.expires - 1e-3)
     (late,) = answers.answer(pets, [Reply(second.id, "hit")], now=second.expires)
-    assert isinstance(counted, answers.Counted)
+    assert isinstance(counted, Receipt)
     assert "has expired: its 604800 seconds are over" in str(late)

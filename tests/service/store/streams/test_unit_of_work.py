@@ -19,9 +19,10 @@ from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings, unit_of_work
-from keyhole.service.store.streams.answers import Counted, Reply
+from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork, run_tasks
+from keyhole.service.wire.responses import Receipt
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22}
@@ -52,9 +53,9 @@ def test_predictions_and_answers_share_a_transaction_and_the_log_replays(ready: 
     ).outcomes
     numbers = [made.number for result in (*results[:5], results[6]) for made in result]
     assert numbers == [1, 2, 3, 4, 5, 6]
-    assert isinstance(results[5][0], Counted)
+    assert isinstance(results[5][0], Receipt)
     again = run_tasks(ready, [reply(made[0].id, "miss") for made in results[:5]]).outcomes
-    assert all(isinstance(result[0], Counted) for result in again)
+    assert all(isinstance(result[0], Receipt) for result in again)
     found = replay.replay(ready, "pets")
     assert (found.rounds, found.answers, found.difference) == (7, 6, None)
 
@@ -135,7 +136,7 @@ def test_a_round_that_one_task_pushes_out_cannot_be_answered_by_the_next(few: Da
     (opened,), (late,), (counted,) = run_tasks(few, tasks).outcomes
     assert opened.number == 2
     assert isinstance(late, ExpiredError)
-    assert counted == Counted(second.id, "few", missed=True)
+    assert counted == Receipt(second.id, "few", missed=True)
     here = registry.get(few, "few")
     assert (here.tally.expired, here.tally.answered, here.open) == (1, 1, 1)
     assert replay.replay(few, "few").difference is None

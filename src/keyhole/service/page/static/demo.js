@@ -60,9 +60,10 @@ export async function demo(signal) {
   let now = null, answering = false, simulating = false;
 
   async function present() {
-    now = await post("/v1/demo/next");
+    const { prediction, picture } = await post("/v1/demo/next");
+    now = prediction;
     if (signal.aborted) return;
-    paint(canvas, now.picture);
+    paint(canvas, picture);
     canvas.setAttribute("aria-label", `Picture ${now.round + 1}: a handwritten digit, 8 by 8 grey squares`);
     const labels = [...now.labels].sort();
     means.textContent = meaning(labels, alpha);

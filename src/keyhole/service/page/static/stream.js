@@ -15,7 +15,7 @@ export function tiles(stream) {
   const { recent, promise } = stream;
   return [
     tile(recent.rounds ? `${fault(stream)}, last ${count(Math.min(recent.rounds, recent.window))}` : `${fault(stream)}, recent`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`),
-    tile(`${fault(stream)}, overall`, percent(stream.miss_rate), stream.rounds ? `99 % sure: ${(100 * promise.lifetime[0]).toFixed(1)} to ${percent(promise.lifetime[1])}` : null),
+    tile(`${fault(stream)}, overall`, percent(stream.miss_rate), stream.rounds ? `99 % sure: ${(100 * promise.overall[0]).toFixed(1)} to ${percent(promise.overall[1])}` : null),
     tile(stream.kind === "gate" ? "judged" : "answered", count(stream.rounds), `${count(stream.open)} open, ${count(stream.expired)} expired`, stream.skipped ? `${count(stream.skipped)} skipped` : null),
   ];
 }
@@ -133,7 +133,7 @@ export async function stream(name, signal) {
     head.replaceChildren(h("h1", {}, now.name), h("p", { class: "verdict" }, pill(now), h("small", {}, speaker(now))), ...(now.description ? [h("p", { class: "quiet" }, now.description)] : []));
     notes.replaceChildren(...(isAlert(now) ? [h("p", { class: "lead" }, lead(now))] : []), ...now.notes.filter((note) => !repeatsLead(now, note)).map((note) => h("p", { class: "card note" }, note)));
     todo.replaceChildren(...[advice(now)].filter(Boolean));
-    numbers.replaceChildren(...tiles(now), ...sizes(now, history.lately));
+    numbers.replaceChildren(...tiles(now), ...sizes(now, history.recent));
     fresh.replaceChildren(...(now.predicted ? [] : [empty(now)]));
     ticks.replaceChildren(strip(history, now));
     curved.hidden = !now.predicted;
@@ -142,7 +142,7 @@ export async function stream(name, signal) {
     box.classList.toggle("wide", isAlert(now) !== drawn); // So that no place in the grid stays empty.
     chosen.replaceChildren(settings(now));
     if (now.groups?.length) grouped.replaceChildren(groups(now));
-    proven.replaceChildren(guarantee(now, history.certain));
+    proven.replaceChildren(guarantee(now, history.proven));
     last.replaceChildren(log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
     if (now.promise.state !== state) say(`${now.name}: ${(state = now.promise.state)}`);
     seen = JSON.stringify(now);

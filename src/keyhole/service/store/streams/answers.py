@@ -25,6 +25,7 @@ from keyhole.service.store.sql.schema import feedback
 from keyhole.service.store.streams import alarms, stream, unit_of_work
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
+from keyhole.service.wire.responses import Receipt
 
 MARK_EVERY = 100
 SKIP = "skip"
@@ -39,19 +40,7 @@ class Reply(NamedTuple):
     answer: Any
 
 
-class Counted(NamedTuple):
-    """An answer that is durable; ``repeated`` if it was there before.
-
-    ``missed`` is None where the round was skipped.
-    """
-
-    id: str
-    stream: str
-    missed: bool | None
-    repeated: bool = False
-
-
-def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[Counted | KeyholeError]:
+def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[Receipt | KeyholeError]:
     """Settle every reply that can be; each comes to what was counted, or to why it was not."""
     tasks = make_tasks(replies, now=now)
     outcomes = [unit_of_work.run_tasks(database, [task]).outcomes[0] for task in tasks]
@@ -75,7 +64,7 @@ def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
 
 def gather_results(
     replies: Sequence[Reply], tasks: Sequence[Task], outcomes: Sequence[Any]
-) -> list[Counted | KeyholeError]:
+) -> list[Receipt | KeyholeError]:
     """Return what each reply came to; raise if the database is away.
 
     What was counted stays counted then, and will be found so by a retry.
@@ -96,8 +85,8 @@ def gather_results(
 
 def _settle_replies(
     work: UnitOfWork, *, replies: Sequence[Reply], now: float
-) -> list[Counted | KeyholeError]:
-    results: list[Counted | KeyholeError] = []
+) -> list[Receipt | KeyholeError]:
+    results: list[Receipt | KeyholeError] = []
     for reply in replies:
         try:
             results.append(_settle(work, reply, now))
@@ -106,7 +95,7 @@ def _settle_replies(
     return results
 
 
-def _settle(work: UnitOfWork, reply: Reply, now: float) -> Counted:
+def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Count the reply, or find it counted, or raise."""
     here, row = work.here, work.found.get(reply.id)
     if row is None:
@@ -124,13 +113,13 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Counted:
     work.closed.append(row.number)
     work.log.append((feedback, (here.id, here.version, row.number, now, text, *told)))
     if outcome is None:
-        return Counted(reply.id, here.name, None)
+        return Receipt(reply.id, here.name, None)
     if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
         _note_alarm(work, now)
     if here.tally.answered % MARK_EVERY == 0:
         packed = here.progress.pack(here.setup.learner)
         work.marks.append((here.id, here.version, now, *here.tally.sum_up(), packed))
-    return Counted(reply.id, here.name, is_miss(outcome.miss))
+    return Receipt(reply.id, here.name, is_miss(outcome.miss))
 
 
 def settle_reply(here: Stream, waiting: Round[Any], reply: Any) -> Outcome | None:
@@ -187,10 +176,10 @@ def _check_awaited(setup: Setup[Any], row: Any) -> None:
         setup.kind.check_awaited(setup, case.region(row.number, row.threshold))
 
 
-def _repeat(here: Stream, reply: Reply, first: str, miss: float | None) -> Counted:
+def _repeat(here: Stream, reply: Reply, first: str, miss: float | None) -> Receipt:
     if json.loads(first) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
-    return Counted(reply.id, here.name, is_miss(miss), repeated=True)
+    return Receipt(reply.id, here.name, is_miss(miss), repeated=True)
 
 
 def _note_alarm(work: UnitOfWork, now: float) -> None:

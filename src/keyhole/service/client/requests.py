@@ -1,74 +1,19 @@
-"""What is sent to the service and what comes back, as JSON has it and as callers hold it."""
+"""What clients send, as JSON values: outputs, what is known of a case, answers."""
 
 import math
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
-from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError, ScoreError
+from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError
 from keyhole.feedback import Answer
-from keyhole.scores.regions import check_unknown
-from keyhole.service.http import problems
 
+Body = dict[str, Any]
 MISSING: Any = object()
 _PAIR = 2  # a lower and an upper quantile
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """A set of labels or an interval that the service proposed; it waits for an answer."""
-
-    id: str
-    round: int
-    threshold: float | None
-    labels: tuple[Any, ...] | None
-    interval: tuple[float | None, float | None] | None
-    size: float | None
-    expires: str
-
-    def __contains__(self, label: object) -> bool:
-        if self.labels is not None:
-            if label in self.labels:
-                return True
-            check_unknown(label, self.labels)
-            return False
-        if self.interval is None:
-            return False
-        lower, upper = self.interval
-        return (lower is None or lower <= label) and (upper is None or label <= upper)  # type: ignore[operator]
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """Whether a gate of the service accepted an answer; it waits for a judgement. True if it did."""
-
-    id: str
-    round: int
-    accepted: bool
-    threshold: float
-    score: float
-    candidate: Any
-    expires: str
-
-    def __bool__(self) -> bool:
-        return self.accepted
-
-
-@dataclass(frozen=True, slots=True)
-class Receipt:
-    """An answer that is durable; ``repeated`` if the service had it already.
-
-    ``missed`` is None where the round was skipped.
-    """
-
-    id: str
-    stream: str
-    missed: bool | None
-    repeated: bool
-
-
-def write_output(output: Any) -> dict[str, Any]:
+def write_output(output: Any) -> Body:
     """Return a model's output as JSON values."""
     if isinstance(output, Mapping):
         scores = [write_number(score, f"score of {label!r}") for label, score in output.items()]
@@ -96,7 +41,7 @@ def write_number(value: Any, what: str, error: type[InvalidError] = ScoreError) 
     return number
 
 
-def write_case(score: Any) -> dict[str, Any]:
+def write_case(score: Any) -> Body:
     """Return what a gate decides on as JSON values: a score, or candidates with a score each."""
     if isinstance(score, Mapping):
         named = {name: write_number(value, f"score of {name!r}") for name, value in score.items()}
@@ -113,9 +58,9 @@ def name_place(what: str, place: int) -> Iterator[None]:
         raise type(error)(f"{what} {place}: {error}") from None
 
 
-def write_known(features: Any, groups: Iterable[Any]) -> dict[str, Any]:
+def write_known(features: Any, groups: Iterable[Any]) -> Body:
     """Return what is known of a case as JSON values: there a missing feature is null."""
-    known: dict[str, Any] = {}
+    known: Body = {}
     if isinstance(features, Mapping):
         known["features"] = {name: _write_feature(name, value) for name, value in features.items()}
     elif features is not None:
@@ -144,7 +89,7 @@ def plain_label(label: Any, what: str = "label", error: type[InvalidError] = Lab
     return value
 
 
-def write_feedback(
+def write_answer(
     answer: Answer | None = None,
     *,
     label: Any = MISSING,
@@ -153,7 +98,7 @@ def write_feedback(
     right: bool | None = None,
     chance: float | None = None,
     wrong: float = 0.0,
-) -> dict[str, Any]:
+) -> Body:
     """Return an answer as JSON values, or raise unless it is one."""
     more = {} if chance is None else {"chance": write_number(chance, "chance", FeedbackError)}
     more |= {} if wrong == 0.0 else {"wrong": write_number(wrong, "wrong", FeedbackError)}
@@ -187,12 +132,12 @@ _SKIP = {"skip": True}
 _PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong")
 
 
-def write_one(given: Any) -> dict[str, Any]:
+def write_answer_of_batch(given: Any) -> Body:
     """Return an answer of a batch as JSON values: itself, a label, or what ``learn`` takes by name."""
     if isinstance(given, Answer):
-        return write_feedback(given)
+        return write_answer(given)
     if not isinstance(given, Mapping):
-        return write_feedback(label=given)
+        return write_answer(label=given)
     if given == _SKIP:
         return dict(given)
     for name in given:
@@ -200,21 +145,4 @@ def write_one(given: Any) -> dict[str, Any]:
             raise FeedbackError(
                 f"{name!r:.80} is no part of an answer; give {', '.join(_PARTS)}, or {_SKIP} alone"
             )
-    return write_feedback(**given)
-
-
-def read_result(sent: dict[str, Any]) -> Receipt | KeyholeError:
-    """Return what an answer of a batch came to."""
-    return problems.read_error(sent) if "error" in sent else Receipt(**sent)
-
-
-def read_proposal(sent: dict[str, Any]) -> Proposal:
-    """Return a prediction."""
-    labels, interval = sent["labels"], sent["interval"]
-    return Proposal(
-        **{
-            **sent,
-            "labels": None if labels is None else tuple(labels),
-            "interval": None if interval is None else (interval[0], interval[1]),
-        }
-    )
+    return write_answer(**given)

@@ -1,8 +1,8 @@
-"""Requests that change one stream take turns before they take threads, and then go together.
+"""Requests that change one stream wait in its queue before they take threads, and then go together.
 
 A stream has one writer at a time. Whoever waits for it waits here, as a coroutine: a stream that is
 held, by a slow disk or a forgotten transaction, keeps one thread and one connection and leaves the rest
-to the others. When its turn comes, all that wait for the stream are carried out at once.
+to the others. When the stream is free, all that wait for it are done at once.
 """
 
 import asyncio
@@ -33,25 +33,25 @@ class _Queue:
     at_work: int = 0
 
 
-class Turns:
-    """Who waits for which stream.
+class StreamQueues:
+    """A queue for each stream that somebody changes.
 
     Parameters
     ----------
     run_tasks
-        Makes the changes of one stream, in a thread, and returns what each came to.
+        Makes the changes of one stream, in a thread, and returns the result of each.
     most
         How many may wait for one stream.
-    patience
-        Seconds after which whoever waits is sent away.
+    timeout
+        Seconds after which a request that still waits is refused.
     """
 
     def __init__(
-        self, run_tasks: Callable[[Sequence[Task]], Results], *, most: int, patience: float
+        self, run_tasks: Callable[[Sequence[Task]], Results], *, most: int, timeout: float
     ) -> None:
-        self._carry_out, self._most, self._patience = run_tasks, most, patience
+        self._run_tasks, self._most, self._timeout = run_tasks, most, timeout
         self._queues: dict[str | int, _Queue] = {}
-        self._names: dict[int, str] = {}  # Answers come by id, and share the turns of their stream.
+        self._names: dict[int, str] = {}  # Answers come by id, and share the queue of their stream.
         self._threads = ThreadPoolExecutor(_THREADS)
 
     def run(self, task: Task) -> asyncio.Future[Any]:
@@ -70,7 +70,7 @@ class Turns:
         if not queue.at_work:
             self._start(stream, queue)
             return mine.outcome
-        timer = loop.call_later(self._patience, self._send_away, queue, mine)
+        timer = loop.call_later(self._timeout, self._refuse, queue, mine)
 
         def forget(_outcome: object) -> None:
             timer.cancel()
@@ -80,15 +80,15 @@ class Turns:
         mine.outcome.add_done_callback(forget)
         return mine.outcome
 
-    def _send_away(self, queue: _Queue, one: _Waiting) -> None:
+    def _refuse(self, queue: _Queue, one: _Waiting) -> None:
         if one in queue.waiting:  # What is at work already cannot be called back.
             queue.waiting.remove(one)
             one.outcome.set_exception(
-                BusyError(f"no turn within {self._patience:g} seconds; try again")
+                BusyError(f"the stream was busy for {self._timeout:g} seconds; try again")
             )
 
     def _start(self, stream: str | int, queue: _Queue) -> None:
-        """Let a thread carry out all that wait."""
+        """Let a thread do all that wait."""
         group, queue.waiting = queue.waiting[:_MOST_TOGETHER], queue.waiting[_MOST_TOGETHER:]
         queue.at_work = len(group)
         loop, asked = asyncio.get_running_loop(), time.monotonic()
@@ -104,17 +104,17 @@ class Turns:
             self._finish(stream, queue, group, Results([BusyError(f"{error}; try again")] * len(group)))
 
     def _work(self, group: list[_Waiting], asked: float) -> Results:
-        """Carry out a group in this thread, unless it was asked for too long ago."""
-        if time.monotonic() - asked > self._patience:  # Other streams had all the threads.
-            late = BusyError(f"no thread within {self._patience:g} seconds; try again")
+        """Do a group of tasks in this thread, unless they were asked for too long ago."""
+        if time.monotonic() - asked > self._timeout:  # Other streams had all the threads.
+            late = BusyError(f"no thread within {self._timeout:g} seconds; try again")
             return Results([late] * len(group))
         try:
-            return self._carry_out([one.task for one in group])
+            return self._run_tasks([one.task for one in group])
         except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
             return Results([error] * len(group))
 
     def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Results) -> None:
-        """Tell each what came of it, and let the next ones go."""
+        """Set the outcome of each, and start the next ones."""
         if done.id is not None:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()

@@ -1,14 +1,9 @@
-"""What goes wrong, as HTTP: one table, and one JSON shape.
+"""Errors as HTTP has them: one table, which servers read forwards and clients backwards."""
 
-``{"error": {"code": ..., "message": ..., "field": ...}}``; the client reads the same table backwards.
-"""
-
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from keyhole import errors
-
-if TYPE_CHECKING:
-    from keyhole.service.http.round_responses import Problem
+from keyhole.service.wire.responses import Fault, Problem
 
 
 class ProblemKind(NamedTuple):
@@ -58,25 +53,19 @@ def find_problem(error: errors.KeyholeError) -> ProblemKind:
     return next(PROBLEMS[kind] for kind in type(error).__mro__ if kind in PROBLEMS)
 
 
-def read_error(sent: Any) -> errors.KeyholeError:
-    """Return the error that was sent."""
+def read_error(received: Any) -> errors.KeyholeError:
+    """Return the error that JSON describes; whatever else it is, an error that shows it."""
     try:
-        code, message, field = (sent["error"][name] for name in ("code", "message", "field"))
+        code, message, field = (received["error"][name] for name in ("code", "message", "field"))
     except (TypeError, KeyError):
-        return errors.KeyholeError(f"the service answered {str(sent)[:200]!r}")
+        return errors.KeyholeError(f"the service answered {str(received)[:200]!r}")
     if code in REFUSALS:
         return errors.RefusedError(message, code=code)
     kind = _BY_CODE.get(code, errors.KeyholeError)
     return kind(message, field=field) if issubclass(kind, errors.InvalidError) else kind(message)
 
 
-def show_problem(error: errors.KeyholeError, *, field: str | None = None) -> "Problem":
-    """Return an error."""
+def show_problem(error: errors.KeyholeError, *, field: str | None = None) -> Problem:
     kind = find_problem(error)
     own = getattr(error, "field", None)
-    return show_fault(kind.code, str(error), field=field or own or kind.field)
-
-
-def show_fault(code: str, message: str, *, field: str | None = None) -> "Problem":
-    """Return the one shape that errors have."""
-    return {"error": {"code": code, "message": message, "field": field}}
+    return Problem(Fault(kind.code, str(error), field or own or kind.field))

@@ -1,4 +1,4 @@
-"""Events: what many follow is looked at once."""
+"""Events: what many follow is read once."""
 
 import asyncio
 from typing import Any
@@ -8,8 +8,8 @@ import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.errors import UnknownStreamError
-from keyhole.service.http import live
-from keyhole.service.http.live import Looks
+from keyhole.service.http import events
+from keyhole.service.http.events import StreamReads
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.scene import made, predicted
@@ -23,8 +23,8 @@ def count_statements(database: Database, followers: int) -> int:
         seen.append(statement)
 
     async def follow() -> None:
-        looks = Looks(database)
-        shown = await asyncio.gather(*(looks.look("pets") for _ in range(followers)))
+        reads = StreamReads(database)
+        shown = await asyncio.gather(*(reads.read("pets") for _ in range(followers)))
         assert len(set(shown)) == 1
 
     sql.event.listen(sql.Engine, "before_cursor_execute", note)
@@ -38,20 +38,20 @@ def count_statements(database: Database, followers: int) -> int:
 def test_fifty_who_follow_a_stream_ask_the_database_as_much_as_one(
     one: TestClient, light: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(live, "_SECONDS_BETWEEN_LOOKS", SECONDS)
+    monkeypatch.setattr(events, "_SECONDS_BETWEEN_READS", SECONDS)
     made(one)
     assert count_statements(light, 50) == count_statements(light, 1)
 
 
-def test_a_later_look_is_a_new_one(one: TestClient, light: Database) -> None:
+def test_a_later_read_is_a_new_one(one: TestClient, light: Database) -> None:
     async def follow() -> None:
-        looks = Looks(light)
-        version, _ = await looks.look("pets")
+        reads = StreamReads(light)
+        version, _ = await reads.read("pets")
         predicted(one)
         await asyncio.sleep(0.6)
-        assert (await looks.look("pets"))[0] == version + 1
+        assert (await reads.read("pets"))[0] == version + 1
         with pytest.raises(UnknownStreamError):
-            await looks.look("nowhere")
+            await reads.read("nowhere")
 
     made(one)
     asyncio.run(follow())

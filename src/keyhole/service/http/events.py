@@ -1,0 +1,69 @@
+"""Server-sent events: the statistics of a stream, at once and whenever they change."""
+
+import asyncio
+import math
+import time
+from collections.abc import AsyncIterator
+
+from pydantic_core import to_json
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import Request
+
+from keyhole.errors import KeyholeError
+from keyhole.service.http import views
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import registry
+from keyhole.service.store.tokens import Scope
+
+_SECONDS_BETWEEN_READS = 0.5
+_SECONDS_TO_KEEP = 5.0
+_READS_BETWEEN_SIGNS_OF_LIFE = 30
+
+
+class StreamReads:
+    """The streams that somebody follows, read once for all who follow them."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._newest: dict[str, tuple[float, asyncio.Future[tuple[int, str]]]] = {}
+
+    async def read(self, name: str) -> tuple[int, str]:
+        """Return the version of a stream and its JSON, at most half a second old, or raise."""
+        now = time.monotonic()
+        at, found = self._newest.get(name, (-math.inf, None))
+        if found is None or now - at >= _SECONDS_BETWEEN_READS:
+            self._forget(now)
+            found = asyncio.ensure_future(run_in_threadpool(self._read, name))
+            self._newest[name] = (now, found)
+        return await asyncio.shield(found)  # Whoever asked first may hang up before it is read.
+
+    def _read(self, name: str) -> tuple[int, str]:
+        # Reading the row works whichever process changed it.
+        stream = registry.get(self._database, name)
+        return stream.version, to_json(views.show_stream(stream), inf_nan_mode="null").decode()
+
+    def _forget(self, now: float) -> None:
+        old = [name for name, (at, _) in self._newest.items() if now - at > _SECONDS_TO_KEEP]
+        for name in old:
+            del self._newest[name]
+
+
+async def follow(request: Request, name: str) -> AsyncIterator[str]:
+    """Yield an event whenever a stream has changed, until the sender of the request hangs up."""
+    state, reads, seen = request.app.state, 0, None
+    while not await request.is_disconnected():
+        try:
+            # The token may have been revoked since, and the database may be gone: the sender of the
+            # request asks again, and learns which.
+            await state.access.check(request.headers.get("authorization"), Scope.READ)
+            version, text = await state.reads.read(name)
+        except KeyholeError as error:
+            state.outage.notice(error)
+            return
+        if version != seen:
+            seen = version
+            yield f"id: {seen}\nevent: stream\ndata: {text}\n\n"
+        elif reads % _READS_BETWEEN_SIGNS_OF_LIFE == 0:
+            yield ": still here\n\n"
+        reads += 1
+        await asyncio.sleep(_SECONDS_BETWEEN_READS)

@@ -1,0 +1,190 @@
+"""Metrics for Prometheus: what this process has done, and what the rows of the streams say.
+
+The rows are read at every scrape, so that a restart forgets nothing; but their lines are written anew
+only for rows that have changed: where streams are many, few change.
+"""
+
+import math
+import threading
+from collections import Counter as Counts
+from collections.abc import Callable, Iterable, Sequence
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+
+from keyhole.errors import KeyholeError
+from keyhole.service.http.health import Quarantine
+from keyhole.service.http.views import find_alert
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import registry
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Opened
+from keyhole.service.store.streams.stream import Stream
+from keyhole.service.wire.responses import Alert, Receipt
+
+_SIZES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
+
+
+class Metrics:
+    """The metrics of one process, and those of the streams in its database."""
+
+    def __init__(self, write_streams: Callable[[], str]) -> None:
+        self._registry = CollectorRegistry()
+        self._write_streams = write_streams
+        self._latency = Histogram(
+            "keyhole_request_seconds",
+            "Time to answer a request.",
+            ["method", "route", "status"],
+            registry=self._registry,
+            buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0),
+        )
+        self._sizes = Histogram(
+            "keyhole_set_size",
+            "Size of the sets (labels) or intervals predicted by this process.",
+            ["stream"],
+            registry=self._registry,
+            buckets=_SIZES,
+        )
+        self._feedback = Counter(
+            "keyhole_feedback",
+            "Answers counted by this process, by kind.",
+            ["stream", "kind"],
+            registry=self._registry,
+        )
+
+    def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
+        self._latency.labels(method, route, str(status)).observe(seconds)
+
+    def count_sets(self, stream: str, opened: Sequence[Opened]) -> None:
+        sized = self._sizes.labels(stream)
+        for one in opened:
+            if not one.repeated:
+                sized.observe(one.region.size)
+
+    def count_answers(
+        self, replies: Sequence[Reply], results: Sequence[Receipt | KeyholeError]
+    ) -> None:
+        kinds = [
+            (result.stream, reply.answer if isinstance(reply.answer, str) else next(iter(reply.answer)))
+            for reply, result in zip(replies, results, strict=True)
+            if isinstance(result, Receipt) and not result.repeated
+        ]
+        for (stream, kind), count in Counts(kinds).items():
+            self._feedback.labels(stream, kind).inc(count)
+
+    def forget(self, stream: str) -> None:
+        """Drop the metrics of a stream that is gone."""
+        for metric in (self._sizes, self._feedback):
+            metric.remove_by_labels({"stream": stream})
+
+    def write(self) -> bytes:
+        """Return everything in the text format."""
+        return generate_latest(self._registry) + self._write_streams().encode()
+
+
+class StreamMetrics:
+    """The metrics of the streams in a database, as lines of text that are kept while they hold."""
+
+    def __init__(self, database: Database, quarantine: Quarantine) -> None:
+        self._database, self._quarantine = database, quarantine
+        self._lock = threading.Lock()  # Two may scrape at once.
+        self._seen: dict[int, int] = {}
+        self._lines: dict[int, list[list[str]]] = {}  # of a stream, for each metric
+
+    def write(self) -> str:
+        """Return the metrics of every stream that takes rounds."""
+        with self._lock:
+            found = registry.survey_changed(self._database, self._seen)
+            self._lines.update({stream.id: list_lines(stream) for stream in found.changed})
+            kept = {id_: self._lines[id_] for id_ in found.digests}
+            self._seen, self._lines = found.digests, kept
+        self._quarantine.update(found.quarantined)
+        parts = [
+            write_family(name, text, kind, (line for lines in kept.values() for line in lines[place]))
+            for place, (name, text, kind, _) in enumerate(_STREAM_METRICS)
+        ]
+        unusable = [write_sample(_QUARANTINED[0], 1.0, stream=name) for name in found.quarantined]
+        alerts = (line for lines in kept.values() for line in lines[-1])
+        return "".join([*parts, write_family(*_ALERT, alerts), write_family(*_QUARANTINED, unusable)])
+
+
+def list_lines(stream: Stream) -> list[list[str]]:
+    """Return the lines of a stream for each metric, its alert last; an archived one has none."""
+    if stream.archived is not None:
+        return [[] for _ in range(len(_STREAM_METRICS) + 1)]
+    lines = [
+        [write_sample(_name(name, kind), value(stream), stream=stream.name)]
+        if _applies(name, stream)
+        else []
+        for name, _, kind, value in _STREAM_METRICS
+    ]
+    now = find_alert(stream)
+    alerts = [
+        write_sample(_ALERT[0], float(alert is now), state=alert.value, stream=stream.name)
+        for alert in Alert
+    ]
+    return [*lines, alerts]
+
+
+def write_family(name: str, text: str, kind: str, lines: Iterable[str]) -> str:
+    """Return a metric with its samples, in the text format."""
+    full = _name(name, kind)
+    return f"# HELP {full} {text}\n# TYPE {full} {kind}\n{''.join(lines)}"
+
+
+def write_sample(name: str, value: float, **labels: str) -> str:
+    """Return the line of one sample."""
+    written = ",".join([f'{key}="{_escape(label)}"' for key, label in labels.items()])
+    shown = repr(float(value)).replace("nan", "NaN").replace("inf", "Inf")
+    return f"{name}{{{written}}} {shown}\n"
+
+
+def _name(name: str, kind: str) -> str:
+    return f"{name}_total" if kind == "counter" else name
+
+
+def _escape(text: str) -> str:
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+_ALERT = ("keyhole_alert", "1 for the alert state.", "gauge")
+_QUARANTINED = ("keyhole_quarantined", "1 for a stream that cannot be used.", "gauge")
+_SIZE, _ACCEPTED, _WRONG = "keyhole_mean_size", "keyhole_accepted_share", "keyhole_wrong_share"
+
+
+def _applies(metric: str, stream: Stream) -> bool:
+    """Return whether such a stream has this metric: one that decides has shares and no sizes."""
+    return not (metric == _SIZE if stream.setup.kind.decides else metric in (_ACCEPTED, _WRONG))
+
+
+def _or_nan(value: float | None) -> float:
+    return math.nan if value is None else value
+
+
+_STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
+    ("keyhole_stream_predictions", "Rounds predicted.", "counter", lambda s: s.tally.predicted),
+    ("keyhole_stream_answers", "Rounds answered.", "counter", lambda s: s.tally.answered),
+    ("keyhole_stream_misses", "Rounds missed.", "counter", lambda s: s.tally.misses),
+    ("keyhole_stream_expired", "Rounds expired.", "counter", lambda s: s.tally.expired),
+    ("keyhole_stream_open", "Rounds that wait.", "gauge", lambda s: s.open),
+    ("keyhole_alpha", "Target miss rate.", "gauge", lambda s: s.setup.learner.alpha),
+    ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda s: s.tally.miss_rate),
+    (
+        "keyhole_recent_miss_rate",
+        "Miss rate of the last window.",
+        "gauge",
+        lambda s: s.recent_misses / s.recent_rounds if s.recent_rounds else math.nan,
+    ),
+    (_SIZE, "Mean set size.", "gauge", lambda s: _or_nan(s.tally.describe().mean_size)),
+    (
+        _ACCEPTED,
+        "Share of a gate's decisions that accepted.",
+        "gauge",
+        lambda s: _or_nan(s.tally.describe().accepted_share),
+    ),
+    (
+        _WRONG,
+        "Share of a gate's accepted and judged answers that were wrong.",
+        "gauge",
+        lambda s: s.tally.miss_rate,
+    ),
+)

@@ -1,0 +1,87 @@
+"""The OpenAPI document: what a field means is said beside it, or here for all fields of its name."""
+
+from dataclasses import is_dataclass
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
+
+from fastapi import FastAPI
+from pydantic.json_schema import models_json_schema
+
+from keyhole.service.http.models import BODIES
+from keyhole.service.wire import responses
+
+PROBLEMS: dict[int | str, dict[str, Any]] = {
+    status: {"model": responses.Problem}
+    for status in (400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 431, 503)
+}
+_MEANINGS = {
+    "accepted": "Whether the answer may be used as it is; otherwise ask a person.",
+    "alpha": "Target miss rate: the share of rounds that may miss.",
+    "answer": "As it was given, a word or its fields by name; null while the round is open.",
+    "answered_at": "When its answer came.",
+    "answers": "Each with the id of its prediction.",
+    "archived": "Since when it takes no more rounds; null while it does.",
+    "at": "When.",
+    "code": "What is wrong, in a word for programs.",
+    "created": "When it was made.",
+    "decisions": "One for each case, in order.",
+    "expired": "Rounds that expired before an answer came.",
+    "feedback": "What answers can reveal: bandit, semi-bandit or full; of a gate, which are judged.",
+    "groups": "The groups: of a stream their statistics, of a round those it belongs to.",
+    "guarantee": "What is proven of the learner, in a sentence.",
+    "id": "The id of a round, as its prediction gave it.",
+    "interval": "The two ends, null where it has none; null as a whole if it is empty or a set.",
+    "key": "A word of your own: asked again with it, the service gives the same prediction.",
+    "kind": "What the stream predicts, and from what.",
+    "label": "The true label, or the true value.",
+    "labels": "The labels of the set, or those that a stream fixes.",
+    "learner": "The rule that picks thresholds; see 'keyhole learners'.",
+    "lifetime": "Seconds until an open round expires.",
+    "message": "What is wrong and what helps, in a sentence for people.",
+    "miss_rate": "Share of answered rounds that missed.",
+    "missed": "Whether the set missed the truth; null while that is not known.",
+    "misses": "Answered rounds that missed.",
+    "name": "Its name.",
+    "needs": "What an answer must reveal for the learner to learn.",
+    "notes": "What one should know of its present state; mostly nothing.",
+    "open": "Rounds that wait for an answer.",
+    "open_limit": "How many rounds may be open; then the oldest expires.",
+    "predicted": "Rounds asked for.",
+    "predictions": "One for each output, in order.",
+    "probabilities": "The probability of each threshold to be chosen next.",
+    "quarantined": "Streams that cannot be used; where there is a reason, by name.",
+    "results": "For each answer, in order, its receipt or why it was not counted.",
+    "round": "Its number in the stream, from 0.",
+    "rounds": "Rounds: how many were answered, or the rounds themselves.",
+    "score": "The true label's score, where the answer revealed it.",
+    "size": "Number of labels, or width; null if it is unbounded.",
+    "source": "Where the learner comes from.",
+    "status": "That all is well.",
+    "stream": "The name of its stream.",
+    "streams": "Each stream with its statistics.",
+    "threshold": "What a score must reach to be in the set.",
+    "thresholds": "Those that may be chosen next.",
+    "unreachable": "True values that no threshold would have covered.",
+    "window": "How many answered rounds count as recent.",
+}
+
+
+def describe(app: FastAPI) -> dict[str, Any]:
+    """Return the OpenAPI document of a service."""
+    document = FastAPI.openapi(app)
+    # The bodies are read by our own dependencies, which FastAPI cannot look into.
+    template = "#/components/schemas/{model}"
+    _, bodies = models_json_schema([(body, "validation") for body in BODIES], ref_template=template)
+    schemas = document["components"]["schemas"]
+    schemas.update(bodies["$defs"])
+    for title, schema in schemas.items():
+        meanings = {**_MEANINGS, **_list_meanings(getattr(responses, title, None))}
+        for name, field in schema.get("properties", {}).items():
+            if not field.get("description") and name in meanings:
+                field["description"] = meanings[name]
+    return document
+
+
+def _list_meanings(kind: Any) -> dict[str, str]:
+    """Return the texts beside the types of a dataclass's fields."""
+    hints = get_type_hints(kind, include_extras=True) if is_dataclass(kind) else {}
+    return {name: get_args(hint)[1] for name, hint in hints.items() if get_origin(hint) is Annotated}

@@ -1,0 +1,373 @@
+"""What the service sends, and clients return: dataclasses whose fields say what they mean.
+
+The text beside a type is the field's description in the OpenAPI document. JSON has no word for NaN and
+the infinities: where a number may be one, its type is ``float | None``, and it is sent as null.
+"""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from keyhole.scores.regions import check_unknown
+
+Label = str | int | float
+Json = Any  # a JSON value, whatever it is
+Kind = Literal["labels", "interval", "band", "gate"]
+Pair = tuple[float | None, float | None]
+
+
+class Alert(StrEnum):
+    """What the recent rounds say of the promise."""
+
+    EARLY = "too early to say"
+    KEPT = "kept"
+    TOO_MANY = "too many misses"
+    TOO_FEW = "fewer misses than alpha"
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A set or an interval to show; it stays open until it is answered or expires."""
+
+    id: Annotated[str, "Give it back with the answer."]
+    round: int
+    threshold: float | None
+    labels: Annotated[tuple[Label, ...] | None, "The set; null where the stream has intervals."]
+    interval: Pair | None
+    size: float | None
+    expires: Annotated[str, "Until when it can be answered."]
+
+    def __contains__(self, label: object) -> bool:
+        if self.labels is not None:
+            if label in self.labels:
+                return True
+            check_unknown(label, self.labels)
+            return False
+        if self.interval is None:
+            return False
+        lower, upper = self.interval
+        return (lower is None or lower <= label) and (upper is None or label <= upper)  # type: ignore[operator]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether to use an answer as it is, or to ask a person; it stays open until it is judged.
+
+    It is true if the answer was accepted.
+    """
+
+    id: Annotated[str, "Give it back with the judgement."]
+    round: int
+    accepted: bool
+    threshold: Annotated[float, "The score from which on an answer was accepted."]
+    score: Annotated[float, "The answer's score."]
+    candidate: Annotated[Label | None, "The answer, where several were offered."]
+    expires: Annotated[str, "Until when it can be judged."]
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+
+@dataclass(frozen=True, slots=True)
+class Predictions:
+    """The predictions of a batch, in order."""
+
+    predictions: list[Prediction]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """The decisions of a batch, in order."""
+
+    decisions: list[Verdict]
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """An answer that is durable; ``repeated`` if the service had it already.
+
+    ``missed`` is None where the round was skipped.
+    """
+
+    id: str
+    stream: str
+    missed: Annotated[bool | None, "Null where the round was skipped."]
+    repeated: Annotated[bool, "Whether the service had it already."] = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """What is wrong, in a word for programs and a sentence for people."""
+
+    code: str
+    message: str
+    field: Annotated[str | None, "The field at fault, if it is one."]
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """Why a request was refused."""
+
+    error: Fault
+
+
+@dataclass(frozen=True, slots=True)
+class Receipts:
+    """A receipt for each answer of a batch, or why it was not counted."""
+
+    results: list[Receipt | Problem]
+
+
+@dataclass(frozen=True, slots=True)
+class Recent:
+    """The most recent answered rounds, without those that had another alpha."""
+
+    window: int
+    rounds: int
+    misses: int
+    miss_rate: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Moment:
+    """An answer, and when it came."""
+
+    answers: Annotated[int, "How many had come with it, from 1."]
+    at: str
+
+
+@dataclass(frozen=True, slots=True)
+class AlarmView:
+    """A time in which rounds missed too often, or less often than they might."""
+
+    state: Alert
+    since: Annotated[Moment, "When, by the best guess, the miss rate changed."]
+    raised: Annotated[Moment, "When that was certain enough."]
+    cleared: Annotated[Moment | None, "When it was over; null while it is on."]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """Whether rounds miss as often as alpha says, recently and overall."""
+
+    state: Annotated[Alert, "By a test that stays valid if it is read after every round."]
+    alarm: Annotated[AlarmView | None, "The last one, whether on or over."]
+    run_length: Annotated[
+        float, "Rounds to a false alarm on average, at least, at a miss rate of alpha."
+    ]
+    overall: Annotated[
+        tuple[float, float],
+        "Miss rates that all rounds of the stream support: if every round misses with the same "
+        "probability, that is never outside, at any round, except with probability 1 %.",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class DistributionView:
+    """The probability of each threshold to be chosen next."""
+
+    thresholds: list[float | None]
+    probabilities: list[float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ProvenBounds:
+    """Between what the excess of misses must lie, whatever the data, if every answer is true.
+
+    Of a gate, if every judgement came before the next decision.
+    """
+
+    excess: Annotated[float, "misses - alpha * rounds, as it is now."]
+    least: Annotated[float | None, "It cannot be less; null without a theorem."]
+    most: Annotated[float | None, "It cannot be more; null without a theorem."]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The statistics of a group of rounds."""
+
+    name: Annotated[str | int, "Its number, from 0, where it has no name."]
+    rounds: Annotated[
+        float,
+        "Answered rounds of the group; of a gate, those that it accepted and that were judged, audits "
+        "by their probability.",
+    ]
+    misses: float
+    miss_rate: float | None
+    excess: Annotated[float, "misses - alpha * rounds"]
+    bound: Annotated[
+        float | None, "No group's excess is beyond this on either side; null without a theorem."
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamView:
+    """What a stream is, and its statistics."""
+
+    name: str
+    learner: str
+    parameters: Annotated[dict[str, Json], "The learner's own, by name."]
+    needs: str
+    guarantee: str
+    source: str
+    alpha: float
+    feedback: str
+    kind: Kind
+    labels: list[Label] | None
+    score: Annotated[dict[str, Json], "How model outputs are read."]
+    features: Annotated[list[str] | int, "Their names, or their number where they have none."]
+    groups: list[GroupView]
+    open_limit: int
+    lifetime: float
+    created: str
+    archived: str | None
+    description: Annotated[str | None, "What people should know of the stream."]
+    predicted: int
+    rounds: int
+    misses: float
+    open: int
+    expired: int
+    skipped: Annotated[int, "Rounds closed because nobody will answer them."]
+    unreachable: int
+    calibrated: Annotated[int, "Rounds of history learnt before the first round."]
+    miss_rate: float | None
+    mean_size: Annotated[float | None, "Of the answered sets or intervals that were bounded."]
+    median_size: Annotated[float | None, "A running median of the same."]
+    unbounded_share: Annotated[float | None, "Of the answered intervals, those that were unbounded."]
+    accepted_share: Annotated[float | None, "Of a gate's decisions, those that accepted."]
+    wrong_share: Annotated[
+        float | None, "Of the accepted and judged, those that were wrong; audits by their probability."
+    ]
+    recent: Recent
+    promise: Promise
+    distribution: Annotated[
+        DistributionView | None, "Null in lists, where it would be the largest part."
+    ]
+    notes: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StreamsView:
+    """Streams, the oldest first; and those that cannot be used, by name, with the reason."""
+
+    streams: list[StreamView]
+    quarantined: dict[str, str]
+    next: Annotated[str | None, "Ask for what comes after this; null at the end."]
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeView:
+    """A change of a stream's settings, or a calibration."""
+
+    at: str
+    kind: Annotated[str, "Changed or calibrated."]
+    content: Annotated[dict[str, Json], "The new values, by name."]
+
+
+@dataclass(frozen=True, slots=True)
+class RecentRounds:
+    """Sizes and delays of the most recent answered rounds, up to 500 of them."""
+
+    rounds: Annotated[int, "How many they are."]
+    median_size: Annotated[float | None, "Null if it is unbounded."]
+    empty: Annotated[float | None, "Share of empty sets or intervals."]
+    full: Annotated[float | None, "Share of sets that held every candidate."]
+    unbounded: Annotated[float | None, "Share of intervals without an end."]
+    median_seconds: Annotated[float | None, "Half of the answers came within this time."]
+    late_seconds: Annotated[float | None, "Nine in ten answers came within this time."]
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryView:
+    """Miss rate and mean size at some answers, and what alpha would give by chance.
+
+    Apart from ``last``, ``alarms`` and ``changes``, every list has an item for each of these answers.
+    """
+
+    alpha: float
+    rounds: Annotated[list[int], "How many answers had come."]
+    at: Annotated[list[str], "When the last of them came."]
+    miss_rate: Annotated[
+        list[float | None],
+        "Of all rounds up to here; of a gate, the share of accepted answers that were wrong.",
+    ]
+    mean_size: Annotated[list[float | None], "Of all rounds up to here."]
+    local_miss_rate: Annotated[list[float | None], "Of the rounds since the item before."]
+    local_mean_size: Annotated[list[float | None], "Of the rounds since the item before."]
+    accepted_share: Annotated[
+        list[float | None] | None, "Of all decisions up to here; null where the stream is no gate."
+    ]
+    local_accepted_share: Annotated[
+        list[float | None] | None, "Of the decisions since the item before."
+    ]
+    band: Annotated[
+        list[tuple[float, float]],
+        "Where the overall miss rate stays if rounds miss with probability alpha: at every round at "
+        "once, except with probability 1 %.",
+    ]
+    last: Annotated[list[int], "The newest 200 answered rounds, the oldest first: 1 is a miss."]
+    on_target: Annotated[int, "How many of them had the present alpha."]
+    alarms: Annotated[list[AlarmView], "The newest hundred, the oldest first."]
+    changes: Annotated[
+        list[ChangeView], "Of the settings, and calibrations: the newest hundred, the oldest first."
+    ]
+    recent: RecentRounds
+    proven: Annotated[ProvenBounds | None, "Null once the target was changed."]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundView:
+    """One round of the log; what depends on its answer is null where there is none."""
+
+    round: int
+    id: str
+    at: str
+    threshold: float | None
+    size: float | None
+    labels: tuple[Label, ...] | None
+    interval: Pair | None
+    decision: Annotated[Literal["accepted", "referred"] | None, "Of a gate; null elsewhere."]
+    features: Annotated[
+        dict[str, float | None] | list[float | None] | None,
+        "By name, or in order where they have none; null where none are known.",
+    ]
+    groups: list[str | int]
+    answer: Literal["hit", "miss", "skip"] | dict[str, bool | Label] | None
+    answered_at: str | None
+    missed: bool | None
+    weight: Annotated[float | None, "How many rounds the answer counts for."]
+    score: float | None
+    key: Annotated[str | None, "The caller's own, if one was given."]
+    metadata: Annotated[dict[str, Json] | None, "As it was given."]
+
+
+@dataclass(frozen=True, slots=True)
+class RoundsView:
+    """The newest rounds, the newest first."""
+
+    rounds: list[RoundView]
+    next: Annotated[int | None, "Ask for what comes before this round; null if nothing does."]
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """A prediction with the picture that it is about."""
+
+    prediction: Prediction
+    picture: Annotated[list[list[float]], "Eight rows of eight grey values up to 16."]
+
+
+@dataclass(frozen=True, slots=True)
+class Simulated:
+    """How many rounds a simulated person answered, and how many of the sets missed."""
+
+    rounds: int
+    misses: int
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """That the service works, and which streams it has quarantined."""
+
+    quarantined: list[str]
+    status: Literal["ok"] = "ok"
