@@ -27,7 +27,7 @@ class Answer(NamedTuple):
         1 if the true label was outside the set, 0 if it was in it; between the two where answers are
         graded.
     score
-        The true label's score, NaN where it is not told.
+        The true label's score, NaN where it is not revealed.
     age
         How many other answers were counted between the prediction and this answer.
     stale

@@ -49,10 +49,10 @@ class SeriesPredictors:
         How to read a forecast; by default ``keyhole.ScaledResiduals`` for intervals and
         ``keyhole.Probabilities`` for sets.
     features, groups
-        The names of the columns that hold what is known of a row, and of those that say by true or
-        false, or 1 or 0, whether it is in a group that must be covered by itself.
+        The names of the columns of features, and of those that say, by true or false, or 1 or 0,
+        whether a row is in a group that must be covered separately.
     learner, feedback, seed, history
-        As for ``keyhole.Predictor``, of each series; series n has the seed ``seed + n``.
+        As for ``keyhole.Predictor``, for each series; series n has the seed ``seed + n``.
     series, time, truth, cutoff
         The names of the columns; ``series`` may be several, such as ``["unique_id", "step"]``.
 
@@ -142,7 +142,7 @@ class SeriesPredictors:
     def learn(self, table: Any) -> int:
         """Answer open rows by the outcomes of this table; return how many were answered.
 
-        Rows that wait for no answer, or hold none, are passed over.
+        Rows that are not open, or have no outcome, are ignored.
         """
         frame = _read(table, [*self._series, self._time, self._truth])
         rows = [row for row in self._rows(frame, [None] * len(frame)) if row.truth is not None]

@@ -102,7 +102,7 @@ class _Online(base.Wrapper):
 
 
 class OnlineSetClassifier(_Online, base.Classifier):
-    """A classifier that answers with sets of labels, of which at most alpha miss the true one.
+    """A classifier that predicts sets of labels, of which a share alpha may miss the true one.
 
     ``learn_one`` answers the set that was shown for the same case; where none was shown, it plays
     that round itself, so that ``progressive_val_score`` calibrates too. With ``keyhole.HIT`` or
@@ -115,8 +115,8 @@ class OnlineSetClassifier(_Online, base.Classifier):
     alpha
         The share of sets that may miss the true label.
     features, groups
-        Names of entries of a case: what the sets' threshold shall depend on, and the groups that must
-        each be covered, to which a case belongs whose entry is true.
+        Names of entries of a case: features that the threshold depends on, and groups that must each be
+        covered; a case belongs to a group if its entry is true.
     learner
         The name of a rule in ``keyhole.LEARNERS``; by default that of a predictor.
     feedback
@@ -190,7 +190,7 @@ class OnlineSetClassifier(_Online, base.Classifier):
 
 
 class OnlineIntervalRegressor(_Online, base.Regressor):
-    """A regressor that answers with intervals, of which at most alpha miss the true value.
+    """A regressor that predicts intervals, of which a share alpha may miss the true value.
 
     ``learn_one`` answers the interval that was shown for the same case; where none was shown, it
     plays that round itself. With ``keyhole.HIT`` or ``keyhole.MISS`` in place of the value only the

@@ -108,7 +108,7 @@ class _Wrapper:
 
 
 class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator):
-    """A classifier that answers with sets of labels, of which at most alpha miss the true one.
+    """A classifier that predicts sets of labels, of which a share alpha may miss the true one.
 
     Parameters
     ----------
@@ -118,8 +118,8 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     alpha
         The share of sets that may miss the true label.
     features, groups
-        What is known of a case, and the groups that must each be covered: columns of X, by name or
-        number, where ``predict_set`` is not given them beside it. A group's column is true or false.
+        The features of a case, and the groups that must each be covered: columns of X, by name or
+        number, unless they are arguments of ``predict_set``. The column of a group is true or false.
     learner
         The name of a rule in ``keyhole.LEARNERS``, or a learner; by default that of a predictor.
     feedback
@@ -134,7 +134,7 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     estimator_, classes_
         The fitted classifier and its labels.
     predictor_
-        The ``keyhole.Predictor`` at work: its ``miss_rate``, ``mean_size``, ``save``.
+        The ``keyhole.Predictor``: its ``miss_rate``, ``mean_size``, ``save``.
 
     Examples
     --------
@@ -195,7 +195,7 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
 
 
 class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstimator):
-    """A regressor that answers with intervals, of which at most alpha miss the true value.
+    """A regressor that predicts intervals, of which a share alpha may miss the true value.
 
     Parameters
     ----------
@@ -215,7 +215,7 @@ class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstima
     estimator_
         The fitted regressor.
     predictor_
-        The ``keyhole.Predictor`` at work: its ``miss_rate``, ``mean_size``, ``save``.
+        The ``keyhole.Predictor``: its ``miss_rate``, ``mean_size``, ``save``.
 
     Examples
     --------

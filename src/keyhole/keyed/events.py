@@ -10,7 +10,7 @@ from keyhole.scores import Region
 
 
 class Asked(NamedTuple):
-    """A model's output that wants a set; ``id`` is the asker's own, new for every round of a key.
+    """A model's output that needs a set; ``id`` is the caller's own, new for every round of a key.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class Skipped(NamedTuple):
 
 
 class Elapsed(NamedTuple):
-    """The time is at least this, whatever else happens; rounds whose lifetime is over expire.
+    """The time is at least this; rounds whose lifetime is over expire.
 
     Examples
     --------
@@ -85,10 +85,10 @@ class Kind(StrEnum):
 
 
 class Output(NamedTuple):
-    """What is said of a round: the set where it is shown, the miss where an answer was counted.
+    """An output about a round: the set when it is shown, the miss when an answer was counted.
 
-    A replay is ``repeated``, with the set if the round is still open. What cannot be used is
-    ``refused``, with the reason as ``note``; nothing is raised, so that one event cannot stop a job.
+    A replay is ``repeated``, with the set if the round is still open. An event that cannot be used is
+    ``refused``, with the reason as ``note``; nothing is raised, so one event cannot stop a job.
 
     Examples
     --------

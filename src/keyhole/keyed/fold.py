@@ -34,9 +34,9 @@ class Fold:
     setup
         What every key's predictor is made with; its seed and a key give the key's own seed.
     lifetime
-        How long a round may wait for its answer, in the unit of the events' times; None is for ever.
+        How long a round may stay open, in the unit of the events' times; None for ever.
     recall
-        How many closed rounds a key remembers, to know them again; at most 31.
+        How many closed rounds a key remembers, to recognise replays; at most 31.
 
     Examples
     --------
@@ -69,11 +69,11 @@ class Fold:
         return _derive_seed(self.setup.seed, key)
 
     def step(self, key: str, state: bytes, event: Event) -> tuple[bytes, Outputs]:
-        """Return the key's next state, and what is to be said; ``b""`` is the state of a new key."""
+        """Return the key's next state and the outputs; ``b""`` is the state of a new key."""
         return self.run(key, state, (event,))
 
     def run(self, key: str, state: bytes, events: Iterable[Event]) -> tuple[bytes, Outputs]:
-        """Return what as many steps would: the last state, and all that is to be said."""
+        """Return the last state and all outputs, as the steps one by one would."""
         here = self._stand(state) if state else None
         said: Outputs = []
         for event in events:
@@ -140,7 +140,7 @@ def make_fold(
 ) -> Fold:
     """Return a fold; the parameters are a predictor's, and those of ``Fold``.
 
-    The seed is 0 unless told: every worker must come to the same draws.
+    The seed is 0 by default, because every worker must make the same draws.
 
     Examples
     --------

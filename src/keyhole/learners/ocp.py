@@ -49,7 +49,7 @@ class OcpParameters:
     delta
         The guarantee may fail with this probability.
     bonus, exploration, rate
-        Beta, gamma and eta; tuned to the horizon unless told.
+        Beta, gamma and eta; by default tuned to the horizon.
     """
 
     alpha: float = target()

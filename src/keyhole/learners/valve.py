@@ -84,15 +84,15 @@ def safety_valve(learner: Learner, *, budget: float = 1.0) -> Learner:
     """Return the learner behind a safety valve, which bounds its misses for certain.
 
     While there are more misses than alpha a round and the budget allow, the valve plays threshold 0,
-    every label, whatever the learner would. On such a round the learner inside learns what its own
-    threshold would have brought, if it hears of scores; if only of hits and misses, nothing.
+    every label, whatever the learner would play. In such a round the learner inside learns the outcome
+    of its own threshold if the feedback reveals scores; with only hits and misses it learns nothing.
 
     Parameters
     ----------
     learner
         Any learner that has no valve yet.
     budget
-        After t rounds the valve bears an excess of ``budget`` sqrt(t) misses.
+        After t rounds the valve allows an excess of ``budget`` sqrt(t) misses.
 
     Examples
     --------

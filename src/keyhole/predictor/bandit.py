@@ -16,7 +16,7 @@ from keyhole.predictor.draws import check_seed, make_draws
 class Exp3P:
     """Chooses among arms by EXP3.P, and learns from the gain of the one it chose.
 
-    Against the best arm in hindsight it loses little, whatever the gains: ``bounds.exp3p_regret``.
+    Its regret against the best arm in hindsight is bounded for any gains: ``bounds.exp3p_regret``.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ class Exp3P:
     low, high
         Between which every gain lies.
     bonus, exploration, rate
-        Beta, gamma and eta; tuned to the horizon unless told.
+        Beta, gamma and eta; by default tuned to the horizon.
     seed
         Fixes every draw.
 
@@ -78,7 +78,7 @@ class Exp3P:
         return strategy.probabilities(self._epochs, self._state)
 
     def choose(self) -> int:
-        """Return the arm of this round; asked again before a report, it is the same."""
+        """Return the arm of this round; a second call before ``report`` returns the same one."""
         draw = float(make_draws(self._seed, self._round, 1)[0])
         self._chosen = True
         return int(strategy.choose_arm(self._epochs, self._state, self._memo, draw))

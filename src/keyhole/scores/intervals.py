@@ -44,7 +44,7 @@ class Band:
 
 @dataclass(frozen=True)
 class QuantileBands:
-    """A band between a lower and an upper quantile that a model gives, made right by feedback.
+    """A band between a model's lower and upper quantile, corrected by feedback.
 
     Conformalised quantile regression, relative to the band's width: threshold 1/2 is the model's own
     band, lower thresholds stretch it about its middle, higher ones shrink it. No scale is needed.

@@ -102,9 +102,9 @@ class Probabilities:
     Parameters
     ----------
     power
-        The exponent: 1 takes the numbers as they are; the paper's ImageNet score has 1/3.
+        The exponent: 1 leaves the numbers unchanged; the paper's ImageNet score uses 1/3.
     labels
-        The names of the places of an array; without them they are 0, 1, 2, ...
+        The labels of the entries of an array; by default 0, 1, 2, ...
     at_least
         How many labels a set holds at the least; 1 means never an empty set. Misses may then stay
         below the target: no promise from below holds.

@@ -17,7 +17,7 @@ _SHOWN = 12  # labels in a repr
 class LabelSet:
     """The labels whose score reaches the threshold, the most plausible first.
 
-    ``labels`` are they, ``size`` is how many; ``id`` is the round's number, counted from 0, and
+    ``labels`` lists them and ``size`` counts them; ``id`` is the round's number, counted from 0, and
     ``threshold`` what a score had to reach. ``places`` is how many scores there were, where the labels
     are their places because nobody named them; what is no place is then refused, not taken for a miss.
     So is what differs from a label by its type alone, such as "1" from 1.
@@ -201,14 +201,14 @@ def make_empty_interval(id: int, threshold: float) -> Interval:  # noqa: A002
 class Decision:
     """Whether an answer is used as it is, or goes to a person.
 
-    It is true where the answer is accepted, so that ``if gate.decide(score):`` does what it says.
+    It is true if the answer is accepted, so ``if gate.decide(score):`` works as it reads.
 
     Parameters
     ----------
     id
         The round's number, counted from 0.
     threshold
-        From which score on an answer was accepted; above 1 where none was.
+        The score from which on an answer was accepted; above 1 if none was.
     score
         The answer's score.
     candidate
@@ -227,7 +227,7 @@ class Decision:
 
     @property
     def accepted(self) -> bool:
-        """Whether the answer is used without asking anyone."""
+        """Whether the answer is used without review."""
         return self.score >= self.threshold
 
     def __bool__(self) -> bool:

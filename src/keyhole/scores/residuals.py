@@ -61,12 +61,12 @@ class Centred:
 class BoundedResiduals:
     """The paper's regression score: 1 - |residual| / bound.
 
-    A residual above the bound misses at every threshold, which the predictor then says.
+    A residual above the bound misses at every threshold, and the predictor then warns.
 
     Parameters
     ----------
     bound
-        The largest residual there can be, in the unit of the outcome.
+        The largest possible residual, in the unit of the outcome.
 
     Examples
     --------
@@ -106,10 +106,10 @@ class BoundedResiduals:
 class ScaledResiduals:
     """A regression score without a bound: 1 / (1 + |residual| / scale).
 
-    Threshold 0 is the whole line, so that it never misses. The scale is found from the first true
+    Threshold 0 is the whole line, so it never misses. The scale is estimated from the first true
     values (see ``keyhole.predictor.scale``); until three are known, intervals without a first guess
-    are the whole line. Whatever the scale, what bounds the misses holds, because it uses no more than
-    that threshold 0 cannot miss and that an empty interval must.
+    are the whole line. The bound on misses holds for any scale, because it uses only that threshold 0
+    cannot miss and that an empty interval must.
 
     Parameters
     ----------

@@ -17,27 +17,27 @@ _CHANNEL = 1  # Philox takes two words as its key; the learner's draws have 0 fo
 
 @dataclass(frozen=True, kw_only=True)
 class Channel:
-    """What may happen to an answer on its way.
+    """What may happen to an answer before it arrives.
 
     Parameters
     ----------
     delay
-        How many rounds later an answer comes; with ``geometric`` that many on average.
+        By how many rounds an answer is late; with ``geometric`` the average.
     batch
-        How many sets are asked for at a time: the answers of a batch come when it is full, before the
-        next one is asked for, or ``delay`` rounds after that.
+        How many sets are predicted at a time: the answers of a batch come when it is full, before the
+        next one is predicted, or ``delay`` rounds after that.
     geometric
-        Whether delays vary, each round being as likely as the next to bring the answer.
+        Whether delays are random, with a geometric distribution.
     lost
         The probability that an answer never comes.
     lost_if_missed
-        The same for a miss, where it differs: people who found nothing tell less often.
+        The same for a miss, if it differs: people who found nothing may answer less often.
     known
-        Whether these probabilities are known; an answer then counts for as many rounds as it
-        stands for, on average.
+        Whether these probabilities are known; an answer that comes with probability p
+        then counts for 1 / p rounds on average.
     wrong
-        The probability that an answer says the opposite: of a hit that it missed, of a miss that
-        some label in the set was right.
+        The probability that an answer is the opposite: a hit reported as a miss, or a miss as a hit
+        of some label in the set.
     corrected
         Whether the learner knows how often answers are wrong and corrects them, as
         ``predictor.learn(..., wrong=...)`` does.

@@ -50,24 +50,24 @@ def simulate(
     Parameters
     ----------
     learner
-        Who plays; it sees of each score only what the feedback and its needs allow.
+        The learner that plays; of each score it sees only what the feedback and its needs allow.
     scores
         Scores in [0, 1], of shape (rounds,), the same for every run, or (runs, rounds).
     runs
-        How many runs; 1, or as many as there are rows of scores, unless told.
+        The number of runs; by default 1, or the number of rows of scores.
     seed
         The seed of the first run.
     feedback
         What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
         if the set held it; "full", the true label always.
     channel
-        What may happen to answers on their way; by default nothing.
+        What may happen to answers before they arrive; by default nothing.
     features
         What is known of each round, NaN where it is not, for learners that take some: of shape
         (rounds, features), the same for every run, or (runs, rounds, features). By default nothing is.
         Not for a size_weight, which must see what sets cost: scores alone do not tell.
     groups
-        To which groups each round belongs, in the same shapes.
+        The groups that each round belongs to, in the same shapes.
 
     Examples
     --------
