@@ -7,6 +7,7 @@ A rule of one's own joins the table by ``register``, or by an entry point of the
 from collections.abc import Iterator, Mapping
 from dataclasses import fields
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from keyhole.checks import find_near
@@ -26,29 +27,23 @@ __all__ = [
 DEFAULT = "logit-tracker"
 DEFAULT_GATE = "gate-tracker"
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
-_GROUP = "keyhole.learners"
-_GATE_GROUP = "keyhole.gates"
 _COMMON = {"alpha", "horizon", "arms"}
 _BUDGET = "budget"  # the valve's one option
-_OURS = (
-    "logit-tracker", "contextual-tracker", "tracker", "tracker-decaying", "sf-ogd", "kt", "pi", "agaci",
-    "mvp", "exp3-ix", "ocp-bandit", "self-scaled", "unlock-hedge", "aci", "sps", "ocp-unlock",
-    "ocp-unlock+", "dtaci", "saocp",
-)  # fmt: skip
-
-_OUR_GATES = (DEFAULT_GATE, "exaul", "gate-split", "gate-fixed")
 
 
 class _Table(Mapping[str, Rule[...]]):
     """Every rule by name: ``help(LEARNERS["kt"])`` says what one does, needs and promises.
 
     A rule is called with its parameters, ``LEARNERS["kt"](alpha=0.1)``, and gives a learner; so does
-    ``keyhole.make("kt", alpha=0.1)``. Its module is imported when it is first asked for.
+    ``keyhole.make("kt", alpha=0.1)``. A built-in rule is a module in a folder of rules, named as it
+    is, and imported when the rule is first asked for.
     """
 
-    def __init__(self, ours: tuple[str, ...], *, kind: str, room: str, group: str) -> None:
-        self._known: dict[str, Rule[...] | None] = dict.fromkeys(ours)
-        self._kind, self._room, self._group = kind, room, group
+    def __init__(self, *first: str, kind: str, folder: str, group: str) -> None:
+        files = Path(__file__).with_name(folder).glob("[!_]*.py")
+        ours = sorted(path.stem.replace("_plus", "+").replace("_", "-") for path in files)
+        self._known: dict[str, Rule[...] | None] = dict.fromkeys((*first, *ours))
+        self._kind, self._folder, self._group = kind, folder, group
         self._asked_packages = False
 
     def __getitem__(self, name: str) -> Rule[...]:
@@ -57,9 +52,8 @@ class _Table(Mapping[str, Rule[...]]):
         rule = self._known[name]
         if rule is None:
             module = name.replace("-", "_").replace("+", "_plus")
-            rule = self._known[name] = getattr(
-                import_module(f"{__name__}.{self._room}.{module}"), module
-            )
+            found = import_module(f"{__name__}.{self._folder}.{module}")
+            rule = self._known[name] = getattr(found, module)
         return rule
 
     def __iter__(self) -> Iterator[str]:
@@ -101,8 +95,8 @@ class _Table(Mapping[str, Rule[...]]):
                 )
 
 
-LEARNERS = _Table(_OURS, kind="set", room="rules", group=_GROUP)
-GATES = _Table(_OUR_GATES, kind="gate", room="gates", group=_GATE_GROUP)
+LEARNERS = _Table(DEFAULT, CONTEXTUAL, kind="set", folder="rules", group="keyhole.learners")
+GATES = _Table(DEFAULT_GATE, kind="gate", folder="gates", group="keyhole.gates")
 
 
 def register(rule: Rule[...]) -> Rule[...]:

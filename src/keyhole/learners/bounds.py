@@ -79,7 +79,6 @@ class Conditions:
 
     @property
     def hold(self) -> bool:
-        """Whether all of them hold."""
         return self.enough_arms and self.moderate_exploration and self.slow_enough
 
 
@@ -135,7 +134,6 @@ def regret(learner: Learner, *, rounds: int | None = None, complexity: float | N
 
 
 def _list_lengths(learner: Learner) -> list[int]:
-    """Return how many rounds each epoch of a learner without a horizon has."""
     return strategy.epoch_lengths(learner.settings.grid.size, None)
 
 
@@ -382,7 +380,6 @@ def _find_factor(theorem: _Theorem, arms: int, horizon: int) -> float:
 
 
 def _check_counts(arms: int, horizon: int) -> None:
-    """Raise unless these are numbers of arms and rounds."""
     if not (is_whole(arms, least=2) and is_whole(horizon, least=1)):
         raise InvalidError(f"{arms!r} arms, {horizon!r} rounds: give at least 2 and 1, whole numbers")
 
@@ -409,7 +406,6 @@ def _find_first(holds: Callable[[int], bool]) -> float:
 
 
 def check_rounds(rounds: Any) -> None:
-    """Raise unless this is a number of rounds, at least one."""
     if isinstance(rounds, int) and rounds >= 2**63:
         raise InvalidError(f"{rounds:,} rounds are too many to count; give at most 2**63 - 1")
     if not is_whole(rounds, least=1):

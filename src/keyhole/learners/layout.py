@@ -68,13 +68,11 @@ class Layout:
         self._memo_limits = _list_limits(spread(limits.get(MEMO, ()), memory))
 
     def pack(self, state: Any) -> bytes:
-        """Return a state as bytes."""
         if self._is_interpreted:
             return self._wide.pack(*(part[0] for part in state))
         return b"".join(np.ascontiguousarray(part).tobytes() for part in state)
 
     def pack_narrow(self, state: Any) -> bytes:
-        """Return a state as few bytes."""
         if self._is_interpreted:
             try:
                 return self._narrow.pack(*(part[0] for part in state))
@@ -137,7 +135,6 @@ class Layout:
         return InvalidError(f"the state of {self._name} holds numbers that are not finite")
 
     def pack_memo(self, memo: Any) -> bytes:
-        """Return a memo as bytes."""
         if not self._memory:
             return b""
         return memo.tobytes() if isinstance(memo, np.ndarray) else np.array(memo).tobytes()
@@ -190,7 +187,6 @@ def _make_unsigned(limits: Any) -> Any:
 
 
 def _list_limits(limits: Any) -> list[tuple[int, float]]:
-    """Return the places that have a limit, and it."""
     return [(int(place), float(limits[place])) for place in np.flatnonzero(limits < ANY)]
 
 

@@ -71,7 +71,6 @@ class OcpParameters:
         return Tuning(bonus=self.bonus, exploration=self.exploration, rate=self.rate)
 
     def loss(self, length: int) -> Loss:
-        """Return the loss of an epoch of this length."""
         return Loss(alpha=self.alpha, horizon=length, cost=self.cost)
 
     def prepare(self) -> "OcpSettings":
@@ -101,7 +100,6 @@ def distribution(settings: OcpSettings, state: State) -> Distribution:
 
 @kernel
 def choose(settings: OcpSettings, state: State, memo: Array, ask: Ask) -> float:
-    """Return the threshold of the drawn arm."""
     return settings.grid[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 

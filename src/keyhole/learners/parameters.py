@@ -99,7 +99,6 @@ def number(
 
 
 def positive(*, default: Any = _REQUIRED, called: str | None = None, remedy: str = "") -> Any:
-    """Return a field that holds a positive number."""
     return number(default=default, above=0.0, called=called, remedy=remedy)
 
 
@@ -122,7 +121,6 @@ def whole(
 
 
 def target() -> Any:
-    """Return the field of alpha, the target miss rate."""
     remedy = "use the share of misses that you can bear, such as 0.1"
     return number(above=0.0, below=0.5, remedy=remedy)
 
@@ -202,7 +200,6 @@ def _check(given: Any) -> None:
 
 
 def constraints(kind: type) -> dict[str, Constraint]:
-    """Return the constraint of every field that has one."""
     return {one.name: one.metadata[_KEY] for one in fields(kind) if _KEY in one.metadata}
 
 

@@ -142,7 +142,6 @@ class Rule(Generic[P]):
 
     @property
     def draws(self) -> bool:
-        """Whether it reads ``ask.draw``."""
         return self.distribution is not None
 
     def find_state(self) -> Any:
@@ -156,17 +155,14 @@ class Rule(Generic[P]):
         return found if hasattr(found, "_fields") else None
 
     def start_state(self, settings: Any) -> Any:
-        """Return the state before the first round, as arrays."""
         if isinstance(self.state, type):
             return self.state(*(part.copy() for part in self.state._field_defaults.values()))  # type: ignore[attr-defined]
         return self.state(settings)
 
     def count_memory(self, settings: Any) -> int:
-        """Return how many numbers a round must remember."""
         return self.memory(settings) if callable(self.memory) else self.memory
 
     def list_limits(self, settings: Any) -> Mapping[str, Any]:
-        """Return the limits of stored numbers."""
         return {} if self.limits is None else self.limits(settings)
 
 
@@ -191,7 +187,6 @@ def _check_rule(rule: Rule[...]) -> None:
 
 
 def _describe_rule(rule: Rule[...]) -> str:
-    """Return what ``help`` shows of a rule."""
     _, _, listed = (inspect.getdoc(rule.parameters) or "").partition("Parameters\n----------\n")
     takes = f"\n\nParameters\n----------\n{listed.rstrip()}" if listed else ""
     about, example = rule.about, _GATE_EXAMPLE if rule.kind == "gate" else _EXAMPLE
@@ -336,7 +331,6 @@ class Learner:
         return self.layout.unpack(content)
 
     def pack_memo(self, memo: Any) -> bytes:
-        """Return a memo as bytes."""
         return self.layout.pack_memo(memo)
 
     def unpack_memo(self, content: bytes) -> Any:
@@ -344,7 +338,6 @@ class Learner:
         return self.layout.unpack_memo(content)
 
     def dump(self) -> dict[str, Any]:
-        """Return the name and the parameters, as JSON values."""
         return {"learner": self.name, "parameters": asdict(self.parameters)}
 
 

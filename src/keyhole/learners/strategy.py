@@ -68,12 +68,10 @@ def epoch_lengths(arms: int, horizon: int | None) -> list[int]:
 
 
 def bonus(*, default: float | None) -> Any:
-    """Return the field of beta, tuned unless told."""
     return number(default=default, least=0.0, optional=True, called="bonus (beta)", remedy="try 0.001")
 
 
 def exploration(*, default: float | None) -> Any:
-    """Return the field of gamma, tuned unless told."""
     return number(
         default=default,
         above=0.0,
@@ -85,7 +83,6 @@ def exploration(*, default: float | None) -> Any:
 
 
 def rate(*, default: float | None) -> Any:
-    """Return the field of eta, tuned unless told."""
     return number(default=default, above=0.0, optional=True, called="rate (eta)", remedy="try 0.01")
 
 
@@ -178,7 +175,6 @@ def recall(epochs: Array, memo: Array) -> tuple[int, int, float, float, float]:
 
 @kernel
 def running_weights(memo: Array) -> Array:
-    """Return W of the round's time."""
     return memo[_MEMO_WEIGHTS:]
 
 
@@ -222,7 +218,6 @@ def reward(epochs: Array, state: State, memo: Array, gain: float) -> None:
 
 
 def probabilities(epochs: Array, state: State) -> Array:
-    """Return how likely each arm is to be drawn next."""
     memo = np.zeros(memory_of(state.gains.size))
     choose_arm(epochs, state, memo, 0.0)
     _, _, _, share, floor = recall(epochs, memo)

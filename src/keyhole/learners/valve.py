@@ -32,8 +32,6 @@ _needs_scores = _needs_missed_scores = False
 
 
 class ValveSettings(NamedTuple):
-    """The settings of the learner inside, and the valve's own."""
-
     inner: Any
     alpha: float
     budget: float

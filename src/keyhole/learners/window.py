@@ -21,13 +21,11 @@ class Window(NamedTuple):
 
 
 def start_window(length: int) -> Window:
-    """Return room for so many scores."""
     return Window(np.full(length, NONE), np.zeros(length), np.zeros(1, dtype=np.int64))
 
 
 @kernel
 def count_held(window: Window) -> int:
-    """Return how many scores there are."""
     return min(window.added[0], window.ranked.size)
 
 

@@ -66,11 +66,6 @@ def start(settings: ExaulParameters) -> ExaulState:
     return ExaulState(np.zeros(settings.grid.size), np.zeros(1, dtype=np.int64))
 
 
-def memory(settings: ExaulParameters) -> int:
-    """Return how many numbers a round must remember: after its own, running weights."""
-    return OWN + 1 + settings.grid.size
-
-
 @kernel
 def rate_of(arms: int, rounds: float) -> float:
     """Return eta = 2 gamma = sqrt(ln K / t), as if each round told of half the thresholds."""
@@ -79,7 +74,6 @@ def rate_of(arms: int, rounds: float) -> float:
 
 @kernel
 def choose(settings: ExaulParameters, state: ExaulState, memo: Array, ask: Ask) -> float:
-    """Return the threshold of the drawn arm."""
     weights = memo[_SEEN + 1 :]
     weigh(state.gains, rate_of(weights.size, state.rounds[0]), weights)
     return settings.grid[first_above(weights, 1.0 / weights[-1], 0.0, ask.draw)]
@@ -106,7 +100,6 @@ def observe(settings: ExaulParameters, state: ExaulState, memo: Array, answer: A
 
 
 def distribution(settings: ExaulParameters, state: ExaulState) -> Distribution:
-    """Return the thresholds and how likely each is to be played next."""
     rate = rate_of(settings.grid.size, float(state.rounds[0]))
     return Distribution(settings.grid, shares(state.gains, rate))
 
@@ -118,7 +111,7 @@ exaul = Rule(
     choose=choose,
     observe=observe,
     state=start,
-    memory=memory,
+    memory=lambda s: OWN + 1 + s.grid.size,  # running weights come last
     limits=lambda _: {"rounds": COUNT},
     distribution=distribution,
     graded=True,

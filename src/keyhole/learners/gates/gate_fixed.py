@@ -35,7 +35,6 @@ class GateFixedState(NamedTuple):
 
 @kernel
 def choose(settings: GateFixedParameters, state: GateFixedState, memo: Array, ask: Ask) -> float:
-    """Return the threshold."""
     return settings.threshold
 
 

@@ -78,7 +78,6 @@ class GateTrackerParameters:
     first: float = positive(default=0.5, called="first step", remedy="try 0.5")
 
     def complete(self) -> None:
-        """Raise if steps would grow."""
         if self.first < self.step:
             raise InvalidError(
                 f"first step {self.first} is below the last, {self.step}; make it at least as large"

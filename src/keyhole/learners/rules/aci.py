@@ -47,7 +47,6 @@ class AciParameters:
 
     @property
     def least(self) -> float:
-        """The least that they do."""
         return -(1.0 - self.alpha) / self.step - self.alpha
 
     def excess(self, rounds: int) -> Excess:

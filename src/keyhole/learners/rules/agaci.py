@@ -55,7 +55,6 @@ class AgaciParameters:
     start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
 
     def complete(self) -> None:
-        """Raise if there is nothing to average."""
         if len(self.steps) < 2:
             raise InvalidError(f"{len(self.steps)} steps leave nothing to average; give at least 2")
 
@@ -167,7 +166,6 @@ def _charge(state: AgaciState, expert: int, loss: float, log_experts: float) -> 
 
 @kernel
 def _power_of_two(x: float) -> float:
-    """Return the smallest power of two that is at least x."""
     part, power = math.frexp(x)  # x = part 2^power, part in [1/2, 1)
     return math.ldexp(0.5 if part == 0.5 else 1.0, power)
 

@@ -117,7 +117,6 @@ class ContextualTrackerParameters:
 
     @property
     def needs(self) -> Needs:
-        """The least feedback that will do."""
         return Needs.LABEL_IF_HIT if self.size_weight > 0.0 else Needs.HIT_OR_MISS
 
     @property

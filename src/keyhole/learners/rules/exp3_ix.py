@@ -68,8 +68,6 @@ class Exp3IxParameters:
 
 
 class Exp3IxSettings(NamedTuple):
-    """The numbers the kernels read: one row per epoch, one column per arm."""
-
     grid: Array
     epochs: Array
     hit_losses: Array
@@ -83,14 +81,12 @@ def tune(arms: int, horizon: int) -> Epoch:
 
 
 def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
-    """Return the thresholds and how likely each is to be played next."""
     rate = Epoch(*settings.epochs[state.clock[-1]]).rate
     return Distribution(settings.grid, shares(state.gains, rate))
 
 
 @kernel
 def choose(settings: Exp3IxSettings, state: State, memo: Array, ask: Ask) -> float:
-    """Return the threshold of the drawn arm."""
     return settings.grid[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 

@@ -51,7 +51,6 @@ def _bet(state: KtState) -> float:
 
 @kernel
 def choose(settings: KtParameters, state: KtState, memo: Array, ask: Ask) -> float:
-    """Return 1 less the bet."""
     return max(EVERY, 1.0 - _bet(state))
 
 

@@ -48,7 +48,6 @@ class LogitTrackerParameters:
     margin: float = number(default=1e-6, above=0.0, below=0.5, remedy="try 1e-6")
 
     def complete(self) -> None:
-        """Raise if steps would grow."""
         if self.first < self.step:
             raise InvalidError(
                 f"first step {self.first} is below the last, {self.step}; make it at least as large"
@@ -61,7 +60,6 @@ class LogitTrackerParameters:
 
     @property
     def reach(self) -> float:
-        """How far the logit may go."""
         return self.edge + self.first
 
     @property
@@ -71,7 +69,6 @@ class LogitTrackerParameters:
 
     @property
     def least(self) -> float:
-        """The least that they do."""
         by_sum = (self.edge + self.first * self.alpha) / self.step
         by_sum += self._warm_up * (1.0 - self.alpha) / self.alpha
         return -min(by_sum, self.reach * (2.0 / self.step - 1.0 / self.first))

@@ -74,16 +74,6 @@ def start(settings: MvpParameters) -> MvpState:
     return MvpState(np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64), np.zeros(shape))
 
 
-def memory(settings: MvpParameters) -> int:
-    """Return how many numbers a round must remember: its bucket, and to which groups it belongs."""
-    return 1 + settings.groups
-
-
-def limits(settings: MvpParameters) -> dict[str, Any]:
-    """Return what the counts may be, and the bucket that a round remembers."""
-    return {"misses": COUNT, "visits": COUNT, "memo": [settings.buckets - 1]}
-
-
 def distribution(settings: MvpParameters, state: MvpState) -> Distribution:
     """Return the one or two thresholds that may be played next, in a round of no group."""
     edge, share = _crossing(settings, state, np.zeros(settings.groups))
@@ -166,8 +156,8 @@ mvp = Rule(
     choose=choose,
     observe=observe,
     state=start,
-    memory=memory,
-    limits=limits,
+    memory=lambda s: 1 + s.groups,  # its bucket, and to which groups it belongs
+    limits=lambda s: {"misses": COUNT, "visits": COUNT, "memo": [s.buckets - 1]},
     distribution=distribution,
     about=About(
         summary="multivalid prediction: each bucket of thresholds, in each group, covers at the target",

@@ -64,7 +64,6 @@ def _mix(state: SaocpState) -> float:
 
 @kernel
 def choose(settings: AlphaParameters, state: SaocpState, memo: Array, ask: Ask) -> float:
-    """Return 1 less the mean radius."""
     return max(EVERY, 1.0 - _mix(state))
 
 
@@ -92,7 +91,6 @@ def _bury(state: SaocpState) -> None:
 
 @kernel
 def _bear(state: SaocpState, radius: float) -> None:
-    """Add this round's expert."""
     birth = state.clock[0] + 1  # The clock holds the rounds, and how many experts live.
     log2 = 0
     while birth >> (log2 + 1) > 0:

@@ -21,7 +21,6 @@ class SfOgdState(NamedTuple):
 
 @kernel
 def choose(settings: AlphaParameters, state: SfOgdState, memo: Array, ask: Ask) -> float:
-    """Return the threshold."""
     return max(EVERY, 1.0 - state.radius[0])
 
 

@@ -1,7 +1,7 @@
 """SPS: raise the threshold to a quantile of what was seen, less a confidence band, never lower it."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -66,11 +66,6 @@ def start(settings: SpsParameters) -> SpsState:
     )
 
 
-def limits(settings: SpsParameters) -> dict[str, Any]:
-    """Return what the counts may be, and the arm."""
-    return {"counts": COUNT, "clock": (COUNT, COUNT, settings.grid.size - 1)}
-
-
 @kernel
 def choose(settings: SpsParameters, state: SpsState, memo: Array, ask: Ask) -> float:
     """Return the threshold of the present arm; nothing is drawn."""
@@ -110,7 +105,7 @@ sps = Rule(
     choose=choose,
     observe=observe,
     state=start,
-    limits=limits,
+    limits=lambda s: {"counts": COUNT, "clock": (COUNT, COUNT, s.grid.size - 1)},
     about=About(
         summary="semi-bandit prediction sets: a quantile of the scores seen, less a confidence band",
         guarantee="i.i.d. scores only: with probability 1 - delta no round's miss rate exceeds alpha; "

@@ -43,7 +43,6 @@ class TrackerParameters:
 
     @property
     def least(self) -> float:
-        """The least that they do."""
         return -(1.0 - self.start) / self.step - self.alpha
 
     def excess(self, rounds: int) -> Excess:

@@ -85,13 +85,7 @@ def start(settings: UnlockHedgeParameters) -> UnlockHedgeState:
     return UnlockHedgeState(np.zeros(settings.grid.size), np.array([settings.log_arms]))
 
 
-def memory(settings: UnlockHedgeParameters) -> int:
-    """Return how many numbers a round must remember: its rate and its weights."""
-    return _MEMO_WEIGHTS + settings.grid.size
-
-
 def distribution(settings: UnlockHedgeParameters, state: UnlockHedgeState) -> Distribution:
-    """Return the thresholds and how likely each is to be played next."""
     return Distribution(settings.grid, shares(state.gains, _rate(settings, state)))
 
 
@@ -148,7 +142,7 @@ unlock_hedge = Rule(
     choose=choose,
     observe=observe,
     state=start,
-    memory=memory,
+    memory=lambda s: _MEMO_WEIGHTS + s.grid.size,
     distribution=distribution,
     about=About(
         summary="exponential weights on unbiased pinball losses of all arms; any grid, ln K not K",
