@@ -70,29 +70,29 @@ class NewStream(Body):
     )
     features: Names | Count | None = Field(
         None,
-        description="What is known of every case: names, or how many numbers.",
+        description="Names of the features of every case, or how many there are.",
         examples=[["hour"]],
     )
     groups: Names | Count | None = Field(
         None,
-        description="Groups of rounds that may overlap, each to miss at the target rate: names.",
+        description="Names of groups, which may overlap; each is to miss at the target rate.",
         examples=[["weekend"]],
     )
     labels: LabelNames | None = Field(
         None, max_length=LABELS, description="Names for the positions of an array of scores."
     )
-    power: float | None = Field(None, description="Exponent of the scores; 1 takes them as they are.")
+    power: float | None = Field(None, description="Exponent of the scores; 1 leaves them unchanged.")
     at_least: int | None = Field(
-        None, ge=0, le=LABELS, description="Labels in a set at the least; 1 for never an empty one."
+        None, ge=0, le=LABELS, description="Fewest labels in a set; with 1 no set is empty."
     )
     at_most: int | None = Field(
-        None, ge=1, le=LABELS, description="Labels in a set at the most; misses may exceed alpha then."
+        None, ge=1, le=LABELS, description="Most labels in a set; misses may then exceed alpha."
     )
     bound: float | None = Field(None, description="Largest possible residual, for intervals.")
     scale: float | None = Field(
         None,
         description="A first guess of the typical residual, for intervals without a bound; it is "
-        "found from the first true values.",
+        "estimated from the first true values.",
     )
     score: dict[str, JsonValue] | None = Field(
         None,
@@ -102,7 +102,7 @@ class NewStream(Body):
         examples=[{"name": "scaled residuals", "side": "upper"}],
     )
     side: Literal["both", "upper", "lower"] | None = Field(
-        None, description="Intervals, or a bound from above or below alone."
+        None, description="Intervals, or only an upper or a lower bound."
     )
     feedback: Literal["bandit", "semi-bandit", "full", "accepted", "referred", "both"] | None = Field(
         None,
@@ -110,7 +110,7 @@ class NewStream(Body):
         "which cases are judged: accepted (the default), referred or both.",
     )
     seed: int | None = Field(
-        None, ge=0, lt=2**64, description="Fixes every draw; better left to chance."
+        None, ge=0, lt=2**64, description="Fixes every draw; omit it in production."
     )
     open_limit: int | None = Field(
         None, ge=1, le=10**6, description="How many rounds may be open; then the oldest expires."
@@ -130,7 +130,7 @@ class AmendmentBody(Body):
     lifetime: Seconds | None = Field(None, description="Seconds until a new round expires.")
     window: Window | None = Field(None, description="Answered rounds in the recent miss rate.")
     labels: LabelNames | None = Field(
-        None, max_length=LABELS, description="Labels to add, behind those that there are."
+        None, max_length=LABELS, description="Labels to append to the existing ones."
     )
     description: Description | None = Field(None, description="What people should know of the stream.")
 
@@ -149,7 +149,7 @@ class OutputBody(Body):
     upper: float | None = Field(None, description="Its upper quantile.")
     features: FeatureMap | FeatureArray | None = Field(
         None,
-        description="By name or in order; what is left out or null is missing.",
+        description="By name or in order; a feature that is omitted or null is missing.",
         examples=[{"hour": 7}],
     )
     groups: Annotated[list[str | Whole], Field(max_length=200, fail_fast=True)] = Field(
@@ -214,14 +214,14 @@ class Calibration(Body):
 
     rounds: list[PastBody] = Field(min_length=1, max_length=10_000, fail_fast=True)
     after: int | None = Field(
-        None, ge=0, description="How many were sent before these; sent again they count once."
+        None, ge=0, description="How many rounds were sent before these; repeated rounds count once."
     )
 
 
 class CaseBody(Body):
     """A model's answer to accept or to refer: its score, or several candidates with a score each."""
 
-    score: float | None = Field(None, description="How sure the model is, in [0, 1].", examples=[0.93])
+    score: float | None = Field(None, description="The model's confidence, in [0, 1].", examples=[0.93])
     candidates: ScoreMap | None = Field(
         None, description="A score for each; the best is decided on.", examples=[{"invoice": 0.93}]
     )
@@ -267,7 +267,7 @@ class AnswerBody(Body):
     label: Label | None = Field(
         None, description="The true label, or the true value.", examples=["cat"]
     )
-    hit: Literal[True] | None = Field(None, description="The set held the truth.")
+    hit: Literal[True] | None = Field(None, description="The set contained the truth.")
     miss: Literal[True] | None = Field(None, description="It did not.")
     score: float | None = Field(None, description="The true label's score, in [0, 1].", examples=[0.4])
     loss: float | None = Field(
@@ -279,7 +279,7 @@ class AnswerBody(Body):
         "it would have been.",
     )
     skip: Literal[True] | None = Field(
-        None, description="Nobody will answer: the round is closed, and teaches nothing."
+        None, description="Nobody will answer: the round is closed and teaches nothing."
     )
     chance: float | None = Field(
         None,

@@ -153,7 +153,7 @@ async def answer_by_key(
     key: Annotated[str, Path(max_length=200)],
     given: AnswerGiven,
 ) -> Response:
-    """Answer the prediction that was asked for with this key, as by its id."""
+    """Answer the prediction that was requested with this key, as by its id."""
     found = await run_in_threadpool(history.find_round, request.app.state.database, name, key)
     return await answer(request, found, given)
 

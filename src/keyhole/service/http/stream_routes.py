@@ -41,7 +41,7 @@ def _describe_content(*kinds: str, schema: dict[str, str]) -> dict[int | str, di
 async def create_stream(
     request: Request, new: Annotated[models.NewStream, Depends(body_of(models.NewStream))]
 ) -> Response:
-    """Make a stream."""
+    """Create a stream."""
     request.state.fields = {FeedbackError: "feedback", LabelError: "labels"}
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     separate = {name: given.pop(name) for name in _SEPARATE if name in given}
@@ -136,7 +136,7 @@ async def calibrate(
 
 @router.post("/streams/{name}/archive", response_model=wire.StreamView, dependencies=[_admin])
 async def archive_stream(request: Request, name: Name) -> Response:
-    """Close a stream for good: it can be read, and takes no more rounds."""
+    """Close a stream for good: it can be read, but takes no more rounds."""
     state = request.app.state
 
     def archive() -> Response:
