@@ -120,6 +120,24 @@ def check_enough(learner: str, needs: Needs, feedback: Feedback) -> None:
         )
 
 
+_USES = {
+    Needs.HIT_OR_MISS: (False, False),
+    Needs.LABEL_IF_HIT: (True, False),
+    Needs.LABEL_ALWAYS: (True, True),
+}
+
+
+def find_used(needs: Needs) -> tuple[bool, bool]:
+    """Return whether a learner of these needs uses the true score of a hit, and that of a miss."""
+    return _USES[needs]
+
+
+def usable_scores(needs: Needs, missed: NDArray[np.bool_], scores: Array) -> Array:
+    """Return known scores as far as a learner of these needs uses them, the others as NaN."""
+    if_hit, if_miss = find_used(needs)
+    return np.where(np.where(missed, if_miss, if_hit), scores, np.nan)
+
+
 def usable_score(learner: str, needs: Needs, miss: float, score: float) -> float:
     """Return the score as far as the learner uses it, else NaN; raise if it needs an unknown one."""
     if needs is _NEVER or (needs is _IF_HIT and miss != 0.0):

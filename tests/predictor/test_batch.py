@@ -1,12 +1,23 @@
 """A batch makes the choices, and learns what, its rounds one by one would."""
 
 import copy
+import warnings
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
 from keyhole import HIT, MISS, Predictor, Probabilities, make
-from keyhole.errors import AnsweredError, ExpiredError, FeedbackError, LabelError, ScoreError
+from keyhole.errors import (
+    AnsweredError,
+    BoundWarning,
+    ExpiredError,
+    FeedbackError,
+    LabelError,
+    ScoreError,
+    TheoryWarning,
+)
 from keyhole.predictor.batch import fits
 from keyhole.scores import BoundedResiduals, LabelSet
 
@@ -178,3 +189,30 @@ def test_a_table_with_named_columns_is_told_how_to_be_given() -> None:
     pandas = pytest.importorskip("pandas")
     with pytest.raises(ScoreError, match=r"give table\.to_numpy\(\)"):
         Predictor(alpha=0.1).predict_batch(pandas.DataFrame({"cat": [0.7], "dog": [0.3]}))
+
+
+def list_warnings(act: Callable[[], object]) -> set[type[Warning]]:
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        act()
+    return {one.category for one in found}
+
+
+def test_a_batch_warns_past_the_horizon_as_one_by_one_does() -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        learner = make("ocp-unlock+", alpha=0.1, horizon=12, arms=5)
+    predictor = Predictor(learner, seed=1)
+    assert list_warnings(lambda: answer_all(predictor, [[0.7, 0.3]] * 12, [0] * 12)) == set()
+    assert list_warnings(lambda: answer_all(predictor, [[0.7, 0.3]] * 3, [0] * 3)) == {TheoryWarning}
+    assert list_warnings(lambda: answer_all(predictor, [[0.7, 0.3]] * 3, [0] * 3)) == set()
+
+
+def test_a_batch_warns_of_values_beyond_the_residual_bound_as_one_by_one_does() -> None:
+    predictor = Predictor(alpha=0.1, score=BoundedResiduals(bound=1.0))
+    assert list_warnings(lambda: answer_all(predictor, [1.0, 2.0], [1.5, 2.5])) == set()
+    assert list_warnings(lambda: answer_all(predictor, [1.0, 2.0], [9.0, 9.0])) == {BoundWarning}
+
+
+def answer_all(predictor: Any, outputs: list[Any], labels: list[Any]) -> None:
+    predictor.learn_batch(predictor.predict_batch(outputs), labels)

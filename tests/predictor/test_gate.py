@@ -287,7 +287,7 @@ def test_wrong_answers_judged_late_stay_within_the_bound_that_the_gate_tells() -
                     judged += 1
             waiting.clear()
             assert 0.9 * judged <= gate.bound().most
-            beyond = max(beyond, 0.9 * judged - 20.0 - 0.3 * gate.rounds**0.5)
+            beyond = max(beyond, 0.9 * judged - 20.0 - 0.3 * gate.predicted_rounds**0.5)
     assert beyond > 0.0  # the prompt bound is broken: it did not speak of this
 
 
@@ -328,9 +328,8 @@ def test_what_a_gate_does_not_take_is_refused_with_the_reason(
 def test_its_repr_shows_both_shares() -> None:
     gate = keyhole.Gate(alpha=0.05)
     gate.learn(gate.decide(1.0), right=True)
-    assert (
-        repr(gate) == "<Gate gate-tracker, alpha 0.05: 1 rounds, 1.0000 accepted, 0.0000 of them wrong>"
-    )
+    told = "1 decided, 1.0000 accepted, 0.0000 of them wrong"
+    assert repr(gate) == f"<Gate gate-tracker, alpha 0.05: {told}>"
 
 
 def test_where_every_case_is_in_a_group_the_group_decides_as_the_gate_alone_does() -> None:
@@ -377,3 +376,68 @@ def test_a_decision_is_true_where_the_answer_is_accepted() -> None:
 def test_groups_by_true_and_false_are_refused_by_a_gate_too() -> None:
     with pytest.raises(InvalidError, match="give the names of those it is in"):
         Gate(alpha=0.05, groups=["fr", "de"]).decide(0.9, groups={"fr": False})
+
+
+def test_gate_and_predictor_have_one_shape() -> None:
+    shared = {name for name in vars(keyhole.Predictor) if not name.startswith("_")}
+    of_sets = {"predict", "predict_batch", "calibrate", "distribution", "regret_bound", "unreachable"}
+    of_sets |= {"miss_rate", "mean_size", "median_size", "unbounded_share"}
+    of_gates = {"decide", "decide_batch", "accepted_share", "wrong_share"}
+    assert {name for name in vars(Gate) if not name.startswith("_")} - of_gates == shared - of_sets
+
+
+def test_rounds_are_those_that_were_judged() -> None:
+    gate = Gate(alpha=0.1, feedback="both")
+    decisions = [gate.decide(score) for score in (1.0, 0.0, 1.0)]
+    gate.learn(decisions[1], right=False)
+    gate.skip(decisions[2])
+    counts = (gate.predicted_rounds, gate.rounds, gate.open_rounds, gate.skipped_rounds)
+    assert counts == (3, 1, 1, 1)
+
+
+def test_groups_tell_how_each_has_fared() -> None:
+    gate = Gate(alpha=0.1, groups=["new", "old"])
+    gate.learn(gate.decide(1.0, groups=["new"]), right=False, chance=0.4)
+    gate.learn(gate.decide(1.0, groups=["new", "old"]), right=True)
+    assert gate.groups["new"] == (3.5, 2.5, 2.5 - 0.1 * 3.5, None)
+    assert gate.groups["old"] == (1, 0.0, -0.1, None)
+
+
+def test_a_watched_gate_raises_an_alarm_and_says_so() -> None:
+    gate = Gate("gate-fixed", alpha=0.1, watch=True)
+    for _ in range(12):
+        gate.learn(gate.decide(1.0), right=False)
+    assert (gate.watch.since, gate.watch.raised) == (1, 12)
+    assert gate.notes == [
+        "Rounds miss more often than 0.1, since about answer 1; it was found at answer 12."
+    ]
+    with pytest.raises(InvalidError, match="nobody watches"):
+        _ = Gate(alpha=0.1).watch
+
+
+def test_a_batch_decides_and_learns_as_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    scores, rights = rng.beta(4.0, 1.0, 200), rng.random(200) < 0.9
+    groups = [["new"] if n % 3 else [] for n in range(200)]
+    alone, together = (Gate(alpha=0.1, feedback="both", groups=["new"]) for _ in range(2))
+    for start in range(0, 200, 20):
+        part = slice(start, start + 20)
+        ours = [alone.decide(s, groups=g) for s, g in zip(scores[part], groups[part], strict=True)]
+        for decision, right in zip(ours, rights[part], strict=True):
+            alone.learn(decision, bool(right))
+        theirs = together.decide_batch(scores[part], groups=groups[part])
+        together.learn_batch(theirs, rights[part].tolist())
+        assert theirs == ours
+    assert together.setup.seed != alone.setup.seed
+    assert (together.wrong_share, together.groups) == (alone.wrong_share, alone.groups)
+
+
+def test_a_batch_is_judged_whole_or_not_at_all() -> None:
+    gate = Gate(alpha=0.1)
+    decisions = gate.decide_batch([1.0, 1.0])
+    for rights in ([True, "no"], [True]):
+        with pytest.raises(FeedbackError):
+            gate.learn_batch(decisions, rights)  # type: ignore[arg-type]
+    with pytest.raises(AnsweredError, match="twice"):
+        gate.learn_batch([decisions[0], 0], [True, True])
+    assert (gate.rounds, gate.open_rounds) == (0, 2)

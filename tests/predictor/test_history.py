@@ -170,7 +170,7 @@ def test_a_gate_keeps_its_decisions_and_draws_them() -> None:
     assert bottom.lines[0].get_ydata()[-1] == pytest.approx(2 / 3)
     again = pickle.loads(pickle.dumps(gate))  # noqa: S301
     assert again.history()["score"].tolist() == kept["score"].tolist()
-    with pytest.raises(InvalidError, match="make the gate with history=10_000"):
+    with pytest.raises(InvalidError, match="make it with history=10_000"):
         keyhole.Gate.restore(gate.dump()).history()
 
 

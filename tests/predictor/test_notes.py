@@ -9,7 +9,7 @@ from keyhole import LEARNERS, MISS, Predictor, Probabilities, make
 from keyhole.errors import KeyholeWarning
 from keyhole.predictor.bandit import Exp3P
 from keyhole.predictor.monitor import Alarm, Watch
-from keyhole.predictor.notes import describe_alarm, describe_lateness, describe_reach
+from keyhole.predictor.report import describe_alarm, describe_lateness, describe_reach
 from keyhole.predictor.tally import Tally
 from keyhole.scores import BoundedResiduals
 

@@ -77,7 +77,7 @@ def test_what_is_of_the_wrong_kind_is_named_with_the_remedy(
 
 def test_a_gate_takes_none_for_no_groups_as_a_predictor_does() -> None:
     gate = make_gate(None)
-    assert gate.groups == ()
+    assert gate.groups == {}
     assert gate.decide(1.0, groups=None).accepted
 
 

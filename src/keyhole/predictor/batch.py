@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.checks import is_list
-from keyhole.errors import AnsweredError, FeedbackError, ScoreError
-from keyhole.feedback import Answer, Needs
+from keyhole.errors import FeedbackError, ScoreError
+from keyhole.feedback import Answer, usable_scores
 from keyhole.learners import Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
@@ -162,9 +162,7 @@ def check_answers(predictions: Any, answers: Any) -> None:
 def read_answers(
     learner: Learner, waiting: Sequence[Round[R]], answers: Sequence[Any]
 ) -> list[Outcome]:
-    """Return what each answer says of its round; raise if one says too little, or two are of one."""
-    if len({one.prediction.id for one in waiting}) < len(waiting):
-        raise AnsweredError("a round is there twice; give each round one answer")
+    """Return what each answer says of its round; raise if one says too little."""
     outcomes = [
         read_answer(learner, one, given)
         if isinstance(given, Answer)
@@ -185,9 +183,7 @@ def settle_batch(
     missed = told < batch.threshold
     sizes = batch.sizes.tolist()
     ages, stales = _measure_delays(progress, batch)
-    needs = learner.needs
-    hide = told if needs is Needs.LABEL_ALWAYS else np.where(missed, np.nan, told)
-    heard = np.full(rows.size, np.nan) if needs is Needs.HIT_OR_MISS else hide
+    heard = usable_scores(learner.needs, missed, told)
     tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
     columns = (missed.astype(float), heard, ages, stales, np.zeros(rows.size))
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):

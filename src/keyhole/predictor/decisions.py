@@ -210,10 +210,22 @@ class Decisions:
         wrong: float,
     ) -> Outcome:
         """Teach the progress whether the answer of a round was right, or raise, unchanged."""
-        decision: Decision = waiting.prediction
-        self.check_awaited(setup, decision)
-        share = _read_chance(chance, decision, setup.feedback)
-        return self.settle(setup, progress, waiting, _read_miss(right, wrong), chance=share)
+        miss, share = self.read_judgement(setup, waiting, right=right, chance=chance, wrong=wrong)
+        return self.settle(setup, progress, waiting, miss, chance=share)
+
+    def read_judgement(
+        self,
+        setup: "Setup[Any]",
+        waiting: Round[Any],
+        *,
+        right: Any,
+        chance: float | None = None,
+        wrong: float = 0.0,
+    ) -> tuple[float, float]:
+        """Return 1 for wrong and 0 for right, corrected, and with what chance it came; or raise."""
+        self.check_awaited(setup, waiting.prediction)
+        share = _read_chance(chance, waiting.prediction, setup.feedback)
+        return _read_miss(right, wrong), share
 
     def settle(
         self,

@@ -1,23 +1,33 @@
 """A gate at work: it accepts a model's answer or refers it to a person, and learns from judgements."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Never, Self, cast
 
-from keyhole.errors import InvalidError
 from keyhole.feedback import GateFeedback
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor import file, snapshot
-from keyhole.predictor.context import Features, Groups, read_context
+from keyhole.predictor.batch import check_answers, list_outputs
+from keyhole.predictor.context import Features, Group, Groups, read_context, read_contexts
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.history import DecisionHistory
+from keyhole.predictor.history import DecisionHistory, read_history
 from keyhole.predictor.kinds import GATE
+from keyhole.predictor.monitor import Watch
 from keyhole.predictor.open_rounds import OpenRounds
+from keyhole.predictor.report import (
+    bound_excess,
+    copy_watch,
+    describe,
+    judge_groups,
+    list_notes,
+    show_gate,
+)
+from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
-from keyhole.predictor.show import describe, show_gate
 from keyhole.predictor.snapshot import Parts
+from keyhole.predictor.tally import Outcome
 from keyhole.scores import BestScore, Decision
 
 if TYPE_CHECKING:
@@ -51,6 +61,8 @@ class Gate:
     history
         How many decisions to remember for ``history()`` and ``plot()``. They are pickled with the gate,
         but not saved to its file.
+    watch
+        Whether to watch the share of wrong answers for changes, as ``Predictor`` does.
 
     Examples
     --------
@@ -74,6 +86,7 @@ class Gate:
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
         history: int = 0,
+        watch: bool = False,
         **unknown: Never,
     ) -> None:
         GATE.check_features(unknown.get("features"))
@@ -89,7 +102,7 @@ class Gate:
             seed=seed,
             open_limit=open_limit,
         )
-        progress = GATE.start(setup)
+        progress = GATE.start(setup, watch=watch)
         kept = DecisionHistory(history) if history else None
         self.__setstate__((Parts(setup, progress, OpenRounds(setup.open_limit, progress)), kept))
 
@@ -104,7 +117,8 @@ class Gate:
 
     def __repr__(self) -> str:
         wrong = "" if math.isnan(self.wrong_share) else f", {self.wrong_share:.4f} of them wrong"
-        return describe(self, f", {self.accepted_share:.4f} accepted{wrong}")
+        told = f", {self.accepted_share:.4f} accepted{wrong}" if self.predicted_rounds else ""
+        return describe(self, f"{self.predicted_rounds:,} decided", told)
 
     def _repr_html_(self) -> str:
         return show_gate(self)
@@ -125,13 +139,36 @@ class Gate:
         return self._setup
 
     @property
-    def groups(self) -> tuple[str, ...]:
-        """The groups that keep the promise each by itself."""
-        return self._setup.names.groups
+    def seed(self) -> int:
+        """What fixes every draw."""
+        return self._setup.seed
+
+    @property
+    def groups(self) -> dict[str | int, Group]:
+        """The statistics of each group: accepted answers that were judged, and how many were wrong."""
+        with self._open.lock:
+            return judge_groups(self._setup, self._progress)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know about the current state, in sentences; usually nothing."""
+        with self._open.lock:
+            return list_notes(self._setup, self._progress)
+
+    @property
+    def watch(self) -> Watch:
+        """Whether accepted answers are wrong as often as alpha says; see ``Predictor.watch``."""
+        with self._open.lock:
+            return copy_watch(self._progress)
 
     @property
     def rounds(self) -> int:
-        """How many cases were decided."""
+        """How many rounds have been judged."""
+        return self._progress.tally.answered
+
+    @property
+    def predicted_rounds(self) -> int:
+        """How many cases were decided, judged or not."""
         return self._progress.tally.predicted
 
     @property
@@ -143,6 +180,11 @@ class Gate:
     def expired_rounds(self) -> int:
         """How many rounds were dropped without one because too many were open."""
         return self._progress.tally.expired
+
+    @property
+    def skipped_rounds(self) -> int:
+        """How many rounds were closed because nobody would judge them."""
+        return self._progress.tally.skipped
 
     @property
     def accepted_share(self) -> float:
@@ -161,8 +203,6 @@ class Gate:
         (``keyhole.bounds.excess`` has it for any lateness), if they were taken as they are (no
         ``wrong=``, no ``chance=``); ``TheoremError`` where no theorem does.
         """
-        from keyhole.predictor.promises import bound_excess
-
         with self._open.lock:
             return bound_excess(self._setup, self._progress)
 
@@ -185,14 +225,40 @@ class Gate:
         case: Any = self._setup.score.read(score)
         context = read_context(self._setup, features, groups)
         with self._open.lock:
-            draw = 0.5 if self._draws is None else self._draws.of(self._progress.tally.predicted)
-            opened = GATE.open(self._setup, self._progress, case, draw=draw, context=context)
-            decision: Decision = opened.prediction
-            if self._history is not None:
-                self._history.add(decision, case.best)
-            if GATE.is_awaited(self._setup, decision):
-                self._open.add(opened)
-            return decision
+            return self._decide(case, context)
+
+    def _decide(self, case: Any, context: Array) -> Decision:
+        """Return the decision on a case, its round opened; the lock is held."""
+        draw = 0.5 if self._draws is None else self._draws.of(self._progress.tally.predicted)
+        opened = GATE.open(self._setup, self._progress, case, draw=draw, context=context)
+        decision: Decision = opened.prediction
+        if self._history is not None:
+            self._history.add(decision, case.best)
+        if GATE.is_awaited(self._setup, decision):
+            self._open.add(opened)
+        return decision
+
+    def decide_batch(
+        self,
+        scores: Iterable[float | Mapping[Any, float]],
+        *,
+        groups: Sequence[Groups] | None = None,
+    ) -> list[Decision]:
+        """Return a decision for each score, as if each had been asked for alone; or raise for all.
+
+        ``groups`` are a list for each score.
+
+        Examples
+        --------
+        >>> gate = Gate(alpha=0.05)
+        >>> [decision.accepted for decision in gate.decide_batch([0.93, 0.12])]
+        [True, False]
+        """
+        # All are read before any is decided.
+        cases = [self._setup.score.read(score) for score in list_outputs(scores)]
+        known = read_contexts(self._setup, len(cases), None, groups)
+        with self._open.lock:
+            return [self._decide(case, own) for case, own in zip(cases, known, strict=True)]
 
     def learn(
         self,
@@ -227,12 +293,39 @@ class Gate:
         GATE.check_awaited(self._setup, decision)
         with self._open.lock:
             waiting = self._open.find(decision)
-            told = GATE.judge(
+            outcome = GATE.judge(
                 self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong
             )
-            if self._history is not None:
-                self._history.judge(waiting.prediction.id, told.miss)
-            del self._open.waiting[waiting.prediction.id]
+            self._close(waiting, outcome)
+
+    def learn_batch(self, decisions: Sequence[Decision | int], rights: Sequence[bool]) -> None:
+        """Judge many rounds in order, each by whether its answer was right; all or none.
+
+        Examples
+        --------
+        >>> gate = Gate(alpha=0.05)
+        >>> gate.learn_batch(gate.decide_batch([0.93, 0.97]), [True, False])
+        >>> gate.rounds, gate.wrong_share
+        (2, 0.5)
+        """
+        check_answers(decisions, rights)
+        for decision in decisions:
+            GATE.check_awaited(self._setup, decision)
+        with self._open.lock:
+            waiting = self._open.find_all(decisions)
+            judgements = [
+                GATE.read_judgement(self._setup, one, right=right)
+                for one, right in zip(waiting, rights, strict=True)
+            ]
+            for one, (miss, chance) in zip(waiting, judgements, strict=True):
+                outcome = GATE.settle(self._setup, self._progress, one, miss, chance=chance)
+                self._close(one, outcome)
+
+    def _close(self, waiting: Round[Any], outcome: Outcome) -> None:
+        """Keep a round no longer among the open ones."""
+        if self._history is not None:
+            self._history.judge(waiting.prediction.id, outcome.miss)
+        del self._open.waiting[waiting.prediction.id]
 
     def skip(self, decision: Decision | int) -> None:
         """Close a round that will not be judged, such as one that was not picked for an audit."""
@@ -244,10 +337,8 @@ class Gate:
 
         ``wrong`` is NaN where there is no judgement.
         """
-        if self._history is None:
-            raise InvalidError("no decisions were kept; make the gate with history=10_000")
         with self._open.lock:
-            return self._history.columns()
+            return read_history(self._history)
 
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.

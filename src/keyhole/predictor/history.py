@@ -61,6 +61,13 @@ class DecisionHistory:
         return _cut(DECIDED, list(self._decisions.values()))
 
 
+def read_history(kept: History | DecisionHistory | None) -> dict[str, Array]:
+    """Return an array a column of what was kept, or raise if nothing was to be."""
+    if kept is None:
+        raise InvalidError("no rounds were kept; make it with history=10_000")
+    return kept.columns()
+
+
 def check_length(length: Any) -> int:
     """Return how many rounds to keep, or raise."""
     if not is_whole(length, least=0):

@@ -79,6 +79,13 @@ class OpenRounds:
             raise UnknownRoundError(f"round {number} here was not {given}")
         return cast("Round[Any]", waiting)
 
+    def find_all(self, given: Sequence[Any]) -> list[Round[Any]]:
+        """Return the rounds of what was shown, or raise if one is not open, or there twice."""
+        found = [self.find(one) for one in given]
+        if len({one.prediction.id for one in found}) < len(found):
+            raise AnsweredError("a round is there twice; give each round one answer")
+        return found
+
     def has_batch(self, shown: Sequence[Any]) -> TypeGuard[LabelSets]:
         """Return whether what was shown is a batch of which every round waits."""
         if not isinstance(shown, LabelSets):

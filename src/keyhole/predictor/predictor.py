@@ -1,15 +1,13 @@
 """A learner at work: the only place where time, identity and randomness meet it."""
 
-import copy
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Never, Self, cast
 
-from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
-from keyhole.predictor import file, notes, snapshot
+from keyhole.predictor import file, snapshot
 from keyhole.predictor.batch import (
     check_answers,
     check_rows,
@@ -31,10 +29,20 @@ from keyhole.predictor.context import (
     read_contexts,
 )
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.history import History
+from keyhole.predictor.history import History, read_history
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.open_rounds import OpenRounds
 from keyhole.predictor.progress import Progress
+from keyhole.predictor.report import (
+    bound_excess,
+    bound_regret,
+    copy_watch,
+    describe,
+    judge_groups,
+    list_notes,
+    show_predictor,
+    warn_of_answers,
+)
 from keyhole.predictor.rounds import (
     MISSING,
     R,
@@ -44,8 +52,8 @@ from keyhole.predictor.rounds import (
     settle,
 )
 from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
-from keyhole.predictor.show import describe, show_predictor
-from keyhole.scores import BoundedResiduals, Score
+from keyhole.predictor.tally import Outcome
+from keyhole.scores import Score
 
 _NO_GROUPS = ()
 
@@ -136,7 +144,8 @@ class Predictor(Generic[R]):
         self._draws = Draws(self.seed) if self.learner.rule.draws else None
 
     def __repr__(self) -> str:
-        return describe(self, f", miss rate {self.miss_rate:.4f}, mean size {self.mean_size:.4g}")
+        told = f", miss rate {self.miss_rate:.4f}, mean size {self.mean_size:.4g}"
+        return describe(self, f"{self.rounds:,} rounds", told if self.rounds else "")
 
     def _repr_html_(self) -> str:
         return show_predictor(self)
@@ -160,6 +169,11 @@ class Predictor(Generic[R]):
     def rounds(self) -> int:
         """How many rounds have been answered."""
         return self._progress.tally.answered
+
+    @property
+    def predicted_rounds(self) -> int:
+        """How many rounds have been predicted, answered or not."""
+        return self._progress.tally.predicted
 
     @property
     def open_rounds(self) -> int:
@@ -219,8 +233,6 @@ class Predictor(Generic[R]):
     @property
     def groups(self) -> dict[str | int, Group]:
         """The statistics of each group: rounds, misses, their excess over alpha, and its bound."""
-        from keyhole.predictor.promises import judge_groups
-
         with self._open.lock:
             return judge_groups(self._setup, self._progress)
 
@@ -228,7 +240,7 @@ class Predictor(Generic[R]):
     def notes(self) -> list[str]:
         """What a user should know about the current state, in sentences; usually nothing."""
         with self._open.lock:
-            return notes.describe_standing(self._setup, self._progress)
+            return list_notes(self._setup, self._progress)
 
     @property
     def watch(self) -> Watch:
@@ -247,9 +259,7 @@ class Predictor(Generic[R]):
         ('TOO_MANY', 1, 12)
         """
         with self._open.lock:
-            if self._progress.watch is None:
-                raise InvalidError("nobody watches; make the predictor with watch=True")
-            return copy.deepcopy(self._progress.watch)
+            return copy_watch(self._progress)
 
     def predict(
         self, output: Any, *, features: Features | None = None, groups: Groups = _NO_GROUPS
@@ -374,22 +384,17 @@ class Predictor(Generic[R]):
         rounds.lock.acquire()  # ``with`` would take twice as long.
         try:
             asked = rounds.find(prediction)
-            shown = asked.prediction
             outcome = read_answer(
                 learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
                 wrong=wrong, seed=setup.seed,
             )  # fmt: skip
             settle(learner, progress, asked, outcome)
-            del rounds.waiting[shown.id]
+            self._close(asked, outcome)
             answered = progress.tally.answered
-            if self._history is not None:
-                self._history.add(shown, outcome.miss, asked.groups)
         finally:
             rounds.lock.release()
-        if answered - 1 == learner.horizon:
-            notes.warn_past_horizon(learner)
-        if outcome.unreachable and isinstance(setup.score, BoundedResiduals):
-            notes.warn_beyond_bound()
+        if learner.horizon is not None or outcome.unreachable:
+            warn_of_answers(setup, answered - 1, answered, unreachable=outcome.unreachable)
 
     def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[Any]) -> None:
         """Answer many rounds in order, each with ``HIT``, ``MISS`` or its true label; all or none.
@@ -402,21 +407,33 @@ class Predictor(Generic[R]):
         2
         """
         check_answers(predictions, answers)
+        setup, tally = self._setup, self._progress.tally
+        with self._open.lock:
+            before, unreachable = tally.answered, tally.unreachable
+            self._learn_batch(predictions, answers)
+            after, is_unreachable = tally.answered, tally.unreachable > unreachable
+        warn_of_answers(setup, before, after, unreachable=is_unreachable)
+
+    def _learn_batch(self, predictions: Sequence[R | int], answers: Sequence[Any]) -> None:
+        """Answer many rounds, without their overhead where they are a batch; the lock is held."""
         learner, progress, rounds = self._setup.learner, self._progress, self._open
-        with rounds.lock:
-            if self._history is None and rounds.has_batch(predictions):
-                places = find_places(predictions, answers)
-                if places is not None:
-                    settle_batch(learner, progress, predictions, places)
-                    rounds.close_batch(predictions)
-                    return
-            waiting = [rounds.find(prediction) for prediction in predictions]
-            outcomes = read_answers(learner, waiting, answers)
-            for one, outcome in zip(waiting, outcomes, strict=True):
-                settle(learner, progress, one, outcome)
-                del rounds.waiting[one.prediction.id]
-                if self._history is not None:
-                    self._history.add(one.prediction, outcome.miss, one.groups)
+        if self._history is None and rounds.has_batch(predictions):
+            places = find_places(predictions, answers)
+            if places is not None:
+                settle_batch(learner, progress, predictions, places)
+                rounds.close_batch(predictions)
+                return
+        waiting = rounds.find_all(predictions)
+        outcomes = read_answers(learner, waiting, answers)
+        for one, outcome in zip(waiting, outcomes, strict=True):
+            settle(learner, progress, one, outcome)
+            self._close(one, outcome)
+
+    def _close(self, asked: Round[R], outcome: Outcome) -> None:
+        """Keep a round no longer among the open ones, but perhaps in the history."""
+        del self._open.waiting[asked.prediction.id]
+        if self._history is not None:
+            self._history.add(asked.prediction, outcome.miss, asked.groups)
 
     def history(self) -> dict[str, Array]:
         """Return the answered rounds that were kept: columns round, threshold, size, miss, and groups.
@@ -430,10 +447,8 @@ class Predictor(Generic[R]):
         >>> {name: column.tolist() for name, column in predictor.history().items()}
         {'round': [0.0], 'threshold': [0.5], 'size': [1.0], 'miss': [0.0]}
         """
-        if self._history is None:
-            raise InvalidError("no rounds were kept; make the predictor with history=10_000")
         with self._open.lock:
-            return self._history.columns()
+            return read_history(self._history)
 
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the miss rate of the rounds that were kept, each group's, and sizes; return both axes.
@@ -486,8 +501,6 @@ class Predictor(Generic[R]):
         now (``keyhole.bounds.excess`` has it for any lateness), were taken as they are (no ``wrong=``,
         no ``chance=``), and threshold 0 cannot miss; ``TheoremError`` where no theorem does.
         """
-        from keyhole.predictor.promises import bound_excess
-
         return bound_excess(self._setup, self._progress, rounds=rounds)
 
     def regret_bound(self) -> float:
@@ -496,8 +509,6 @@ class Predictor(Generic[R]):
         It is for the horizon or, without one, for the rounds so far. It holds if every answer comes
         before the next prediction.
         """
-        from keyhole.predictor.promises import bound_regret
-
         return bound_regret(self._setup, self._progress)
 
     def save(self, path: str | Path) -> None:

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, ScoreError, TheoremError, TheoryWarning, warn_user
-from keyhole.feedback import Feedback, Needs, check_enough, check_feedback
+from keyhole.feedback import Feedback, check_enough, check_feedback, find_used
 from keyhole.learners import Learner
 from keyhole.learners.bounds import check_rounds
 from keyhole.learners.rule import check_learner
@@ -25,11 +25,6 @@ from keyhole.simulation.channel import Channel
 from keyhole.simulation.simulation import Simulation
 
 CLEAR = Channel()
-_TELLS_LABEL = {
-    Needs.HIT_OR_MISS: (False, False),
-    Needs.LABEL_IF_HIT: (True, False),
-    Needs.LABEL_ALWAYS: (True, True),
-}
 
 
 def simulate(
@@ -83,7 +78,7 @@ def simulate(
     thresholds = np.empty(table.shape)
     misses = np.empty(table.shape, dtype=np.bool_)
 
-    tells = _TELLS_LABEL[learner.needs]
+    tells = find_used(learner.needs)
 
     def play_prompt(run: int) -> None:
         play_clear(learner, table[run], first + run, thresholds[run], misses[run])
@@ -139,7 +134,7 @@ def simulate_against(
     def one(run: int) -> None:
         loops.play_channel(
             learner, kind, adversaries.repertoire(rounds, seed=first + run), channel, first + run,
-            tells=_TELLS_LABEL[learner.needs], context=context, thresholds=thresholds[run],
+            tells=find_used(learner.needs), context=context, thresholds=thresholds[run],
             scores=scores[run],
         )  # fmt: skip
 
@@ -223,7 +218,7 @@ def play_clear(
     state: Any = None,
 ) -> None:
     """Play one run with prompt answers and write down what was played; a given state is played on."""
-    tells = _TELLS_LABEL[learner.needs]
+    tells = find_used(learner.needs)
     loops.play(learner, scores, seed, thresholds, misses, tells=tells, state=state)
 
 

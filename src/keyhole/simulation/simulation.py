@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from keyhole.errors import InvalidError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
-from keyhole.predictor.show import show_rates
+from keyhole.predictor.report import show_rates
 
 
 @dataclass(frozen=True)

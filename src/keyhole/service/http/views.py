@@ -14,8 +14,7 @@ from starlette.responses import Response
 from keyhole.errors import KeyholeError, TheoremError
 from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
-from keyhole.predictor.notes import describe_standing
-from keyhole.predictor.promises import bound_excess, judge_groups
+from keyhole.predictor.report import bound_excess, judge_groups, list_notes
 from keyhole.scores import Decision, Interval, Region, find_labels
 from keyhole.service.store.log.history import LogEntry, StreamCurve
 from keyhole.service.store.streams.alarms import Alarmed
@@ -192,7 +191,7 @@ def _show_alarm(found: Alarmed) -> wire.AlarmView:
 
 def _list_notes(stream: Stream) -> list[str]:
     """Return what the predictor itself would note."""
-    learner, notes = stream.setup.learner, describe_standing(stream.setup, stream.progress)
+    learner, notes = stream.setup.learner, list_notes(stream.setup, stream.progress)
     if learner.horizon is not None and stream.tally.answered > learner.horizon:
         return [f"past its horizon of {learner.horizon} rounds, for which it was tuned", *notes]
     return notes

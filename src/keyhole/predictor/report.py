@@ -1,0 +1,208 @@
+"""What is told of a predictor or a gate at work: notes, warnings, bounds, groups, and its picture."""
+
+import copy
+from itertools import islice
+from typing import Any
+
+from keyhole.errors import BoundWarning, InvalidError, TheoryWarning, warn_user
+from keyhole.learners import Excess, Learner, bounds
+from keyhole.learners.bounds import check_rounds
+from keyhole.pictures import draw_rate, write_table
+from keyhole.predictor.context import Group
+from keyhole.predictor.monitor import Alarm, Watch
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import RoundTally
+from keyhole.scores import BoundedResiduals
+
+_LATE = 30.0  # From here on sets are measurably larger: benchmarks/late.py.
+_ENOUGH = 100  # answers before anything is said
+
+
+def list_notes(setup: Setup[Any], progress: Progress[Any]) -> list[str]:
+    """Return what a user should know of how things stand, in plain sentences; mostly none."""
+    tally, alpha = progress.tally, setup.learner.alpha
+    return [
+        *describe_lateness(setup.learner, tally),
+        *describe_reach(setup.learner, setup.score, tally),
+        *describe_alarm(progress.watch, alpha=alpha),
+    ]
+
+
+def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
+    """Return a sentence if answers are so late that sets must be larger, else none."""
+    if tally.answered < _ENOUGH or tally.stale < _LATE:
+        return []
+    told = learner.rule.about.late or "what late answers do to it has not been measured"
+    return [
+        f"Answers come late: about {tally.stale:,.0f} rounds pass before one is heard. Sets must be "
+        f"larger than with prompt answers, and adapt more slowly. {learner.name}: {told}. Smaller "
+        "batches, or sooner answers, make sets smaller."
+    ]
+
+
+def describe_alarm(watch: Watch | None, *, alpha: float) -> list[str]:
+    """Return a sentence if misses come more often or less often than they may, else none."""
+    if watch is None or not watch.alarm:
+        return []
+    often = "more often" if watch.alarm is Alarm.TOO_MANY else "less often"
+    return [
+        f"Rounds miss {often} than {alpha:g}, since about answer {watch.since:,}; it was found at "
+        f"answer {watch.raised:,}."
+    ]
+
+
+def describe_reach(learner: Learner, score: Any, tally: RoundTally) -> list[str]:
+    """Return what limits on sets do to the promise, and whether truths out of reach break it."""
+    said = []
+    cap, alpha = getattr(score, "at_most", None), learner.alpha
+    if (floor := getattr(score, "at_least", 0)) > 0:
+        said.append(
+            f"No set holds fewer than {floor} labels: where those alone are right more often than "
+            f"{1.0 - alpha:g} of the time, misses stay below {alpha:g}; the upper bound alone is kept."
+        )
+    if cap is not None:
+        said.append(
+            f"No set holds more than {cap} labels: a truth that is not among a case's best {cap} is a "
+            f"miss that no threshold prevents, so that misses are not promised to stay near {alpha:g}."
+        )
+    if tally.answered >= _ENOUGH and tally.unreachable > alpha * tally.answered:
+        remedy = f"raise at_most above {cap}, or bear more misses" if cap else "give more candidates"
+        said.append(
+            f"The target {alpha:g} is out of reach: of {tally.answered:,} truths {tally.unreachable:,} "
+            f"({tally.unreachable / tally.answered:.1%}) could be in no set; {remedy}."
+        )
+    return said
+
+
+def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: bool) -> None:
+    """Warn if answers took a learner past its horizon, or told of a value that no threshold covers."""
+    learner = setup.learner
+    if learner.horizon is not None and before <= learner.horizon < after:
+        warn_user(
+            f"{learner.name} goes on past its horizon of {learner.horizon} rounds; its rates and its "
+            "guarantee were tuned for that many",
+            TheoryWarning,
+        )
+    if unreachable and isinstance(setup.score, BoundedResiduals):
+        warn_user(
+            "the true value lies beyond the residual bound, where no threshold covers it; it counts as "
+            "a miss: use a larger bound, or ScaledResiduals",
+            BoundWarning,
+        )
+
+
+def copy_watch(progress: Progress[Any]) -> Watch:
+    """Return what is known of whether the target is met, or raise if nobody watches."""
+    if progress.watch is None:
+        raise InvalidError("nobody watches; make it with watch=True")
+    return copy.deepcopy(progress.watch)
+
+
+def bound_excess(setup: Setup[Any], progress: Progress[Any], *, rounds: int | None = None) -> Excess:
+    """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
+    tally, alpha, score = progress.tally, setup.learner.alpha, setup.score
+    if rounds is not None:
+        check_rounds(rounds)
+    count = max(1, setup.kind.count_bounded(tally)) if rounds is None else rounds
+    lateness = setup.kind.find_lateness(setup, progress)
+    proven = bounds.excess(
+        setup.learner,
+        rounds=count + tally.calibrated,
+        open=lateness.open,
+        age=lateness.age,
+        at_least=getattr(score, "at_least", 0),
+        at_most=getattr(score, "at_most", None),
+    )
+    past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
+    return Excess(
+        least=max(proven.least - past, -alpha * count),
+        most=min(proven.most - past, (1.0 - alpha) * count),
+    )
+
+
+def bound_regret(setup: Setup[Any], progress: Progress[Any]) -> float:
+    """Return the bound on the regret, of the horizon or, past it, of the rounds up to now."""
+    horizon, rounds = setup.learner.horizon, progress.tally.answered
+    past = horizon is None or rounds > horizon
+    return bounds.regret(setup.learner, rounds=max(1, rounds) if past else None)
+
+
+def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, Group]:
+    """Return how each group has fared.
+
+    What the learner's own count has beyond the group's rounds at today's target widens its bound: the
+    excess of a history, and that of rounds which had another target.
+    """
+    parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
+    names: Any = setup.names.groups or range(setup.groups)
+    found = {}
+    for number, (name, (rounds, misses)) in enumerate(zip(names, tally.members, strict=True)):
+        excess, bound = misses - alpha * rounds, None
+        if hasattr(parameters, "bound_groups"):
+            bound = parameters.bound_groups(progress.state)
+            beyond = float(progress.state.excess[1 + number]) - excess
+            bound += abs(round(beyond, 6))  # Sums of floats differ by a little anyway.
+        counted = int(rounds) if rounds % 1.0 == 0.0 else rounds
+        found[name] = Group(counted, misses, excess, bound)
+    return found
+
+
+_MOST_GROUPS = 12  # that are shown; predictor.groups has all
+
+
+def describe(holder: Any, rounds: str, told: str) -> str:
+    """Return a line on a predictor or a gate: its rule, its rounds, and what is told of those."""
+    waiting, name = holder.open_rounds, type(holder).__name__
+    still = f", {waiting:,} open" if waiting else ""
+    return f"<{name} {holder.learner.name}, alpha {holder.alpha:g}: {rounds}{told}{still}>"
+
+
+def show_predictor(predictor: Any) -> str:
+    """Return HTML with the predictor's numbers and a bar of its miss rate, the target marked."""
+    rows = {
+        "learner": predictor.learner.name,
+        "target miss rate": f"{predictor.alpha:g}",
+        "rounds": f"{predictor.rounds:,}",
+        "miss rate": f"{predictor.miss_rate:.4f}",
+        **_list_rates(predictor, "miss rate"),
+        "mean size": f"{predictor.mean_size:.4g}",
+        "open": f"{predictor.open_rounds:,}",
+    }
+    bar = draw_rate(predictor.miss_rate, predictor.alpha, called="miss rate; the mark is the target")
+    return f"{write_table(rows)}{bar}{_write_notes(predictor)}"
+
+
+def show_gate(gate: Any) -> str:
+    """Return HTML with the gate's numbers and a bar of its share wrong, the target marked."""
+    rows = {
+        "rule": gate.learner.name,
+        "target share wrong": f"{gate.alpha:g}",
+        "decided": f"{gate.predicted_rounds:,}",
+        "accepted": f"{gate.accepted_share:.4f}",
+        "judged": f"{gate.rounds:,}",
+        "wrong among the accepted": f"{gate.wrong_share:.4f}",
+        **_list_rates(gate, "wrong"),
+        "open": f"{gate.open_rounds:,}",
+    }
+    bar = draw_rate(gate.wrong_share, gate.alpha, called="share wrong; the mark is the target")
+    return f"{write_table(rows)}{bar}{_write_notes(gate)}"
+
+
+def _list_rates(holder: Any, what: str) -> dict[str, str]:
+    import html
+
+    groups = islice(holder.groups.items(), _MOST_GROUPS)
+    return {f"{what}, {html.escape(str(name))}": f"{group.miss_rate:.4f}" for name, group in groups}
+
+
+def _write_notes(holder: Any) -> str:
+    import html
+
+    return "".join(f"<p>{html.escape(note)}</p>" for note in holder.notes)
+
+
+def show_rates(rows: dict[str, str], rate: float, alpha: float) -> str:
+    """Return HTML with what is told of many rounds, and a bar of their miss rate, the target marked."""
+    told = {**rows, "target miss rate": f"{alpha:g}", "miss rate": f"{rate:.4f}"}
+    return write_table(told) + draw_rate(rate, alpha, called="miss rate; the mark is the target")
