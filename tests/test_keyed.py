@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import keyhole
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Output, Skipped, make_fold
-from keyhole.predictor import compact
+from keyhole.keyed import state as states
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Tally
 
@@ -219,7 +219,7 @@ def test_open_rounds_never_exceed_their_limit(events: list[Event], limit: int) -
     state = b""
     for event in events:
         state, _ = fold.step(KEY, state, event)
-        assert compact.unpack(state, fold.setup.learner).open <= limit
+        assert states.unpack(state, fold.setup.learner).open <= limit
 
 
 @given(events=histories(), late=st.integers(0, 200))
@@ -227,7 +227,7 @@ def test_no_round_outlives_its_lifetime(events: list[Event], late: int) -> None:
     fold = by_name("logit-tracker", lifetime=LIFETIME)
     state, _ = steps(fold, events)
     state, _ = fold.step(KEY, state, Elapsed(1000 + late))
-    clock, due = compact.unpack(state, fold.setup.learner).clock, fold.next_due(state)
+    clock, due = states.unpack(state, fold.setup.learner).clock, fold.next_due(state)
     assert due is None or clock < due <= clock + LIFETIME
 
 
@@ -245,10 +245,10 @@ def test_the_default_takes_at_most_64_bytes_with_nothing_open() -> None:
     fold = make_fold(alpha=0.1, lifetime=10**7)
     most = 2**31
     tally = Tally(most, most - 9, most - 9.0, 0.1 * most // 1, most - 1.0, expired=9, unreachable=most)
-    here = compact.Standing(Progress(fold.setup.learner.start(), tally), compact.LATEST, b"abcdefgh")
+    here = states.KeyState(Progress(fold.setup.learner.start(), tally), states.LATEST, b"abcdefgh")
     for part in here.progress.state:
         part[0] = most
-    assert len(compact.pack(here, fold.setup.learner)) <= 64
+    assert len(states.pack(here, fold.setup.learner)) <= 64
 
 
 def test_intervals_of_the_default_take_at_most_64_bytes_too() -> None:
@@ -260,7 +260,7 @@ def test_intervals_of_the_default_take_at_most_64_bytes_too() -> None:
             events.append(Answered(f"id {number}", label=0.123 * number, at=now + number))
         state, _ = fold.run("a key", state, events)
     state, _ = fold.step("a key", state, Elapsed(now + 10**8))
-    here = compact.unpack(state, fold.setup.learner)
+    here = states.unpack(state, fold.setup.learner)
     assert here.open == 0
     assert here.progress.tally.unreachable > 0
     assert here.progress.tally.expired > 0
@@ -280,10 +280,10 @@ def test_a_standing_of_any_size_comes_back_from_its_bytes(
     learner = keyhole.make("logit-tracker", alpha=0.1)
     tally = Tally(answered + expired, answered, float(answered), misses, size, expired=expired)
     tally.unreachable, tally.weight = expired // 2, float(answered + answered % 3)
-    here = compact.Standing(Progress(learner.start(), tally), clock, marks=b"abcdefgh")
+    here = states.KeyState(Progress(learner.start(), tally), clock, closed=b"abcdefgh")
     here.progress.state.rounds[0] = answered
-    back = compact.unpack(compact.pack(here, learner), learner)
-    assert (back.progress, back.clock, back.marks) == (here.progress, clock, here.marks)
+    back = states.unpack(states.pack(here, learner), learner)
+    assert (back.progress, back.clock, back.closed) == (here.progress, clock, here.closed)
 
 
 def test_a_late_ask_is_refused_rather_than_opened_again() -> None:

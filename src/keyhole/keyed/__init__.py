@@ -1,9 +1,10 @@
 """Many streams of rounds, separated by a key, in any engine: a fold over events.
 
 A fold takes the state of a key, which is a few bytes, and an event, and returns the key's next state
-and the outputs. It reads no clock, writes nothing and keeps nothing: the engine stores one value of
-bytes for every key, starts with ``b""``, and passes the key's events one after the other. A key makes
-the same choices as ``Predictor(seed=fold.seed_of(key), ...)``.
+and the outputs. It reads no clock and writes nothing. What it returns follows from the key, the state
+and the event alone: beside them it has no more than a small cache of states that it returned last. The
+engine stores one value of bytes for every key, starts with ``b""``, and passes the key's events one
+after the other. A key makes the same choices as ``Predictor(seed=fold.seed_of(key), ...)``.
 
 Time comes from the events, in whole numbers of any unit. The time of a key is the latest of its events.
 A round is closed by its answer, by a skip, when its lifetime is over by the key's time, or as the

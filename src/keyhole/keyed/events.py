@@ -1,4 +1,4 @@
-"""What happens to a key, and what is then said."""
+"""What happens to a key, and what the fold reports of it."""
 
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
@@ -74,7 +74,7 @@ Event: TypeAlias = Asked | Answered | Skipped | Elapsed
 
 
 class Kind(StrEnum):
-    """What is said of a round."""
+    """What is reported of a round."""
 
     SHOWN = "shown"
     COUNTED = "counted"
@@ -93,9 +93,9 @@ class Output(NamedTuple):
     Examples
     --------
     >>> from keyhole.keyed import make_fold
-    >>> _, said = make_fold(alpha=0.1).step("anna", b"", Answered("r1", label=0))
-    >>> said[0].kind.value, said[0].note
-    ('refused', 'no round of this id is open, nor was lately')
+    >>> _, outputs = make_fold(alpha=0.1).step("anna", b"", Answered("r1", label=0))
+    >>> outputs[0].kind.value, outputs[0].note
+    ('refused', 'no round of this id is open, nor was one recently')
     """
 
     kind: Kind

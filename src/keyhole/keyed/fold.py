@@ -6,23 +6,26 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
+from zlib import crc32
 
 from keyhole.checks import is_whole
-from keyhole.errors import InvalidError
+from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.feedback import Feedback
-from keyhole.keyed.events import Event, Kind, Output, Outputs
-from keyhole.keyed.steps import STEPS
+from keyhole.keyed import state as states
+from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
+from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
 from keyhole.learners import Learner
-from keyhole.predictor import compact
-from keyhole.predictor.compact import LATEST, MOST_MARKS, Standing
-from keyhole.predictor.compact_rounds import LONGEST_ID, NEVER
+from keyhole.predictor.context import NOTHING_KNOWN, read_context
+from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round, propose, read_answer, recall_round, settle
 from keyhole.predictor.setup import Setup, make_setup
 from keyhole.scores import Score, check_storable
 
 OPEN_LIMIT = 100  # a key's open rounds travel with its state, so that they are few
 RECALL = 2
-_SHORT, _KEPT = 4096, 256  # bytes of the states, and how many, that are kept as they were left
+_SHORT, _CACHED = 4096, 256  # bytes of the states, and how many, that are cached as they were left
+_SHOWN, _COUNTED, _REFUSED = Kind.SHOWN, Kind.COUNTED, Kind.REFUSED  # quicker than members
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -42,27 +45,25 @@ class Fold:
     --------
     >>> from keyhole.keyed import Answered, Asked
     >>> fold = make_fold(alpha=0.1, seed=7)
-    >>> state, said = fold.step("anna", b"", Asked("r1", [0.7, 0.2, 0.1]))
-    >>> said[0].region.labels
+    >>> state, outputs = fold.step("anna", b"", Asked("r1", [0.7, 0.2, 0.1]))
+    >>> outputs[0].region.labels
     (0,)
-    >>> state, said = fold.step("anna", state, Answered("r1", label=0))
-    >>> said[0].kind.value, len(state) <= 64
+    >>> state, outputs = fold.step("anna", state, Answered("r1", label=0))
+    >>> outputs[0].kind.value, len(state) <= 64
     ('counted', True)
     """
 
     setup: Setup[Any]
     lifetime: int | None = None
     recall: int = RECALL
-    _standings: dict[bytes, Standing] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    _cache: dict[bytes, KeyState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         check_storable(self.setup.score)  # Workers make it again, and a key's open rounds are bytes.
         if self.lifetime is not None and not is_whole(self.lifetime, least=1, most=LATEST):
             raise InvalidError(f"lifetime {self.lifetime!r} is not a whole number from 1; or give None")
-        if not is_whole(self.recall, least=0, most=MOST_MARKS):
-            raise InvalidError(f"recall {self.recall!r} is not a whole number from 0 to {MOST_MARKS}")
+        if not is_whole(self.recall, least=0, most=MOST_DIGESTS):
+            raise InvalidError(f"recall {self.recall!r} is not a whole number from 0 to {MOST_DIGESTS}")
 
     def seed_of(self, key: str) -> int:
         """Return the seed of a key's draws."""
@@ -74,37 +75,37 @@ class Fold:
 
     def run(self, key: str, state: bytes, events: Iterable[Event]) -> tuple[bytes, Outputs]:
         """Return the last state and all outputs, as the steps one by one would."""
-        here = self._stand(state) if state else None
-        said: Outputs = []
+        found = self._unpack(state) if state else None
+        outputs: Outputs = []
         for event in events:
-            step = STEPS.get(type(event))
+            step = _STEPS.get(type(event))
             if step is None:
                 raise InvalidError(f"{event!r} is no event; give Asked, Answered, Skipped or Elapsed")
             if fault := _find_fault(event):
-                said.append(Output(Kind.REFUSED, _name(event), note=fault))
+                outputs.append(Output(_REFUSED, _name(event), note=fault))
                 continue
-            if type(event.at) is not int:  # NumPy's, which know no bytes of a number
+            if type(event.at) is not int:  # NumPy's, which have no to_bytes
                 event = event._replace(at=int(event.at))
-            if here is None:
-                here = Standing(Progress.start(self.setup.learner, self.setup.score), event.at)
-            step(self, key, here, event, said)
-        return (state if here is None else self._leave(here)), said
+            if found is None:
+                found = KeyState(Progress.start(self.setup.learner, self.setup.score), event.at)
+            step(self, key, found, event, outputs)
+        return (state if found is None else self._pack(found)), outputs
 
-    def _stand(self, state: bytes) -> Standing:
-        """Return where a key stands, for one who will change it: as it was left, or read anew."""
-        left = self._standings.pop(bytes(state), None)
-        return compact.unpack(state, self.setup.learner) if left is None else left
+    def _unpack(self, content: bytes) -> KeyState:
+        """Return a key's state, to be changed: taken out of the cache, or read from its bytes."""
+        cached = self._cache.pop(bytes(content), None)
+        return states.unpack(content, self.setup.learner) if cached is None else cached
 
-    def _leave(self, here: Standing) -> bytes:
-        """Return the state of a standing, which is kept for a while: its next event may come soon."""
-        state = compact.pack(here, self.setup.learner)
-        kept = self._standings
-        if len(state) <= _SHORT:
-            kept[state] = here
-            if len(kept) > _KEPT:
-                with suppress(RuntimeError, StopIteration):  # Another thread was at it.
-                    kept.pop(next(iter(kept)), None)
-        return state
+    def _pack(self, state: KeyState) -> bytes:
+        """Return a key's state as bytes; it is cached under them, as its next event may come soon."""
+        content = states.pack(state, self.setup.learner)
+        cache = self._cache
+        if len(content) <= _SHORT:
+            cache[content] = state
+            if len(cache) > _CACHED:
+                with suppress(RuntimeError, StopIteration):  # Another thread changed it meanwhile.
+                    cache.pop(next(iter(cache)), None)
+        return content
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _rebuild, (self.setup, self.lifetime, self.recall)
@@ -112,14 +113,14 @@ class Fold:
     def read(self, state: bytes) -> Progress:
         """Return the progress of a key: its learner's state and the tally of its rounds."""
         learner = self.setup.learner
-        return compact.unpack(state, learner).progress if state else Progress.start(learner)
+        return states.unpack(state, learner).progress if state else Progress.start(learner)
 
     def next_due(self, state: bytes) -> int | None:
         """Return the earliest time at which an open round of the key expires, if any does."""
-        left = self._standings.get(state)
-        if left is None and state:
-            left = compact.unpack(state, self.setup.learner)
-        earliest = NEVER if left is None else left.earliest
+        found = self._cache.get(state)
+        if found is None and state:
+            found = states.unpack(state, self.setup.learner)
+        earliest = NEVER if found is None else found.earliest
         return None if earliest == NEVER else earliest
 
 
@@ -193,3 +194,170 @@ def _derive_seed(seed: int, key: str) -> int:
 
 def _rebuild(setup: Setup[Any], lifetime: int | None, recall: int) -> Fold:
     return Fold(setup=setup, lifetime=lifetime, recall=recall)
+
+
+@lru_cache(maxsize=4096)
+def _draws_of(seed: int) -> Draws:
+    return Draws(seed)
+
+
+def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) -> None:
+    setup, learner = fold.setup, fold.setup.learner
+    if _is_repeated(fold, state, event.id, outputs):
+        return
+    due = NEVER if fold.lifetime is None else event.at + fold.lifetime
+    if due <= state.clock:
+        outputs.append(Output(_REFUSED, event.id, note="asked too late: its lifetime is over already"))
+        return
+    try:
+        case = state.progress.read(setup.score, event.output)
+        context = NOTHING_KNOWN
+        if learner.context or event.features is not None or event.groups != ():
+            context = read_context(setup, event.features, event.groups)
+        output, labels = case.pack()
+    except KeyholeError as error:
+        outputs.append(Output(_REFUSED, event.id, note=str(error)))
+        return
+    _advance(fold, state, event.at, outputs)
+    tally = state.progress.tally
+    draw = _draws_of(fold.seed_of(key)).of(tally.predicted) if learner.rule.draws else 0.5
+    opened: Round[Any] = propose(learner, state.progress, case, draw=draw, context=context)
+    shown = opened.prediction
+    memo = learner.pack_memo(opened.memo) if learner.memory else b""
+    state.waiting += states.pack_round(opened, event.id, due=due, memo=memo, case=output, labels=labels)
+    state.open += 1
+    state.opened[event.id] = opened._replace(groups=()) if opened.groups else opened
+    if due < state.earliest:
+        state.earliest = due
+    tally.predicted += 1
+    outputs.append(Output(_SHOWN, event.id, shown.id, shown))
+    if state.open > setup.open_limit:
+        oldest = states.find_oldest(state.waiting, memory=learner.memory)
+        _close(fold, state, oldest.id, oldest)
+        state.progress.tally.expired += 1
+        outputs.append(Output(Kind.EXPIRED, oldest.id, oldest.number, note="too many rounds are open"))
+
+
+def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Outputs) -> None:
+    _advance(fold, state, event.at, outputs)
+    opened = state.opened.get(event.id)
+    waiting = None
+    if opened is None or state.open > 1:
+        waiting = _find(fold, state, event.id, outputs)
+        if waiting is None:
+            return
+        opened = opened or _recall(fold, waiting)
+    learner, number = fold.setup.learner, opened.prediction.id
+    try:
+        outcome = read_answer(
+            learner,
+            opened,
+            event.answer,
+            label=event.label,
+            score=event.score,
+            loss=event.loss,
+            chance=event.chance,
+            wrong=event.wrong,
+            seed=0 if event.chance == 1.0 else fold.seed_of(key),
+        )
+        settle(learner, state.progress, opened, outcome)
+    except KeyholeError as error:
+        outputs.append(Output(_REFUSED, event.id, number, note=str(error)))
+        return
+    _close(fold, state, event.id, waiting)
+    outputs.append(Output(_COUNTED, event.id, number, None, outcome.miss))
+
+
+def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:
+    """Return the open round that was read from bytes."""
+    try:
+        memo = fold.setup.learner.unpack_memo(waiting.memo)
+    except InvalidError as error:
+        raise SnapshotError(f"{error}; restore the key's state from a copy") from None
+    return recall_round(fold.setup.score, waiting, memo=memo)
+
+
+def _skip(fold: Fold, key: str, state: KeyState, event: Skipped, outputs: Outputs) -> None:  # noqa: ARG001
+    _advance(fold, state, event.at, outputs)
+    waiting = _find(fold, state, event.id, outputs)
+    if waiting is not None:
+        _close(fold, state, waiting.id, waiting)
+        state.progress.tally.expired += 1
+        outputs.append(Output(Kind.SKIPPED, event.id, waiting.number))
+
+
+def _elapse(fold: Fold, key: str, state: KeyState, event: Elapsed, outputs: Outputs) -> None:  # noqa: ARG001
+    _advance(fold, state, event.at, outputs)
+
+
+_STEPS: dict[type, Any] = {Asked: _ask, Answered: _answer, Skipped: _skip, Elapsed: _elapse}
+
+
+def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:
+    """Move the key's time on; rounds whose lifetime is over expire."""
+    if at > state.clock:
+        state.clock = at
+    if state.earliest > state.clock:
+        return
+    memory = fold.setup.learner.memory
+    over, state.waiting, state.earliest = states.split_due(state.waiting, state.clock, memory=memory)
+    state.open -= len(over)
+    state.progress.tally.expired += len(over)
+    for waiting in over:
+        state.opened.pop(waiting.id, None)
+        _remember(fold, state, waiting.id)
+        outputs.append(Output(Kind.EXPIRED, waiting.id, waiting.number, note="its lifetime is over"))
+
+
+def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
+    """Report an ask that is a replay, as far as the key remembers; return whether it is one."""
+    if state.open:
+        waiting = states.find_round(state.waiting, id, memory=fold.setup.learner.memory)
+        if waiting is not None:
+            case = fold.setup.score.unpack(waiting.output, waiting.labels)
+            shown = case.region(waiting.number, waiting.threshold)
+            outputs.append(Output(Kind.REPEATED, id, waiting.number, shown))
+            return True
+    return _is_remembered(state, id, outputs)
+
+
+def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound | None:  # noqa: A002
+    """Return the open round of an id; report that there is none."""
+    waiting = states.find_round(state.waiting, id, memory=fold.setup.learner.memory)
+    if waiting is None and not _is_remembered(state, id, outputs):
+        outputs.append(Output(_REFUSED, id, note="no round of this id is open, nor was one recently"))
+    return waiting
+
+
+def _close(fold: Fold, state: KeyState, id: str, waiting: OpenRound | None) -> None:  # noqa: A002
+    """Remove a round from the open ones and remember its id; the only one need not be found first."""
+    state.open -= 1
+    state.opened.pop(id, None)
+    if state.open and waiting is not None:
+        state.waiting = state.waiting[: waiting.start] + state.waiting[waiting.end :]
+        if waiting.due == state.earliest != NEVER:
+            state.earliest = states.find_earliest(state.waiting)
+    else:
+        state.waiting, state.earliest = b"", NEVER
+    _remember(fold, state, id)
+
+
+def _remember(fold: Fold, state: KeyState, id: str) -> None:  # noqa: A002
+    state.packed = None
+    if fold.recall:
+        state.closed = (state.closed + _digest(id))[-DIGEST * fold.recall :]
+
+
+def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
+    """Report that the round of an id is one of those closed last; return whether it is."""
+    digest, closed = _digest(id), state.closed
+    if digest not in closed or all(
+        closed.find(digest, at, at + DIGEST) < 0 for at in range(0, len(closed), DIGEST)
+    ):
+        return False
+    outputs.append(Output(Kind.REPEATED, id, note="this round is closed"))
+    return True
+
+
+def _digest(id: str) -> bytes:  # noqa: A002
+    return crc32(id.encode()).to_bytes(DIGEST, "little")

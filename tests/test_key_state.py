@@ -8,9 +8,8 @@ import pytest
 from keyhole import ScaledResiduals, make
 from keyhole.errors import SnapshotError
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Kind, Skipped, make_fold
+from keyhole.keyed.state import KeyState, find_oldest, pack, unpack
 from keyhole.learners import Learner
-from keyhole.predictor.compact import Standing, pack, unpack
-from keyhole.predictor.compact_rounds import find_oldest
 from keyhole.predictor.progress import Progress
 
 KEY = "anna"
@@ -24,14 +23,14 @@ def learner() -> Learner:
     return make("logit-tracker", alpha=0.1)
 
 
-def stand(learner: Learner, answered: int, misses: float, size: float, **rare: float) -> Standing:
+def stand(learner: Learner, answered: int, misses: float, size: float, **rare: float) -> KeyState:
     progress = Progress.start(learner)
     tally = progress.tally
     tally.answered, tally.misses, tally.size, tally.weight = answered, misses, size, float(answered)
     for name, count in rare.items():
         setattr(tally, name, count)
     tally.predicted = tally.answered + tally.expired
-    return Standing(progress, 1_000)
+    return KeyState(progress, 1_000)
 
 
 @pytest.mark.parametrize(
@@ -110,7 +109,7 @@ def test_the_scale_comes_before_the_state_and_is_one_number_once_it_is_fixed(
     value = {2: 0.0, 24: 12.5}.get(known, 13.0)
     residuals = [float(one) for one in range(1, known + 1)] if known < 25 else []
     scale = struct.pack(f"<dB{len(residuals)}d", value, known if known < 25 else 255, *residuals)
-    content = pack(Standing(progress, 1_000), learner)
+    content = pack(KeyState(progress, 1_000), learner)
     assert content == struct.pack("<HBB6sHHH", 0x1004, 0, RULE, TIME, 0, 0, 0) + scale + STATE
     back = unpack(content, learner)
     assert back.progress.scale is not None

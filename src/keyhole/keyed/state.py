@@ -1,0 +1,317 @@
+"""The state of one key of many as few bytes: its progress, its open rounds, the rounds closed last.
+
+The first four bytes describe the layout of the rest: the version, the width of counts, which of them
+are there, how many closed rounds are remembered, and to which rule the state belongs. Then come the
+time, the tally, the scale of residuals where one is found, the learner's state, the ids of the
+remembered rounds as CRC-32, and the open rounds, one behind the other in the order of their numbers.
+Of the tally a key keeps what it needs: not the median, the staleness and the groups' shares, and one
+count for all rounds closed without an answer. How many were predicted is not written: it is the sum of
+those answered, those closed without an answer, and those open.
+"""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+from keyhole.errors import InvalidError, SnapshotError
+from keyhole.learners import Learner
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.scale import Scale
+from keyhole.predictor.tally import Tally
+
+VERSION = 1
+LATEST = 2**47 - 1  # A time takes six bytes: in milliseconds, until the year 6429.
+NEVER = 2**63 - 1  # when a round is due that may wait for ever
+LONGEST_ID = 2**16 - 1  # bytes of a round's id, whose length takes two
+DIGEST = 4  # bytes by which a closed round is remembered
+MOST_DIGESTS = 31
+
+_VERSION_AT, _WIDTH_AT = 12, 10  # where in the layout they begin; then a bit for each of these:
+_EXPIRED, _UNREACHABLE, _UNBOUNDED, _WEIGHT = 0x200, 0x100, 0x80, 0x40
+_REAL_MISSES, _REAL_SIZE, _WIDE_STATE, _SCALE = 0x20, 0x10, 0x08, 0x04
+_TALLY = 0xFF0  # the bits that say how the tally is written
+_WIDTHS = ((2**16, "H"), (2**32, "I"), (2**63, "Q"))
+_LAYOUT = struct.Struct("<HBB")
+_TIME = _LAYOUT.size  # where the time begins
+_OPEN = struct.Struct("<Iq")  # how many rounds are open, and the earliest time that one is due
+_NONE_OPEN = (0, NEVER)
+
+_ROUND = struct.Struct("<IHIqQQdd")  # its length, its id's, its output's, and what OpenRound has next
+_HEAD = struct.Struct("<IH")
+
+
+class KeyState:
+    """The state of a key; ``waiting`` are its open rounds as bytes, ``closed`` those closed last.
+
+    What need not be read again is kept beside the bytes: ``opened`` are rounds by their ids that were
+    opened since these were read; ``packed`` is what comes before and after the time, as long as no
+    round is closed.
+    """
+
+    __slots__ = ("clock", "closed", "earliest", "open", "opened", "packed", "progress", "waiting")
+
+    def __init__(
+        self,
+        progress: Progress,
+        clock: int,
+        closed: bytes = b"",
+        waiting: bytes = b"",
+        open: int = 0,  # noqa: A002
+        earliest: int = NEVER,
+        packed: tuple[bytes, bytes] | None = None,
+    ) -> None:
+        self.progress, self.clock, self.closed = progress, clock, closed
+        self.waiting, self.open, self.earliest = waiting, open, earliest
+        self.packed = packed
+        self.opened: dict[str, Round[Any]] = {}
+
+
+class OpenRound(NamedTuple):
+    """An open round, its case and memo still packed, and where in the bytes it begins and ends."""
+
+    id: str
+    number: int
+    then: int
+    due: int
+    threshold: float
+    size: float
+    memo: bytes
+    output: bytes
+    labels: str | None
+    start: int
+    end: int
+
+
+def _make_form(layout: int) -> struct.Struct:
+    """Return how the number of closed rounds, the rule, the time and the tally are written."""
+    count = _WIDTHS[min(layout >> _WIDTH_AT, 2)][1]
+    sums = ("d" if layout & _REAL_MISSES else count) + ("d" if layout & _REAL_SIZE else count)
+    rare = "".join(count for bit in (_EXPIRED, _UNREACHABLE, _UNBOUNDED) if layout & bit)
+    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'d' if layout & _WEIGHT else ''}")
+
+
+_FORMS = {layout: _make_form(layout) for layout in range(0, _TALLY + 1, 0x10)}
+
+
+def pack(key: KeyState, learner: Learner) -> bytes:
+    """Return the state of a key as bytes; equal states give equal bytes."""
+    if key.packed is None:
+        key.packed = _pack_closed(key, learner)
+    first, rest = key.packed
+    time = key.clock.to_bytes(6, "little", signed=True)
+    if not key.open:
+        return first + time + rest
+    return b"".join((first, time, rest, _OPEN.pack(key.open, key.earliest), key.waiting))
+
+
+def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
+    """Return what the closed rounds come to, as the bytes before the time and those after it."""
+    progress = key.progress
+    tally, scale = progress.tally, progress.scale
+    answered, misses, size = tally.answered, tally.misses, tally.size
+    largest = answered + tally.expired
+    width = 0 if largest < 2**16 else 1 if largest < 2**32 else 2
+    limit = _WIDTHS[width][0]
+    layout = VERSION << _VERSION_AT | width << _WIDTH_AT
+    if 0.0 <= misses < limit and int(misses) == misses:
+        misses = int(misses)
+    else:
+        layout |= _REAL_MISSES
+    if 0.0 <= size < limit and int(size) == size:
+        size = int(size)
+    else:
+        layout |= _REAL_SIZE
+    rare: list[float] = []
+    if tally.expired or tally.unreachable or tally.unbounded or tally.weight != answered:
+        layout |= _note_rare(tally, rare)
+    state = learner.layout.pack_narrow(progress.state)
+    if len(state) != learner.layout.sizes[1]:
+        layout |= _WIDE_STATE
+    if scale is not None:
+        layout |= _SCALE
+        state = scale.pack_narrow() + state
+    form = _FORMS[layout & _TALLY]
+    rule = _number_rule(learner.rule.name)
+    head = form.pack(layout, len(key.closed) // DIGEST, rule, b"", answered, misses, size, *rare)
+    return head[:_TIME], head[_TIME + 6 :] + state + key.closed
+
+
+def _note_rare(tally: Tally, rare: list[float]) -> int:
+    """Add to the list what is seldom other than nothing; return the bits of what was added."""
+    bits = 0
+    for bit, count in (
+        (_EXPIRED, tally.expired),
+        (_UNREACHABLE, tally.unreachable),
+        (_UNBOUNDED, tally.unbounded),
+    ):
+        if count:
+            bits |= bit
+            rare.append(count)
+    if tally.weight != tally.answered:
+        bits |= _WEIGHT
+        rare.append(tally.weight)
+    return bits
+
+
+def unpack(content: bytes, learner: Learner) -> KeyState:
+    """Return the state that ``pack`` wrote, or raise ``SnapshotError``."""
+    try:
+        layout, closed, rule = _LAYOUT.unpack_from(content)
+        if layout >> _VERSION_AT != VERSION:
+            raise _refuse_version(layout >> _VERSION_AT)
+        if rule != _number_rule(learner.rule.name):
+            raise SnapshotError(
+                f"a key's state is of another learner than {learner.rule.name}; go on with that one, "
+                "or start the keys afresh"
+            )
+        form = _FORMS[layout & _TALLY]
+        _, _, _, time, answered, misses, size, *rare = form.unpack_from(content)
+        scale, begin = None, form.size
+        if layout & _SCALE:
+            scale, taken = Scale.unpack(content[begin:])
+            begin += taken
+        end = begin + learner.layout.sizes[not layout & _WIDE_STATE]
+        state = learner.unpack(content[begin:end])
+        last = end + DIGEST * closed
+        count, earliest = _OPEN.unpack_from(content, last) if len(content) > last else _NONE_OPEN
+        waiting = content[last + _OPEN.size :]
+        _check_lengths(waiting, count)
+    except (struct.error, InvalidError) as error:
+        raise SnapshotError(
+            f"{len(content)} bytes are no key's state ({error}); restore a copy"
+        ) from None
+    tally = Tally(answered + count, answered, float(answered), float(misses), float(size))
+    if rare:
+        _read_rare(tally, layout, rare)
+    clock = int.from_bytes(time, "little", signed=True)
+    packed = content[:_TIME], content[_TIME + 6 : last]
+    return KeyState(
+        Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, packed
+    )
+
+
+def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
+    """Put into the tally what ``_note_rare`` noted."""
+    numbers = iter(rare)
+    tally.expired = int(next(numbers)) if layout & _EXPIRED else 0
+    tally.unreachable = int(next(numbers)) if layout & _UNREACHABLE else 0
+    tally.unbounded = int(next(numbers)) if layout & _UNBOUNDED else 0
+    tally.weight = next(numbers) if layout & _WEIGHT else tally.weight
+    tally.predicted += tally.expired
+
+
+@cache
+def _number_rule(name: str) -> int:
+    """Return a byte that differs between the states of nearly any two rules."""
+    return zlib.crc32(name.encode()) & 0xFF
+
+
+def _refuse_version(version: int) -> SnapshotError:
+    if version > VERSION:
+        return SnapshotError(
+            f"the key's state has format version {version}, this Keyhole reads up to {VERSION}; "
+            "upgrade keyhole-conformal"
+        )
+    return SnapshotError(f"a key's state has no format version {version}; restore a copy")
+
+
+def _check_lengths(waiting: bytes, count: int) -> None:
+    """Raise unless so many rounds, one behind the other, fill the bytes."""
+    start = 0
+    for _ in range(count):
+        length, _ = _HEAD.unpack_from(waiting, start)
+        if length < _ROUND.size:
+            raise InvalidError(f"an open round has {length} bytes")
+        start += length
+    if start != len(waiting):
+        raise InvalidError(f"{count} open rounds have {start} bytes, not {len(waiting)}")
+
+
+def pack_round(
+    opened: Round[Any],
+    id: str,  # noqa: A002
+    *,
+    due: int,
+    memo: bytes,
+    case: bytes,
+    labels: str | None,
+) -> bytes:
+    """Return an open round as bytes."""
+    name, rest = id.encode(), b"" if labels is None else labels.encode()
+    shown, length = opened.prediction, len(case)
+    whole = _ROUND.size + len(name) + len(memo) + length + len(rest)
+    head = _ROUND.pack(
+        whole, len(name), length, due, shown.id, opened.then, shown.threshold, shown.size
+    )
+    return b"".join((head, name, memo, case, rest))
+
+
+def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:  # noqa: A002
+    """Return the open round of this id, if there is one."""
+    name = id.encode()
+    if name not in waiting:  # a fast look; what it finds may be part of something else
+        return None
+    start, end, size = 0, len(waiting), len(name)
+    while start < end:
+        length, name_length = _HEAD.unpack_from(waiting, start)
+        if name_length == size and waiting.startswith(name, start + _ROUND.size):
+            return _read_round(waiting, start, memory=memory)
+        start += length
+    return None
+
+
+def split_due(waiting: bytes, clock: int, *, memory: int) -> tuple[list[OpenRound], bytes, int]:
+    """Return the rounds that are due, the bytes of the others, and the earliest time of those."""
+    over: list[OpenRound] = []
+    kept: list[bytes] = []
+    earliest = NEVER
+    for start, end, due in _walk(waiting):
+        if due <= clock:
+            over.append(_read_round(waiting, start, memory=memory))
+        else:
+            kept.append(waiting[start:end])
+            earliest = min(earliest, due)
+    return over, b"".join(kept), earliest
+
+
+def find_oldest(waiting: bytes, *, memory: int) -> OpenRound:
+    """Return the round that has waited longest: rounds are kept in the order of their numbers."""
+    return _read_round(waiting, 0, memory=memory)
+
+
+def find_earliest(waiting: bytes) -> int:
+    """Return the earliest time at which an open round is due."""
+    return min((due for _, _, due in _walk(waiting)), default=NEVER)
+
+
+def _walk(waiting: bytes) -> Iterator[tuple[int, int, int]]:
+    """Yield where each round begins and ends, and when it is due."""
+    start, last = 0, len(waiting)
+    while start < last:
+        length, _, _, due, *_ = _ROUND.unpack_from(waiting, start)
+        yield start, start + length, due
+        start += length
+
+
+def _read_round(waiting: bytes, start: int, *, memory: int) -> OpenRound:
+    length, name, output, due, number, then, threshold, size = _ROUND.unpack_from(waiting, start)
+    begin, end = start + _ROUND.size, start + length
+    memo = begin + name
+    case = memo + 8 * memory
+    labels = case + output
+    return OpenRound(
+        waiting[begin:memo].decode(),
+        number,
+        then,
+        due,
+        threshold,
+        size,
+        waiting[memo:case],
+        waiting[case:labels],
+        waiting[labels:end].decode() if labels < end else None,
+        start,
+        end,
+    )
