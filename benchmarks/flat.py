@@ -12,14 +12,16 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
 
 import httpx
-import sqlalchemy as sql
 
 from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.backend import Statement, Transaction, read_scalar
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import Table
 from keyhole.service.store.streams import answers, proposals, registry, settings, stream
-from keyhole.service.store.streams.answers import MARK_EVERY, Reply
+from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, Reply
 from keyhole.service.store.streams.proposals import Query
 
 TRIES, SECONDS = 5, 120.0
@@ -29,47 +31,47 @@ def fill(database: Database, *, count: int, rounds: int) -> None:
     """Make so many streams, and let the first have so many answered rounds."""
     setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
     registry.create(database, "first", setup=setup, now=1.0)
-    for _ in range(MARK_EVERY):
+    for _ in range(SNAPSHOT_EVERY):
         (made,) = proposals.predict(database, "first", asks=[Query({"a": 0.7, "b": 0.3})], now=1.0)
         answers.answer(database, [Reply(made.id, {"label": "a"})], now=1.0)
-    with database.write() as connection:
-        _copy_rounds(connection, rounds)
-        _copy_streams(connection, count)
+    with database.write() as transaction:
+        _copy_rounds(transaction, rounds)
+        _copy_streams(transaction, count)
 
 
-def _copy_rounds(connection: sql.Connection, rounds: int) -> None:
+def _copy_rounds(transaction: Transaction, rounds: int) -> None:
     """Repeat the log until it has so many rounds; the row says so too."""
-    size = MARK_EVERY
+    size = SNAPSHOT_EVERY
     while size < rounds:
         more = min(size, rounds - size)
-        for table in (schema.rounds, schema.feedback):
-            _shift(connection, table, "number", by=size, below=more)
-        _shift(connection, schema.marks, "answered", by=size, below=more + 1)
+        for table in (schema.rounds, schema.answers):
+            _shift(transaction, table, "number", by=size, below=more)
+        _shift(transaction, schema.snapshots, "answered", by=size, below=more + 1)
         size += more
-    kept = stream.read_row(connection.execute(sql.select(schema.streams)).one())
+    kept = stream.find(transaction, "first")
     kept.tally.predicted = kept.tally.answered = rounds
     kept.tally.weight = float(rounds)
     kept.version = 2 * rounds
-    stream.write(connection, kept)
+    stream.write(transaction, kept)
 
 
-def _shift(connection: sql.Connection, table: sql.Table, key: str, *, by: int, below: int) -> None:
+def _shift(transaction: Transaction, table: Table[Any], key: str, *, by: int, below: int) -> None:
     """Copy the first rows of a table, so many rounds later."""
     moved = {key: by, "version": 2 * by}
-    columns = [c + moved[c.name] if c.name in moved else c for c in table.c]
-    chosen = sql.select(*columns).where(table.c[key] < below)
-    connection.execute(table.insert().from_select([c.name for c in table.c], chosen))
+    columns = [f'"{one.name}" + {moved.get(one.name, 0)}' if one.name in moved else f'"{one.name}"'
+               for one in table.columns]  # fmt: skip
+    text = f"INSERT INTO {table.name} SELECT {', '.join(columns)} FROM {table.name} WHERE {key} < ?"
+    transaction.execute(Statement(text, read_scalar), below)
 
 
-def _copy_streams(connection: sql.Connection, count: int) -> None:
-    kept = "lifetime, window, created, version, progress, sweep, recent, link"
-    text = sql.text(
-        "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < :count) "
-        f"INSERT INTO streams (name, setup, {kept}) SELECT 'copy-' || i, "
-        f"replace(setup, '\"seed\": 7', '\"seed\": ' || i), {kept} FROM streams, n"
+def _copy_streams(transaction: Transaction, count: int) -> None:
+    kept = 'setup, lifetime, "window", created, version, progress, next_expiry, recent, link'
+    text = (
+        "WITH RECURSIVE n(i) AS (SELECT 2 UNION ALL SELECT i + 1 FROM n WHERE i < ?) "
+        f"INSERT INTO streams (name, seed, {kept}) SELECT 'copy-' || i, i, {kept} FROM streams, n"
     )
     if count > 1:
-        connection.execute(text, {"count": count})
+        transaction.execute(Statement(text, read_scalar), count)
 
 
 def measure(url: str) -> dict[str, float]:
@@ -123,7 +125,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=1_000_000)
     options = parser.parse_args()
     print(f"{'streams':>8} {'rounds':>10}   seconds")
-    for count, rounds in ((1, MARK_EVERY), (options.streams, MARK_EVERY), (1, options.rounds)):
+    for count, rounds in ((1, SNAPSHOT_EVERY), (options.streams, SNAPSHOT_EVERY), (1, options.rounds)):
         with tempfile.TemporaryDirectory() as folder:
             url = f"sqlite:///{Path(folder) / 'keyhole.db'}"
             database = Database(url)

@@ -34,9 +34,9 @@ from fastapi import FastAPI
 from keyhole.service.http import app as service
 from keyhole.service.http import models
 from keyhole.service.http.limits import Limits
-from keyhole.service.store.sql import schema
+from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import answers, proposals, registry, settings, warm
+from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams import stream as stream_row
 
 SEED = 7
@@ -61,7 +61,7 @@ class Cost(NamedTuple):
 
 def bare_app(url: str) -> FastAPI:
     """Return a service that takes the same bodies and commits two rows for each."""
-    database, tables = Database(url), sql.MetaData()
+    engine, tables, turn = make_engine(url), sql.MetaData(), threading.Lock()
     left, right = (
         sql.Table(
             name,
@@ -71,13 +71,16 @@ def bare_app(url: str) -> FastAPI:
         )
         for name in ("bare_left", "bare_right")
     )
-    with database.write() as connection:
-        tables.create_all(connection)
+    tables.create_all(engine)
     app = FastAPI()
 
     def commit(bodies: list[bytes]) -> None:
         rows = [{"body": body} for body in bodies]
-        with database.write() as connection:
+        # Threads of one process take turns on a file: SQLite's own waiting is by sleeping.
+        with (
+            turn if url.startswith("sqlite") else contextlib.nullcontext(),
+            engine.begin() as connection,
+        ):
             connection.execute(left.insert(), rows)
             connection.execute(right.insert(), rows)
 
@@ -104,6 +107,26 @@ def bare_app(url: str) -> FastAPI:
     return app
 
 
+def make_engine(url: str) -> sql.Engine:
+    """Return what writes as a plain service does, with the same promises to keep what it commits."""
+    if not url.startswith("sqlite"):
+        parsed = sql.make_url(url).set(drivername="postgresql+psycopg")
+        return sql.create_engine(parsed, pool_size=16, max_overflow=16)
+    engine = sql.create_engine(url)
+
+    @sql.event.listens_for(engine, "connect")
+    def _connected(connection: Any, _record: object) -> None:
+        connection.isolation_level = None  # Otherwise the driver begins transactions by itself.
+        for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sql.event.listens_for(engine, "begin")
+    def _begun(connection: sql.Connection) -> None:
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    return engine
+
+
 def our_app(url: str) -> FastAPI:
     return service.create_app(Database(url), service.Settings(limits=Limits(requests_per_second=1e9)))
 
@@ -112,7 +135,7 @@ def serve(make: Callable[[str], FastAPI], url: str, port: Any) -> None:
     app = make(url)
     config = uvicorn.Config(app, port=0, log_level="error", access_log=False)
     if make is our_app:
-        warm.compile_streams(registry.survey(app.state.database).usable)
+        stream_row.compile_streams(registry.survey(app.state.database).usable)
     listening = config.bind_socket()
     listening.listen(config.backlog)
     port.put(listening.getsockname()[1])
@@ -253,26 +276,20 @@ def filled(url: str, rounds: int) -> None:
         database, "load", asks=[proposals.Query([0.5, *([0.05] * 9)])], now=time.time()
     )
     answers.answer(database, [answers.Reply(made.id, "miss")], now=time.time())
-    with database.read() as connection:
-        row, told = (
-            dict(connection.execute(sql.select(table)).mappings().one())
-            for table in (schema.rounds, schema.feedback)
-        )
+    with database.read() as transaction:
+        (row,) = transaction.fetch(statements.PAGE_ROUNDS, 1, -1, 1)
+        (told,) = transaction.fetch(statements.PAGE_ANSWERS, 1, -1, 1)
     for start in range(1, rounds, 20_000):
         numbers = range(start, min(start + 20_000, rounds))
-        with database.write() as connection:
-            connection.execute(
-                schema.rounds.insert(),
-                [{**row, "number": n, "version": 2 * n + 1} for n in numbers],
-            )
-            connection.execute(
-                schema.feedback.insert(),
-                [{**told, "number": n, "version": 2 * n + 2} for n in numbers],
-            )
+        with database.write() as transaction:
+            asked = [row._replace(number=n, version=2 * n + 1) for n in numbers]
+            answered = [told._replace(number=n, version=2 * n + 2) for n in numbers]
+            transaction.insert(schema.rounds, asked)
+            transaction.insert(schema.answers, answered)
             last = numbers[-1] + 1
-            here = stream_row.find(connection, "load")
+            here = stream_row.find(transaction, "load")
             here.version, here.tally.predicted, here.tally.answered = 2 * last, last, last
-            stream_row.write(connection, here)
+            stream_row.write(transaction, here)
     database.close()
 
 

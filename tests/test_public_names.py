@@ -70,7 +70,7 @@ def test_version_is_that_of_the_package() -> None:
     assert keyhole.__version__ == version("keyhole-conformal")
 
 
-HEAVY = ("numba", "fastapi", "sqlalchemy", "httpx", "joblib", "matplotlib", "sklearn", "pyspark")
+HEAVY = ("numba", "fastapi", "psycopg", "httpx", "joblib", "matplotlib", "sklearn", "pyspark")
 FIRST_ROUND = """
 import sys, keyhole
 predictor = keyhole.Predictor(alpha=0.1)

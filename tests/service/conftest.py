@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+import psycopg
 import pytest
-import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.service.http import health
@@ -47,16 +47,15 @@ def postgres() -> Iterator[Callable[[], str]]:
     # Not in pytest's own folder: another run of pytest, beside this one, may clean that away.
     folder = Path(tempfile.mkdtemp(prefix="keyhole-pg-"))
     server = _server(folder)
-    url = sql.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-    # A connection of its own for each command: a test may have crashed the server meanwhile.
-    engine = sql.create_engine(url, isolation_level="AUTOCOMMIT", poolclass=sql.NullPool)
+    url = server.get_uri()
 
     def run(command: str) -> None:
-        with engine.connect() as connection:
-            connection.execute(sql.text(command))
+        # A connection of its own for each command: a test may have crashed the server meanwhile.
+        with psycopg.connect(url, autocommit=True) as connection:
+            connection.execute(command.encode())
 
     def answers() -> bool:
-        with suppress(sql.exc.OperationalError):  # It is starting up.
+        with suppress(psycopg.OperationalError):  # It is starting up.
             run("SELECT 1")
             return True
         return False
@@ -69,10 +68,9 @@ def postgres() -> Iterator[Callable[[], str]]:
     def make() -> str:
         name = f"k{uuid4().hex[:12]}"
         run(f"CREATE DATABASE {name}")
-        return url.set(database=name).render_as_string(hide_password=False)
+        return str(server.get_uri(name))
 
     yield make
-    engine.dispose()
     # At once: to bring to the disk what is then deleted takes longer than its end is waited for.
     os.kill(server.get_pid(), signal.SIGQUIT)
     wait_until(lambda: not (folder / "postmaster.pid").exists())

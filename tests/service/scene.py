@@ -6,14 +6,28 @@ from fastapi.testclient import TestClient
 
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.http.limits import Limits
+from keyhole.service.store.sql.backend import Statement, Timeouts, read_scalar
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.engines import Timeouts
+from keyhole.service.store.sql.schema import Row, Table
 from tests.patience import SECONDS
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
 # A machine that stands still for a while is no fault of the database, unless a test says so.
 PATIENT = Timeouts(lock=SECONDS, statement=SECONDS, connect=SECONDS, probe=SECONDS)
+
+
+def run_sql(database: Database, text: str, *values: Any) -> None:
+    """Change what the tables hold, by whatever statement."""
+    with database.write() as transaction:
+        transaction.execute(Statement(text, read_scalar), *values)
+
+
+def read_table(database: Database, table: Table[Row], rest: str = "") -> list[Row]:
+    """Return the rows of a table."""
+    text = f"SELECT {table.listed} FROM {table.name} {rest}"  # noqa: S608
+    with database.read() as transaction:
+        return transaction.fetch(Statement(text, table.make_row))
 
 
 class Clock:

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 
 import pytest
-import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.errors import InvalidError, TokenError
@@ -12,7 +11,7 @@ from keyhole.service.http import access
 from keyhole.service.store import tokens
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
-from tests.service.scene import NOW, Clock, answered, client_of, made, predicted
+from tests.service.scene import NOW, Clock, answered, client_of, made, predicted, read_table
 
 
 @pytest.fixture
@@ -69,8 +68,7 @@ def test_a_secret_with_one_letter_changed_is_refused(light: Database) -> None:
 
 def test_the_database_never_holds_the_secret(light: Database) -> None:
     token = tokens.create(light, "test", scopes=["read"], now=NOW)
-    with light.read() as connection:
-        row = connection.execute(sql.select(schema.tokens)).one()
+    (row,) = read_table(light, schema.tokens)
     secret = token.split("_", 2)[2]
     assert not any(secret in str(cell) or secret.encode() in bytes(str(cell), "utf8") for cell in row)
     assert len(row.digest) == 32

@@ -11,9 +11,8 @@ from fastapi.testclient import TestClient
 
 import keyhole
 from keyhole.service.store.log import replay
-from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
-from tests.service.scene import answered, made
+from tests.service.scene import answered, made, run_sql
 
 NEW: dict[str, Any] = {
     "learner": None,
@@ -155,8 +154,7 @@ def test_a_context_that_was_changed_is_found(
     body = {"scores": [0.6, 0.4], "features": {"hour": 3}, "groups": ["weekend"]}
     for _ in range(3):
         answered(one, asked(one, body), label=1)
-    with light.write() as connection:
-        connection.execute(schema.rounds.update().values(context=context))
+    run_sql(light, "UPDATE rounds SET context = ?", context)
     assert replay.replay(light, "pets").difference is not None
 
 

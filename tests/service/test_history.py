@@ -142,7 +142,10 @@ def test_an_export_says_how_much_of_the_truth_it_holds(light: Database, one: Tes
     made(one)
     answered(one, predicted(one), miss=True)
     predicted(one)
-    assert export.told(light, "pets") == "2 rounds; the true label's score is known in 0 of them (0.0%)"
+    assert (
+        export.describe_scores(light, "pets")
+        == "2 rounds; the true label's score is known in 0 of them (0.0%)"
+    )
 
 
 @pytest.mark.parametrize("suffix", [".csv", ".parquet"])

@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-import sqlalchemy as sql
 
 from keyhole.feedback import HIT, MISS
 from keyhole.keyed import Answered, Asked, Event, Kind, make_fold
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry
-from tests.service.scene import NOW
+from tests.service.scene import NOW, read_table
 
 LABELS = ("ant", "bee", "cat")
 
@@ -36,9 +35,8 @@ def live(database: Database, *, rounds: int) -> None:
 
 def read_events(database: Database) -> tuple[list[Event], list[float]]:
     """Return the log as events, and the thresholds that the service played."""
-    with database.read() as connection:
-        asked = connection.execute(sql.select(schema.rounds)).all()
-        told = connection.execute(sql.select(schema.feedback)).all()
+    asked = read_table(database, schema.rounds)
+    told = read_table(database, schema.answers)
     events: list[tuple[int, Event]] = [
         (
             row.version,
@@ -46,13 +44,13 @@ def read_events(database: Database) -> tuple[list[Event], list[float]]:
         )
         for row in asked
     ]
-    for row in told:
-        answer = json.loads(row.answer)
-        name = str(row.number)
+    for reply in told:
+        answer = json.loads(reply.answer)
+        name = str(reply.number)
         if isinstance(answer, dict):
-            events.append((row.version, Answered(name, label=answer["label"])))
+            events.append((reply.version, Answered(name, label=answer["label"])))
         else:
-            events.append((row.version, Answered(name, HIT if answer == "hit" else MISS)))
+            events.append((reply.version, Answered(name, HIT if answer == "hit" else MISS)))
     events.sort(key=lambda one: one[0])
     return [event for _, event in events], [
         row.threshold for row in sorted(asked, key=lambda r: r.number)

@@ -11,9 +11,10 @@ from keyhole.learners import make_suited
 from keyhole.service.http import views
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import answers, proposals, registry, warm
+from keyhole.service.store.streams import answers, proposals, registry
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.stream import compile_streams
 from keyhole.service.wire.responses import Receipt
 from tests.service.scene import NOW
 
@@ -46,4 +47,4 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
     assert kept == (predictor.miss_rate, predictor.mean_size)
     assert replay.replay(light, "any").difference is None
     assert views.show_stream(here).rounds == 130
-    warm.compile_streams(registry.survey(light).usable)
+    compile_streams(registry.survey(light).usable)

@@ -1,10 +1,11 @@
 """The database: opened, or refused; and the log that replays or says where it does not."""
 
+import sqlite3
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
-import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.cli import main
@@ -12,9 +13,11 @@ from keyhole.errors import DatabaseError
 from keyhole.predictor.progress import Progress
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.backend import Statement, read_scalar
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import TokenRow
 from keyhole.service.store.streams import answers, proposals, registry
-from tests.service.scene import NOW, SCORES, made
+from tests.service.scene import NOW, SCORES, made, read_table, run_sql
 
 
 def lived(http: TestClient, database: Database) -> None:
@@ -30,10 +33,10 @@ def lived(http: TestClient, database: Database) -> None:
         answers.answer(database, replies, now=NOW)
 
 
-def changed(database: Database, table: sql.Table, *where: Any, **values: Any) -> str | None:
+def changed(database: Database, table: str, where: str = "", **values: Any) -> str | None:
     """Falsify rows; return the first difference that the replay names."""
-    with database.write() as connection:
-        connection.execute(table.update().where(*where).values(**values))
+    columns = ", ".join(f"{name} = ?" for name in values)
+    run_sql(database, f"UPDATE {table} SET {columns} {where}", *values.values())  # noqa: S608
     return replay.replay(database, "pets").difference
 
 
@@ -46,24 +49,24 @@ def test_an_untouched_log_replays(http: TestClient, database: Database) -> None:
 @pytest.mark.parametrize(
     ("table", "number", "values", "difference"),
     [
-        (schema.rounds, 40, {"threshold": 0.123}, "round 40: the threshold is 0.123"),
-        (schema.rounds, 40, {"size": 9.0}, "round 40: the size is 9.0"),
-        (schema.feedback, 41, {"miss": 0.5}, "the answer to round 41"),
-        (schema.feedback, 41, {"score": 0.5}, "the answer to round 41: the score is 0.5"),
-        (schema.feedback, 41, {"answer": '{"label": "yak"}'}, "the answer to round 41"),
+        ("rounds", 40, {"threshold": 0.123}, "round 40: the threshold is 0.123"),
+        ("rounds", 40, {"size": 9.0}, "round 40: the size is 9.0"),
+        ("answers", 41, {"miss": 0.5}, "the answer to round 41"),
+        ("answers", 41, {"score": 0.5}, "the answer to round 41: the score is 0.5"),
+        ("answers", 41, {"answer": '{"label": "yak"}'}, "the answer to round 41"),
     ],
 )
 def test_the_first_falsified_row_is_named(
-    one: TestClient, light: Database, table: sql.Table, number: int, values: Any, difference: str
+    one: TestClient, light: Database, table: str, number: int, values: Any, difference: str
 ) -> None:
     lived(one, light)
-    assert difference in str(changed(light, table, table.c.number == number, **values))
+    assert difference in str(changed(light, table, f"WHERE number = {number}", **values))
 
 
 @pytest.mark.parametrize(("column", "value"), [("version", 9999), ("recent", b"\0")])
 def test_a_falsified_stream_is_named(one: TestClient, light: Database, column: str, value: Any) -> None:
     lived(one, light)
-    assert changed(light, schema.streams, **{column: value}) is not None
+    assert changed(light, "streams", **{column: value}) is not None
 
 
 @pytest.mark.parametrize("name", ["predicted", "answered", "misses", "size", "unreachable"])
@@ -72,11 +75,11 @@ def test_a_falsified_tally_is_named(one: TestClient, light: Database, name: str)
     here = registry.get(light, "pets")
     setattr(here.tally, name, getattr(here.tally, name) + 1)
     progress = here.progress.pack(here.setup.learner)
-    assert f"the {name} is" in str(changed(light, schema.streams, progress=progress))
+    assert f"the {name} is" in str(changed(light, "streams", progress=progress))
 
 
-@pytest.mark.parametrize("table", [schema.streams, schema.marks])
-def test_a_falsified_state_is_named(one: TestClient, light: Database, table: sql.Table) -> None:
+@pytest.mark.parametrize("table", ["streams", "snapshots"])
+def test_a_falsified_state_is_named(one: TestClient, light: Database, table: str) -> None:
     lived(one, light)
     here = registry.get(light, "pets")
     learner = here.setup.learner
@@ -86,13 +89,12 @@ def test_a_falsified_state_is_named(one: TestClient, light: Database, table: sql
 
 def test_a_falsified_snapshot_is_named(one: TestClient, light: Database) -> None:
     lived(one, light)
-    assert "the snapshot after 100 answers" in str(changed(light, schema.marks, misses=99))
+    assert "the snapshot after 100 answers" in str(changed(light, "snapshots", misses=99))
 
 
 def test_a_deleted_answer_is_noticed(one: TestClient, light: Database) -> None:
     lived(one, light)
-    with light.write() as connection:
-        connection.execute(schema.feedback.delete().where(schema.feedback.c.number == 50))
+    run_sql(light, "DELETE FROM answers WHERE number = 50")
     assert replay.replay(light, "pets").difference is not None
 
 
@@ -103,7 +105,7 @@ def test_verify_says_what_it_found_and_fails_on_a_difference(
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
     assert main(["verify", "--database", url]) == 0
     assert "pets: 130 rounds, 111 answers: the replay is the same" in capsys.readouterr().out
-    changed(light, schema.rounds, schema.rounds.c.number == 2, threshold=0.5)
+    changed(light, "rounds", "WHERE number = 2", threshold=0.5)
     assert main(["verify", "pets", "--database", url]) == 2
     assert "first difference: round 2" in capsys.readouterr().out
 
@@ -126,20 +128,19 @@ def test_a_database_that_cannot_be_opened_is_named_without_its_password(url: str
 
 
 def test_a_failed_transaction_leaves_nothing(database: Database) -> None:
-    row = {"id": "a", "name": "a", "scopes": "", "digest": b"", "created": 0.0}
+    row = TokenRow("a", "a", "", b"", 0.0, None)
 
     def twice() -> None:
-        with database.write() as connection:
-            connection.execute(schema.tokens.insert().values(**row))
-            connection.execute(schema.tokens.insert().values(**row))
+        with database.write() as transaction:
+            transaction.insert(schema.tokens, [row])
+            transaction.insert(schema.tokens, [row])
 
-    with pytest.raises(sql.exc.IntegrityError):
+    with pytest.raises((sqlite3.IntegrityError, psycopg.IntegrityError)):
         twice()
-    with database.read() as connection:
-        assert connection.execute(sql.select(schema.tokens)).first() is None
+    assert read_table(database, schema.tokens) == []
 
 
 def test_sqlite_commits_are_synced_to_disk(light: Database) -> None:
-    with light.write() as connection:
-        assert connection.exec_driver_sql("PRAGMA synchronous").scalar() == 2
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+    with light.write() as transaction:
+        assert transaction.fetch(Statement("PRAGMA synchronous", read_scalar)) == [2]
+        assert transaction.fetch(Statement("PRAGMA journal_mode", read_scalar)) == ["wal"]

@@ -10,17 +10,18 @@ import resource
 import signal as signals
 import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import httpx
 import numpy as np
+import psycopg
 import pytest
-import sqlalchemy as sql
 
 import keyhole
 from keyhole.service.client.client import Client
 from keyhole.service.store.log import history, replay
+from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.process import Service, Worker, busy
@@ -50,15 +51,12 @@ def check(url: str, workers: Sequence[Worker]) -> None:
 
 def backends(url: str) -> list[int]:
     """Return the processes of PostgreSQL that serve a database, apart from the one that is asked."""
-    engine = sql.create_engine(url, poolclass=sql.NullPool)
-    with engine.connect() as connection:
+    with psycopg.connect(url) as connection:
         found = connection.execute(
-            sql.text(
-                "SELECT pid FROM pg_stat_activity "
-                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-            )
+            "SELECT pid FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
         )
-        return list(found.scalars())
+        return [pid for (pid,) in found]
 
 
 def send(pids: Sequence[int], signal: int) -> list[int]:
@@ -93,8 +91,8 @@ def under_way(workers: Sequence[Worker], more: int) -> None:
 
 def visit(url: str) -> None:
     """Open the database beside the service, as a command does, and close it again."""
-    with sql.create_engine(url, poolclass=sql.NullPool).connect() as connection:
-        connection.execute(sql.text("SELECT count(*) FROM rounds"))
+    with closing(Database(url)) as database, database.read() as transaction:
+        transaction.fetch(statements.COUNT_ROUNDS)
 
 
 def prepared(url: str) -> None:

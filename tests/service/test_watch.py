@@ -10,9 +10,8 @@ from keyhole.predictor.monitor import bound_misses, bound_rate
 from keyhole.service.http.metrics import write_family, write_sample
 from keyhole.service.store.log.replay import replay
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import alarms
 from keyhole.service.times import show_time
-from tests.service.scene import Clock, answered, made, predicted
+from tests.service.scene import Clock, answered, made, predicted, run_sql
 
 MISSES = {"learner": "ocp-bandit", "feedback": "bandit", "labels": ["a"]}
 
@@ -62,8 +61,7 @@ def test_alarms_are_part_of_what_is_verified(one: TestClient, light: Database, c
     made(one, **MISSES)
     play(one, clock, [True] * 14 + [False] * 120)
     assert replay(light, "pets").difference is None
-    with light.write() as connection:
-        connection.execute(alarms.update().values(since=alarms.c.since + 1))
+    run_sql(light, "UPDATE alarms SET since = since + 1")
     assert "list of alarms" in str(replay(light, "pets").difference)
 
 

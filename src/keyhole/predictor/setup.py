@@ -3,7 +3,7 @@
 import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Generic, cast
 
 from keyhole import learners, scores
@@ -178,6 +178,21 @@ def _make_learner(
         arms=arms,
         options={**options, **known},
     )
+
+
+def change_alpha(setup: Setup[R], alpha: float) -> Setup[R]:
+    """Return the setup with another target miss rate, or raise if the learner cannot have it."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", KeyholeWarning)  # It was said when the learner was made.
+        parameters = _replace_alpha(setup.learner.parameters, alpha)
+        return replace(setup, learner=replace(setup.learner, parameters=parameters))
+
+
+def _replace_alpha(parameters: Any, alpha: float) -> Any:
+    inner = getattr(parameters, "inner", None)  # of the rule behind a valve
+    if inner is None:
+        return replace(parameters, alpha=alpha)
+    return replace(parameters, inner=_replace_alpha(inner, alpha))
 
 
 def refuse_unknown(

@@ -185,8 +185,6 @@ def _verify_one(database: Any, name: str) -> bool:
         return False
     verdict = "the replay is the same, bit for bit" if found.difference is None else "DIFFERENT"
     print(f"{name}: {found.rounds:,} rounds, {found.answers:,} answers: {verdict}")
-    if found.unplayed:
-        print(f"  {found.unplayed:,} rounds of an older Keyhole are linked, and not replayed")
     if found.difference is None:
         print(f"  last link {found.link.hex()}")
     else:
@@ -206,9 +204,7 @@ def _add_backup(commands: Any) -> None:
 
 def _backup(options: argparse.Namespace) -> None:
     database = _database(options, read_only=True)
-    from keyhole.service.store.sql import backup
-
-    streams, rounds = backup.copy(database, options.out)
+    streams, rounds = database.copy_to(options.out)
     print(f"{options.out}: {_count(streams, 'stream')}, {_count(rounds, 'round')}")
     print(f"check it with: keyhole verify --database sqlite:///{options.out}", file=sys.stderr)
 
@@ -233,7 +229,7 @@ def _export(options: argparse.Namespace) -> None:
     from keyhole.service.store.log import export
 
     export.write(database, options.stream, options.out)
-    print(f"{options.out}: {export.told(database, options.stream)}")
+    print(f"{options.out}: {export.describe_scores(database, options.stream)}")
 
 
 def _add_calibrate(commands: Any) -> None:
@@ -274,14 +270,12 @@ def _database(options: argparse.Namespace, *, read_only: bool = False, there: bo
     try:
         import fastapi  # noqa: F401
 
+        from keyhole.service.store.sql.backend import Timeouts
         from keyhole.service.store.sql.database import Database
-        from keyhole.service.store.sql.engines import Timeouts, find_file, parse_url
     except ImportError as error:
         raise MissingExtraError(
             f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
         ) from None
-    if there and (url := parse_url(options.database)).get_backend_name() == "sqlite":
-        find_file(url)
     # A command may take as long as it takes; a request may not.
     timeouts = Timeouts() if options.run is _serve else Timeouts(statement=0.0)
-    return Database(options.database, timeouts=timeouts, read_only=read_only)
+    return Database(options.database, timeouts=timeouts, read_only=read_only, must_exist=there)

@@ -1,37 +1,38 @@
 """Events: what many follow is read once."""
 
 import asyncio
-from typing import Any
+from contextlib import AbstractContextManager
 
 import pytest
-import sqlalchemy as sql
 from fastapi.testclient import TestClient
 
 from keyhole.errors import UnknownStreamError
 from keyhole.service.http import events
 from keyhole.service.http.events import StreamReads
+from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.scene import made, predicted
 
 
-def count_statements(database: Database, followers: int) -> int:
-    """Return how many statements it takes to show a stream to so many at once."""
-    seen: list[str] = []
+def count_reads(database: Database, followers: int) -> int:
+    """Return how many transactions it takes to show a stream to so many at once."""
+    seen, read = [], database.read
 
-    def note(_connection: Any, _cursor: Any, statement: str, *_rest: Any) -> None:
-        seen.append(statement)
+    def note() -> AbstractContextManager[Transaction]:
+        seen.append(1)
+        return read()
 
     async def follow() -> None:
         reads = StreamReads(database)
         shown = await asyncio.gather(*(reads.read("pets") for _ in range(followers)))
         assert len(set(shown)) == 1
 
-    sql.event.listen(sql.Engine, "before_cursor_execute", note)
+    database.read = note
     try:
         asyncio.run(follow())
     finally:
-        sql.event.remove(sql.Engine, "before_cursor_execute", note)
+        database.read = read
     return len(seen)
 
 
@@ -40,7 +41,7 @@ def test_fifty_who_follow_a_stream_ask_the_database_as_much_as_one(
 ) -> None:
     monkeypatch.setattr(events, "_SECONDS_BETWEEN_READS", SECONDS)
     made(one)
-    assert count_statements(light, 50) == count_statements(light, 1)
+    assert count_reads(light, 50) == count_reads(light, 1)
 
 
 def test_a_later_read_is_a_new_one(one: TestClient, light: Database) -> None:

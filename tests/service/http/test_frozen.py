@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import httpx
+import psycopg
 import pytest
-import sqlalchemy as sql
 from anyio import to_thread
 
 import keyhole
@@ -20,21 +21,21 @@ from keyhole.errors import BusyError, DatabaseError
 from keyhole.service.http import access
 from keyhole.service.http.app import create_app
 from keyhole.service.store.log import replay
+from keyhole.service.store.sql.backend import Statement, Timeouts, read_scalar
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.engines import Timeouts
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
 
 SHORT = Timeouts(lock=1.0, statement=1.0, connect=2.0, probe=1.0)  # It is given up after two seconds.
+ONE = Statement("SELECT 1", read_scalar)
 SCORES = {"scores": [0.5, 0.25]}
 
 
 @contextmanager
 def frozen(url: str) -> Iterator[None]:
     """Stop every process of the server; its kernel goes on to take what is sent to it."""
-    engine = sql.create_engine(url, poolclass=sql.NullPool)
-    with engine.connect() as connection:
-        folder = connection.execute(sql.text("SHOW data_directory")).scalar_one()
+    with psycopg.connect(url) as connection:
+        ((folder,),) = connection.execute("SHOW data_directory").fetchall()
     first = int((Path(folder) / "postmaster.pid").read_text().splitlines()[0])
     os.kill(first, signal.SIGSTOP)  # From now on it has no new children.
     others = [int(pid) for pid in Path(f"/proc/{first}/task/{first}/children").read_text().split()]
@@ -52,8 +53,8 @@ def frozen(url: str) -> Iterator[None]:
 @contextmanager
 def over_tcp(url: str) -> Iterator[str]:
     """Give a URL by which the server, which listens on a Unix socket, is reached over TCP."""
-    parsed = sql.make_url(url)
-    path = f"{parsed.query['host']}/.s.PGSQL.5432"
+    parsed = psycopg.conninfo.conninfo_to_dict(url)
+    path = f"{parsed['host']}/.s.PGSQL.5432"
     with ExitStack() as lines, socket.create_server(("127.0.0.1", 0)) as listening:
 
         def relay() -> None:
@@ -71,7 +72,7 @@ def over_tcp(url: str) -> Iterator[str]:
         thread = threading.Thread(target=relay, daemon=True)
         thread.start()
         port = listening.getsockname()[1]
-        yield parsed.set(host="127.0.0.1", port=port, query={}).render_as_string(hide_password=False)
+        yield f"postgresql://{parsed['user']}@127.0.0.1:{port}/{parsed['dbname']}"
         shut(listening)
         thread.join(SECONDS)
 
@@ -139,7 +140,7 @@ def test_whoever_asks_a_frozen_server_is_sent_away_and_comes_back(
         wait_until(lambda: predict(address, "other").status_code == 201)
         wait_until(lambda: answer(address, kept).status_code == 200)
         wait_until(lambda: all(get(address, path).status_code == 200 for path in paths))
-        assert database._writer.pool.checkedout() == database._changer.pool.checkedout() == 0  # type: ignore[attr-defined]
+        assert count_in_use(database) == 0
         for name in ("one", "other"):
             assert replay.replay(database, name).difference is None
 
@@ -163,7 +164,7 @@ def test_more_who_wait_for_a_frozen_server_than_there_are_threads_are_all_sent_a
         wait_until(lambda: get(address, "/v1/streams").status_code == 200)
         # The client's own, those of the turns, and those that read: none of them waits any more.
         assert threading.active_count() <= before + 160 + 32 + 40 + 1
-        assert database._writer.pool.checkedout() == database._changer.pool.checkedout() == 0  # type: ignore[attr-defined]
+        assert count_in_use(database) == 0
     database.close()
 
 
@@ -172,26 +173,32 @@ def test_a_statement_that_is_slow_is_ended_by_the_server_and_its_connection_stay
 ) -> None:
     database = Database(postgres(), timeouts=Timeouts(statement=0.2, lock=SECONDS))
     with pytest.raises(BusyError, match="statement timeout"), database.read() as connection:
-        connection.execute(sql.text("SELECT pg_sleep(60)"))
+        connection.fetch(Statement("SELECT pg_sleep(60)", read_scalar))
     with database.read() as connection:
-        assert connection.execute(sql.text("SELECT 1")).scalar_one() == 1
+        assert connection.fetch(ONE) == [1]
     database.close()
 
 
-def test_a_transaction_by_the_driver_alone_is_given_up_too(postgres: Callable[[], str]) -> None:
+def test_a_transaction_that_writes_is_given_up_too(postgres: Callable[[], str]) -> None:
     url = postgres()
     with closing(Database(url, timeouts=SHORT)) as database:
         with frozen(url), pytest.raises(DatabaseError, match="does not answer"):  # noqa: SIM117
-            with database.change() as direct:
-                direct.execute(sql.select(sql.literal(1)))
+            with database.write() as transaction:
+                transaction.fetch(ONE)
         wait_until(lambda: changes(database))  # It first lets go of all who came and went meanwhile.
 
 
 def changes(database: Database) -> bool:
     """Return whether a transaction can be made."""
-    with suppress(DatabaseError), database.change() as direct:
-        return bool(direct.execute(sql.select(sql.literal(1))).all() == [(1,)])
+    with suppress(DatabaseError), database.write() as transaction:
+        return transaction.fetch(ONE) == [1]
     return False
+
+
+def count_in_use(database: Database) -> int:
+    """Return how many connections somebody uses."""
+    backend: Any = database.backend
+    return sum(32 - pool._free._value for pool in (backend._readers, backend._writers))
 
 
 def test_only_so_many_may_wait_for_a_thread() -> None:

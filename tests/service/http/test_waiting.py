@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
-import sqlalchemy as sql
 
 import keyhole
 from keyhole.errors import BusyError
 from keyhole.service.http.app import create_app
 from keyhole.service.http.queues import StreamQueues
+from keyhole.service.store.sql.backend import Timeouts
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.engines import Timeouts
 from keyhole.service.store.streams.unit_of_work import Results, Task, UnitOfWork
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
@@ -51,10 +51,9 @@ def get(address: Address, path: str) -> httpx.Response:
 
 def test_sixty_requests_for_a_held_stream_stop_nothing_else(postgres: Callable[[], str]) -> None:
     url = postgres()
-    engine = sql.create_engine(url)
     with service(url) as address, ThreadPoolExecutor(60) as threads:
-        with engine.begin() as holder:
-            holder.execute(sql.text("SELECT id FROM streams WHERE name = 'held' FOR UPDATE"))
+        with psycopg.connect(url) as holder:
+            holder.execute("SELECT id FROM streams WHERE name = 'held' FOR UPDATE")
             waiting = [threads.submit(predict, address, "held") for _ in range(60)]
             assert get(address, "/healthz").status_code == 200
             assert get(address, "/readyz").status_code == 200
@@ -67,7 +66,6 @@ def test_sixty_requests_for_a_held_stream_stop_nothing_else(postgres: Callable[[
         assert {response.headers["retry-after"] for response in answers} == {"1"}
         assert predict(address, "held").status_code == 201
         assert get(address, "/v1/streams/held").json()["predicted"] == 1
-    engine.dispose()
 
 
 HISTORY = {"rounds": [{"scores": [0.5, 0.25], "label": 0}]}
@@ -92,17 +90,16 @@ def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
     postgres: Callable[[], str], kind: str
 ) -> None:
     url = postgres()
-    engine = sql.create_engine(url)
     # Whoever waits does so for longer than the others are given, and until the stream is let go.
     patience = Timeouts(lock=4 * SECONDS, statement=8 * SECONDS)
     with service(url, patience) as address, ThreadPoolExecutor(50) as threads:
         made = {} if kind == "calibrate" else {n: predict(address, n).json() for n in ("held", "free")}
         other = predict(address, "free").json()["id"]
         ids = {name: one["id"] for name, one in made.items()}
-        with engine.begin() as holder:
-            holder.execute(sql.text("SELECT id FROM streams WHERE name = 'held' FOR UPDATE"))
+        with psycopg.connect(url) as holder:
+            holder.execute("SELECT id FROM streams WHERE name = 'held' FOR UPDATE")
             waiting = [threads.submit(change_held, address, ids, kind) for _ in range(50)]
-            wait_until(lambda: count_waiting(engine) >= 1)
+            wait_until(lambda: count_waiting(url) >= 1)
             assert get(address, "/v1/streams/held").status_code == 200
             assert predict(address, "free").status_code == 201
             more = [{"id": other, "miss": True}, {"id": "9999-1-0123456789", "miss": True}]
@@ -113,15 +110,16 @@ def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
             assert get(address, "/metrics").status_code == 200
         statuses = [future.result(2 * SECONDS).status_code for future in waiting]
         assert set(statuses) <= {200, 201}
-    engine.dispose()
 
 
-def count_waiting(engine: sql.Engine) -> int:
+def count_waiting(url: str) -> int:
     """Return how many statements of the database wait for a lock."""
-    waits = "wait_event_type = 'Lock' AND datname = current_database()"
-    with engine.connect() as connection:
-        query = sql.text(f"SELECT count(*) FROM pg_stat_activity WHERE {waits}")  # noqa: S608
-        return int(connection.execute(query).scalar_one())
+    with psycopg.connect(url) as connection:
+        found = connection.execute(
+            "SELECT count(*) FROM pg_stat_activity "
+            "WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return int(found.fetchall()[0][0])
 
 
 def test_a_sqlite_file_that_another_holds_is_busy_and_the_process_lives(tmp_path: Path) -> None:
@@ -144,12 +142,9 @@ class Away:
     """A PostgreSQL database that lets nobody in."""
 
     def __init__(self, url: str) -> None:
-        parsed = sql.make_url(url)
-        self._name = parsed.database
+        self._url = url
+        self._name = psycopg.conninfo.conninfo_to_dict(url)["dbname"]
         self._mine = f"WHERE datname = '{self._name}'"
-        self._engine = sql.create_engine(
-            parsed.set(database="postgres"), isolation_level="AUTOCOMMIT", poolclass=sql.NullPool
-        )
 
     def go(self) -> None:
         self._run(f"ALTER DATABASE {self._name} WITH ALLOW_CONNECTIONS false")
@@ -159,8 +154,8 @@ class Away:
         self._run(f"ALTER DATABASE {self._name} WITH ALLOW_CONNECTIONS true")
 
     def _run(self, command: str) -> None:
-        with self._engine.connect() as connection:
-            connection.execute(sql.text(command))
+        with psycopg.connect(self._url, dbname="postgres", autocommit=True) as connection:
+            connection.execute(command.encode())
 
 
 def test_an_outage_of_the_database_is_503_and_said_once(

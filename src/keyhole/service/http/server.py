@@ -19,7 +19,8 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from keyhole.errors import LostDatabaseError
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import registry, warm
+from keyhole.service.store.streams import registry
+from keyhole.service.store.streams.stream import compile_streams
 
 _SECONDS_TO_FINISH = 1
 _MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.
@@ -176,7 +177,7 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
     database = app.state.database
     found = registry.survey(database)
     app.state.quarantine.update(found.quarantined)
-    warm.compile_streams(found.usable)
+    compile_streams(found.usable)
     server = make_server(app, host=host, port=port)
     lost = stop_if_lost(server, database)
     listening = server.config.bind_socket()

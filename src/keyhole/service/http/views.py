@@ -17,7 +17,7 @@ from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_moni
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
 from keyhole.scores import Decision, Interval, Region, find_labels
 from keyhole.service.store.log.history import LogEntry, StreamCurve
-from keyhole.service.store.streams.alarms import Alarmed
+from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
@@ -177,7 +177,7 @@ def _show_promise(stream: Stream) -> wire.Promise:
     )
 
 
-def _show_alarm(found: Alarmed) -> wire.AlarmView:
+def _show_alarm(found: AlarmRow) -> wire.AlarmView:
     cleared = None
     if found.cleared is not None and found.cleared_at is not None:
         cleared = wire.Moment(found.cleared, show_time(found.cleared_at))
@@ -212,12 +212,12 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
         band=[bound_misses(count, alpha=alpha) for count in rounds],
         last=[int(missed) for missed in curve.last],
-        on_target=min(len(curve.last), stream.watch.rounds - stream.retargeted),
+        on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
         alarms=[_show_alarm(found) for found in curve.alarms],
         changes=[_show_change(found) for found in curve.changes],
-        recent=wire.RecentRounds(**asdict(curve.lately)),
+        recent=wire.RecentRounds(**asdict(curve.recent)),
         # Each round counts against the target of its time, and those are not kept.
-        proven=None if curve.has_other_targets else _show_proven(stream),
+        proven=None if stream.retargeted is not None else _show_proven(stream),
     )
 
 

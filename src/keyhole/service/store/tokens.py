@@ -7,11 +7,10 @@ from collections.abc import Sequence
 from enum import StrEnum
 from typing import NamedTuple
 
-import sqlalchemy as sql
-
 from keyhole.errors import TokenError
+from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import tokens
+from keyhole.service.store.sql.schema import TokenRow, tokens
 
 _PREFIX = "kh"
 
@@ -48,50 +47,47 @@ def create(database: Database, name: str, *, scopes: Sequence[str], now: float) 
     if not checked or not name or len(name) > 100:
         raise TokenError("a token needs a name of up to 100 characters and at least one scope")
     id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-    row = {"id": id_, "name": name, "scopes": " ".join(checked), "created": now}
-    with database.write() as connection:
-        connection.execute(tokens.insert().values(**row, digest=_digest(secret)))
+    row = TokenRow(id_, name, " ".join(checked), _digest(secret), now, None)
+    with database.write() as transaction:
+        transaction.insert(tokens, [row])
     return f"{_PREFIX}_{id_}_{secret}"
 
 
 def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
     """Make a token useless, or raise if there is none of this id."""
-    with database.write() as connection:
-        changed = connection.execute(
-            tokens.update().where(tokens.c.id == id, tokens.c.revoked.is_(None)).values(revoked=now)
-        )
-    if changed.rowcount == 0:
+    with database.write() as transaction:
+        changed = transaction.change(statements.REVOKE_TOKEN, now, id)
+    if changed == 0:
         raise TokenError(f"there is no token {id!r} in use; see keyhole token list")
 
 
 def every(database: Database) -> list[Token]:
     """Return what is known of every token, the oldest first."""
-    with database.read() as connection:
-        rows = connection.execute(sql.select(tokens).order_by(tokens.c.created)).all()
+    with database.read() as transaction:
+        rows = transaction.fetch(statements.LIST_TOKENS)
     return [_token(row) for row in rows]
 
 
 def in_use(database: Database) -> bool:
     """Return whether there is any token that is not revoked."""
-    with database.read() as connection:
-        query = sql.select(tokens.c.id).where(tokens.c.revoked.is_(None))
-        return connection.execute(query).first() is not None
+    with database.read() as transaction:
+        return bool(transaction.fetch(statements.FIND_TOKEN_IN_USE))
 
 
 def verify(database: Database, given: str) -> Token:
     """Return what is known of a token, or raise if it is not good."""
     prefix, _, rest = given.partition("_")
     id_, _, secret = rest.partition("_")
-    with database.read() as connection:
-        row = connection.execute(sql.select(tokens).where(tokens.c.id == id_)).one_or_none()
-    digest = row.digest if row is not None else b""
-    good = hmac.compare_digest(_digest(secret), digest)
+    with database.read() as transaction:
+        found = transaction.fetch(statements.FIND_TOKEN, id_)
+    row = found[0] if found else None
+    good = hmac.compare_digest(_digest(secret), row.digest if row is not None else b"")
     if row is None or prefix != _PREFIX or not good or row.revoked is not None:
         raise TokenError("the token is unknown or revoked; make one with keyhole token create")
     return _token(row)
 
 
-def _token(row: sql.Row[tuple[str, str, str, bytes, float, float | None]]) -> Token:
+def _token(row: TokenRow) -> Token:
     scopes = frozenset(Scope(scope) for scope in row.scopes.split())
     return Token(row.id, row.name, scopes, row.created, row.revoked)
 

@@ -2,39 +2,98 @@
 
 import struct
 from hashlib import blake2b
+from typing import Any
 
-from keyhole.service.store.log.chain import FIRST, make_link
-from keyhole.service.store.sql.schema import feedback, open_rounds
+import pytest
+
+from keyhole.service.store.log import replay
+from keyhole.service.store.log.chain import FIRST, HASHED, make_link
+from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import AnswerRow, ChangeRow
+from keyhole.service.store.streams import answers, proposals, registry, settings
+from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.proposals import Query
+from tests.service.scene import NOW, run_sql
+
+ANSWER = AnswerRow(3, 9, 1, 7, 1.5, "hit", '"hit"', 0.0, 1.0, None, 2.0, b"not part of it")
+CHANGE = ChangeRow(1, 0, 1, 5.0, "changed", "{}", b"")
 
 
 def text(content: bytes) -> bytes:
     return struct.pack("<cq", b"s", len(content)) + content
 
 
-def test_a_link_is_a_hash_of_the_link_before_and_of_every_column_in_turn() -> None:
-    row = {"stream": 3, "version": 9, "number": 7, "at": 1.5, "answer": '"hit"', "weight": 1.0}
-    row |= {"miss": 0.0, "score": None, "size": 2.0, "link": b"not part of it"}
+def test_a_link_is_a_hash_of_the_link_before_and_of_every_named_field_in_turn() -> None:
     parts = [
         *(b"before", struct.pack("<cq", b"q", 3), struct.pack("<cq", b"q", 9)),
-        *(struct.pack("<cq", b"q", 7), struct.pack("<cd", b"d", 1.5), text(b'"hit"')),
+        *(struct.pack("<cq", b"q", 7), struct.pack("<cd", b"d", 1.5), text(b"hit"), text(b'"hit"')),
         *(struct.pack("<cd", b"d", 0.0), struct.pack("<cd", b"d", 1.0), b"-"),
         struct.pack("<cd", b"d", 2.0),
     ]
-    expected = blake2b(b"".join(parts), digest_size=16, person=b"feedback").digest()
-    assert make_link(b"before", feedback, row) == expected
+    expected = blake2b(b"".join(parts), digest_size=16, person=b"answers.1").digest()
+    assert make_link(b"before", ANSWER) == expected
 
 
 def test_bytes_are_told_apart_by_their_length_and_missing_ones_from_empty_ones() -> None:
-    row = {"stream": 1, "number": 0, "expires": 5.0, "then": 0, "memo": b""}
-    links = {make_link(FIRST, open_rounds, {**row, "memo": memo}) for memo in (b"", b"-", None, b"--")}
-    assert len(links) == 4
+    contents = (b"", b"-", None, b"--")
+    assert len({make_link(FIRST, CHANGE._replace(progress=one)) for one in contents}) == 4
 
 
 def test_a_zero_has_no_sign_and_a_whole_number_in_a_column_of_floats_is_one() -> None:
-    row = {"stream": 1, "number": 0, "expires": 0.0, "then": 0, "memo": b""}
-    same = [make_link(FIRST, open_rounds, {**row, "expires": zero}) for zero in (0.0, -0.0, 0)]
-    assert len(set(same)) == 1
+    assert len({make_link(FIRST, CHANGE._replace(at=zero)) for zero in (0.0, -0.0, 0)}) == 1
 
 
 def test_the_first_link_has_nothing_before_it() -> None:
     assert FIRST == b""
+
+
+def test_a_format_that_nobody_named_is_not_guessed() -> None:
+    with pytest.raises(LookupError):
+        make_link(FIRST, CHANGE._replace(format=2))
+
+
+@pytest.mark.parametrize("table", [schema.rounds, schema.answers, schema.changes])
+def test_every_column_that_is_written_now_is_hashed_but_the_format_and_the_link(table: Any) -> None:
+    """Kills: a column that is new, and that anybody may change unnoticed."""
+    columns = {column.name: column.kind for column in table.columns}
+    del columns["format"], columns["link"]
+    assert HASHED[table.name, schema.FORMAT] == columns
+
+
+@pytest.mark.parametrize("table", ["rounds", "answers", "changes"])
+def test_a_log_verifies_after_its_tables_got_another_column(light: Database, table: str) -> None:
+    """Kills: a hash of every column."""
+    setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
+    registry.create(light, "pets", setup=setup, now=NOW)
+    opened = proposals.predict(light, "pets", asks=[Query([0.5])] * 3, now=NOW)
+    answers.answer(light, [Reply(opened[0].id, "miss")], now=NOW)
+    run_sql(light, f"ALTER TABLE {table} ADD COLUMN weather TEXT")
+    assert replay.replay(light, "pets").difference is None
+    proposals.predict(light, "pets", asks=[Query([0.5])], now=NOW)
+    assert replay.replay(light, "pets").difference is None
+
+
+def test_a_field_that_a_later_format_names_breaks_no_link_of_an_earlier_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A row with one more field, as a later version would write it."""
+    from typing import NamedTuple
+
+    from keyhole.service.store.log import chain
+
+    class Later(NamedTuple):
+        stream: int
+        version: int
+        format: int
+        at: float
+        kind: str
+        content: str
+        progress: bytes | None
+        weather: str | None = None
+        link: bytes = b""
+
+    names: dict[type, str] = {**chain._NAMES, Later: "changes"}
+    monkeypatch.setattr(chain, "_NAMES", names)
+    later: Any = Later(*CHANGE[:-1])
+    assert make_link(FIRST, later) == make_link(FIRST, CHANGE)

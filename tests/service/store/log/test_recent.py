@@ -87,7 +87,7 @@ def test_the_newest_500_answers_count_as_they_came(tmp_path: Path) -> None:
     opened = proposals.predict(database, "pets", asks=asks, now=NOW)
     replies = [Reply(one.id, "hit") for one in opened[:502]]
     answers.answer(database, [*replies[::-1], Reply(opened[502].id, "skip")], now=NOW)
-    found = history.curve(database, "pets", points=5)[1].lately
+    found = history.curve(database, "pets", points=5)[1].recent
     assert (found.rounds, found.empty, found.median_size) == (500, 0.0, 9.0)
     assert found.full == 0.0  # each lacks one of ten candidates
     database.close()

@@ -1,17 +1,15 @@
 """What a replay counts, and that it names what is not as it was."""
 
 import pytest
-import sqlalchemy as sql
 
 from keyhole.service.store.log import replay
-from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings, stream
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from tests.service.scene import run_sql
 
 NOW = 1_800_000_000.0
-ALARM = {"stream": 1, "raised": 2, "raised_at": 0.0, "kind": 1, "since": 1, "since_at": 0.0}
 
 
 def play(database: Database, name: str, rounds: int, *, learner: str = "kt") -> None:
@@ -24,15 +22,14 @@ def play(database: Database, name: str, rounds: int, *, learner: str = "kt") -> 
 def test_a_replay_counts_rounds_and_answers_and_ends_at_the_last_link(light: Database) -> None:
     play(light, "pets", 5)
     found = replay.replay(light, "pets")
-    assert (found.stream, found.rounds, found.answers, found.unplayed) == ("pets", 5, 3, 0)
+    assert (found.stream, found.rounds, found.answers) == ("pets", 5, 3)
     assert found.link == registry.get(light, "pets").link
     assert found.difference is None
 
 
 def test_a_log_without_its_beginning_comes_to_nothing(light: Database) -> None:
     play(light, "pets", 5)
-    with light.write() as connection:
-        connection.execute(schema.changes.delete())
+    run_sql(light, "DELETE FROM changes")
     found = replay.replay(light, "pets")
     assert (found.rounds, found.answers) == (0, 0)
     assert found.difference is not None
@@ -47,19 +44,22 @@ def test_a_log_of_more_than_a_page_is_played_whole(light: Database) -> None:
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        (schema.alarms.insert().values(ALARM), "list of alarms"),
-        (schema.streams.update().values(description="forged"), "description"),
-        (schema.feedback.update().where(schema.feedback.c.number == 1).values(weight=2.0), "weight"),
-        (schema.feedback.update().where(schema.feedback.c.number == 1).values(size=9.0), "size"),
-        (schema.rounds.update().where(schema.rounds.c.number == 1).values(metadata="{}"), "round 1"),
-        (schema.changes.update().values(kind="archived"), "the log does not begin"),
-        (schema.changes.update().values(kind="unheard of"), "cannot be replayed here"),
+        ("INSERT INTO alarms VALUES (1, 2, 0.0, 1, 1, 0.0, NULL, NULL)", "list of alarms"),
+        ("INSERT INTO metadata VALUES (1, 'a', '1', 2)", "metadata"),
+        ("UPDATE streams SET description = 'forged'", "description"),
+        ("UPDATE streams SET retargeted = 1", "retargeted"),
+        ("UPDATE answers SET weight = 2.0 WHERE number = 1", "weight"),
+        ("UPDATE answers SET size = 9.0 WHERE number = 1", "size"),
+        ("UPDATE answers SET kind = 'label' WHERE number = 1", "the kind is 'label'"),
+        ("UPDATE answers SET format = 2 WHERE number = 1", "cannot be read"),
+        ("UPDATE rounds SET metadata = '{}' WHERE number = 1", "round 1"),
+        ("UPDATE changes SET kind = 'archived'", "the log does not begin"),
+        ("UPDATE changes SET kind = 'unheard of'", "cannot be replayed here"),
     ],
 )
-def test_what_was_forged_is_named(light: Database, edit: sql.Executable, named: str) -> None:
+def test_what_was_forged_is_named(light: Database, edit: str, named: str) -> None:
     play(light, "pets", 5)
-    with light.write() as connection:
-        connection.execute(edit)
+    run_sql(light, edit)
     found = replay.replay(light, "pets")
     assert found.difference is not None
     assert named in found.difference

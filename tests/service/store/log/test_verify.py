@@ -63,42 +63,48 @@ EDITS = {
     "time of a round": ("UPDATE rounds SET at = at + 1 WHERE number = 40", "round 40"),
     "threshold": ("UPDATE rounds SET threshold = 0.123 WHERE number = 40", "round 40: the threshold"),
     "size": ("UPDATE rounds SET size = 9 WHERE number = 40", "round 40: the size"),
-    "time of an answer": ("UPDATE feedback SET at = at + 1 WHERE number = 41", "answer to round 41"),
-    "answer": ('UPDATE feedback SET answer = \'{"label": "yak"}\' WHERE number = 41', "round 41"),
+    "time of an answer": ("UPDATE answers SET at = at + 1 WHERE number = 41", "answer to round 41"),
+    "answer": ('UPDATE answers SET answer = \'{"label": "yak"}\' WHERE number = 41', "round 41"),
     "spelling of an answer": (
-        "UPDATE feedback SET answer = answer || ' ' WHERE number = 41",
+        "UPDATE answers SET answer = answer || ' ' WHERE number = 41",
         "round 41",
     ),
-    "miss": ("UPDATE feedback SET miss = 1 - miss WHERE number = 41", "round 41"),
-    "score": ("UPDATE feedback SET score = 0.5 WHERE number = 41", "round 41: the score"),
-    "link": ("UPDATE feedback SET link = zeroblob(16) WHERE number = 41", "round 41"),
+    "miss": ("UPDATE answers SET miss = 1 - miss WHERE number = 41", "round 41"),
+    "score": ("UPDATE answers SET score = 0.5 WHERE number = 41", "round 41: the score"),
+    "link": ("UPDATE answers SET link = zeroblob(16) WHERE number = 41", "round 41"),
     "memo": (
-        "UPDATE open SET memo = zeroblob(length(memo)) WHERE number = 120",
+        "UPDATE open_rounds SET memo = zeroblob(length(memo)) WHERE number = 120",
         "open round 120: the memo",
     ),
     "expiry": (
-        "UPDATE open SET expires = expires + 1 WHERE number = 120",
+        "UPDATE open_rounds SET expires = expires + 1 WHERE number = 120",
         "open round 120: the expires",
     ),
     "answers before": (
-        'UPDATE open SET "then" = "then" + 1 WHERE number = 120',
+        'UPDATE open_rounds SET "then" = "then" + 1 WHERE number = 120',
         "open round 120: the then",
     ),
-    "open round gone": ("DELETE FROM open WHERE number = 120", "round 120: what it must remember"),
+    "open round gone": (
+        "DELETE FROM open_rounds WHERE number = 120",
+        "round 120: what it must remember",
+    ),
     "open round added": (
-        'INSERT INTO open SELECT stream, 0, expires, "then", memo FROM open LIMIT 1',
+        'INSERT INTO open_rounds SELECT stream, 0, expires, "then", memo FROM open_rounds LIMIT 1',
         "round 0:",
     ),
-    "time of a mark": ("UPDATE marks SET at = at + 1", "the snapshot after 100 answers"),
-    "misses of a mark": ("UPDATE marks SET misses = misses + 1", "the snapshot after 100 answers"),
-    "progress of a mark": (
-        "UPDATE marks SET progress = zeroblob(200)",
+    "time of a snapshot": ("UPDATE snapshots SET at = at + 1", "the snapshot after 100 answers"),
+    "misses of a snapshot": (
+        "UPDATE snapshots SET misses = misses + 1",
         "the snapshot after 100 answers",
     ),
-    "mark gone": ("DELETE FROM marks", "the snapshot after 100 answers is gone"),
+    "progress of a snapshot": (
+        "UPDATE snapshots SET progress = zeroblob(200)",
+        "the snapshot after 100 answers",
+    ),
+    "snapshot gone": ("DELETE FROM snapshots", "the snapshot after 100 answers is gone"),
     "seed": (
-        "UPDATE streams SET setup = replace(setup, '\"seed\": 7', '\"seed\": 8') WHERE id = 1",
-        "the setup",
+        "UPDATE streams SET seed = '8' WHERE id = 1",
+        "the seed",
     ),
     "alpha": (
         "UPDATE streams SET setup = replace(setup, '\"alpha\": 0.1', '\"alpha\": 0.2') WHERE id = 1",
@@ -110,16 +116,16 @@ EDITS = {
     "created": ("UPDATE streams SET created = created - 1 WHERE id = 1", "the created"),
     "archived": ("UPDATE streams SET archived = 1 WHERE id = 1", "the archived is 1.0"),
     "recent": ("UPDATE streams SET recent = zeroblob(126) WHERE id = 1", "the recent"),
-    "sweep": ("UPDATE streams SET sweep = 0 WHERE id = 1", "the sweep"),
+    "next expiry": ("UPDATE streams SET next_expiry = 0 WHERE id = 1", "the next_expiry"),
     "version": ("UPDATE streams SET version = version + 1 WHERE id = 1", "the version"),
     "how it was made": ("UPDATE changes SET at = at - 1 WHERE stream = 1", "the change 'created'"),
     "making gone": ("DELETE FROM changes WHERE stream = 1", "the log"),
     "round gone": ("DELETE FROM rounds WHERE number = 40", "the log: the version of"),
-    "answer gone": ("DELETE FROM feedback WHERE number = 41", "the log: the version of"),
-    "last rows gone": ("DELETE FROM feedback WHERE number IN (121, 122)", "the stream's row"),
+    "answer gone": ("DELETE FROM answers WHERE number = 41", "the log: the version of"),
+    "last rows gone": ("DELETE FROM answers WHERE number IN (121, 122)", "the stream's row"),
     "damaged progress": ("UPDATE streams SET progress = x'00' WHERE id = 1", "quarantined"),
     "damaged setup": ("UPDATE streams SET setup = '{' WHERE id = 1", "quarantined"),
-    "damaged answer": ("UPDATE feedback SET answer = '{' WHERE number = 41", "round 41 cannot be read"),
+    "damaged answer": ("UPDATE answers SET answer = '{' WHERE number = 41", "round 41 cannot be read"),
     "damaged output": ("UPDATE rounds SET output = x'00' WHERE number = 40", "round 40 cannot be read"),
     "damaged labels": ("UPDATE rounds SET labels = '[' WHERE number = 40", "round 40 cannot be read"),
     "bytes that are no text": (
@@ -169,10 +175,10 @@ def test_one_bit_of_a_snapshot_is_named(
 ) -> None:
     """Kills: snapshots whose state, or whose tally, nobody looks at."""
     with sqlite3.connect(file) as connection:
-        (kept,) = connection.execute("SELECT progress FROM marks").fetchone()
+        (kept,) = connection.execute("SELECT progress FROM snapshots").fetchone()
         changed = bytearray(kept)
         changed[place] ^= 1
-        connection.execute("UPDATE marks SET progress = ?", [bytes(changed)])
+        connection.execute("UPDATE snapshots SET progress = ?", [bytes(changed)])
     assert verify(file) == 2
     assert f"the snapshot after 100 answers: the {what} differs" in capsys.readouterr().out
 
@@ -182,11 +188,11 @@ def test_two_answers_that_trade_places_are_named(
 ) -> None:
     with sqlite3.connect(file) as connection:
         first, second = (
-            connection.execute("SELECT version FROM feedback WHERE number = ?", [number]).fetchone()[0]
+            connection.execute("SELECT version FROM answers WHERE number = ?", [number]).fetchone()[0]
             for number in (41, 42)
         )
         for old, new in ((first, -1), (second, first), (-1, second)):
-            connection.execute("UPDATE feedback SET version = ? WHERE version = ?", [new, old])
+            connection.execute("UPDATE answers SET version = ? WHERE version = ?", [new, old])
     assert verify(file) == 2
     assert "the answer to round 4" in capsys.readouterr().out
 
@@ -254,7 +260,7 @@ def test_a_damaged_page_is_named_without_a_traceback(
     content = bytearray(file.read_bytes())
     with sqlite3.connect(file) as connection:
         (root,) = connection.execute(
-            "SELECT rootpage FROM sqlite_master WHERE name = 'feedback'"
+            "SELECT rootpage FROM sqlite_master WHERE name = 'answers'"
         ).fetchone()
         (size,) = connection.execute("PRAGMA page_size").fetchone()
     content[(root - 1) * size : root * size] = b"\xff" * size
@@ -275,9 +281,8 @@ def test_a_stream_whose_row_is_gone_is_missed_by_its_log(
     edit(file, "DELETE FROM streams WHERE name = 'pets'")
     assert verify(file) == 2
     said = capsys.readouterr().out
-    assert (
-        "stream 1: its row is gone, and rows of rounds, feedback, changes, marks, open are left" in said
-    )
+    left = "rows of open_rounds, answers, rounds, changes, snapshots are left"
+    assert f"stream 1: its row is gone, and {left}" in said
     assert "other: 0 rounds, 0 answers: the replay is the same" in said
 
 

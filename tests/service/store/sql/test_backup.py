@@ -9,7 +9,7 @@ import pytest
 from keyhole.cli import main
 from keyhole.errors import LostDatabaseError
 from keyhole.service.store import tokens
-from keyhole.service.store.sql import file
+from keyhole.service.store.sql import sqlite
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.wire.responses import Receipt
@@ -124,7 +124,7 @@ def test_what_is_written_into_a_lost_file_is_not_acknowledged(
     used: Database, tmp_path: Path, damage: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert callable(damage)
-    monkeypatch.setattr(file, "_LOOKS", 3)  # Nobody is writing it just now.
+    monkeypatch.setattr(sqlite, "_LOOKS", 3)  # Nobody is writing it just now.
     play(used, 60)
     damage(tmp_path / "keyhole.db")
     with pytest.raises(LostDatabaseError, match="while the service used it"):
@@ -139,7 +139,7 @@ def test_what_is_written_into_a_lost_file_is_not_acknowledged(
 def test_a_vacuum_is_no_loss(used: Database, tmp_path: Path) -> None:
     play(used, 120)
     with sqlite3.connect(tmp_path / "keyhole.db") as connection:
-        connection.execute("DELETE FROM feedback")
+        connection.execute("DELETE FROM answers")
         connection.commit()
         connection.execute("VACUUM")
         connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")

@@ -8,21 +8,17 @@ from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import pytest
-import sqlalchemy as sql
 
 from keyhole.errors import BusyError, DatabaseError, InvalidError, LostDatabaseError, MissingExtraError
 from keyhole.service.store.sql import schema
+from keyhole.service.store.sql.backend import Timeouts
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.engines import (
-    Timeouts,
-)
-from keyhole.service.store.sql.schema import tokens
-from keyhole.service.store.sql.transactions import insert, named_errors
+from keyhole.service.store.sql.schema import TokenRow, tokens
 from keyhole.service.store.streams import registry, settings
+from tests.service.scene import read_table, run_sql
 
-ADD = insert(tokens)
 SHORT = Timeouts(lock=0.05, probe=0.05)
-ROW = {"id": "a", "name": "a", "scopes": "", "digest": b"", "created": 0.0, "revoked": None}
+ROW = TokenRow("a", "a", "", b"", 0.0, None)
 
 
 @pytest.fixture
@@ -33,18 +29,12 @@ def hasty(tmp_path: Path) -> Iterator[Database]:
 
 
 def write(database: Database) -> None:
-    with database.write() as connection:
-        connection.execute(tokens.insert().values(**ROW))
-
-
-def change(database: Database) -> None:
-    with database.change() as connection:
-        connection.write([(ADD, [tuple(ROW.values())])])
+    with database.write() as transaction:
+        transaction.insert(tokens, [ROW])
 
 
 def count(database: Database) -> int:
-    with database.read() as connection:
-        return len(connection.execute(sql.select(tokens)).all())
+    return len(read_table(database, tokens))
 
 
 @contextmanager
@@ -57,7 +47,7 @@ def held(path: Path) -> Iterator[None]:
     other.close()
 
 
-@pytest.mark.parametrize("act", [write, change, Database.try_write])
+@pytest.mark.parametrize("act", [write, Database.try_write])
 def test_while_another_process_writes_it_is_busy_and_can_be_read(
     hasty: Database, act: Callable[[Database], None], tmp_path: Path
 ) -> None:
@@ -68,17 +58,14 @@ def test_while_another_process_writes_it_is_busy_and_can_be_read(
     act(hasty)
 
 
-@pytest.mark.parametrize("act", [write, change])
-def test_while_another_thread_writes_it_is_busy(
-    hasty: Database, act: Callable[[Database], None]
-) -> None:
+def test_while_another_thread_writes_it_is_busy(hasty: Database) -> None:
     with (
         hasty.write(),
         ThreadPoolExecutor(1) as pool,
         pytest.raises(BusyError, match=r"no turn to write within 0\.05 seconds"),
     ):
-        pool.submit(act, hasty).result(timeout=30.0)
-    act(hasty)
+        pool.submit(write, hasty).result(timeout=30.0)
+    write(hasty)
     assert count(hasty) == 1
 
 
@@ -102,7 +89,7 @@ def list_held(folder: Path) -> list[str]:
 @pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="open files are not listed here")
 def test_a_database_that_is_closed_holds_no_file_and_leaves_one(tmp_path: Path) -> None:
     database = Database(f"sqlite:///{tmp_path / 'keyhole.db'}")
-    change(database)
+    write(database)
     database.try_write()
     assert count(database) == 1
     assert "keyhole.db" in list_held(tmp_path)
@@ -111,7 +98,7 @@ def test_a_database_that_is_closed_holds_no_file_and_leaves_one(tmp_path: Path) 
     assert [path.name for path in tmp_path.iterdir()] == ["keyhole.db"]
 
 
-@pytest.mark.parametrize("act", [count, change, write, Database.try_write])
+@pytest.mark.parametrize("act", [count, write, Database.try_write])
 def test_a_file_that_is_deleted_while_it_is_in_use_is_missed_by_whoever_comes_next(
     hasty: Database, act: Callable[[Database], object], tmp_path: Path
 ) -> None:
@@ -122,14 +109,13 @@ def test_a_file_that_is_deleted_while_it_is_in_use_is_missed_by_whoever_comes_ne
 
 def test_a_trial_write_leaves_the_version_as_it_was(hasty: Database) -> None:
     hasty.try_write()
-    with hasty.read() as connection:
-        assert connection.execute(sql.select(schema.meta.c.version)).scalar_one() == schema.VERSION
+    assert read_table(hasty, schema.meta) == [(schema.VERSION,)]
 
 
 def test_errors_that_are_not_the_databases_pass_as_they_are(hasty: Database) -> None:
     def fail() -> None:
-        with hasty.change() as connection:
-            connection.write([(ADD, [tuple(ROW.values())])])
+        with hasty.write() as transaction:
+            transaction.insert(tokens, [ROW])
             raise InvalidError("of ours")
 
     with pytest.raises(InvalidError, match="of ours"):
@@ -137,8 +123,6 @@ def test_errors_that_are_not_the_databases_pass_as_they_are(hasty: Database) -> 
     assert count(hasty) == 0
     write(hasty)
     with pytest.raises(sqlite3.IntegrityError):
-        change(hasty)
-    with pytest.raises(sql.exc.IntegrityError):
         write(hasty)
 
 
@@ -163,19 +147,32 @@ def test_a_damaged_file_is_named_with_its_remedy(hasty: Database, tmp_path: Path
         Database(f"sqlite:///{file}", read_only=True)
 
 
-def test_rows_are_added_alone_and_together(hasty: Database) -> None:
-    with hasty.change() as connection:
-        rows = [tuple({**ROW, "id": name}.values()) for name in "abcd"]
-        connection.write([(ADD, rows[:1]), (ADD, rows[1:])])
-    assert count(hasty) == 4
-
-
 def test_postgresql_without_its_driver_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
+    monkeypatch.delitem(sys.modules, "keyhole.service.store.sql.postgres", raising=False)
     with pytest.raises(MissingExtraError, match=r"pip install 'keyhole-conformal\[postgres\]'"):
         Database("postgresql://u:secret@127.0.0.1:1/d")
 
 
-def test_while_every_connection_is_in_use_it_is_busy() -> None:
-    with pytest.raises(BusyError, match="every connection to the database is in use"), named_errors():
-        raise sql.exc.TimeoutError
+def test_a_newer_database_is_refused(url: str) -> None:
+    database = Database(url)
+    run_sql(database, "UPDATE meta SET version = version + 1")
+    database.close()
+    with pytest.raises(DatabaseError, match="upgrade keyhole-conformal"):
+        Database(url)
+
+
+@pytest.mark.parametrize("read_only", [False, True])
+def test_an_older_database_is_refused_and_left_as_it_is(url: str, *, read_only: bool) -> None:
+    database = Database(url)
+    run_sql(database, "UPDATE meta SET version = 2")
+    database.close()
+    with pytest.raises(DatabaseError, match=r"older Keyhole .* begin with a new one"):
+        Database(url, read_only=read_only)
+
+
+def test_a_database_of_now_is_opened_again(url: str) -> None:
+    for _ in range(2):
+        database = Database(url)
+        assert read_table(database, schema.meta) == [(schema.VERSION,)]
+        database.close()

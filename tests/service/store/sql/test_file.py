@@ -7,9 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from keyhole.errors import LostDatabaseError
-from keyhole.service.store.sql import file as module
+from keyhole.service.store.sql import sqlite as module
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.file import DatabaseFile
+from keyhole.service.store.sql.sqlite import DatabaseFile
 
 
 def fill(path: Path, *, page: int) -> Path:

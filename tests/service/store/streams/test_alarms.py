@@ -8,19 +8,19 @@ from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams import alarms, amendments, answers, proposals, registry, settings
-from keyhole.service.store.streams.alarms import Alarmed
 from keyhole.service.store.streams.amendments import Amendment
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.streams.unit_of_work import run_tasks
 
 NOW = 1_800_000_000.0
-RAISED = Alarmed(raised=12, raised_at=5.0, kind=1, since=3, since_at=103.0)
+RAISED = AlarmRow(stream=1, raised=12, raised_at=5.0, kind=1, since=3, since_at=103.0)
 
 
-def follow(watch: Watch, last: Alarmed | None) -> Alarmed | None:
-    return alarms.follow(watch, last, at=5.0, time_of=lambda count: 100.0 + count)
+def follow(watch: Watch, last: AlarmRow | None) -> AlarmRow | None:
+    return alarms.follow(watch, last, stream=1, at=5.0, time_of=lambda count: 100.0 + count)
 
 
 @pytest.mark.parametrize(("alarm", "kind"), [(Alarm.TOO_MANY, 1), (Alarm.TOO_FEW, -1)])
@@ -51,8 +51,8 @@ def alarmed(light: Database) -> Database:
         registry.create(light, name, setup=setup, now=NOW)
     with light.write() as connection:
         for stream, raised in ((1, 30), (1, 10), (1, 20), (2, 5)):
-            row = RAISED._replace(raised=raised)._asdict()
-            connection.execute(schema.alarms.insert().values(stream=stream, **row))
+            row = RAISED._replace(stream=stream, raised=raised)
+            connection.insert(schema.alarms, [row])
     return light
 
 
@@ -61,7 +61,7 @@ def test_the_newest_alarm_of_each_stream_is_found(alarmed: Database) -> None:
         newest = alarms.find_newest(connection, [1, 2, 3])
         alone = [alarms.find_last(connection, stream) for stream in (1, 2, 3)]
         assert alarms.find_newest(connection, []) == {}
-    assert newest == {1: RAISED._replace(raised=30), 2: RAISED._replace(raised=5)}
+    assert newest == {1: RAISED._replace(raised=30), 2: RAISED._replace(stream=2, raised=5)}
     assert alone == [newest[1], newest[2], None]
 
 

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 import pytest
-import sqlalchemy as sql
 
 from keyhole.errors import (
     AnsweredError,
@@ -13,11 +12,12 @@ from keyhole.errors import (
 )
 from keyhole.service.store.log import history, replay
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import marks
+from keyhole.service.store.sql.schema import snapshots
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply, make_tasks, write_reply
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.wire.responses import Receipt
+from tests.service.scene import read_table
 
 NOW = 1_800_000_000.0
 
@@ -143,8 +143,7 @@ def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, told: An
 def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Database) -> None:
     ids = ask(two, "pets", 252)
     reply(two, *((id_, "skip") for id_ in ids[:2]), *((id_, "hit") for id_ in ids[2:]))
-    with two.read() as connection:
-        rows = connection.execute(sql.select(marks).order_by(marks.c.answered)).all()
+    rows = read_table(two, snapshots, "ORDER BY answered")
     assert [(row.answered, row.version) for row in rows] == [(100, 354), (200, 454)]
     assert [row.predicted for row in rows] == [252, 252]
 

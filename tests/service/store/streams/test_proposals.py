@@ -86,7 +86,7 @@ def test_a_retry_after_its_round_has_expired_gives_it_again_and_changes_nothing(
     (again,) = proposals.predict(pets, "pets", asks=[Query([0.9, 0.1], "k")], now=late)
     assert (again.id, again.repeated) == (first.id, True)
     here = registry.get(pets, "pets")
-    assert (here.version, here.tally.expired, here.sweep) == (1, 0, first.expires)
+    assert (here.version, here.tally.expired, here.next_expiry) == (1, 0, first.expires)
     assert replay.replay(pets, "pets").difference is None
 
 
@@ -134,7 +134,7 @@ def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired
     proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW + week)  # their time is over just now
     here = registry.get(pets, "pets")
     assert (here.open, here.tally.expired, here.tally.skipped) == (2, 3, 1)
-    assert here.sweep == NOW + 2 * week - 1.0
+    assert here.next_expiry == NOW + 2 * week - 1.0
 
 
 def test_a_round_can_be_answered_until_just_before_its_time_is_over(pets: Database) -> None:

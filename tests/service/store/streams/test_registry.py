@@ -3,7 +3,6 @@
 import math
 
 import pytest
-import sqlalchemy as sql
 
 from keyhole.errors import ArchivedError, InvalidError, StreamExistsError, UnknownStreamError
 from keyhole.service.store.log import replay
@@ -12,6 +11,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from tests.service.scene import read_table, run_sql
 
 NOW = 1_800_000_000.0
 
@@ -28,7 +28,7 @@ def test_a_new_stream_stands_where_nothing_has_happened(three: Database) -> None
     here = registry.get(three, "a")
     assert (here.version, here.tally.predicted, here.open, here.recent_rounds) == (0, 0, 0, 0)
     assert (here.created, here.archived, here.description) == (NOW, None, None)
-    assert here.sweep == math.inf
+    assert here.next_expiry == math.inf
     assert here.recent_misses == 0
 
 
@@ -70,23 +70,16 @@ def test_only_an_archived_stream_is_removed_and_nothing_of_it_or_of_others_stays
     three: Database,
 ) -> None:
     for name in ("a", "b"):
-        opened = proposals.predict(three, name, asks=[Query([0.5])] * 101, now=NOW)
+        opened = proposals.predict(three, name, asks=[Query([0.5], metadata='{"a":1}')] * 101, now=NOW)
         answers.answer(three, [Reply(one.id, "miss") for one in opened[:100]], now=NOW)
     with pytest.raises(InvalidError, match="archive it before you delete it"):
         registry.delete(three, "a")
     registry.archive(three, "a", now=NOW)
     registry.delete(three, "a")
     assert registry.list_names(three) == ["c", "b"]
-    tables = (schema.rounds, schema.feedback, schema.open_rounds, schema.marks, schema.alarms)
-    with three.read() as connection:
-        owners = {
-            owner
-            for table in (*tables, schema.changes)
-            for owner in connection.execute(sql.select(table.c.stream)).scalars()
-        }
-        for table in tables:
-            assert connection.execute(sql.select(table.c.stream)).first() == (3,)
-    assert owners == {1, 3}
+    for table in schema.OF_STREAMS:
+        owners = {row.stream for row in read_table(three, table)}
+        assert owners == ({1, 3} if table is schema.changes else {3})
 
 
 def test_a_new_stream_does_not_get_the_id_of_one_that_was_removed(three: Database) -> None:
@@ -100,9 +93,7 @@ def test_a_new_stream_does_not_get_the_id_of_one_that_was_removed(three: Databas
 def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_removed(
     three: Database,
 ) -> None:
-    with three.write() as connection:
-        mine = schema.streams.c.name == "a"
-        connection.execute(schema.streams.update().where(mine).values(progress=b"\x00"))
+    run_sql(three, "UPDATE streams SET progress = x'00' WHERE name = 'a'")
     found = registry.survey(three)
     assert [here.name for here in found.usable] == ["c", "b"]
     assert list(found.quarantined) == ["a"]
@@ -117,9 +108,7 @@ def test_a_survey_of_what_changed_tells_those_alone_and_damaged_streams_hide_non
     assert [here.name for here in first.changed] == ["c", "a", "b"]
     assert registry.survey_changed(three, first.digests) == (first.digests, [], {})
     proposals.predict(three, "b", asks=[Query([0.5])], now=NOW)
-    with three.write() as connection:
-        mine = schema.streams.c.name == "a"
-        connection.execute(schema.streams.update().where(mine).values(progress=b"\x00"))
+    run_sql(three, "UPDATE streams SET progress = x'00' WHERE name = 'a'")
     second = registry.survey_changed(three, first.digests)
     assert [here.name for here in second.changed] == ["b"]
     assert list(second.quarantined) == ["a"]

@@ -5,7 +5,6 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-import sqlalchemy as sql
 
 from keyhole.errors import (
     BusyError,
@@ -23,6 +22,7 @@ from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork, run_tasks
 from keyhole.service.wire.responses import Receipt
+from tests.service.scene import read_table
 
 NOW = 1_800_000_000.0
 SCORES = {"cat": 0.71, "lynx": 0.22}
@@ -92,12 +92,12 @@ def test_a_commit_that_fails_is_nobodys_success(
 ) -> None:
     @contextmanager
     def begin() -> Iterator[Any]:
-        with change() as connection:
-            yield connection
+        with write() as transaction:
+            yield transaction
         raise DatabaseError("the file was deleted")
 
-    change = ready.change
-    monkeypatch.setattr(ready, "change", begin)
+    write = ready.write
+    monkeypatch.setattr(ready, "write", begin)
     results = run_tasks(ready, [predict("pets", Query(SCORES)) for _ in range(3)]).outcomes
     assert all(isinstance(result, DatabaseError) for result in results)
 
@@ -119,8 +119,7 @@ def test_an_expired_round_is_refused_among_others(ready: Database) -> None:
     (first,) = proposals.predict(ready, "pets", asks=[Query(SCORES)], now=NOW - 8 * 86_400.0)
     results = run_tasks(ready, [predict("pets", Query(SCORES)), reply(first.id, "miss")]).outcomes
     assert isinstance(results[1][0], ExpiredError)
-    with ready.read() as connection:
-        assert connection.execute(sql.select(sql.func.count()).select_from(schema.rounds)).scalar() == 2
+    assert len(read_table(ready, schema.rounds)) == 2
 
 
 @pytest.fixture
@@ -159,5 +158,6 @@ def test_what_is_kept_to_save_unpacking_is_of_at_most_1024_streams(few: Database
         proposals.predict(few, "few", asks=[Query(SCORES)], now=NOW)
         assert len(unit_of_work._kept) == kept
     here = registry.get(few, "few")
-    assert list(unit_of_work._kept) == [(here.setup.to_json(), here.progress.pack(here.setup.learner))]
+    written = (settings.dump_setup(here.setup), here.progress.pack(here.setup.learner))
+    assert list(unit_of_work._kept) == [written]
     unit_of_work._kept.clear()

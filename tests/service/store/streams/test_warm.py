@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from keyhole.learners.entries import _ENTRIES
-from keyhole.service.store.streams import settings, stream, warm
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams import settings, stream
+from keyhole.service.store.streams.stream import Stream, compile_streams
 
 
 def begin(learner: str, **given: Any) -> Stream:
@@ -21,5 +21,5 @@ def test_learners_over_a_grid_are_made_ready_and_those_of_few_numbers_need_not_b
     rules = [here.setup.learner.rule for here in (grid, light)]
     for rule in rules:
         monkeypatch.delitem(_ENTRIES, rule, raising=False)
-    warm.compile_streams([light, grid])
+    compile_streams([light, grid])
     assert [rule in _ENTRIES for rule in rules] == [True, False]

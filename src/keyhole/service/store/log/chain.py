@@ -4,55 +4,80 @@ A row that is changed, taken out or put in breaks the chain there, and so does a
 end, because the stream's row holds the last link. The hash needs no secret: whoever may write the
 database can forge a whole chain anew. Against that, note the last link (``keyhole verify`` shows it)
 where they cannot write.
+
+What is hashed is named here for every table and every format of its rows, and each row says which
+format it has. So a table may get another column: rows that were written without it are hashed as they
+were, and those that are written with it have a new format that names it.
 """
 
 import struct
-from collections.abc import Iterable, Mapping
-from functools import cache
+from collections.abc import Mapping
 from hashlib import blake2b
+from operator import attrgetter
 from typing import Any
 
-import sqlalchemy as sql
+from keyhole.service.store.sql.schema import AnswerRow, ChangeRow, RoundRow
 
 FIRST = b""
+LogRow = RoundRow | AnswerRow | ChangeRow
 _SIZE = 16
 _REAL, _WHOLE = struct.Struct("<cd"), struct.Struct("<cq")
 
+_NAMES: Mapping[type[LogRow], str] = {RoundRow: "rounds", AnswerRow: "answers", ChangeRow: "changes"}
+HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
+    ("rounds", 1): {
+        "stream": int,
+        "number": int,
+        "version": int,
+        "at": float,
+        "threshold": float,
+        "size": float,
+        "output": bytes,
+        "labels": str,
+        "key": str,
+        "context": bytes,
+        "metadata": str,
+    },
+    ("answers", 1): {
+        "stream": int,
+        "version": int,
+        "number": int,
+        "at": float,
+        "kind": str,
+        "answer": str,
+        "miss": float,
+        "weight": float,
+        "score": float,
+        "size": float,
+    },
+    ("changes", 1): {
+        "stream": int,
+        "version": int,
+        "at": float,
+        "kind": str,
+        "content": str,
+        "progress": bytes,
+    },
+}
+# By name and format: what no other rows are hashed with, what reads the fields, and their kinds.
+_READERS = {
+    (name, number): (f"{name}.{number}".encode(), attrgetter(*fields), tuple(fields.values()))
+    for (name, number), fields in HASHED.items()
+}
 
-def make_link(before: bytes, table: sql.Table, row: Mapping[str, Any]) -> bytes:
-    """Return the link of a row, which every column of its table goes into but the link itself."""
-    return link_rows(before, [(table, tuple([row.get(name) for name in _list_names(table)]))])[0]
 
-
-def link_rows(
-    before: bytes, log: Iterable[tuple[sql.Table, tuple[Any, ...]]]
-) -> tuple[bytes, dict[sql.Table, list[tuple[Any, ...]]]]:
-    """Return the last link, and by table the rows of a log in its order, each with its link last."""
-    linked: dict[sql.Table, list[tuple[Any, ...]]] = {}
-    for table, row in log:
-        person, kinds = _describe(table)
-        parts = [before]
-        for kind, value in zip(kinds, row, strict=True):
-            if value is None:
-                parts.append(b"-")
-            elif kind is float:
-                parts.append(_REAL.pack(b"d", value + 0.0))  # SQLite keeps no sign of zero.
-            elif kind is int:
-                parts.append(_WHOLE.pack(b"q", value))
-            else:
-                content = value.encode() if kind is str else value
-                parts += (_WHOLE.pack(b"s", len(content)), content)
-        before = blake2b(b"".join(parts), digest_size=_SIZE, person=person).digest()
-        linked.setdefault(table, []).append((*row, before))
-    return before, linked
-
-
-@cache
-def _describe(table: sql.Table) -> tuple[bytes, tuple[type, ...]]:
-    """Return a table's name, which no other's rows are linked with, and the kinds of its values."""
-    return table.name.encode(), tuple(table.c[name].type.python_type for name in _list_names(table))
-
-
-@cache
-def _list_names(table: sql.Table) -> tuple[str, ...]:
-    return tuple(column.name for column in table.c if column.name != "link")
+def make_link(before: bytes, row: LogRow) -> bytes:
+    """Return the link of a row that follows a link; a format that is not known is a ``LookupError``."""
+    person, read, kinds = _READERS[_NAMES[type(row)], row.format]
+    parts: list[Any] = [before]
+    for kind, value in zip(kinds, read(row), strict=True):
+        if value is None:
+            parts.append(b"-")
+        elif kind is float:
+            parts.append(_REAL.pack(b"d", value + 0.0))  # SQLite keeps no sign of zero.
+        elif kind is int:
+            parts.append(_WHOLE.pack(b"q", value))
+        else:
+            content = value.encode() if kind is str else value
+            parts += (_WHOLE.pack(b"s", len(content)), content)
+    return blake2b(b"".join(parts), digest_size=_SIZE, person=person).digest()

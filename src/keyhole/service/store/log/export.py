@@ -16,16 +16,14 @@ from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
 
-import sqlalchemy as sql
-
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import is_miss
 from keyhole.scores import Case, Decision, Interval, Region
 from keyhole.scores.best import BestCase
 from keyhole.scores.labels import Candidates
 from keyhole.service.store.log.history import LogEntry, log
+from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import feedback
 from keyhole.service.store.streams import stream
 from keyhole.service.times import show_time
 
@@ -110,12 +108,11 @@ def write(database: Database, name: str, path: Path) -> None:
             raise
 
 
-def told(database: Database, name: str) -> str:
+def describe_scores(database: Database, name: str) -> str:
     """Return how far the log tells what another threshold would have brought."""
-    with database.read() as connection:
-        here = stream.find(connection, name)
-        known = sql.func.count(feedback.c.score)
-        scores = connection.execute(sql.select(known).where(feedback.c.stream == here.id)).scalar_one()
+    with database.read() as transaction:
+        here = stream.find(transaction, name)
+        (scores,) = transaction.fetch(statements.COUNT_SCORES, here.id)
     predicted = here.tally.predicted
     share = scores / predicted if predicted else 0.0
     return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
@@ -132,7 +129,6 @@ def _blocks(database: Database, name: str) -> Iterator[list[dict[str, Any]]]:
 
 
 def _row(entry: LogEntry) -> tuple[Any, ...]:
-    told = entry.answer
     return (
         entry.number,
         entry.id,
@@ -143,8 +139,8 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
         *_list_candidates(entry.case),
         None if entry.known.features is None else json.dumps(entry.known.features),
         json.dumps(entry.known.groups) if entry.known.groups else None,
-        next(iter(told)) if isinstance(told, dict) else told,
-        json.dumps(told["label"]) if isinstance(told, dict) and "label" in told else None,
+        entry.kind,
+        json.dumps(entry.answer["label"]) if entry.kind == "label" else None,
         is_miss(entry.miss),
         entry.miss,
         entry.weight,

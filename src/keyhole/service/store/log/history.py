@@ -3,22 +3,23 @@
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sql
 
 from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known, show_context, unpack_context
 from keyhole.scores import Case, Region
-from keyhole.service.store.log import recent
-from keyhole.service.store.log.recent import Lately
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import SUMS, feedback, marks, rounds
+from keyhole.service.store.sql.schema import SUMS, AlarmRow
+from keyhole.service.store.sql.statements import CountedAnswer, LoggedRound
 from keyhole.service.store.streams import alarms, changes, registry, stream
-from keyhole.service.store.streams.alarms import Alarmed
-from keyhole.service.store.streams.answers import MARK_EVERY
+from keyhole.service.store.streams.amendments import list_misses
+from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import pack_metadata
 from keyhole.service.store.streams.stream import Stream
@@ -28,12 +29,30 @@ _MOST_READ = 20_000  # rounds
 _MOST_ALARMS = 100
 _LAST = 200  # answered rounds
 _PAGE = 500
-_MOST_SOUGHT = 50_000  # rounds looked through at once
+RECENT = 500  # answered rounds
+_BYTES = 8  # of a score
+
+
+@dataclass(frozen=True)
+class Recent:
+    """Shares and medians over so many of the newest answered rounds; NaN where there are none.
+
+    ``full`` is the share of sets that held every candidate; intervals have none, and decisions have no
+    sizes at all. ``median_size`` is infinite where half of the intervals or more are unbounded.
+    """
+
+    rounds: int
+    median_size: float
+    empty: float
+    full: float
+    unbounded: float
+    median_seconds: float
+    late_seconds: float
 
 
 @dataclass(frozen=True)
 class StreamCurve:
-    """Sums up to some answers, as a mark holds them, and when the answers came."""
+    """Sums up to some answers, as a snapshot holds them, and when the answers came."""
 
     answered: list[int]
     misses: list[float]
@@ -43,10 +62,9 @@ class StreamCurve:
     predicted: list[float]
     accepted: list[float]
     at: list[float]
-    alarms: list[Alarmed]
+    alarms: list[AlarmRow]
     changes: list[Change]
-    lately: Lately
-    has_other_targets: bool
+    recent: Recent
     last: list[bool]
 
 
@@ -63,6 +81,7 @@ class LogEntry:
     size: float
     region: Region
     known: Known
+    kind: str | None  # of the answer
     answer: Any
     answered_at: float | None
     miss: float | None
@@ -73,18 +92,16 @@ class LogEntry:
 
 def curve(database: Database, name: str, *, points: int) -> tuple[Stream, StreamCurve]:
     """Return where a stream stands and how it got there, in at most so many points."""
-    with database.read() as connection:
-        here = registry.look(connection, name)
+    with database.read() as transaction:
+        here = registry.look(transaction, name)
         few = here.tally.answered <= _RAW_UP_TO and here.tally.predicted <= _MOST_READ
-        read = _raw if few else _marked
-        rows = read(connection, here, points)
-        alarmed = alarms.list_alarms(connection, here.id, most=_MOST_ALARMS)
-        changed = changes.list_changes(connection, here, most=_MOST_ALARMS)
-        late = recent.look_back(connection, here)
-        retargeted = changes.has_other_targets(connection, here)
-        newest = recent.list_misses(connection, here.id, most=_LAST)
+        rows = (_add_up if few else _read_snapshots)(transaction, here, points)
+        alarmed = alarms.list_alarms(transaction, here.id, most=_MOST_ALARMS)
+        changed = changes.list_changes(transaction, here, most=_MOST_ALARMS)
+        recent = _read_recent(transaction, here)
+        newest = list_misses(transaction, here.id, most=_LAST)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
-    parts: Any = [*map(list, columns), alarmed, changed, late, retargeted, newest]
+    parts: Any = [*map(list, columns), alarmed, changed, recent, newest]
     return here, StreamCurve(*parts)
 
 
@@ -96,98 +113,55 @@ def last(
     before: int | None = None,
     metadata: Mapping[str, Any] | None = None,
 ) -> tuple[list[LogEntry], int | None]:
-    """Return the newest rounds, the newest first, and before which there are more; or None.
+    """Return the newest rounds, the newest first, and before which there may be more; or None.
 
     ``before`` leaves out that round and all after it; ``metadata`` those that were given another.
-    Where few are found among very many, fewer than asked for may come, and more before them.
     """
-    with database.read() as connection:
-        here = stream.find(connection, name)
+    wanted = (metadata or {}).items()
+    with database.read() as transaction:
+        here = stream.find(transaction, name)
         end = here.tally.predicted if before is None else min(before, here.tally.predicted)
-        least = 0 if metadata is None else max(0, end - _MOST_SOUGHT)
-        query = _LOG.where(
-            rounds.c.stream == here.id,
-            rounds.c.number < end,
-            rounds.c.number >= least,
-            *(rounds.c.metadata.contains(part, autoescape=True) for part in _list_parts(metadata)),
-        )
-        rows = connection.execute(query.order_by(rounds.c.number.desc()).limit(count)).all()
-    first = rows[-1].number if len(rows) == count else least
-    # The text may hold such a part elsewhere too.
-    found = [_entry(here, row) for row in rows]
-    fitting = [one for one in found if _is_of(one.metadata, metadata)]
-    return fitting, first or None
-
-
-def _list_parts(metadata: Mapping[str, Any] | None) -> list[str]:
-    return [pack_metadata({name: value})[1:-1] for name, value in (metadata or {}).items()]
-
-
-def _is_of(found: Mapping[str, Any] | None, wanted: Mapping[str, Any] | None) -> bool:
-    return all((found or {}).get(name, _NOTHING) == value for name, value in (wanted or {}).items())
-
-
-_NOTHING = object()
+        filters = [(here.id, pack_metadata(one), pack_metadata(value)) for one, value in wanted]
+        values = (here.id, end, *chain.from_iterable(filters), count)
+        rows = transaction.fetch(statements.find_last(len(filters)), *values)
+    first = rows[-1].number if len(rows) == count else 0
+    return [_entry(here, row) for row in rows], first or None
 
 
 def find_round(database: Database, name: str, key: str) -> str:
     """Return the id of the round that was asked for with this key, or raise."""
-    with database.read() as connection:
-        here = stream.find(connection, name)
-        mine = (rounds.c.stream == here.id, rounds.c.key == key)
+    with database.read() as transaction:
+        here = stream.find(transaction, name)
         # A key is printable, and PostgreSQL cannot even be asked for all that is not.
-        query = sql.select(rounds.c.number).where(*mine)
-        number = connection.execute(query).scalar_one_or_none() if key.isprintable() else None
-    if number is None:
+        keys = [key] if key.isprintable() else []
+        rows = transaction.fetch(statements.FIND_KEYS, here.id, keys)
+    if not rows:
         raise UnknownRoundError(f"no prediction of stream {name!r} has the key {key[:80]!r}")
-    return here.prediction_id(number)
+    return here.prediction_id(rows[0].number)
 
 
 def log(database: Database, name: str) -> Iterator[LogEntry]:
     """Yield every round up to now, in order, a page at a time."""
-    here, after = _found(database, name), -1
-    end = here.tally.predicted
+    with database.read() as transaction:
+        here = stream.find(transaction, name)
+    after, end = -1, here.tally.predicted
     while after < end - 1:
-        with database.read() as connection:
-            rows = connection.execute(
-                _LOG.where(rounds.c.stream == here.id, rounds.c.number > after, rounds.c.number < end)
-                .order_by(rounds.c.number)
-                .limit(_PAGE)
-            ).all()
+        with database.read() as transaction:
+            rows = transaction.fetch(statements.PAGE_LOG, here.id, after, end, _PAGE)
         if not rows:
             raise UnknownStreamError(f"stream {name!r} was deleted while its log was read")
         yield from (_entry(here, row) for row in rows)
         after = rows[-1].number
 
 
-def _found(database: Database, name: str) -> Stream:
-    with database.read() as connection:
-        return stream.find(connection, name)
-
-
-_LOG = sql.select(
-    rounds,
-    feedback.c.answer,
-    feedback.c.at.label("answered_at"),
-    feedback.c.miss,
-    feedback.c.weight,
-    feedback.c.score,
-).select_from(
-    rounds.outerjoin(
-        feedback,
-        sql.and_(feedback.c.stream == rounds.c.stream, feedback.c.number == rounds.c.number),
-    )
-)
-
-
-def _entry(here: Stream, row: Any) -> LogEntry:
+def _entry(here: Stream, row: LoggedRound) -> LogEntry:
     try:
         return _read_entry(here, row)
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
         raise stream.quarantine(here.name, f"its round {row.number} cannot be read: {error}") from None
 
 
-def _read_entry(here: Stream, row: Any) -> LogEntry:
+def _read_entry(here: Stream, row: LoggedRound) -> LogEntry:
     case = here.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         number=row.number,
@@ -199,6 +173,7 @@ def _read_entry(here: Stream, row: Any) -> LogEntry:
         size=row.size,
         region=case.region(row.number, row.threshold),
         known=show_context(here.setup, unpack_context(here.setup, row.context)),
+        kind=row.kind,
         answer=None if row.answer is None else json.loads(row.answer),
         answered_at=row.answered_at,
         miss=row.miss,
@@ -208,66 +183,80 @@ def _read_entry(here: Stream, row: Any) -> LogEntry:
     )
 
 
-def _raw(connection: sql.Connection, here: Stream, points: int) -> list[tuple[Any, ...]]:
-    rows = connection.execute(
-        sql.select(feedback.c.at, feedback.c.version, *(feedback.c[name] for name in _TOLD))
-        .where(feedback.c.stream == here.id, feedback.c.miss.is_not(None))
-        .order_by(feedback.c.version)
-    ).all()
-    told = np.array([tuple(row)[2:] for row in rows]).reshape(len(rows), len(_TOLD))
-    bounded = np.isfinite(told[:, 2])
-    sizes = np.cumsum(np.where(bounded, told[:, 2], 0.0))
+def _add_up(transaction: Transaction, here: Stream, points: int) -> list[tuple[float, ...]]:
+    """Return the sums after answers, by adding up all of them."""
+    rows = transaction.fetch(statements.LIST_ANSWERS, here.id)
+    table = np.array(rows, dtype=float).reshape(len(rows), len(CountedAnswer._fields))
+    _, _, misses, weights, sizes = table.T  # as ``CountedAnswer`` has them after the time and version
+    bounded = np.isfinite(sizes)
     predicted = accepted = np.zeros(len(rows))
     if here.setup.kind.decides:
-        sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows))
-        accepted, predicted = _count_decisions(connection, here, [row.version for row in rows])
-    sums = np.column_stack(
+        sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+        accepted, predicted = _count_decisions(transaction, here, [row.version for row in rows])
+    added = np.column_stack(
         (
-            np.cumsum(told[:, 0] * told[:, 1]),
-            np.cumsum(told[:, 1]),
-            sizes,
+            np.cumsum(misses * weights),
+            np.cumsum(weights),
+            np.cumsum(np.where(bounded, sizes, 0.0)),
             np.cumsum(bounded),
             predicted,
             accepted,
         )
     ).tolist()
-    return [(k + 1, *sums[k], rows[k].at) for k in _spread(len(rows), points)]
-
-
-_TOLD = ("miss", "weight", "size")
+    return [(k + 1, *added[k], rows[k].at) for k in _spread(len(rows), points)]
 
 
 def _count_decisions(
-    connection: sql.Connection, here: Stream, versions: list[int]
+    transaction: Transaction, here: Stream, versions: list[int]
 ) -> tuple[Array, Array]:
     """Return how many cases had been accepted, and decided, before each of these versions."""
-    made = connection.execute(
-        sql.select(rounds.c.version, rounds.c.size)
-        .where(rounds.c.stream == here.id)
-        .order_by(rounds.c.number)
-    ).all()
-    predicted = np.searchsorted([row.version for row in made], versions)
-    accepted = np.cumsum([0.0, *(row.size for row in made)])
+    made = transaction.fetch(statements.LIST_SIZES, here.id)
+    predicted = np.searchsorted([version for version, _ in made], versions)
+    accepted = np.cumsum([0.0, *(size for _, size in made)])  # A size of 1 is an acceptance.
     return accepted[predicted], predicted.astype(float)
 
 
-def _marked(connection: sql.Connection, here: Stream, points: int) -> list[tuple[Any, ...]]:
-    # There is a mark at every so many answers: those that are wanted are found by their number.
+def _read_snapshots(transaction: Transaction, here: Stream, points: int) -> list[tuple[float, ...]]:
+    """Return the sums after answers, from snapshots and what the stream comes to now."""
+    # There is a snapshot at every so many answers: those that are wanted are found by their number.
     tally = here.tally
-    wanted = [(k + 1) * MARK_EVERY for k in _spread(tally.answered // MARK_EVERY, points - 1)]
-    rows = connection.execute(
-        sql.select(*(marks.c[name] for name in SUMS), marks.c.at)
-        .where(marks.c.stream == here.id, marks.c.answered.in_(wanted))
-        .order_by(marks.c.answered)
-    ).all()
-    sums = [tuple(row) for row in rows]
-    if not sums or sums[-1][0] < tally.answered:
-        newest = sql.select(feedback.c.at).where(feedback.c.stream == here.id)
-        at = connection.execute(newest.order_by(feedback.c.version.desc()).limit(1)).scalar_one()
+    count = tally.answered // SNAPSHOT_EVERY
+    wanted = [(k + 1) * SNAPSHOT_EVERY for k in _spread(count, points - 1)]
+    rows = transaction.fetch(statements.FIND_SNAPSHOTS, here.id, wanted)
+    sums = [(*(getattr(row, name) for name in SUMS), row.at) for row in rows]
+    if not sums or sums[-1][0] < tally.answered:  # The first of the sums is how many were answered.
+        (at,) = transaction.fetch(statements.FIND_LAST_TIME, here.id)
         sums.append((*tally.sum_up(), at))
     return sums
+
+
+def _read_recent(transaction: Transaction, here: Stream) -> Recent:
+    """Return what the newest answered rounds of a stream were like."""
+    rows = transaction.fetch(statements.LIST_RECENT, here.id, RECENT)
+    kind = here.setup.kind
+    sizes = np.array([row.size for row in rows], dtype=float)
+    candidates = np.array([row.output_bytes / _BYTES for row in rows], dtype=float)
+    seconds = np.array([row.answered - row.asked for row in rows], dtype=float)
+    return Recent(
+        rounds=len(rows),
+        median_size=np.nan if kind.decides else _quantile(sizes, 0.5),
+        empty=np.nan if kind.decides else _share(sizes <= 0.0),
+        full=_share(sizes >= candidates) if kind.name == "labels" else np.nan,
+        unbounded=np.nan if kind.decides else _share(np.isinf(sizes)),
+        median_seconds=_quantile(seconds, 0.5),
+        late_seconds=_quantile(seconds, 0.9),
+    )
 
 
 def _spread(count: int, points: int) -> list[int]:
     """Return at most so many numbers below a count, evenly apart, the first and the last included."""
     return sorted(set(np.linspace(0, count - 1, points).round().astype(int).tolist())) if count else []
+
+
+def _share(hold: "np.ndarray[tuple[int], np.dtype[np.bool_]]") -> float:
+    return float(hold.mean()) if len(hold) else np.nan
+
+
+def _quantile(values: "np.ndarray[tuple[int], np.dtype[np.float64]]", share: float) -> float:
+    # One that was measured, not a mean of two: between a bounded and an unbounded one there is none.
+    return float(np.quantile(values, share, method="inverted_cdf")) if len(values) else np.nan

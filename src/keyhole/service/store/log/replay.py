@@ -1,173 +1,381 @@
 """A stream is a fold of its log: play the log again and name the first difference.
 
 Every row is held to its place in the chain and to what the replay makes of it; at the end the stream's
-row, its open rounds and its snapshots are held to what the log comes to.
+row, its open rounds, its alarms and what finds rounds by their metadata are held to what the log comes
+to.
 """
 
 import heapq
+import json
+import math
+from array import array
 from collections.abc import Iterator
-from dataclasses import dataclass
-from itertools import repeat
+from dataclasses import dataclass, field
+from hashlib import blake2b
 from typing import Any
 
-import sqlalchemy as sql
+import numpy as np
 
-from keyhole.errors import QuarantinedError
-from keyhole.service.store.log.chain import make_link
-from keyhole.service.store.log.player import Difference, Player, expect
+from keyhole.errors import DatabaseError, KeyholeError, QuarantinedError
+from keyhole.feedback import is_miss
+from keyhole.learners import Learner
+from keyhole.predictor.context import unpack_context
+from keyhole.predictor.draws import Draws
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.setup import Setup
+from keyhole.scores import Region
+from keyhole.service.store.log.chain import FIRST, make_link
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import alarms as raised
-from keyhole.service.store.sql.schema import changes, feedback, marks, open_rounds, rounds, streams
-from keyhole.service.store.streams import alarms, stream
+from keyhole.service.store.sql.schema import (
+    AlarmRow,
+    AnswerRow,
+    ChangeRow,
+    RoundRow,
+    SnapshotRow,
+    StreamRow,
+)
+from keyhole.service.store.streams import alarms, amendments, changes, stream
+from keyhole.service.store.streams.answers import (
+    RESULT,
+    SNAPSHOT_EVERY,
+    find_kind,
+    list_result,
+    settle_reply,
+)
+from keyhole.service.store.streams.proposals import list_metadata
+from keyhole.service.store.streams.stream import Stream
 
 _PAGE = 1000
-_TABLES = {"predict": rounds, "answer": feedback, "change": changes, "mark": marks}
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_Event = RoundRow | AnswerRow | ChangeRow | SnapshotRow
+
+
+class Difference(Exception):  # noqa: N818
+    """The log and its replay part here."""
 
 
 @dataclass(frozen=True)
 class StreamReplay:
-    """How much of the log was played, and the first difference if there is one.
-
-    ``unplayed`` rounds came from a Keyhole whose rules were others: of them only the chain was checked.
-    """
+    """How much of the log was played, and the first difference if there is one."""
 
     stream: str
     rounds: int
     answers: int
     difference: str | None
-    unplayed: int
     link: bytes
 
 
 def replay(database: Database, name: str) -> StreamReplay:
     """Play the log of a stream from its first row to where it stands."""
-    player = Player()
-    with database.read() as connection:
-        row = stream.find_row(connection, name)
-        try:
-            _play(connection, row, player)
-            _compare_end(connection, row, player)
-        except Difference as difference:
-            return _report(name, player, str(difference))
-        except sql.exc.DatabaseError as error:
-            where = f"the database cannot be read after version {player.version}"
-            return _report(name, player, f"{where}: {error.orig}")
-    return _report(name, player, None)
+    played, difference = Replay(), None
+    try:
+        with database.read() as transaction:
+            row = stream.find_row(transaction, name)
+            _play(transaction, row, played)
+            _compare_end(transaction, row, played)
+    except Difference as found:
+        difference = str(found)
+    except DatabaseError as error:
+        reason = find_reason(error.__cause__ or error)
+        difference = f"the database cannot be read after version {played.version}: {reason}"
+    tally = None if played.made is None else played.made.tally
+    predicted, answered = (0, 0) if tally is None else (tally.predicted, tally.answered)
+    return StreamReplay(name, predicted, answered, difference, played.link)
 
 
 def find_strays(database: Database) -> list[str]:
     """Return, for every stream whose row is gone while its log is there, what is left of it."""
     left: dict[int, list[str]] = {}
-    with database.read() as connection:
-        known = sql.select(streams.c.id)
-        for table in (rounds, feedback, changes, marks, open_rounds, raised):
-            strays = sql.select(table.c.stream).where(table.c.stream.not_in(known)).distinct()
-            for wanted in connection.execute(strays).scalars():
-                left.setdefault(wanted, []).append(table.name)
+    with database.read() as transaction:
+        for table, statement in statements.FIND_STRAYS.items():
+            for wanted in transaction.fetch(statement):
+                left.setdefault(wanted, []).append(table)
     return [
         f"stream {wanted}: its row is gone, and rows of {', '.join(names)} are left"
         for wanted, names in sorted(left.items())
     ]
 
 
-def _report(name: str, player: Player, difference: str | None) -> StreamReplay:
-    tally = None if player.here is None else player.here.tally
-    predicted, answered = (0, 0) if tally is None else (tally.predicted, tally.answered)
-    return StreamReplay(name, predicted, answered, difference, player.unplayed, player.link)
-
-
-def _play(connection: sql.Connection, stored: Any, player: Player) -> None:
-    for kind, row in _events(connection, stored):
-        where = _name(kind, row)
-        if kind == "mark":
-            expect(where, "version", row.version, player.version)
-        else:
-            player.check_mark()
-            expect("the log", f"version of {where}", row.version, player.version + 1)
-            player.version = row.version
+def _play(transaction: Transaction, stored: StreamRow, played: "Replay") -> None:
+    for row in _list_events(transaction, stored.id):
+        where = _name(row)
         try:
-            getattr(player, kind)(where, row)
-            if kind != "mark":
-                link = make_link(player.link, _TABLES[kind], row._mapping)  # noqa: SLF001
+            played.play(where, row)
         except Difference:
             raise
         except _UNREADABLE as error:
             raise Difference(f"{where} cannot be read: {type(error).__name__}: {error}") from None
-        if kind != "mark":
-            if link != row.link:
-                raise Difference(f"{where} is not what was written, or a row before it is gone")
-            player.link = link
 
 
-def _name(kind: str, row: Any) -> str:
-    match kind:
-        case "predict":
+def _name(row: _Event) -> str:
+    match row:
+        case RoundRow():
             return f"round {row.number}"
-        case "answer":
+        case AnswerRow():
             return f"the answer to round {row.number}"
-        case "mark":
+        case SnapshotRow():
             return f"the snapshot after {row.answered} answers"
     return f"the change {row.kind!r} of version {row.version}"
 
 
-def _events(connection: sql.Connection, stored: Any) -> Iterator[tuple[str, Any]]:
+def _list_events(transaction: Transaction, wanted: int) -> Iterator[_Event]:
     """Yield the rows of the log and its snapshots in the order in which they were written."""
-    # Where versions are equal, merge keeps the order of the table: a snapshot comes after its answer.
-    sources = (
-        zip(repeat(kind), _pages(connection, table, stored.id)) for kind, table in _TABLES.items()
+    pages: tuple[tuple[Statement[Any], str], ...] = (
+        (statements.PAGE_ROUNDS, "number"),
+        (statements.PAGE_ANSWERS, "version"),
+        (statements.PAGE_CHANGES, "version"),
+        (statements.PAGE_SNAPSHOTS, "version"),
     )
-    yield from heapq.merge(*sources, key=lambda event: event[1].version)
+    # Where versions are equal, merge keeps this order: a snapshot comes after its answer.
+    sources = (_read_pages(transaction, wanted, page, order) for page, order in pages)
+    yield from heapq.merge(*sources, key=lambda row: row.version)
 
 
-def _pages(connection: sql.Connection, table: sql.Table, wanted: int) -> Iterator[Any]:
-    order, after = (table.c.number if table is rounds else table.c.version), -1
-    query = sql.select(table).where(table.c.stream == wanted).order_by(order).limit(_PAGE)
-    while True:
-        page = connection.execute(query.where(order > after)).all()
-        yield from page
-        if len(page) < _PAGE:
+def _read_pages(
+    transaction: Transaction, wanted: int, page: Statement[Any], order: str
+) -> Iterator[Any]:
+    after = -1
+    while rows := transaction.fetch(page, wanted, after, _PAGE):
+        yield from rows
+        after = getattr(rows[-1], order)
+
+
+@dataclass(slots=True)
+class _Open:
+    """A round that waits for its answer."""
+
+    round: Round[Region]
+    expires: float
+
+
+@dataclass
+class Replay:
+    """What the rows up to now come to; until the first one no stream is made."""
+
+    made: Stream | None = None
+    version: int = -1
+    link: bytes = FIRST
+    open: dict[int, _Open] = field(default_factory=dict)
+    alarmed: list[AlarmRow] = field(default_factory=list)
+    metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
+    _misses: bytearray = field(default_factory=bytearray)  # of the answers
+    _times: "array[float]" = field(default_factory=lambda: array("d"))  # of the answers
+    _draws: Draws | None = None
+    _at: float = 0.0  # of the last answer
+    _needs_snapshot: bool = False  # Whether a snapshot is to come next.
+
+    @property
+    def stream(self) -> Stream:
+        """The stream, or raise if the log does not say how it was made."""
+        if self.made is None:
+            raise Difference("the log does not begin with how the stream was made")
+        return self.made
+
+    @property
+    def learner(self) -> Learner:
+        return self.stream.setup.learner
+
+    def play(self, where: str, row: _Event) -> None:
+        """Do again what a row says, and compare what it comes to with the row."""
+        if isinstance(row, SnapshotRow):
+            expect(where, "version", row.version, self.version)
+            self._compare_snapshot(where, row)
             return
-        after = getattr(page[-1], order.name)
+        self.check_snapshot()
+        expect("the log", f"version of {where}", row.version, self.version + 1)
+        self.version = row.version
+        match row:
+            case RoundRow():
+                self._predict(where, row)
+            case AnswerRow():
+                self._answer(where, row)
+            case ChangeRow():
+                self._change(where, row)
+        self.stream.version = row.version
+        if make_link(self.link, row) != row.link:
+            raise Difference(f"{where} is not what was written, or a row before it is gone")
+        self.link = row.link
+
+    def check_snapshot(self) -> None:
+        """Raise if a snapshot is missing here."""
+        if self._needs_snapshot:
+            raise Difference(f"the snapshot after {self.stream.tally.answered} answers is gone")
+
+    def _change(self, where: str, row: ChangeRow) -> None:
+        content = json.loads(row.content)
+        match row.kind:
+            case changes.CREATED if self.made is None:
+                self._create(row, content)
+            case changes.CHANGED:
+                self._amend(row, content)
+            case changes.CALIBRATED:
+                self._calibrate(where, row, content)
+            case changes.ARCHIVED:
+                self.stream.archived = row.at
+            case _:
+                raise Difference(f"{where} cannot be replayed here")
+
+    def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
+        setup: Setup[Region] = Setup.load(content["setup"])
+        self._draws = Draws(setup.seed)
+        self.made = stream.start(
+            setup,
+            id=row.stream,
+            name=content["name"],
+            lifetime=content["lifetime"],
+            window=content["window"],
+            created=row.at,
+        )
+        self.made.description = content.get("description")
+
+    def _amend(self, row: ChangeRow, content: dict[str, Any]) -> None:
+        here, misses = self.stream, self._misses
+        was_on = bool(here.watch.alarm)
+        amendments.apply(
+            here, content, read_recent=lambda count: amendments.gather_bits(misses[-count:])
+        )
+        if was_on and not here.watch.alarm:
+            self._follow_alarm(row.at)
+
+    def _calibrate(self, where: str, row: ChangeRow, content: dict[str, Any]) -> None:
+        """Go on from what the learner had become: the history itself is not in the log."""
+        here = self.stream
+        kept = Progress.unpack(row.progress or b"", setup=here.setup)
+        expect(where, "number of rounds before it", here.tally.predicted, 0)
+        known = here.tally.calibrated + content["rounds"]
+        expect(where, "history", kept.tally.calibrated, known)
+        here.progress = kept
+
+    def _predict(self, where: str, row: RoundRow) -> None:
+        here = self.stream
+        expect(where, "number", row.number, here.tally.predicted)
+        case = here.setup.score.unpack(row.output, row.labels)
+        draw = self._draws.of(row.number) if self._draws and self.learner.rule.draws else 0.5
+        context = unpack_context(here.setup, row.context)
+        opened = here.setup.kind.open(here.setup, here.progress, case, draw=draw, context=context)
+        expect(where, "threshold", row.threshold, opened.prediction.threshold)
+        expect(where, "size", row.size, opened.prediction.size)
+        for found in list_metadata(row):
+            self.metadata = add_metadata(self.metadata, found.name, found.value, row.number)
+        expires = row.at + here.lifetime
+        if here.setup.kind.is_awaited(here.setup, opened.prediction):
+            self.open[row.number] = _Open(opened, expires)
+        here.next_expiry = min(here.next_expiry, expires)
+        self._expire(row.at)
+
+    def _expire(self, now: float) -> None:
+        """Drop the rounds that the store dropped when this one was opened."""
+        here = self.stream
+        if here.next_expiry <= now:
+            for number in [n for n, waiting in self.open.items() if waiting.expires <= now]:
+                del self.open[number]
+                here.tally.expired += 1
+            here.next_expiry = min((one.expires for one in self.open.values()), default=math.inf)
+        while len(self.open) > here.setup.open_limit:
+            del self.open[min(self.open)]
+            here.tally.expired += 1
+
+    def _answer(self, where: str, row: AnswerRow) -> None:
+        here = self.stream
+        if row.number not in self.open:
+            raise Difference(f"{where} comes before the round, after its time, or a second time")
+        waiting, answer = self.open.pop(row.number).round, json.loads(row.answer)
+        try:
+            outcome = settle_reply(here, waiting, answer)
+        except KeyholeError as error:
+            raise Difference(f"{where} cannot be used: {error}") from None
+        expect(where, "kind", row.kind, find_kind(answer))
+        for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
+            expect(where, name, getattr(row, name), value)
+        self._needs_snapshot = outcome is not None and here.tally.answered % SNAPSHOT_EVERY == 0
+        self._at = row.at
+        if row.weight:
+            self._times.append(row.at)
+            self._misses.append(is_miss(row.miss) is True)
+            self._follow_alarm(row.at)
+
+    def _follow_alarm(self, at: float) -> None:
+        """Note the alarm that this answer raised or cleared."""
+        here, times = self.stream, self._times
+        last = self.alarmed[-1] if self.alarmed else None
+        found = alarms.follow(
+            here.watch, last, stream=here.id, at=at, time_of=lambda count: times[count - 1]
+        )
+        if found is not None:
+            is_over = last is not None and last.raised == found.raised
+            self.alarmed[-1 if is_over else len(self.alarmed) :] = [found]
+
+    def _compare_snapshot(self, where: str, row: SnapshotRow) -> None:
+        here = self.stream
+        self._needs_snapshot = False
+        expect(where, "time", row.at, self._at)
+        for name, value in here.tally.sum_up()._asdict().items():
+            expect(where, name, getattr(row, name), value)
+        kept = Progress.unpack(row.progress, setup=here.setup)
+        state, played = (self.learner.pack(one.state) for one in (kept, here.progress))
+        expect(where, "state of the learner", state, played)
+        expect(where, "progress", row.progress, here.progress.pack(self.learner))
 
 
-def _compare_end(connection: sql.Connection, stored: Any, player: Player) -> None:
-    player.check_mark()
-    where, played = "the stream's row", player.stream
-    played.link = player.link
+def add_metadata(total: int, name: str, value: str, number: int) -> int:
+    """Return a sum that is the same in whatever order all is added."""
+    content = json.dumps([name, value, number]).encode()
+    return (total + int.from_bytes(blake2b(content, digest_size=16).digest(), "big")) % 2**128
+
+
+def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) -> None:
+    played.check_snapshot()
+    where, here = "the stream's row", played.stream
+    here.link = played.link
     try:
         kept = stream.read_row(stored)
     except QuarantinedError as error:
         raise Difference(str(error)) from None
-    expect(where, "version", stored.version, player.version)
-    for name, value in played.tally.sum_up()._asdict().items():
+    expect(where, "version", stored.version, played.version)
+    for name, value in here.tally.sum_up()._asdict().items():
         expect(where, name, getattr(kept.tally.sum_up(), name), value)
     for name in ("unreachable", "expired", "skipped"):
-        expect(where, name, getattr(kept.tally, name), getattr(played.tally, name))
-    learner = played.setup.learner
-    expect(
-        where,
-        "state of the learner",
-        learner.pack(kept.progress.state),
-        learner.pack(played.progress.state),
-    )
-    columns = stream.list_columns(played)
-    for column in streams.c:
-        expect(where, column.name, getattr(stored, column.name), columns.get(column.name))
-    _compare_open(connection, stored.id, player)
-    listed = alarms.list_alarms(connection, stored.id, most=len(player.alarmed) + 1)
-    expect("the stream", "list of alarms", listed, player.alarmed)
+        expect(where, name, getattr(kept.tally, name), getattr(here.tally, name))
+    pack = here.setup.learner.pack
+    expect(where, "state of the learner", pack(kept.progress.state), pack(here.progress.state))
+    for name, value in stream.make_row(here)._asdict().items():
+        expect(where, name, getattr(stored, name), value)
+    _compare_open(transaction, stored.id, played)
+    listed = alarms.list_alarms(transaction, stored.id, most=len(played.alarmed) + 1)
+    expect("the stream", "list of alarms", listed, played.alarmed)
+    total = 0
+    for found in transaction.fetch(statements.LIST_METADATA, stored.id):
+        total = add_metadata(total, *found)
+    expect("the stream", "sum of what finds its rounds by metadata", total, played.metadata)
 
 
-def _compare_open(connection: sql.Connection, wanted: int, player: Player) -> None:
+def _compare_open(transaction: Transaction, wanted: int, played: Replay) -> None:
     """Hold what waits for an answer to the rounds that the replay left open."""
-    rows = connection.execute(
-        sql.select(open_rounds).where(open_rounds.c.stream == wanted).order_by(open_rounds.c.number)
-    )
-    stored = {row.number: row for row in rows}
-    for number in sorted(stored.keys() ^ player.open.keys()):
-        wrong = "is gone" if number in player.open else "is there, and should be closed"
+    stored = {row.number: row for row in transaction.fetch(statements.LIST_OPEN, wanted)}
+    for number in sorted(stored.keys() ^ played.open.keys()):
+        wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
-    for number, played in player.open.items():
-        for column, value in played.list_columns(player.learner).items():
-            expect(f"open round {number}", column, getattr(stored[number], column), value)
+    for number, waiting in played.open.items():
+        row, where = stored[number], f"open round {number}"
+        expect(where, "expires", row.expires, waiting.expires)
+        expect(where, "then", row.then, waiting.round.then)
+        expect(where, "memo", row.memo, played.learner.pack_memo(waiting.round.memo))
+
+
+def expect(where: str, what: str, stored: Any, played: Any) -> None:
+    """Raise if the two are not equal."""
+    if stored == played:
+        return
+    if isinstance(stored, bytes) and isinstance(played, bytes):
+        place = _first_difference(stored, played)
+        raise Difference(f"{where}: the {what} differs from byte {place} on")
+    raise Difference(f"{where}: the {what} is {stored!r}, and the replay gives {played!r}")
+
+
+def _first_difference(stored: bytes, played: bytes) -> int:
+    length = min(len(stored), len(played))
+    unequal = np.frombuffer(stored[:length], np.uint8) != np.frombuffer(played[:length], np.uint8)
+    return int(np.argmax(unequal)) if unequal.any() else length

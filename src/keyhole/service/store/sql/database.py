@@ -1,27 +1,18 @@
-"""Transactions on the tables: those that read, those that write, and those that every request makes."""
+"""The database of a service: transactions on its tables, whatever kind it is of."""
 
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+import re
+from contextlib import closing
 from pathlib import Path
 
-import sqlalchemy as sql
+from keyhole.errors import BusyError, DatabaseError, MissingExtraError
+from keyhole.service.store.sql import sqlite, statements
+from keyhole.service.store.sql.backend import Backend, Timeouts, Transaction, find_reason
+from keyhole.service.store.sql.schema import VERSION, MetaRow, meta
 
-from keyhole.errors import DatabaseError, MissingExtraError
-from keyhole.service.store.sql import migrations, schema
-from keyhole.service.store.sql.engines import (
-    Timeouts,
-    find_file,
-    find_reason,
-    keep_private,
-    make_engines,
-    parse_url,
-)
-from keyhole.service.store.sql.file import DatabaseFile
-from keyhole.service.store.sql.server_transactions import ServerTransactions
-from keyhole.service.store.sql.transactions import FileTransactions, named_errors, take_turn
-
-_PREPARE_LOCK = 7203665
+_SQLITE = re.compile(r"sqlite(?:\+pysqlite)?:///([^?]+)")
+_POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://(.*)")
+_PASSWORD = re.compile(r"(://[^:/@]*:).*(?=@)")
+_REMEDY = "use sqlite:///keyhole.db (a file) or postgresql://user:password@host/name"
 
 
 class Database:
@@ -37,115 +28,114 @@ class Database:
     timeouts
         How long to wait for it.
     read_only
-        Whether to take it as it is: nothing is made, carried over or changed.
+        Whether to take it as it is: nothing is made or changed.
+    must_exist
+        Whether a file that is not there is an error; else it is made.
     """
 
-    def __init__(self, url: str, *, timeouts: Timeouts | None = None, read_only: bool = False) -> None:
-        parsed = parse_url(url)
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeouts: Timeouts | None = None,
+        read_only: bool = False,
+        must_exist: bool = False,
+    ) -> None:
         self.timeouts = Timeouts() if timeouts is None else timeouts
-        self.is_file = parsed.get_backend_name() == "sqlite"
-        self._turn = threading.Lock()
-        self._file: DatabaseFile | None = None
-        if self.is_file:
-            parsed = find_file(parsed) if read_only else parsed
+        self.backend = _open_backend(url, self.timeouts, read_only=read_only, must_exist=must_exist)
+        self.check_file = self.backend.check
+        # Give a transaction that sees the tables as of one moment, and changes nothing.
+        self.read = self.backend.read
+        # Give one whose changes are durable, all or none, once the block is left.
+        self.write = self.backend.write
         try:
-            self._reader, self._writer, self._changer, self._prober = make_engines(
-                parsed, self.timeouts, read_only=read_only
-            )
-        except ModuleNotFoundError as error:
-            raise MissingExtraError(
-                f"PostgreSQL needs {error.name}; pip install 'keyhole-conformal[postgres]'"
-            ) from None
-        self._transactions = (
-            FileTransactions(self._changer, self._turn, seconds=self.timeouts.lock)
-            if self.is_file
-            else ServerTransactions(self._changer)
-        )
-        # Give what ``write`` gives, by the driver alone: for what every request does.
-        self.change = self._transactions.begin
-        self._open(parsed, read_only=read_only)
-
-    def _open(self, url: sql.URL, *, read_only: bool) -> None:
-        shown = url.render_as_string()
-        try:
-            if read_only:
-                with self._reader.connect() as connection:
-                    migrations.check(connection, shown)
-            else:
-                self._prepare(url)
-        except sql.exc.DatabaseError as error:
+            self._check(url) if read_only else self._prepare()
+        except (BusyError, DatabaseError) as error:
             self.close()
+            if error.__cause__ is None:  # It is ours, and says what is wrong.
+                raise
             raise DatabaseError(
-                f"cannot open the database {shown}: {find_reason(error.orig)}; check that it is there, "
-                "reachable and writable"
+                f"cannot open the database {_hide_password(url)}: {find_reason(error.__cause__)}; "
+                "check that it is there, reachable and writable"
             ) from None
         except BaseException:
             self.close()
             raise
 
-    def _prepare(self, url: sql.URL) -> None:
-        if self.is_file:
-            keep_private(url)
-        with self._write() as connection:
-            if not self.is_file:
-                connection.execute(sql.text(f"SELECT pg_advisory_xact_lock({_PREPARE_LOCK})"))
-            migrations.prepare(connection)
-        named = url.database is not None and not url.database.startswith("file:")
-        if named and isinstance(self._transactions, FileTransactions):
-            self._finish_checkpoint()
-            self._file = DatabaseFile(Path(str(url.database)))
-            self._transactions.check_file = self._file.check
+    def _prepare(self) -> None:
+        with self.write() as transaction:
+            self.backend.lock_schema(transaction)
+            if self.backend.has_tables(transaction):
+                _check_version(transaction)
+            else:
+                self.backend.create_tables(transaction)
+                transaction.insert(meta, [MetaRow(VERSION)])
+        self.backend.start()
 
-    @contextmanager
-    def read(self) -> Iterator[sql.Connection]:
-        """Give a connection that sees the tables and changes nothing."""
-        self.check_file()
-        with named_errors(), self._reader.connect() as connection:
-            yield connection
-
-    @contextmanager
-    def write(self) -> Iterator[sql.Connection]:
-        """Give a connection whose changes are durable, all or none, once the block is left."""
-        with named_errors(), self._write() as connection:
-            yield connection
-        self.check_file()  # What went into a file that is gone is not to be acknowledged.
-
-    def check_file(self) -> None:
-        """Raise if the file of the database was deleted, replaced or cut short while it is open."""
-        if self._file is not None:
-            self._file.check()
-
-    def _finish_checkpoint(self) -> None:
-        """Bring into the file what its log holds.
-
-        Whoever was killed in the middle of that has left a header that is ahead of its file. Nothing is
-        lost, but it looks like a file that was cut short.
-        """
-        with self._reader.connect() as connection:
-            connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
-
-    @contextmanager
-    def _write(self) -> Iterator[sql.Connection]:
-        if not self.is_file:
-            with self._writer.begin() as connection:
-                yield connection
-            return
-        with take_turn(self._turn, self.timeouts.lock), self._writer.begin() as connection:
-            yield connection
+    def _check(self, url: str) -> None:
+        with self.read() as transaction:
+            if not self.backend.has_tables(transaction):
+                raise DatabaseError(
+                    f"{_hide_password(url)} holds no streams: it has no tables of Keyhole's; make "
+                    "copies with keyhole backup"
+                )
+            _check_version(transaction)
 
     def try_write(self) -> None:
         """Raise unless the database takes a write now, by a connection that waits for no other."""
-        self.check_file()
-        with named_errors(), self._prober.begin() as connection:
+        with self.backend.probe() as transaction:
             # What stays the same SQLite does not write: there, and back again.
             for step in (1, -1):
-                connection.execute(schema.meta.update().values(version=schema.meta.c.version + step))
+                transaction.execute(statements.STEP_VERSION, step)
+
+    def copy_to(self, path: Path) -> tuple[int, int]:
+        """Put a copy at a path, readable by its owner alone; return how many streams and rounds it has.
+
+        A copy of the file by other means would miss what is still in SQLite's write-ahead log. Until
+        the copy is whole, what was at the path before stays.
+        """
+        self.backend.copy_to(path)
+        copied = sqlite.SqliteBackend(path, timeouts=self.timeouts, read_only=True)
+        with closing(copied), copied.read() as transaction:
+            (streams,) = transaction.fetch(statements.COUNT_STREAMS)
+            (rounds,) = transaction.fetch(statements.COUNT_ROUNDS)
+        return streams, rounds
 
     def close(self) -> None:
         """Close every connection."""
-        self._transactions.close()
-        for engine in (self._reader, self._writer, self._changer, self._prober):
-            engine.dispose()
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        self.backend.close()
+
+
+def _open_backend(url: str, timeouts: Timeouts, *, read_only: bool, must_exist: bool) -> Backend:
+    if (match := _SQLITE.fullmatch(url)) and match[1] != ":memory:":
+        if must_exist:
+            sqlite.find_file(Path(match[1]))
+        return sqlite.SqliteBackend(Path(match[1]), timeouts=timeouts, read_only=read_only)
+    if match := _POSTGRES.fullmatch(url):
+        try:
+            from keyhole.service.store.sql.postgres import PostgresBackend
+        except ModuleNotFoundError as error:
+            raise MissingExtraError(
+                f"PostgreSQL needs {error.name}; pip install 'keyhole-conformal[postgres]'"
+            ) from None
+        return PostgresBackend(f"postgresql://{match[1]}", timeouts=timeouts, read_only=read_only)
+    kind = "cannot hold streams" if "://" in url else "is not a database URL"
+    raise DatabaseError(f"{_hide_password(url)!r} {kind}; {_REMEDY}")
+
+
+def _hide_password(url: str) -> str:
+    return _PASSWORD.sub(r"\1***", url)
+
+
+def _check_version(transaction: Transaction) -> None:
+    (found,) = transaction.fetch(statements.READ_VERSION)
+    if found > VERSION:
+        raise DatabaseError(
+            f"the database has schema version {found}, this Keyhole knows up to {VERSION}; "
+            "upgrade keyhole-conformal"
+        )
+    if found < VERSION:
+        raise DatabaseError(
+            f"the database was written by an older Keyhole (schema version {found}, now {VERSION}) and "
+            "is not carried over; begin with a new one"
+        )

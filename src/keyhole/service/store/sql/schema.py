@@ -1,154 +1,230 @@
-"""The tables, and their version.
+"""The tables, their columns and their version.
 
-``streams`` holds what each stream is and where it stands; ``rounds``, ``feedback`` and ``changes`` are
-its log, only ever added to, each row linked to the one before (see ``chain``); ``open`` holds what a
-round must remember until its answer comes; ``marks`` are snapshots of a stream every so many answers;
-``alarms`` say when its misses were too many or too few.
+``streams`` holds what each stream is and where it stands; ``rounds``, ``answers`` and ``changes`` are
+its log, only ever added to, each row linked to the one before (see ``log.chain``); ``open_rounds``
+holds what a round must remember until its answer comes; ``metadata`` finds rounds by what was sent with
+them; ``snapshots`` show a stream every so many answers; ``alarms`` say when its misses were too many or
+too few.
 
-A table or column that is new here is also filled in by ``migrations``.
+A row is a named tuple whose fields are the columns of its table: a field that may be None is a column
+that may be null.
 """
 
-import sqlalchemy as sql
-from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, LargeBinary, Text
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
 
 from keyhole.predictor.tally import Sums
 
-VERSION = 2
-tables = sql.MetaData()
-_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite counts up only what it calls INTEGER.
+VERSION = 3
+FORMAT = 1  # of the rows of the log that are written now; ``log.chain`` names what is hashed of each
 
-meta = sql.Table("meta", tables, Column("version", Integer, nullable=False))
 
-streams = sql.Table(
-    "streams",
-    tables,
-    Column("id", _Id, primary_key=True),
-    Column("name", Text, nullable=False, unique=True),
-    Column("setup", Text, nullable=False),
-    Column("lifetime", Float(53), nullable=False),
-    Column("window", BigInteger, nullable=False),
-    Column("created", Float(53), nullable=False),
-    Column("archived", Float(53)),
-    Column("description", Text),
-    Column("version", BigInteger, nullable=False),
-    Column("progress", LargeBinary, nullable=False),
-    Column("sweep", Float(53), nullable=False),
-    Column("recent", LargeBinary, nullable=False),
-    Column("link", LargeBinary, nullable=False),
-    Column("fault", Text),
-    sqlite_autoincrement=True,  # A new stream must not answer to the ids of one that was deleted.
-)
+class MetaRow(NamedTuple):
+    version: int
 
-rounds = sql.Table(
-    "rounds",
-    tables,
-    Column("stream", _Id, ForeignKey("streams.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("version", BigInteger, nullable=False),
-    Column("at", Float(53), nullable=False),
-    Column("threshold", Float(53), nullable=False),
-    Column("size", Float(53), nullable=False),
-    Column("output", LargeBinary, nullable=False),
-    Column("labels", Text),
-    Column("key", Text),
-    Column("context", LargeBinary),
-    Column("metadata", Text),
-    Column("link", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
-sql.Index(
-    "rounds_key",
-    rounds.c.stream,
-    rounds.c.key,
-    unique=True,
-    sqlite_where=rounds.c.key.is_not(None),
-    postgresql_where=rounds.c.key.is_not(None),
-)
 
-feedback = sql.Table(
-    "feedback",
-    tables,
-    Column("stream", _Id, ForeignKey("streams.id"), primary_key=True, autoincrement=False),
-    Column("version", BigInteger, primary_key=True, autoincrement=False),
-    Column("number", BigInteger, nullable=False),
-    Column("at", Float(53), nullable=False),
-    Column("answer", Text, nullable=False),
-    Column("miss", Float(53)),  # None where the round was skipped
-    Column("weight", Float(53), nullable=False),  # how many rounds the answer counts for
-    Column("score", Float(53)),
-    Column("size", Float(53), nullable=False),
-    Column("link", LargeBinary, nullable=False),
-    sql.UniqueConstraint("stream", "number"),
-    sqlite_with_rowid=False,
-)
+class StreamRow(NamedTuple):
+    id: int
+    name: str
+    setup: str  # JSON without the seed, so that streams that are otherwise alike share it
+    seed: str  # up to 2**64 - 1: no column of whole numbers holds it
+    lifetime: float
+    window: int
+    created: float
+    archived: float | None
+    description: str | None
+    retargeted: int | None  # how many answers had come when alpha was last changed, if it ever was
+    version: int
+    progress: bytes
+    next_expiry: float
+    recent: bytes
+    link: bytes
 
-changes = sql.Table(
-    "changes",
-    tables,
-    Column("stream", _Id, ForeignKey("streams.id"), primary_key=True, autoincrement=False),
-    Column("version", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", Float(53), nullable=False),
-    Column("kind", Text, nullable=False),
-    Column("content", Text, nullable=False),
-    Column("progress", LargeBinary),
-    Column("link", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
 
-open_rounds = sql.Table(
-    "open",
-    tables,
-    Column("stream", _Id, ForeignKey("streams.id"), primary_key=True, autoincrement=False),
-    Column("number", BigInteger, primary_key=True, autoincrement=False),
-    Column("expires", Float(53), nullable=False),
-    Column("then", BigInteger, nullable=False),
-    Column("memo", LargeBinary, nullable=False),
-    # With row ids, unlike the others: a memo may take a kilobyte and more, and without them every row
-    # of more than a quarter of a page takes one of its own.
-)
+class RoundRow(NamedTuple):
+    stream: int
+    number: int
+    format: int
+    version: int
+    at: float
+    threshold: float
+    size: float
+    output: bytes
+    labels: str | None
+    key: str | None
+    context: bytes | None
+    metadata: str | None
+    link: bytes = b""
 
-marks = sql.Table(
-    "marks",
-    tables,
-    Column("stream", _Id, ForeignKey("streams.id"), primary_key=True, autoincrement=False),
-    Column("version", BigInteger, primary_key=True, autoincrement=False),
-    Column("at", Float(53), nullable=False),
-    Column("answered", BigInteger, nullable=False),
-    Column("misses", Float(53), nullable=False),
-    Column("weight", Float(53), nullable=False),
-    Column("size", Float(53), nullable=False),
-    Column("bounded", BigInteger, nullable=False),
-    Column("predicted", BigInteger, nullable=False),
-    Column("accepted", BigInteger, nullable=False),
-    Column("progress", LargeBinary, nullable=False),
-    sqlite_with_rowid=False,
-)
 
-sql.Index("marks_answered", marks.c.stream, marks.c.answered, unique=True)
+class AnswerRow(NamedTuple):
+    stream: int
+    version: int
+    format: int
+    number: int
+    at: float
+    kind: str  # "label", "hit", "miss", "score", "loss", "right" or "skip"
+    answer: str
+    miss: float | None  # None where the round was skipped
+    weight: float  # how many rounds the answer counts for
+    score: float | None
+    size: float
+    link: bytes = b""
 
-alarms = sql.Table(
-    "alarms",
-    tables,
-    Column("stream", _Id, ForeignKey("streams.id"), primary_key=True, autoincrement=False),
-    Column("raised", BigInteger, primary_key=True, autoincrement=False),  # at which answer, from 1
-    Column("raised_at", Float(53), nullable=False),
-    Column("kind", Integer, nullable=False),  # 1 for too many misses, -1 for too few
-    Column("since", BigInteger, nullable=False),
-    Column("since_at", Float(53), nullable=False),
-    Column("cleared", BigInteger),
-    Column("cleared_at", Float(53)),
-    sqlite_with_rowid=False,
-)
 
-SUMS = Sums._fields  # of a tally, in a mark
+class ChangeRow(NamedTuple):
+    stream: int
+    version: int
+    format: int
+    at: float
+    kind: str
+    content: str
+    progress: bytes | None
+    link: bytes = b""
 
-tokens = sql.Table(
-    "tokens",
-    tables,
-    Column("id", Text, primary_key=True),
-    Column("name", Text, nullable=False),
-    Column("scopes", Text, nullable=False),
-    Column("digest", LargeBinary, nullable=False),
-    Column("created", Float(53), nullable=False),
-    Column("revoked", Float(53)),
-)
+
+class OpenRow(NamedTuple):
+    stream: int
+    number: int
+    expires: float
+    then: int  # how many rounds had been answered when this one was opened
+    memo: bytes
+
+
+class MetadataRow(NamedTuple):
+    stream: int
+    name: str
+    value: str  # as JSON
+    number: int
+
+
+class SnapshotRow(NamedTuple):
+    stream: int
+    version: int
+    at: float
+    answered: int
+    misses: float
+    weight: float
+    size: float
+    bounded: int
+    predicted: int
+    accepted: int
+    progress: bytes
+
+
+SUMS = Sums._fields  # of a tally, in a snapshot
+
+
+class AlarmRow(NamedTuple):
+    """Answers are counted from 1, and what is not over has no ``cleared``."""
+
+    stream: int
+    raised: int
+    raised_at: float
+    kind: int  # 1 for too many misses, -1 for too few
+    since: int
+    since_at: float
+    cleared: int | None = None
+    cleared_at: float | None = None
+
+
+class TokenRow(NamedTuple):
+    id: str
+    name: str
+    scopes: str
+    digest: bytes
+    created: float
+    revoked: float | None
+
+
+Row = TypeVar("Row")
+
+
+class Column(NamedTuple):
+    name: str
+    kind: type
+    nullable: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Table(Generic[Row]):
+    """A table: its primary key, what else there must be once, and whether rows lie in its order.
+
+    ``counted`` tables give out numbers of their own, none of them twice.
+    """
+
+    name: str
+    row: Callable[..., Row]
+    key: tuple[str, ...] = ()
+    unique: tuple[str, ...] = ()  # as SQL writes them: columns, and a condition
+    in_order: bool = True
+    counted: bool = False
+
+    @cached_property
+    def columns(self) -> tuple[Column, ...]:
+        found = []
+        for name, hint in get_type_hints(self.row).items():
+            kinds = get_args(hint) or (hint,)
+            found.append(Column(name, kinds[0], type(None) in kinds))
+        return tuple(found)
+
+    @cached_property
+    def listed(self) -> str:
+        """The columns in their order, as SQL; some have the name of a word of SQL."""
+        return ", ".join(f'"{column.name}"' for column in self.columns)
+
+    @cached_property
+    def insert(self) -> str:
+        places = ", ".join("?" for _ in self.columns)
+        return f"INSERT INTO {self.name} ({self.listed}) VALUES ({places})"  # noqa: S608
+
+    def make_row(self, values: Iterable[Any]) -> Row:
+        return self.row(*values)
+
+
+meta = Table("meta", MetaRow, in_order=False)
+streams = Table("streams", StreamRow, ("id",), ("(name)",), in_order=False, counted=True)
+rounds = Table("rounds", RoundRow, ("stream", "number"), ('(stream, "key") WHERE "key" IS NOT NULL',))
+answers = Table("answers", AnswerRow, ("stream", "version"), ("(stream, number)",))
+changes = Table("changes", ChangeRow, ("stream", "version"))
+# Not in order, unlike the others of a stream: a memo may take a kilobyte and more, and in SQLite every
+# such row of more than a quarter of a page takes a page of its own.
+open_rounds = Table("open_rounds", OpenRow, ("stream", "number"), in_order=False)
+metadata = Table("metadata", MetadataRow, ("stream", "name", "value", "number"))
+snapshots = Table("snapshots", SnapshotRow, ("stream", "version"), ("(stream, answered)",))
+alarms = Table("alarms", AlarmRow, ("stream", "raised"))
+tokens = Table("tokens", TokenRow, ("id",), in_order=False)
+
+# Those that hold rows of streams.
+OF_STREAMS: tuple[Table[Any], ...] = (
+    open_rounds, answers, metadata, rounds, changes, snapshots, alarms
+)  # fmt: skip
+TABLES: tuple[Table[Any], ...] = (meta, streams, *reversed(OF_STREAMS), tokens)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What one kind of database calls what the others call otherwise."""
+
+    counted: str  # a primary key that it counts up itself
+    kinds: dict[type, str]
+    in_order: str  # what lets rows lie in the order of their key
+
+
+def define(table: Table[Any], words: Words) -> list[str]:
+    """Return the statements that make a table."""
+    lines = []
+    for name, kind, nullable in table.columns:
+        if table.counted and (name,) == table.key:
+            lines.append(f'"{name}" {words.counted}')
+        else:
+            of_stream = " REFERENCES streams (id)" if name == "stream" else ""
+            lines.append(f'"{name}" {words.kinds[kind]}{"" if nullable else " NOT NULL"}{of_stream}')
+    if table.key and not table.counted:
+        lines.append(f"PRIMARY KEY ({', '.join(table.key)})")
+    made = [f"CREATE TABLE {table.name} ({', '.join(lines)}){words.in_order if table.in_order else ''}"]
+    for number, unique in enumerate(table.unique):
+        made.append(f"CREATE UNIQUE INDEX {table.name}_{number} ON {table.name} {unique}")
+    return made

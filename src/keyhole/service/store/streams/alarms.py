@@ -1,43 +1,32 @@
 """Alarms: since when the misses of a stream were too many or too few, and until when."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
-
-import sqlalchemy as sql
 
 from keyhole.predictor.monitor import Watch
-from keyhole.service.store.sql.schema import alarms, feedback
-from keyhole.service.store.sql.transactions import Connection
-
-_AT_ONCE = 500  # A statement holds so many values, and not any number of them.
-
-
-class Alarmed(NamedTuple):
-    """One alarm: answers are counted from 1, and what is not over has no ``cleared``."""
-
-    raised: int
-    raised_at: float
-    kind: int
-    since: int
-    since_at: float
-    cleared: int | None = None
-    cleared_at: float | None = None
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Transaction
+from keyhole.service.store.sql.schema import AlarmRow, alarms
 
 
 def follow(
-    watch: Watch, last: Alarmed | None, *, at: float, time_of: Callable[[int], float]
-) -> Alarmed | None:
+    watch: Watch, last: AlarmRow | None, *, stream: int, at: float, time_of: Callable[[int], float]
+) -> AlarmRow | None:
     """Return the alarm that this very answer raised or cleared, if it did either."""
     if watch.raised == watch.rounds and watch.alarm:
         since_at = time_of(watch.since)
-        return Alarmed(watch.raised, at, int(watch.alarm), watch.since, since_at)
+        return AlarmRow(stream, watch.raised, at, int(watch.alarm), watch.since, since_at)
     if watch.cleared == watch.rounds and last is not None and watch.rounds:
         return last._replace(cleared=watch.cleared, cleared_at=at)
     return None
 
 
 def note(
-    connection: Connection, stream: int, watch: Watch, *, at: float, unwritten: Sequence[float] = ()
+    transaction: Transaction,
+    stream: int,
+    watch: Watch,
+    *,
+    at: float,
+    unwritten: Sequence[float] = (),
 ) -> None:
     """Write down the alarm that the last answer raised or cleared, if it did either.
 
@@ -50,50 +39,27 @@ def note(
         later = watch.rounds - count
         if later < len(unwritten):
             return unwritten[-1 - later]
-        return _read_time(connection, stream, later - len(unwritten))
+        # There are few answers after it, as alarms are soon raised.
+        before = later - len(unwritten)
+        return transaction.fetch(statements.FIND_ANSWER_TIME, stream, 1, before)[0]
 
-    turned = follow(watch, find_last(connection, stream), at=at, time_of=time_of)
-    if turned is not None:
-        mine = (alarms.c.stream == stream, alarms.c.raised == turned.raised)
-        connection.execute(alarms.delete().where(*mine))
-        connection.execute(alarms.insert().values(stream=stream, **turned._asdict()))
-
-
-def _read_time(connection: Connection, stream: int, before: int) -> float:
-    """Return when the answer came that has so many after it: few, as alarms are soon raised."""
-    return float(
-        connection.execute(
-            sql.select(feedback.c.at)
-            .where(feedback.c.stream == stream, feedback.c.weight > 0.0)
-            .order_by(feedback.c.version.desc())
-            .offset(before)
-            .limit(1)
-        ).all()[0][0]
-    )
+    found = follow(watch, find_last(transaction, stream), stream=stream, at=at, time_of=time_of)
+    if found is not None:
+        transaction.execute(statements.DELETE_ALARM, stream, found.raised)
+        transaction.insert(alarms, [found])
 
 
-_COLUMNS = sql.select(*(alarms.c[name] for name in Alarmed._fields))
-
-
-def find_last(connection: Connection, stream: int) -> Alarmed | None:
+def find_last(transaction: Transaction, stream: int) -> AlarmRow | None:
     """Return the newest alarm of a stream."""
-    found = _COLUMNS.where(alarms.c.stream == stream).order_by(alarms.c.raised.desc()).limit(1)
-    rows = connection.execute(found).all()
-    return Alarmed(*rows[0]) if rows else None
+    rows = transaction.fetch(statements.LIST_ALARMS, stream, 1)
+    return rows[0] if rows else None
 
 
-def find_newest(connection: sql.Connection, streams: Sequence[int]) -> dict[int, Alarmed]:
+def find_newest(transaction: Transaction, streams: list[int]) -> dict[int, AlarmRow]:
     """Return the newest alarm of each of these streams that had one."""
-    found: dict[int, Alarmed] = {}
-    query = sql.select(alarms.c.stream, *(alarms.c[name] for name in Alarmed._fields))
-    for start in range(0, len(streams), _AT_ONCE):
-        some = alarms.c.stream.in_(streams[start : start + _AT_ONCE])
-        for row in connection.execute(query.where(some).order_by(alarms.c.raised)):
-            found[row[0]] = Alarmed(*row[1:])
-    return found
+    return {alarm.stream: alarm for alarm in transaction.fetch(statements.LIST_ALARMS_OF, streams)}
 
 
-def list_alarms(connection: sql.Connection, stream: int, *, most: int) -> list[Alarmed]:
+def list_alarms(transaction: Transaction, stream: int, *, most: int) -> list[AlarmRow]:
     """Return the newest alarms of a stream, the oldest of them first."""
-    found = _COLUMNS.where(alarms.c.stream == stream).order_by(alarms.c.raised.desc()).limit(most)
-    return [Alarmed(*row) for row in connection.execute(found)][::-1]
+    return transaction.fetch(statements.LIST_ALARMS, stream, most)[::-1]

@@ -7,14 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import sqlalchemy as sql
-
 from keyhole.errors import LabelError
-from keyhole.predictor.setup import Setup
-from keyhole.scores import Probabilities, Region, find_labels
-from keyhole.service.store.log import recent
+from keyhole.feedback import is_miss
+from keyhole.predictor.setup import change_alpha
+from keyhole.scores import Probabilities, find_labels
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import streams
 from keyhole.service.store.streams import alarms, changes, stream
 from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
 from keyhole.service.store.streams.stream import Stream
@@ -35,22 +34,20 @@ def amend(
     database: Database, name: str, amendment: Amendment, *, now: float
 ) -> tuple[Stream, list[str]]:
     """Change a stream; return it, and what each change does to the promise. Twice is once."""
-    with database.write() as connection:
-        here = stream.lock(connection, name)
-        changes.find_targets(connection, [here])
+    with database.write() as transaction:
+        here = stream.lock(transaction, name)
         content = _list_changes(here, amendment)
         if not content:
             return here, []
         was_on = bool(here.watch.alarm)
-        said = apply(here, content, read_recent=lambda count: _read_recent(connection, here.id, count))
-        if "alpha" in content:
-            changes.note_target(here, content)
-        changes.note(connection, here, kind=changes.CHANGED, content=content, now=now)
+        effects = apply(
+            here, content, read_recent=lambda count: _read_recent(transaction, here.id, count)
+        )
+        changes.note(transaction, here, kind=changes.CHANGED, content=content, now=now)
         if was_on and not here.watch.alarm:
-            alarms.note(connection, here.id, here.watch, at=now)
-        columns = stream.list_columns(here)
-        connection.execute(streams.update().where(streams.c.id == here.id).values(**columns))
-    return here, said
+            alarms.note(transaction, here.id, here.watch, at=now)
+        stream.write(transaction, here)
+    return here, effects
 
 
 def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
@@ -88,33 +85,28 @@ def _list_changes(here: Stream, amendment: Amendment) -> dict[str, Any]:
 
 def apply(here: Stream, content: dict[str, Any], *, read_recent: Callable[[int], int]) -> list[str]:
     """Change a stream as an event of its log says; return what that does to the promise."""
-    said = []
+    effects = []
     if "alpha" in content:
-        said.append(_change_alpha(here, content["alpha"]))
+        effects.append(_change_alpha(here, content["alpha"]))
     if "lifetime" in content:
         here.lifetime = content["lifetime"]
-        said.append(
+        effects.append(
             f"New rounds wait {here.lifetime:,.10g} seconds; those that are open keep their time."
         )
     if "window" in content:
         here.window = content["window"]
         here.recent = read_recent(here.window)
-        said.append("Only what is shown as recent changes; the promise and its alarm do not.")
+        effects.append("Only what is shown as recent changes; the promise and its alarm do not.")
     if "labels" in content:
-        said.append(_add_labels(here, content["labels"]))
+        effects.append(_add_labels(here, content["labels"]))
     if "description" in content:
         here.description = content["description"] or None
-    return said
+    return effects
 
 
 def _change_alpha(here: Stream, alpha: float) -> str:
     old, progress = here.setup.learner, here.progress
-    dumped = here.setup.dump()
-    parameters = dumped["parameters"]
-    while "inner" in parameters:  # behind a valve
-        parameters = parameters["inner"]
-    parameters["alpha"] = alpha
-    setup: Setup[Region] = Setup.load(dumped)
+    setup = change_alpha(here.setup, alpha)
     progress.state, *progress.states = (
         setup.learner.unpack(old.pack(state)) for state in (progress.state, *progress.states)
     )
@@ -144,11 +136,17 @@ def _add_labels(here: Stream, labels: list[str]) -> str:
     )
 
 
-def _read_recent(connection: sql.Connection, wanted: int, count: int) -> int:
+def _read_recent(transaction: Transaction, wanted: int, count: int) -> int:
     """Return the newest answers as bits, 1 for a miss, from the log."""
-    return gather_bits(recent.list_misses(connection, wanted, most=count))
+    return gather_bits(list_misses(transaction, wanted, most=count))
 
 
-def gather_bits(misses: Sequence[Any]) -> int:
+def list_misses(transaction: Transaction, wanted: int, *, most: int) -> list[bool]:
+    """Return which of the newest answered rounds of a stream missed, the oldest first."""
+    misses = transaction.fetch(statements.LIST_MISSES, wanted, most)
+    return [is_miss(miss) is True for miss in misses][::-1]
+
+
+def gather_bits(misses: Sequence[int]) -> int:
     """Return misses as the bits of a number, the last one lowest."""
     return int("".join("1" if missed else "0" for missed in misses) or "0", 2)

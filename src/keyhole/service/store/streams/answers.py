@@ -21,13 +21,14 @@ from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import feedback
+from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
+from keyhole.service.store.sql.statements import FoundRound
 from keyhole.service.store.streams import alarms, stream, unit_of_work
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
 from keyhole.service.wire.responses import Receipt
 
-MARK_EVERY = 100
+SNAPSHOT_EVERY = 100
 SKIP = "skip"
 Result = TypeVar("Result")
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{10})", re.ASCII)
@@ -97,28 +98,29 @@ def _settle_replies(
 
 def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Count the reply, or find it counted, or raise."""
-    here, row = work.here, work.found.get(reply.id)
+    here, row = work.stream, work.found.get(reply.id)
     if row is None:
         raise unknown(reply.id)
-    before = work.answered.get(reply.id) or (row.answer, row.miss)
-    if before[0] is not None:
-        return _repeat(here, reply, *before)
+    text, miss = work.answered.get(reply.id) or (row.answer, row.miss)
+    if text is not None:
+        return _repeat(here, reply, text, miss)
     _check_waiting(here, row, reply, now)
     waiting = _read(here.setup.kind.recall, here, row)
     outcome = settle_reply(here, waiting, reply.answer)
-    told = list_told(outcome, waiting)
-    text, watch = write_reply(reply.answer), here.progress.watch
+    result, watch = list_result(outcome, waiting), here.progress.watch
+    kind, text = find_kind(reply.answer), write_reply(reply.answer)
     here.version += 1
-    work.answered[reply.id] = (text, told[0])
+    work.answered[reply.id] = (text, result[0])  # the miss
     work.closed.append(row.number)
-    work.log.append((feedback, (here.id, here.version, row.number, now, text, *told)))
+    work.log.append(AnswerRow(here.id, here.version, FORMAT, row.number, now, kind, text, *result))
     if outcome is None:
         return Receipt(reply.id, here.name, None)
     if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
         _note_alarm(work, now)
-    if here.tally.answered % MARK_EVERY == 0:
+    if here.tally.answered % SNAPSHOT_EVERY == 0:
         packed = here.progress.pack(here.setup.learner)
-        work.marks.append((here.id, here.version, now, *here.tally.sum_up(), packed))
+        sums = here.tally.sum_up()
+        work.snapshots.append(SnapshotRow(here.id, here.version, now, *sums, progress=packed))
     return Receipt(reply.id, here.name, is_miss(outcome.miss))
 
 
@@ -133,13 +135,13 @@ def settle_reply(here: Stream, waiting: Round[Any], reply: Any) -> Outcome | Non
     return outcome
 
 
-TOLD = ("miss", "weight", "score", "size")  # columns of the log
+RESULT = ("miss", "weight", "score", "size")  # columns of the log
 
 
-def list_told(
+def list_result(
     outcome: Outcome | None, waiting: Round[Any]
 ) -> tuple[float | None, float, float | None, float]:
-    """Return what a reply came to, as the columns ``TOLD`` of the log keep it."""
+    """Return what a reply came to, as the columns ``RESULT`` of the log keep it."""
     size = waiting.prediction.size
     if outcome is None:
         return None, 0.0, None, size
@@ -157,7 +159,17 @@ def write_reply(reply: Any) -> str:
     return json.dumps(reply)
 
 
-def _check_waiting(here: Stream, row: Any, reply: Reply, now: float) -> None:
+def find_kind(answer: Any) -> str:
+    """Return what an answer says: label, hit, miss, score, loss, right or skip."""
+    if isinstance(answer, str):
+        return answer
+    return next(name for name in answer if name not in _BESIDE)
+
+
+_BESIDE = ("chance", "wrong")  # what an answer may say besides
+
+
+def _check_waiting(here: Stream, row: FoundRound, reply: Reply, now: float) -> None:
     """Raise unless the round of a row can be answered now."""
     if here.archived is not None:
         raise stream.archived(here.name)
@@ -170,7 +182,7 @@ def _check_waiting(here: Stream, row: Any, reply: Reply, now: float) -> None:
         )
 
 
-def _check_awaited(setup: Setup[Any], row: Any) -> None:
+def _check_awaited(setup: Setup[Any], row: FoundRound) -> None:
     if setup.kind.decides:  # Every set awaits an answer.
         case = setup.score.unpack(row.output, row.labels)
         setup.kind.check_awaited(setup, case.region(row.number, row.threshold))
@@ -183,14 +195,11 @@ def _repeat(here: Stream, reply: Reply, first: str, miss: float | None) -> Recei
 
 
 def _note_alarm(work: UnitOfWork, now: float) -> None:
-    unwritten = [row[_AT] for table, row in work.log if table is feedback and row[_WEIGHT] > 0.0]
-    alarms.note(work.connection, work.here.id, work.here.watch, at=now, unwritten=unwritten)
+    new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
+    alarms.note(work.transaction, work.stream.id, work.stream.watch, at=now, unwritten=new)
 
 
-_AT, _WEIGHT = (feedback.c.keys().index(name) for name in ("at", "weight"))
-
-
-def _read(read: Callable[[Setup[Any], Any], Result], here: Stream, row: Any) -> Result:
+def _read(read: Callable[[Setup[Any], Any], Result], here: Stream, row: FoundRound) -> Result:
     """Return what a function makes of a row; one that cannot be read puts its stream in quarantine."""
     try:
         return read(here.setup, row)

@@ -9,8 +9,6 @@ from collections.abc import Iterator, Sequence
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
-import sqlalchemy as sql
-
 from keyhole.errors import InvalidError
 from keyhole.predictor.calibration import calibrate as play
 from keyhole.predictor.context import (
@@ -21,8 +19,9 @@ from keyhole.predictor.context import (
     show_context,
     unpack_context,
 )
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import feedback, rounds
 from keyhole.service.store.streams import changes, stream
 from keyhole.service.store.streams.stream import Stream
 
@@ -45,8 +44,8 @@ def calibrate(
 
     ``after`` is how many rounds of history are there already; what comes again is then not played.
     """
-    with database.write() as connection:
-        here = stream.lock(connection, name)
+    with database.write() as transaction:
+        here = stream.lock(transaction, name)
         there = here.tally.calibrated
         if after is not None and after + len(history) <= there:
             return here
@@ -54,8 +53,8 @@ def calibrate(
             raise InvalidError(
                 f"{there:,} rounds of history are there, not {after:,}; go on after those"
             )
-        learn(here, history).note(connection, here, now=now)
-        stream.write(connection, here)
+        learn(here, history).note(transaction, here, now=now)
+        stream.write(transaction, here)
         return here
 
 
@@ -65,10 +64,10 @@ class Lesson(NamedTuple):
     content: dict[str, Any]
     progress: bytes
 
-    def note(self, connection: sql.Connection, here: Stream, *, now: float) -> None:
+    def note(self, transaction: Transaction, here: Stream, *, now: float) -> None:
         """Append it to the log; the stream's row is the caller's to write."""
         changes.note(
-            connection,
+            transaction,
             here,
             kind=changes.CALIBRATED,
             content=self.content,
@@ -101,50 +100,32 @@ def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     return Lesson(content, here.progress.pack(learner))
 
 
-def learn_log(connection: sql.Connection, here: Stream, old: str) -> list[Lesson]:
+def learn_log(transaction: Transaction, here: Stream, old: str) -> list[Lesson]:
     """Teach a new stream what another one's log tells, or raise if that would mislead it."""
-    source = stream.find(connection, old)
-    silent = connection.execute(
-        sql.select(sql.func.count()).where(
-            feedback.c.stream == source.id,
-            feedback.c.miss > 0.0,
-            sql.not_(feedback.c.answer.contains('"label": ')),
-        )
-    ).scalar_one()
+    source = stream.find(transaction, old)
+    (silent,) = transaction.fetch(statements.COUNT_UNLABELLED_MISSES, source.id)
     if silent:
         raise InvalidError(
             f"{silent:,} misses of stream {old!r} were told without the true label: history without "
             "them would make sets too small; calibrate with labelled history instead"
         )
     kept = here.setup.names == source.setup.names
-    told = _gather(_read_log(connection, source, kept=kept), AT_ONCE)
+    told = _gather(_read_log(transaction, source, kept=kept), AT_ONCE)
     return [learn(here, some, of=old) for some in told]
 
 
-def _read_log(connection: sql.Connection, source: Stream, *, kept: bool) -> Iterator[Past]:
+def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
     """Yield the rounds of a log whose true label was told, in order, with what was known if kept."""
-    after = -1
-    query = (
-        sql.select(
-            rounds.c.number, rounds.c.output, rounds.c.labels, rounds.c.context, feedback.c.answer
-        )
-        .join(
-            feedback,
-            sql.and_(feedback.c.stream == rounds.c.stream, feedback.c.number == rounds.c.number),
-        )
-        .where(rounds.c.stream == source.id)
-        .order_by(rounds.c.number)
-        .limit(1000)
-    )
-    while page := connection.execute(query.where(rounds.c.number > after)).all():
+    after, end = -1, source.tally.predicted
+    while page := transaction.fetch(statements.PAGE_LOG, source.id, after, end, 1000):
         for row in page:
-            told = json.loads(row.answer)
-            if isinstance(told, dict) and "label" in told:
+            if row.kind == "label" and row.answer is not None:
                 case = source.setup.score.unpack(row.output, row.labels)
                 known = Known()
                 if kept:
                     known = show_context(source.setup, unpack_context(source.setup, row.context))
-                yield Past(case.output, told["label"], known.features, known.groups)
+                label = json.loads(row.answer)["label"]
+                yield Past(case.output, label, known.features, known.groups)
         after = page[-1].number
 
 

@@ -2,12 +2,10 @@
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
-
-import sqlalchemy as sql
 
 from keyhole.errors import InvalidError, RefusedError, ScoreError
 from keyhole.numeric import Array
@@ -16,9 +14,9 @@ from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Case, Region, find_labels
+from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import open_rounds, rounds
-from keyhole.service.store.sql.transactions import Statement
+from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
 from keyhole.service.store.streams import stream, unit_of_work
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
@@ -41,7 +39,7 @@ class Query(NamedTuple):
     metadata: str | None = None
 
 
-def pack_metadata(metadata: Mapping[str, Any]) -> str:
+def pack_metadata(metadata: Any) -> str:
     """Return metadata as the one text of its JSON, so that it can be sought, or raise if it is long."""
     try:
         text = json.dumps(metadata, separators=(",", ":"), sort_keys=True, allow_nan=False)
@@ -85,7 +83,7 @@ def make_task(name: str, *, asks: Sequence[Query], now: float, makes: str | None
 def _open_rounds(
     work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None
 ) -> list[Opened]:
-    here = work.here
+    here = work.stream
     _check_kind(here, makes)
     _check_room(here, len(asks))
     tally, expires = here.progress.tally, now + here.lifetime
@@ -100,8 +98,8 @@ def _open_rounds(
             opened = here.setup.kind.open(here.setup, here.progress, case, draw=draw, context=context)
             made.append(_note(work, opened, ask, context, now=now, expires=expires))
     if tally.predicted > first:
-        here.sweep = min(here.sweep, expires)
-        if here.sweep <= now or here.open > here.setup.open_limit:
+        here.next_expiry = min(here.next_expiry, expires)
+        if here.next_expiry <= now or here.open > here.setup.open_limit:
             _expire(work, now)
     return made
 
@@ -146,7 +144,7 @@ def _check_room(here: Stream, count: int) -> None:
 
 def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region], Array]:
     """Return the case and what is known of it, or raise; of a batch, say which of them it is."""
-    setup, progress = work.here.setup, work.here.progress
+    setup, progress = work.stream.setup, work.stream.progress
     try:
         try:
             case = setup.kind.read(setup, progress, ask.output)
@@ -161,7 +159,7 @@ def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region]
         raise type(error)(f"prediction {place}: {error}") from None
 
 
-def _find_setup(setup: Setup[Any], row: Any) -> Setup[Any]:
+def _find_setup(setup: Setup[Any], row: RoundRow | None) -> Setup[Any]:
     """Return a stream's setup with the labels that it had when the round of this row was asked for."""
     score: Any = setup.score
     if row is None or row.labels is not None or find_labels(score) is None:
@@ -173,59 +171,59 @@ def _note(
     work: UnitOfWork, opened: Round[Any], ask: Query, context: Array, *, now: float, expires: float
 ) -> Opened:
     """Put an opened round into the log, and among those that wait."""
-    here, shown = work.here, opened.prediction
+    here, shown = work.stream, opened.prediction
     setup, learner = here.setup, here.setup.learner
     output, labels = opened.case.pack()
     here.version += 1
-    known = (ask.key, context.tobytes() if context.size else None, ask.metadata)
-    place = (here.id, shown.id, here.version)
-    row = (*place, now, shown.threshold, shown.size, output, labels, *known)
-    work.log.append((rounds, row))
+    row = RoundRow(
+        stream=here.id,
+        number=shown.id,
+        format=FORMAT,
+        version=here.version,
+        at=now,
+        threshold=shown.threshold,
+        size=shown.size,
+        output=output,
+        labels=labels,
+        key=ask.key,
+        context=pack_context(context),
+        metadata=ask.metadata,
+    )
+    work.log.append(row)
     if ask.key is not None:
-        work.note_key(row)
+        work.keyed[ask.key] = row
+    if ask.metadata is not None:
+        work.metadata += list_metadata(row)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
-        work.waiting.append((here.id, shown.id, expires, opened.then, memo))
+        work.opened.append(OpenRow(here.id, shown.id, expires, opened.then, memo))
     return Opened(here.prediction_id(shown.id), shown.id, shown, expires)
+
+
+def list_metadata(row: RoundRow) -> list[MetadataRow]:
+    """Return what finds a round by each thing of its metadata, name and value as JSON."""
+    found = json.loads(row.metadata or "{}").items()
+    return [
+        MetadataRow(row.stream, pack_metadata(name), pack_metadata(value), row.number)
+        for name, value in found
+    ]
 
 
 def _expire(work: UnitOfWork, now: float) -> None:
     """Drop the open rounds whose time is over, and the oldest of those that are too many."""
-    here, connection = work.here, work.connection
+    here, transaction = work.stream, work.transaction
     work.flush()
     work.is_outdated = True
-    if here.sweep <= now:
-        here.tally.expired += connection.change(_DROP_EXPIRED, (here.id, now))
-        ((earliest,),) = connection.read((_EARLIEST, (here.id,)))[0]
-        here.sweep = earliest or math.inf
+    if here.next_expiry <= now:
+        here.tally.expired += transaction.change(statements.DROP_EXPIRED, here.id, now)
+        (earliest,) = transaction.fetch(statements.FIND_NEXT_EXPIRY, here.id)
+        here.next_expiry = earliest or math.inf
     excess = here.open - here.setup.open_limit
     if excess > 0:
-        here.tally.expired += connection.change(_DROP_OLDEST, (here.id, excess))
+        here.tally.expired += transaction.change(statements.DROP_OLDEST, here.id, here.id, excess)
 
 
-_MINE = open_rounds.c.stream == sql.bindparam("wanted")
-_DROP_EXPIRED = Statement(
-    open_rounds.delete().where(_MINE, open_rounds.c.expires <= sql.bindparam("now")), "wanted", "now"
-)
-_EARLIEST = Statement(
-    sql.select(sql.func.min(open_rounds.c.expires).label("earliest")).where(_MINE), "wanted"
-)
-_DROP_OLDEST = Statement(
-    open_rounds.delete().where(
-        _MINE,
-        open_rounds.c.number.in_(
-            sql.select(open_rounds.c.number)
-            .where(_MINE)
-            .order_by(open_rounds.c.number)
-            .limit(sql.bindparam("excess", type_=sql.Integer))
-        ),
-    ),
-    "wanted",
-    "excess",
-)
-
-
-def _repeat(here: Stream, row: Any, case: Case[Region], context: Array) -> Opened:
+def _repeat(here: Stream, row: RoundRow, case: Case[Region], context: Array) -> Opened:
     stored = here.setup.score.unpack(row.output, row.labels)
     is_same = case.output == stored.output
     if not is_same or pack_context(context) != row.context:

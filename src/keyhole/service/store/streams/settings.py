@@ -1,17 +1,16 @@
 """What a stream is made with: a predictor's setup, a name, and how long its rounds may wait."""
 
-import copy
 import json
 import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from keyhole import scores
 from keyhole.errors import InvalidError
 from keyhole.predictor import setup as setups
-from keyhole.predictor.draws import check_seed
 from keyhole.predictor.setup import MOST_OPEN, Setup
 from keyhole.scores import Kind, Region, Score
 
@@ -23,25 +22,22 @@ LONGEST = 2000  # characters of a description
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
-_SEED = re.compile(r'"seed": ([0-9]+)')
+def dump_setup(setup: Setup[Region]) -> str:
+    """Return a setup as JSON, without its seed: streams are often alike but for that."""
+    return json.dumps({name: value for name, value in setup.dump().items() if name != "seed"})
 
 
 @lru_cache(maxsize=1024)
-def load_setup(text: str) -> Setup[Region]:
-    """Return the setup that was written as JSON."""
-    # Streams are often alike but for their seeds. What is alike is checked once and kept once,
-    # however many there are: a cache of whole setups is of no use to who goes through all of them.
-    seeds = _SEED.findall(text)
-    if len(seeds) != 1:
-        return Setup.load(json.loads(text))
-    setup = copy.copy(_load_alike(_SEED.sub('"seed": 0', text)))
-    object.__setattr__(setup, "seed", check_seed(int(seeds[0])))  # All else is checked.
-    return setup
+def load_setup(text: str, seed: str) -> Setup[Region]:
+    """Return the setup that was written as JSON, with its seed."""
+    # What is alike is checked once and kept once, however many streams there are: a cache of whole
+    # setups is of no use to who goes through all of them.
+    return replace(_load_alike(text), seed=int(seed))
 
 
 @lru_cache(maxsize=256)
 def _load_alike(text: str) -> Setup[Region]:
-    return Setup.load(json.loads(text))
+    return Setup.load({**json.loads(text), "seed": 0})
 
 
 def make_setup(

@@ -1,25 +1,26 @@
 """A stream: one row, locked while a request changes it."""
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
 
 import numpy as np
-import sqlalchemy as sql
 
 from keyhole.errors import ArchivedError, KeyholeError, QuarantinedError, UnknownStreamError
+from keyhole.learners import compile_learner
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
 from keyhole.scores import Region
 from keyhole.service.store.log.chain import FIRST
-from keyhole.service.store.sql.schema import streams
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Statement, Transaction
+from keyhole.service.store.sql.schema import AlarmRow, StreamRow
 from keyhole.service.store.streams import settings
-from keyhole.service.store.streams.alarms import Alarmed
 
 _TAG_BYTES = 5
 
@@ -37,12 +38,12 @@ class Stream:
     archived: float | None
     version: int
     progress: Progress[Any]
-    sweep: float  # No open round expires before this time.
+    next_expiry: float  # No open round expires before this time.
     recent: int  # The last rounds as bits, 1 for a miss.
     link: bytes  # of the last row of its log
     description: str | None = None  # what people say of it
-    alarmed: Alarmed | None = None  # The last alarm; only there for who asks to see the stream,
-    retargeted: int = 0  # as is how many answers came before its target was what it is now.
+    retargeted: int | None = None  # how many answers had come when alpha was changed, if it ever was
+    alarmed: AlarmRow | None = None  # The last alarm; only there for who asks to see the stream.
 
     @property
     def tally(self) -> RoundTally:
@@ -65,7 +66,7 @@ class Stream:
     @property
     def recent_rounds(self) -> int:
         """How many rounds the recent miss rate runs over: none that had another target."""
-        return min(self.watch.rounds - self.retargeted, self.window)
+        return min(self.watch.rounds - (self.retargeted or 0), self.window)
 
     @property
     def recent_misses(self) -> int:
@@ -113,57 +114,57 @@ def start(
         archived=None,
         version=-1,
         progress=setup.kind.start(setup, watch=True),
-        sweep=np.inf,
+        next_expiry=np.inf,
         recent=0,
         link=FIRST,
     )
 
 
-def list_columns(stream: Stream) -> dict[str, Any]:
-    """Return every column of a stream's row."""
-    return {
-        "id": stream.id,
-        "name": stream.name,
-        "setup": stream.setup.to_json(),
-        "lifetime": stream.lifetime,
-        "window": stream.window,
-        "created": stream.created,
-        "archived": stream.archived,
-        "description": stream.description,
-        "version": stream.version,
-        "progress": stream.progress.pack(stream.setup.learner),
-        "sweep": stream.sweep,
-        "recent": stream.pack_recent(),
-        "link": stream.link,
-        "fault": None,
-    }
+def make_row(stream: Stream) -> StreamRow:
+    """Return the row of a stream as it is now."""
+    return StreamRow(
+        id=stream.id,
+        name=stream.name,
+        setup=settings.dump_setup(stream.setup),
+        seed=str(stream.setup.seed),
+        lifetime=stream.lifetime,
+        window=stream.window,
+        created=stream.created,
+        archived=stream.archived,
+        description=stream.description,
+        retargeted=stream.retargeted,
+        version=stream.version,
+        progress=stream.progress.pack(stream.setup.learner),
+        next_expiry=stream.next_expiry,
+        recent=stream.pack_recent(),
+        link=stream.link,
+    )
 
 
-MOVING = ("version", "progress", "sweep", "recent", "link")  # what predictions and answers change
-
-
-def take(
-    rows: Sequence[Any], wanted: str | int, *, rounds: Iterable[Sequence[Any]], kept: Progress | None
-) -> tuple[Stream, dict[str, Any]]:
-    """Return the stream of the one row there is, and rows of its rounds by their public ids."""
-    if not rows:
-        raise find_none(wanted)
-    here, found = read_row(rows[0], kept=kept), {}
-    for some in rounds:
-        for row in some:
-            found[here.prediction_id(row.number)] = row
-    return here, found
-
-
-def read_row(row: Any, *, kept: Progress | None = None) -> Stream:
+def read_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Stream:
     """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used.
 
     ``kept`` is what its progress unpacks to, for who knows it.
     """
-    if row.fault is not None:
-        raise quarantine(row.name, row.fault)
     try:
-        return _read_row(row, kept)
+        setup = settings.load_setup(row.setup, row.seed)
+        progress = kept or Progress.unpack(row.progress, setup=setup)
+        return Stream(
+            id=row.id,
+            name=row.name,
+            setup=setup,
+            lifetime=row.lifetime,
+            window=row.window,
+            created=row.created,
+            archived=row.archived,
+            version=row.version,
+            progress=progress,
+            next_expiry=row.next_expiry,
+            recent=int.from_bytes(row.recent, "big"),
+            link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
+            description=row.description,
+            retargeted=row.retargeted,
+        )
     except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise quarantine(row.name, f"its row cannot be read: {error}") from None
 
@@ -177,50 +178,38 @@ def quarantine(name: str, fault: str) -> QuarantinedError:
     )
 
 
-def _read_row(row: Any, kept: Progress | None) -> Stream:
-    setup = settings.load_setup(row.setup)
-    progress = kept or Progress.unpack(row.progress, setup=setup)
-    return Stream(
-        id=row.id,
-        name=row.name,
-        setup=setup,
-        lifetime=row.lifetime,
-        window=row.window,
-        created=row.created,
-        archived=row.archived,
-        version=row.version,
-        progress=progress,
-        sweep=row.sweep,
-        recent=int.from_bytes(row.recent, "big"),
-        link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
-        description=row.description,
-    )
-
-
-_BY_NAME = sql.select(streams).where(streams.c.name == sql.bindparam("wanted"))
-
-
-def find(connection: sql.Connection, name: str) -> Stream:
+def find(transaction: Transaction, name: str) -> Stream:
     """Return where the stream of this name stands, or raise."""
-    return read_row(_one_row(connection, _BY_NAME, name))
+    return read_row(find_row(transaction, name))
 
 
-def find_row(connection: sql.Connection, name: str) -> Any:
+def find_row(
+    transaction: Transaction, name: str, query: Statement[StreamRow] = statements.FIND_STREAM
+) -> StreamRow:
     """Return the row of the stream of this name, whatever it holds, or raise."""
-    return _one_row(connection, _BY_NAME, name)
+    rows = transaction.fetch(query, name) if settings.is_name(name) else []
+    if not rows:
+        raise find_none(name)
+    return rows[0]
 
 
-def lock(connection: sql.Connection, name: str) -> Stream:
+def lock(transaction: Transaction, name: str) -> Stream:
     """Return where a stream that is not archived stands, held as by ``lock_any``, or raise."""
-    stream = lock_any(connection, name)
+    stream = lock_any(transaction, name)
     if stream.archived is not None:
         raise archived(name)
     return stream
 
 
-def lock_any(connection: sql.Connection, name: str) -> Stream:
+def lock_any(transaction: Transaction, name: str) -> Stream:
     """Return where a stream stands; nobody else changes it until the commit."""
-    return read_row(_one_row(connection, _BY_NAME.with_for_update(), name))
+    return read_row(find_row(transaction, name, statements.LOCK_STREAM))
+
+
+def write(transaction: Transaction, stream: Stream) -> None:
+    """Put back the whole row of a stream."""
+    _, *columns = make_row(stream)  # its id comes last
+    transaction.execute(statements.WRITE_STREAM, *columns, stream.id)
 
 
 def archived(name: str) -> ArchivedError:
@@ -228,23 +217,14 @@ def archived(name: str) -> ArchivedError:
     return ArchivedError(f"stream {name!r} is archived; it takes no more rounds")
 
 
-_WRITE = streams.update().where(streams.c.id == sql.bindparam("wanted"))
-
-
-def write(connection: sql.Connection, stream: Stream) -> None:
-    """Put back what predictions and answers change."""
-    columns = list_columns(stream)
-    connection.execute(_WRITE, {"wanted": stream.id, **{name: columns[name] for name in MOVING}})
-
-
-def _one_row(connection: sql.Connection, query: Any, name: str) -> Any:
-    possible = settings.is_name(name)
-    row = connection.execute(query, {"wanted": name}).one_or_none() if possible else None
-    if row is None:
-        raise find_none(name)
-    return row
-
-
 def find_none(wanted: str | int) -> UnknownStreamError:
     """Return the error that says that there is no such stream."""
     return UnknownStreamError(f"there is no stream {wanted!r}; see the list of streams")
+
+
+def compile_streams(streams: Iterable[Stream]) -> None:
+    """Compile, or load, what these streams use: kernels otherwise compile at their first call."""
+    learners = {here.setup.learner.name: here.setup.learner for here in streams}
+    for learner in learners.values():
+        if not learner.runs_interpreted:
+            compile_learner(learner)

@@ -9,14 +9,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-import sqlalchemy as sql
-
 from keyhole.errors import BusyError, DatabaseError, KeyholeError
 from keyhole.predictor.progress import Progress
-from keyhole.service.store.log.chain import link_rows
+from keyhole.service.store.log.chain import make_link
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import feedback, marks, open_rounds, rounds, streams
-from keyhole.service.store.sql.transactions import Direct, Statement, insert
+from keyhole.service.store.sql.schema import (
+    AnswerRow,
+    MetadataRow,
+    OpenRow,
+    RoundRow,
+    SnapshotRow,
+    StreamRow,
+    answers,
+    metadata,
+    open_rounds,
+    rounds,
+    snapshots,
+)
+from keyhole.service.store.sql.statements import FoundRound
 from keyhole.service.store.streams import stream
 from keyhole.service.store.streams.settings import NAME
 from keyhole.service.store.streams.stream import Stream
@@ -35,7 +47,7 @@ class Task(NamedTuple):
     numbers: Sequence[int] = ()
     keys: Sequence[str] = ()
     positions: Sequence[int] = ()
-    alone: Callable[[], Any] | None = None  # what makes it in a transaction of its own
+    run_alone: Callable[[], Any] | None = None  # what makes the change in a transaction of its own
 
 
 class Results(NamedTuple):
@@ -50,21 +62,21 @@ class _ApartError(Exception):
     """These tasks cannot share a transaction."""
 
 
-def make_separate_task(wanted: str, alone: Callable[[], Any]) -> Task:
-    """Return a change of a stream that takes its turn with the others, and a transaction of its own."""
+def make_separate_task(name: str, run: Callable[[], Any]) -> Task:
+    """Return a change of a stream that waits with the others, and has a transaction of its own."""
 
     def refuse(_work: "UnitOfWork") -> None:
         raise _ApartError
 
-    return Task(wanted, refuse, alone=alone)
+    return Task(name, refuse, run_alone=run)
 
 
 def run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
     """Return what the tasks came to, once all of it is durable."""
     try:
-        if len(tasks) == 1 and tasks[0].alone is not None:
-            return Results([tasks[0].alone()])
-        return _carry_out(database, tasks)
+        if len(tasks) == 1 and tasks[0].run_alone is not None:
+            return Results([tasks[0].run_alone()])
+        return _run_tasks(database, tasks)
     except (BusyError, DatabaseError) as error:
         return Results([error] * len(tasks))
     except Exception as error:  # noqa: BLE001 - it is raised again where the change was asked for.
@@ -72,41 +84,6 @@ def run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
             return Results([error])
         # Whose fault it is shows when each is alone.
         return Results([run_tasks(database, [task]).outcomes[0] for task in tasks])
-
-
-def _carry_out(database: Database, tasks: Sequence[Task]) -> Results:
-    asked, keys = _list_asked(tasks)
-    with database.change() as connection:
-        rows, *found = connection.read(*asked)
-        known = None if not rows else _kept.pop((rows[0].setup, rows[0].progress), None)
-        work = UnitOfWork(connection, *stream.take(rows, tasks[0].stream, rounds=found, kept=known))
-        if keys:
-            work.find_keys(keys)
-        is_one = len(tasks) == 1
-        outcomes = [tasks[0].change(work)] if is_one else [_make(work, task) for task in tasks]
-        work.write()
-    if work.written is not None:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        _kept[rows[0].setup, work.written] = work.here.progress
-    return Results(outcomes, work.here.id, work.here.name)
-
-
-def _list_asked(tasks: Sequence[Task]) -> tuple[list[tuple[Statement, Any]], list[str]]:
-    """Return what holds the stream and finds the rounds that tasks are about, and their keys."""
-    wanted = tasks[0].stream
-    if isinstance(wanted, str) and not NAME.fullmatch(wanted):
-        raise stream.find_none(wanted)
-    asked: list[tuple[Statement, Any]] = [(_LOCKS[type(wanted)], (wanted,))]
-    numbers: list[int] = []
-    keys: list[str] = []
-    for task in tasks:
-        numbers += task.numbers
-        keys += task.keys
-        if task.numbers and len(asked) == 1:
-            # Asked for after the lock: it sees all that whoever held it before has written.
-            asked.append((_FIND, (task.stream, numbers)))
-    return asked, keys
 
 
 def run(database: Database, task: Task) -> Any:
@@ -117,8 +94,47 @@ def run(database: Database, task: Task) -> Any:
     return outcome
 
 
-def _make(work: "UnitOfWork", task: Task) -> Any:
-    here, version = work.here, work.here.version
+def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
+    keys = [key for task in tasks for key in task.keys]
+    with database.write() as transaction:
+        row, found = _find(transaction, tasks)
+        known = _kept.pop((row.setup, row.progress), None)
+        work = UnitOfWork(transaction, stream.read_row(row, kept=known))
+        work.note_found(found)
+        if keys:
+            work.find_keys(keys)
+        is_one = len(tasks) == 1
+        outcomes = [tasks[0].change(work)] if is_one else [_run(work, task) for task in tasks]
+        work.write()
+    if work.written is not None:
+        if len(_kept) >= _MOST_KEPT:
+            _kept.clear()
+        _kept[row.setup, work.written] = work.stream.progress
+    return Results(outcomes, work.stream.id, work.stream.name)
+
+
+def _find(transaction: Transaction, tasks: Sequence[Task]) -> tuple[StreamRow, list[FoundRound]]:
+    """Return the row of the stream, which is held until the end, and the rounds tasks are about."""
+    wanted, found = tasks[0].stream, list[FoundRound]()
+    numbers = [number for task in tasks for number in task.numbers]
+    by_id = isinstance(wanted, int)
+    if not by_id and not NAME.fullmatch(str(wanted)):
+        raise stream.find_none(wanted)
+    lock = statements.LOCK_STREAM_BY_ID if by_id else statements.LOCK_STREAM
+    if numbers:
+        # Asked for after the lock: it sees all that whoever held it before has written.
+        owner = next(task.stream for task in tasks if task.numbers)
+        rows, found = transaction.fetch_both(lock, (wanted,), statements.FIND_ROUNDS, (owner, numbers))
+    else:
+        rows = transaction.fetch(lock, wanted)
+    if not rows:
+        raise stream.find_none(wanted)
+    return rows[0], found
+
+
+def _run(work: "UnitOfWork", task: Task) -> Any:
+    """Return what one of several tasks comes to, or the error that it is refused with."""
+    here, version = work.stream, work.stream.version
     if task.stream not in (here.id, here.name):
         raise _ApartError
     if work.is_outdated:
@@ -143,124 +159,74 @@ class UnitOfWork:
     """A stream that is held until the transaction ends, the rounds that are asked for, what is new.
 
     ``found`` has rounds by their public id, ``keyed`` those that were asked for with a key. What is new
-    is put into ``log`` (tables and rows, without their links), ``waiting``, ``closed`` and ``marks``;
-    ``answered`` has by their ids the answers of this transaction, as text, and what they came to.
+    is put into the lists, rows of the log without their links; ``answered`` has by their ids the
+    answers of this transaction, as text, and what they came to.
     """
 
-    connection: Direct
-    here: Stream
-    found: dict[str, Any]
-    keyed: dict[str, Any] = field(default_factory=dict)
-    log: list[tuple[sql.Table, tuple[Any, ...]]] = field(default_factory=list)
-    waiting: list[tuple[Any, ...]] = field(default_factory=list)
+    transaction: Transaction
+    stream: Stream
+    found: dict[str, FoundRound] = field(default_factory=dict)
+    keyed: dict[str, RoundRow] = field(default_factory=dict)
+    log: list[RoundRow | AnswerRow] = field(default_factory=list)
+    opened: list[OpenRow] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
-    marks: list[tuple[Any, ...]] = field(default_factory=list)
+    metadata: list[MetadataRow] = field(default_factory=list)
+    snapshots: list[SnapshotRow] = field(default_factory=list)
     answered: dict[str, tuple[str, float | None]] = field(default_factory=dict)
     is_outdated: bool = False  # Whether rounds have expired since they were found.
     written: bytes | None = None  # The progress, as it was written last.
     _is_moved: bool = False
+
+    def note_found(self, found: Sequence[FoundRound]) -> None:
+        """Let rounds be found by their public ids."""
+        for row in found:
+            self.found[self.stream.prediction_id(row.number)] = row
+
+    def find_keys(self, keys: Sequence[str]) -> None:
+        """Read the rounds that were asked for with these keys."""
+        for row in self.transaction.fetch(statements.FIND_KEYS, self.stream.id, list(keys)):
+            self.keyed[str(row.key)] = row
 
     def find_again(self, task: Task) -> None:
         """Read the rounds of a task as they are now."""
         self.flush()
         self.is_outdated = False
         if task.numbers:
-            (found,) = self.connection.read((_FIND, (self.here.id, task.numbers)))
-            self.found.update({self.here.prediction_id(row.number): row for row in found})
+            numbers = list(task.numbers)
+            rows = self.transaction.fetch(statements.FIND_ROUNDS, self.stream.id, numbers)
+            self.note_found(rows)
         if task.keys:
             self.find_keys(task.keys)
 
-    def find_keys(self, keys: Sequence[str]) -> None:
-        """Read the rounds that were asked for with these keys."""
-        (found,) = self.connection.read((_FIND_KEYS, (self.here.id, keys)))
-        self.keyed.update({row.key: row for row in found})
-
-    def note_key(self, row: tuple[Any, ...]) -> None:
-        """Let a new round be found by its key, as one that is written already."""
-        made = _FIND_KEYS.make_row((*row, b""))  # Its link is made last.
-        self.keyed[made.key] = made
-
     def flush(self) -> None:
         """Write what is new in the log and beside it, not yet the stream itself."""
-        self.connection.write(self._list_new())
+        if not self.log:
+            return
+        here, link = self.stream, self.stream.link
+        new_rounds, new_answers = list[RoundRow](), list[AnswerRow]()
+        for row in self.log:
+            link = make_link(link, row)
+            if isinstance(row, RoundRow):
+                new_rounds.append(row._replace(link=link))
+            else:
+                new_answers.append(row._replace(link=link))
+        here.link = link
+        transaction = self.transaction
+        transaction.insert(rounds, new_rounds)
+        transaction.insert(answers, new_answers)
+        transaction.insert(open_rounds, self.opened)
+        transaction.insert(metadata, self.metadata)
+        transaction.insert(snapshots, self.snapshots)
+        if self.closed:
+            transaction.execute(statements.CLOSE_ROUNDS, here.id, self.closed)
+        self.log, self.opened, self.closed, self.metadata, self.snapshots = [], [], [], [], []
+        self._is_moved = True
 
     def write(self) -> None:
         """Write all that is new, and the stream as it is now."""
-        new = self._list_new()
+        self.flush()
         if self._is_moved:
-            here = self.here
+            here = self.stream
             self.written = here.progress.pack(here.setup.learner)
-            # What ``stream.MOVING`` names, in its order.
-            moving = (here.version, self.written, here.sweep, here.pack_recent(), here.link, here.id)
-            new.append((_MOVE, [moving]))
-            self.connection.write(new)
-
-    def _list_new(self) -> list[tuple[Statement, list[Any]]]:
-        here = self.here
-        if not self.log:
-            return []
-        here.link, made = link_rows(here.link, self.log)
-        new: list[tuple[Statement, list[Any]]] = []
-        for add, rows in (
-            (_ADD_ROUNDS, made.get(rounds)),
-            (_ADD_FEEDBACK, made.get(feedback)),
-            (_ADD_OPEN, self.waiting),
-            (_CLOSE, [(here.id, self.closed)] if self.closed else None),
-            (_ADD_MARKS, self.marks),
-        ):
-            if rows:
-                new.append((add, rows))
-        self.log, self.waiting, self.closed, self.marks = [], [], [], []
-        self._is_moved = True
-        return new
-
-
-_WANTED: Any = sql.bindparam("wanted")
-_LOCKS = {
-    kind: Statement(sql.select(streams).where(column == _WANTED).with_for_update(), "wanted")
-    for kind, column in ((str, streams.c.name), (int, streams.c.id))
-}
-_MOVE = Statement(streams.update().where(streams.c.id == _WANTED), *stream.MOVING, "wanted")
-_ADD_ROUNDS, _ADD_FEEDBACK = insert(rounds), insert(feedback)
-_ADD_OPEN, _ADD_MARKS = insert(open_rounds), insert(marks)
-_CLOSE = Statement(
-    open_rounds.delete().where(
-        open_rounds.c.stream == _WANTED, open_rounds.c.number.in_(sql.bindparam("many", expanding=True))
-    ),
-    "wanted",
-    "many",
-)
-_FIND = Statement(
-    sql.select(
-        rounds.c.number,
-        rounds.c.threshold,
-        rounds.c.size,
-        rounds.c.output,
-        rounds.c.labels,
-        rounds.c.context,
-        open_rounds.c.then,
-        open_rounds.c.memo,
-        open_rounds.c.expires,
-        feedback.c.answer,
-        feedback.c.miss,
-    )
-    .select_from(
-        rounds.outerjoin(
-            open_rounds,
-            sql.and_(open_rounds.c.stream == rounds.c.stream, open_rounds.c.number == rounds.c.number),
-        ).outerjoin(
-            feedback,
-            sql.and_(feedback.c.stream == rounds.c.stream, feedback.c.number == rounds.c.number),
-        )
-    )
-    .where(rounds.c.stream == _WANTED, rounds.c.number.in_(sql.bindparam("many", expanding=True))),
-    "wanted",
-    "many",
-)
-_FIND_KEYS = Statement(
-    sql.select(rounds).where(
-        rounds.c.stream == _WANTED, rounds.c.key.in_(sql.bindparam("many", expanding=True))
-    ),
-    "wanted",
-    "many",
-)
+            moved = (here.version, self.written, here.next_expiry, here.pack_recent(), here.link)
+            self.transaction.execute(statements.MOVE_STREAM, *moved, here.id)

@@ -3,7 +3,7 @@
 import pytest
 
 from keyhole.service.store.log import replay
-from keyhole.service.store.log.player import Difference, expect
+from keyhole.service.store.log.replay import Difference, expect
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import alarms, amendments, answers, proposals, registry, settings
 from keyhole.service.store.streams.amendments import Amendment
@@ -39,7 +39,7 @@ def test_rounds_whose_time_was_over_are_over_in_the_replay_too(light: Database) 
     for at, count in ((0.0, 2), (5.0, 1), (10.0, 1), (14.0, 3), (30.0, 1)):
         proposals.predict(light, "pets", asks=[Query([0.9])] * count, now=NOW + at)
     here = registry.get(light, "pets")
-    assert (here.open, here.tally.expired, here.sweep) == (1, 7, NOW + 40.0)
+    assert (here.open, here.tally.expired, here.next_expiry) == (1, 7, NOW + 40.0)
     assert replay.replay(light, "pets").difference is None
 
 

@@ -1,0 +1,319 @@
+"""Streams in one SQLite file, in WAL mode: many readers, and one writer at a time."""
+
+import json
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+from keyhole.errors import BusyError, DatabaseError, KeyholeError, LostDatabaseError
+from keyhole.service.store.sql.backend import (
+    Other,
+    Pool,
+    Statement,
+    Timeouts,
+    Transaction,
+    Values,
+    find_reason,
+    named_errors,
+    read_scalar,
+)
+from keyhole.service.store.sql.schema import TABLES, Row, Table, Words, define
+
+_READERS = 32
+_OWNER_ALONE = 0o600
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
+_WORDS = Words(
+    counted="INTEGER PRIMARY KEY AUTOINCREMENT",  # or a new stream may answer to an old one's ids
+    kinds={int: "BIGINT", float: "FLOAT", str: "TEXT", bytes: "BLOB"},
+    in_order=" WITHOUT ROWID",
+)
+_DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
+_BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+class SqliteBackend:
+    """See ``Backend``."""
+
+    def __init__(self, path: Path, *, timeouts: Timeouts, read_only: bool) -> None:
+        self._path, self._timeouts = path, timeouts
+        self._target = f"file:{quote(str(path))}?mode=ro" if read_only else str(path)
+        self._pragmas = () if read_only else _PRAGMAS
+        self._file: DatabaseFile | None = None
+        self._turn = threading.Lock()
+        self._writer: sqlite3.Connection | None = None
+        self._readers = Pool(
+            partial(self._connect, timeouts.lock),
+            reset=sqlite3.Connection.rollback,
+            close=sqlite3.Connection.close,
+            most=_READERS,
+            seconds=timeouts.lock,
+        )
+        if read_only:
+            find_file(path)
+        else:
+            with suppress(OSError):  # Whatever is wrong with the path, SQLite will say.
+                # Readable by its owner alone; SQLite's other files follow it.
+                os.close(os.open(path, os.O_CREAT | os.O_RDWR, _OWNER_ALONE))
+
+    def _connect(self, seconds: float) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._target,
+            timeout=seconds,
+            isolation_level=None,  # Otherwise the driver begins transactions by itself.
+            check_same_thread=False,
+            uri=self._target.startswith("file:"),
+        )
+        # A row whose text is none spoils itself, not the others.
+        connection.text_factory = partial(str, encoding="utf-8", errors="backslashreplace")
+        for pragma in self._pragmas:
+            connection.execute(f"PRAGMA {pragma}")
+        return connection
+
+    @contextmanager
+    def read(self) -> Iterator[Transaction]:
+        self.check()
+        with (
+            named_errors(name_error),
+            self._readers.take() as connection,
+            _transaction(connection, "BEGIN") as transaction,
+        ):
+            yield transaction
+
+    @contextmanager
+    def write(self) -> Iterator[Transaction]:
+        seconds = self._timeouts.lock
+        # Threads of one process take turns here: SQLite's own waiting is by sleeping and retrying.
+        if not self._turn.acquire(timeout=seconds):
+            raise BusyError(f"no turn to write within {seconds:g} seconds; try again")
+        try:
+            with named_errors(name_error):
+                if self._writer is None:
+                    self._writer = self._connect(seconds)
+                with _transaction(self._writer, "BEGIN IMMEDIATE") as transaction:
+                    yield transaction
+        finally:
+            self._turn.release()
+        self.check()  # What went into a file that is gone is not to be acknowledged.
+
+    @contextmanager
+    def probe(self) -> Iterator[Transaction]:
+        self.check()
+        with (
+            named_errors(name_error),
+            closing(self._connect(self._timeouts.probe)) as connection,
+            _transaction(connection, "BEGIN IMMEDIATE") as transaction,
+        ):
+            yield transaction
+
+    def has_tables(self, transaction: Transaction) -> bool:
+        return bool(transaction.fetch(_FIND_META))
+
+    def create_tables(self, transaction: Transaction) -> None:
+        for table in TABLES:
+            for text in define(table, _WORDS):
+                transaction.execute(Statement(text, read_scalar))
+
+    def lock_schema(self, transaction: Transaction) -> None:
+        """Do nothing: whoever writes is alone."""
+
+    def start(self) -> None:
+        # Whoever was killed while the log was brought into the file has left a header that is ahead of
+        # its file. Nothing is lost, but it looks like a file that was cut short.
+        with self._readers.take() as connection:
+            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        self._file = DatabaseFile(self._path)
+
+    def copy_to(self, path: Path) -> None:
+        if path.exists() and path.samefile(self._path):
+            raise DatabaseError(f"{path} is the database itself; give the copy a file of its own")
+        aside = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            os.close(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _OWNER_ALONE))
+            with (
+                named_errors(name_error),
+                self._readers.take() as source,
+                closing(sqlite3.connect(aside)) as target,
+            ):
+                source.backup(target)
+                target.execute("PRAGMA journal_mode=DELETE")  # One file, and nothing beside it.
+            _sync(aside)
+            aside.replace(path)
+            _sync(path.parent)
+        finally:
+            aside.unlink(missing_ok=True)
+
+    def check(self) -> None:
+        if self._file is not None:
+            self._file.check()
+
+    def close(self) -> None:
+        self._readers.clear()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._file is not None:
+            self._file.close()
+            self._file = None
+
+
+_FIND_META = Statement("SELECT name FROM sqlite_master WHERE name = 'meta'", read_scalar)
+
+
+@contextmanager
+def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[Transaction]:
+    connection.execute(begin)
+    try:
+        yield SqliteTransaction(connection)
+        connection.execute("COMMIT")
+    except BaseException:
+        connection.rollback()
+        raise
+
+
+class SqliteTransaction(NamedTuple):
+    """See ``Transaction``."""
+
+    connection: sqlite3.Connection
+
+    def fetch(self, statement: Statement[Row], *values: Any) -> list[Row]:
+        return [*map(statement.make_row, self._run(statement, values))]
+
+    def fetch_both(
+        self, first: Statement[Row], values: Values, second: Statement[Other], others: Values
+    ) -> tuple[list[Row], list[Other]]:
+        return self.fetch(first, *values), self.fetch(second, *others)
+
+    def execute(self, statement: Statement[None], *values: Any) -> None:
+        self._run(statement, values)
+
+    def change(self, statement: Statement[None], *values: Any) -> int:
+        return self._run(statement, values).rowcount
+
+    def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:
+        if len(rows) == 1:
+            self.connection.execute(table.insert, rows[0])
+        elif rows:
+            self.connection.executemany(table.insert, rows)
+
+    def _run(self, statement: Statement[Any], values: Values) -> sqlite3.Cursor:
+        text, has_list = _translate(statement)
+        if has_list:
+            values = [json.dumps(value) if isinstance(value, list) else value for value in values]
+        return self.connection.execute(text, values)
+
+
+@cache
+def _translate(statement: Statement[Any]) -> tuple[str, bool]:
+    """Return a statement in SQLite's words, and whether it takes a list, which it takes as JSON."""
+    text = statement.text.removesuffix(" FOR UPDATE")  # Whoever writes is alone.
+    listed = text.replace("= ANY(?)", "IN (SELECT value FROM json_each(?))")
+    return listed, listed != text
+
+
+def name_error(error: BaseException) -> KeyholeError | None:
+    """Return what an error of the driver is to us, None if it is none of the database's troubles."""
+    code = getattr(error, "sqlite_errorcode", 0) & 0xFF  # An extended code has the plain one below.
+    if code in _BUSY:
+        return BusyError(f"the database is busy ({find_reason(error)}); try again")
+    if code in _DAMAGED:
+        reason = find_reason(error)
+        return DatabaseError(f"the database file is damaged ({reason}); restore it from a backup")
+    if isinstance(error, (sqlite3.OperationalError, sqlite3.InterfaceError, sqlite3.InternalError)):
+        return DatabaseError(f"the database does not answer ({find_reason(error)}); try again")
+    return None
+
+
+def find_file(path: Path) -> None:
+    """Raise if there is no such file."""
+    if not path.is_file():
+        raise DatabaseError(f"there is no database file {path}; check --database")
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+_HEADER_SIZE = 100
+_RESTORE = "restore it (see keyhole backup)"
+_LOOKS, _SECONDS_BETWEEN_LOOKS = 100, 0.1
+
+
+class DatabaseFile:
+    """A file as it was when it was opened.
+
+    SQLite goes on working in a file that has no name any more: what it writes there is lost. The same
+    is true of the write-ahead log beside it, which is there for as long as a connection is open.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._log = path, Path(f"{path}-wal")
+        self._identity = _identify(path.stat())
+        self._seen: tuple[int, int] | None = None
+        # Opened once: when a process closes any handle to a file, the system takes away all its locks
+        # there, SQLite's too, and the next to close the database would remove the log in use.
+        self._handle = os.open(path, os.O_RDONLY)
+        self._logged = _identify(self._log.stat()) if self._log.is_file() else None
+
+    def check(self) -> None:
+        """Raise if the file or its log is not the one that was opened, or the file was cut short."""
+        found = self._find(self._path, self._identity)
+        if self._logged is not None:
+            self._find(self._log, self._logged)
+        # Changes go into the write-ahead log; the file itself changes only now and then.
+        seen = (found.st_size, found.st_mtime_ns)
+        if seen != self._seen:
+            self._check_length()
+            self._seen = seen
+
+    def close(self) -> None:
+        """Close the file, which no connection may use any more."""
+        os.close(self._handle)
+
+    def _find(self, path: Path, identity: tuple[int, int]) -> os.stat_result:
+        try:
+            found = os.stat(path)  # noqa: PTH116 - half the price of Path.stat
+        except FileNotFoundError:
+            raise self._lost("was deleted", path) from None
+        if _identify(found) != identity:
+            raise self._lost("was replaced by another", path)
+        return found
+
+    def _check_length(self) -> None:
+        """Raise if the file is shorter than its own header says, and stays so."""
+        for _ in range(_LOOKS):
+            if self._is_whole():
+                return
+            # It may be growing just now, by a process that is slow: the header is written first.
+            time.sleep(_SECONDS_BETWEEN_LOOKS)
+        raise self._lost("was cut short")
+
+    def _is_whole(self) -> bool:
+        header = os.pread(self._handle, _HEADER_SIZE, 0)
+        length = os.fstat(self._handle).st_size
+        size = int.from_bytes(header[16:18], "big")
+        pages = int.from_bytes(header[28:32], "big")
+        # The largest size does not fit into its two bytes, and is written as 1.
+        return len(header) == _HEADER_SIZE and pages * (65_536 if size == 1 else size) <= length
+
+    def _lost(self, what: str, path: Path | None = None) -> LostDatabaseError:
+        # The log is read once more when the last connection to it closes.
+        remedy = "see with keyhole verify what is there" if path == self._log else _RESTORE
+        return LostDatabaseError(
+            f"the database file {path or self._path} {what} while the service used it; nothing is "
+            f"written any more: {remedy}, and start again"
+        )
+
+
+def _identify(found: os.stat_result) -> tuple[int, int]:
+    return found.st_dev, found.st_ino

@@ -1,0 +1,214 @@
+"""Every statement that is not an insert, in the words of ``backend``."""
+
+from typing import Any, NamedTuple
+
+from keyhole.service.store.sql.backend import Statement, read_scalar
+from keyhole.service.store.sql.schema import (
+    OF_STREAMS,
+    Row,
+    Table,
+    alarms,
+    answers,
+    changes,
+    open_rounds,
+    rounds,
+    snapshots,
+    streams,
+    tokens,
+)
+
+# ruff: noqa: S608 - what is put into these texts are names of tables and columns.
+
+
+def _select(table: Table[Row], rest: str) -> Statement[Row]:
+    """Return the statement that reads whole rows."""
+    return Statement(f"SELECT {table.listed} FROM {table.name} {rest}", table.make_row)
+
+
+def _scalar(text: str) -> Statement[Any]:
+    """Return a statement of one column."""
+    return Statement(text, read_scalar)
+
+
+def _change(text: str) -> Statement[None]:
+    """Return a statement that returns no rows."""
+    return Statement(text, read_scalar)
+
+
+READ_VERSION: Statement[int] = _scalar("SELECT version FROM meta")
+STEP_VERSION = _change("UPDATE meta SET version = version + ?")
+COUNT_STREAMS: Statement[int] = _scalar("SELECT count(*) FROM streams")
+COUNT_ROUNDS: Statement[int] = _scalar("SELECT count(*) FROM rounds")
+
+FIND_STREAM = _select(streams, "WHERE name = ?")
+LOCK_STREAM = _select(streams, "WHERE name = ? FOR UPDATE")
+LOCK_STREAM_BY_ID = _select(streams, "WHERE id = ? FOR UPDATE")
+LIST_STREAMS = _select(streams, "WHERE id > ? ORDER BY id LIMIT ?")
+LIST_NAMES: Statement[str] = _scalar("SELECT name FROM streams ORDER BY id")
+_BUT_ID = [f'"{column.name}"' for column in streams.columns if column.name != "id"]
+ADD_STREAM: Statement[int] = _scalar(
+    f"INSERT INTO streams ({', '.join(_BUT_ID)}) VALUES ({', '.join('?' for _ in _BUT_ID)}) "
+    "ON CONFLICT (name) DO NOTHING RETURNING id"
+)
+WRITE_STREAM = _change(f"UPDATE streams SET {' = ?, '.join(_BUT_ID)} = ? WHERE id = ?")
+MOVE_STREAM = _change(
+    "UPDATE streams SET version = ?, progress = ?, next_expiry = ?, recent = ?, link = ? WHERE id = ?"
+)
+DELETE_STREAM = _change("DELETE FROM streams WHERE id = ?")
+DELETE_ROWS = [_change(f"DELETE FROM {table.name} WHERE stream = ?") for table in OF_STREAMS]
+FIND_STRAYS: dict[str, Statement[int]] = {
+    table.name: _scalar(
+        f"SELECT DISTINCT stream FROM {table.name} WHERE stream NOT IN (SELECT id FROM streams)"
+    )
+    for table in OF_STREAMS
+}
+
+
+class FoundRound(NamedTuple):
+    """A round, what it remembers if it is open, and its answer if it has one."""
+
+    number: int
+    threshold: float
+    size: float
+    output: bytes
+    labels: str | None
+    context: bytes | None
+    then: int | None
+    memo: bytes | None
+    expires: float | None
+    answer: str | None
+    miss: float | None
+
+
+FIND_ROUNDS: Statement[FoundRound] = Statement(
+    'SELECT r.number, r.threshold, r.size, r.output, r.labels, r.context, o."then", o.memo, o.expires, '
+    "a.answer, a.miss FROM rounds r "
+    "LEFT JOIN open_rounds o ON o.stream = r.stream AND o.number = r.number "
+    "LEFT JOIN answers a ON a.stream = r.stream AND a.number = r.number "
+    "WHERE r.stream = ? AND r.number = ANY(?)",
+    FoundRound._make,
+)
+FIND_KEYS = _select(rounds, 'WHERE stream = ? AND "key" = ANY(?)')
+CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
+DROP_EXPIRED = _change("DELETE FROM open_rounds WHERE stream = ? AND expires <= ?")
+DROP_OLDEST = _change(
+    "DELETE FROM open_rounds WHERE stream = ? AND number IN "
+    "(SELECT number FROM open_rounds WHERE stream = ? ORDER BY number LIMIT ?)"
+)
+FIND_NEXT_EXPIRY: Statement[float | None] = _scalar(
+    "SELECT min(expires) FROM open_rounds WHERE stream = ?"
+)
+LIST_OPEN = _select(open_rounds, "WHERE stream = ? ORDER BY number")
+
+# A log is read in pages: after which number or version, and how many rows.
+PAGE_ROUNDS = _select(rounds, "WHERE stream = ? AND number > ? ORDER BY number LIMIT ?")
+PAGE_ANSWERS = _select(answers, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
+PAGE_CHANGES = _select(changes, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
+PAGE_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
+
+
+class LoggedRound(NamedTuple):
+    """A round as it was opened, and its answer if it has one."""
+
+    number: int
+    at: float
+    threshold: float
+    size: float
+    output: bytes
+    labels: str | None
+    key: str | None
+    context: bytes | None
+    metadata: str | None
+    kind: str | None
+    answer: str | None
+    answered_at: float | None
+    miss: float | None
+    weight: float | None
+    score: float | None
+
+
+_LOG = (
+    "SELECT r.number, r.at, r.threshold, r.size, r.output, r.labels, r.key, r.context, r.metadata, "
+    "a.kind, a.answer, a.at, a.miss, a.weight, a.score FROM rounds r "
+    "LEFT JOIN answers a ON a.stream = r.stream AND a.number = r.number "
+)
+PAGE_LOG: Statement[LoggedRound] = Statement(
+    f"{_LOG} WHERE r.stream = ? AND r.number > ? AND r.number < ? ORDER BY r.number LIMIT ?",
+    LoggedRound._make,
+)
+_HAS_METADATA = (
+    "AND r.number IN (SELECT number FROM metadata WHERE stream = ? AND name = ? AND value = ?) "
+)
+
+
+def find_last(filters: int) -> Statement[LoggedRound]:
+    """Return what lists the newest rounds before a number, with so many things of their metadata."""
+    found = _LAST.get(filters)
+    if found is None:
+        text = (
+            f"{_LOG} WHERE r.stream = ? AND r.number < ? {_HAS_METADATA * filters}"
+            "ORDER BY r.number DESC LIMIT ?"
+        )
+        found = _LAST[filters] = Statement(text, LoggedRound._make)
+    return found
+
+
+_LAST: dict[int, Statement[LoggedRound]] = {}  # few: metadata is short
+LIST_METADATA: Statement[tuple[str, str, int]] = Statement(
+    "SELECT name, value, number FROM metadata WHERE stream = ?", tuple
+)
+
+
+class RecentRound(NamedTuple):
+    size: float
+    answered: float
+    asked: float
+    output_bytes: int
+
+
+LIST_RECENT: Statement[RecentRound] = Statement(
+    "SELECT a.size, a.at, r.at, length(r.output) FROM answers a "
+    "JOIN rounds r ON r.stream = a.stream AND r.number = a.number "
+    "WHERE a.stream = ? AND a.miss IS NOT NULL ORDER BY a.version DESC LIMIT ?",
+    RecentRound._make,
+)
+_NEWEST = "FROM answers WHERE stream = ? AND weight > 0.0 ORDER BY version DESC LIMIT ?"
+LIST_MISSES: Statement[float] = _scalar(f"SELECT miss {_NEWEST}")
+FIND_ANSWER_TIME: Statement[float] = _scalar(f"SELECT at {_NEWEST} OFFSET ?")
+FIND_LAST_TIME: Statement[float] = _scalar(
+    "SELECT at FROM answers WHERE stream = ? ORDER BY version DESC LIMIT 1"
+)
+COUNT_SCORES: Statement[int] = _scalar("SELECT count(score) FROM answers WHERE stream = ?")
+COUNT_UNLABELLED_MISSES: Statement[int] = _scalar(
+    "SELECT count(*) FROM answers WHERE stream = ? AND miss > 0.0 AND kind <> 'label'"
+)
+
+
+class CountedAnswer(NamedTuple):
+    at: float
+    version: int
+    miss: float
+    weight: float
+    size: float
+
+
+LIST_ANSWERS: Statement[CountedAnswer] = Statement(
+    "SELECT at, version, miss, weight, size FROM answers "
+    "WHERE stream = ? AND miss IS NOT NULL ORDER BY version",
+    CountedAnswer._make,
+)
+LIST_SIZES: Statement[tuple[int, float]] = Statement(
+    "SELECT version, size FROM rounds WHERE stream = ? ORDER BY number", tuple
+)
+FIND_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND answered = ANY(?) ORDER BY answered")
+LIST_CHANGES = _select(
+    changes, "WHERE stream = ? AND kind IN ('changed', 'calibrated') ORDER BY version DESC LIMIT ?"
+)
+LIST_ALARMS = _select(alarms, "WHERE stream = ? ORDER BY raised DESC LIMIT ?")
+LIST_ALARMS_OF = _select(alarms, "WHERE stream = ANY(?) ORDER BY raised")
+DELETE_ALARM = _change("DELETE FROM alarms WHERE stream = ? AND raised = ?")
+
+FIND_TOKEN = _select(tokens, "WHERE id = ?")
+LIST_TOKENS = _select(tokens, "ORDER BY created")
+FIND_TOKEN_IN_USE: Statement[str] = _scalar("SELECT id FROM tokens WHERE revoked IS NULL LIMIT 1")
+REVOKE_TOKEN = _change("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL")
