@@ -200,7 +200,7 @@ def make_suited(
     arms: int | None = None,
     context: Mapping[str, int] | None = None,
 ) -> Learner:
-    """Return a learner by name, told of all this what its rule has a use for.
+    """Return a learner by name, given of all this what its rule has a use for.
 
     ``context`` is how many features and groups there are. That is for running many rules side by side;
     ``make`` refuses what would be of no use.

@@ -41,7 +41,7 @@ class OcpParameters:
         a round of an earlier epoch then still counts but teaches nothing, so give a horizon where
         answers come very late.
     arms
-        Number of thresholds (K), evenly spaced; 20 unless told.
+        Number of thresholds (K), evenly spaced; 20 unless given.
     thresholds
         A grid of one's own instead: increasing from 0, at most 1.
     cost

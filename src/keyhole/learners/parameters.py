@@ -22,7 +22,7 @@ Class = TypeVar("Class")
 
 @dataclass(frozen=True, kw_only=True)
 class Constraint:
-    """Which numbers a parameter may be, and what is said of another.
+    """Which numbers a parameter may be, and what is wrong with another.
 
     ``above`` and ``below`` are ends that are not allowed themselves, ``least`` and ``most`` ends that
     are.
@@ -180,7 +180,7 @@ def parameters(kind: type[Class]) -> type[Class]:
     Kernels read, by name, the fields and properties that are annotated as float, int or array; where
     that is not enough a method ``prepare`` returns a named tuple of what they read instead.
 
-    What is proven is said by methods: ``excess(rounds)`` bounds the excess of misses if answers come
+    Methods say what is proven: ``excess(rounds)`` bounds the excess of misses if answers come
     at once, ``late_excess(rounds, lateness)`` if they are late, and ``bound_groups(state)`` bounds
     |state.excess| of all rounds and of every group.
     """

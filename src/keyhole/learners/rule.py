@@ -208,7 +208,7 @@ class Learner:
 
     ``needs`` is the least feedback that it can work with, ``horizon`` the rounds it is tuned for, if it
     is; ``features`` and ``groups`` say how many of them it takes, ``context`` both together. One that
-    weighs size wants to hear ``answer.cost``: its memo begins with the two thresholds whose sets are
+    weighs size needs ``answer.cost``: its memo begins with the two thresholds whose sets are
     compared. ``choose_into(state, memo, ask)`` returns the threshold to play; ``observe(state, memo,
     answer)`` changes the state by what the round of this memo brought. A rule with a few single numbers
     of state runs interpreted, on lists; the others compiled, on arrays, where numba is there.

@@ -123,7 +123,7 @@ def choose(settings: ValveSettings, state: Any, memo: Array, ask: Ask) -> float:
 
 @kernel
 def observe(settings: ValveSettings, state: Any, memo: Array, answer: Answer) -> None:
-    """Count the miss, and let the learner inside hear of its own threshold what can be said."""
+    """Count the miss, and teach the learner inside what its own threshold would have brought."""
     valve = state[-1]
     valve[_EXCESS] += answer.miss - settings.alpha
     valve[_ROUNDS] += 1.0

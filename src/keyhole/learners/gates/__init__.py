@@ -3,7 +3,8 @@
 A gate's rule has the same two kernels as any other. ``choose`` returns the threshold from which a
 score is accepted. ``observe`` is called twice: at once after every decision, with a miss of NaN and
 the score, and again if the round is judged, with a miss of 1 for wrong and 0 for right (corrected,
-and then beyond [0, 1], where judges are known to err).
+and then beyond [0, 1], where judges are known to err). Both calls are one kernel because both change
+one state, and because whoever plays a rule then knows two kernels, whatever the rule is for.
 """
 
 ACCEPTED = 0  # 1 if the round was accepted, else 0

@@ -33,12 +33,12 @@ class ExaulParameters:
     alpha
         Target share of wrong answers among the accepted, between 0 and 1/2.
     arms
-        Number of thresholds (K), evenly spaced; 50 unless told.
+        Number of thresholds (K), evenly spaced; 50 unless given.
     thresholds
         A grid of one's own instead: increasing from 0, at most 1.
     weight
         What a wrong accepted answer costs more than alpha; to refer costs 1. It is 1 / alpha unless
-        told, so that it pays to accept what is wrong less often than 2 alpha.
+        given, so that it pays to accept what is wrong less often than 2 alpha.
     """
 
     alpha: float = target()

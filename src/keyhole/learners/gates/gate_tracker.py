@@ -128,7 +128,7 @@ class GateTrackerState(NamedTuple):
     back: Array = np.zeros(1)  # where the threshold returns to if the trial fails
     high: Array = np.zeros(1)  # follows the logit that one case in ten reaches
     near: Array = np.ones(1)  # follows the distance, in logits, that half of the scores keep
-    heard: Counts = _NO  # judgements of referred cases since the last accepted one
+    consulted: Counts = _NO  # judgements of referred cases since the last accepted one
     best: Counts = _NO  # right ones since the last wrong one, among referred cases above ``high``
     band: Array = np.zeros(1)  # sum(wrong - alpha) of referred cases just below, at most 0
 
@@ -150,7 +150,7 @@ def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bo
     """
     if state.position[0] <= state.high[0] or not is_open(settings, state):
         return False
-    if state.heard[0] * settings.alpha >= 1.0:
+    if state.consulted[0] * settings.alpha >= 1.0:
         return state.best[0] * settings.alpha >= 1.0
     return state.quiet[0] >= _QUIET
 
@@ -187,7 +187,7 @@ def observe(
         count_wrong(settings, state, memo[CHANCE], answer)
         move(settings, state, before, math.sqrt(1.0 / memo[CHANCE]), answer)
     else:
-        hear_referred(settings, state, memo, answer)
+        learn_from_referred(settings, state, memo, answer)
 
 
 @kernel
@@ -208,7 +208,7 @@ def note_decision(
         state.excess[0] -= state.excess[0] / settings.window
     if memo[ACCEPTED] > 0.0:
         state.quiet[0] = 0
-        state.heard[0] = 0
+        state.consulted[0] = 0
         return
     state.quiet[0] += 1
     if state.excess[0] < 0.0:
@@ -255,15 +255,15 @@ def move(
 
 
 @kernel
-def hear_referred(
+def learn_from_referred(
     settings: GateTrackerParameters, state: GateTrackerState, memo: Array, answer: Answer
 ) -> None:
-    """Use what a person said of a referred case: it tells what every lower threshold would have done.
+    """Use a judgement of a referred case: it tells what every lower threshold would have done.
 
     Nothing was accepted, so that the excess stays as it is.
     """
     place = logit(answer.score, EDGE)
-    state.heard[0] += 1
+    state.consulted[0] += 1
     if place >= state.high[0]:
         state.best[0] = state.best[0] + 1 if answer.miss < settings.alpha else 0
     if memo[_OPEN] == 0.0 and answer.score >= memo[_FLOOR]:
@@ -273,8 +273,8 @@ def hear_referred(
     band = _BAND * unit(state)
     if place < state.position[0] - band:
         return
-    told = (answer.miss - settings.alpha) / spread_of(answer.miss)
-    state.band[0] = min(0.0, state.band[0] + told)
+    error = (answer.miss - settings.alpha) / spread_of(answer.miss)
+    state.band[0] = min(0.0, state.band[0] + error)
     if state.band[0] <= -_CREDIT:
         state.position[0] = max(-EDGE, state.position[0] - band)
         state.band[0] = 0.0
@@ -296,7 +296,7 @@ def is_open(settings: GateTrackerParameters, state: GateTrackerState) -> bool:
 
 @kernel
 def spread_of(wrong: float) -> float:
-    """Return 1 / (1 - 2q), from what a judge who errs at rate q comes to: (told - q) / (1 - 2q)."""
+    """Return 1 / (1 - 2q), from what a judge who errs at rate q comes to: (judged - q) / (1 - 2q)."""
     return abs(2.0 * wrong - 1.0)
 
 

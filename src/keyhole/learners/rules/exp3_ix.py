@@ -39,7 +39,7 @@ class Exp3IxParameters:
     horizon
         Number of rounds to come (T); None starts afresh in epochs of doubling length.
     arms
-        Number of thresholds (K), evenly spaced; 20 unless told.
+        Number of thresholds (K), evenly spaced; 20 unless given.
     thresholds
         A grid of one's own instead: increasing from 0, at most 1.
     cost

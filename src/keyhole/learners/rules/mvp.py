@@ -28,7 +28,7 @@ class MvpParameters:
     resolution
         Two neighbours are told apart by 1 / (resolution buckets) (r).
     rate
-        How sharply a bucket's record counts (eta); tuned to the number of buckets unless told.
+        How sharply a bucket's record counts (eta); tuned to the number of buckets unless given.
     groups
         Number of groups, which may overlap, each of which is to miss at the target rate, as all
         rounds together do; to which a round belongs is said when it is predicted.
@@ -45,7 +45,7 @@ class MvpParameters:
     )
 
     def complete(self) -> dict[str, Any]:
-        """Return the rate, tuned to the number of cells unless told."""
+        """Return the rate, tuned to the number of cells unless given."""
         cells = (1 + self.groups) * self.buckets
         check_room(3 * cells, f"{self.buckets:,} buckets in {1 + self.groups:,} groups")
         tuned = math.sqrt(math.log(cells) / (2.0 * _VISIT_SUM * cells))

@@ -28,7 +28,7 @@ class SpsParameters:
     arms
         Number of thresholds, evenly spaced; scores are rounded down to one of them.
     delta
-        The guarantee may fail with this probability; 1 / T unless told, 0.05 without a horizon.
+        The guarantee may fail with this probability; 1 / T unless given, 0.05 without a horizon.
     """
 
     alpha: float = target()

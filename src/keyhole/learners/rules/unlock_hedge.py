@@ -33,7 +33,7 @@ class UnlockHedgeParameters:
     alpha
         Target miss rate, between 0 and 1/2.
     arms
-        Number of thresholds (K), evenly spaced; 101 unless told. More cost time, not accuracy.
+        Number of thresholds (K), evenly spaced; 101 unless given. More cost time, not accuracy.
     thresholds
         A grid of one's own instead: increasing from 0, at most 1.
     window
