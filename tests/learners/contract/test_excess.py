@@ -6,7 +6,7 @@ import pytest
 from keyhole import LEARNERS, make, simulate
 from keyhole.errors import TheoremError
 from keyhole.learners import Learner, bounds, make_suited, safety_valve
-from keyhole.numeric import Array
+from keyhole.numeric import Array, can_compile
 from keyhole.scenarios.drifts import DRIFTS
 from keyhole.simulation import Simulation, simulate_against
 from keyhole.simulation.adversaries import ADVERSARIES
@@ -54,6 +54,9 @@ def test_excess_of_misses_stays_within_its_theorem(name: str, alpha: float) -> N
     assert_bounds_hold(make(name, alpha=alpha))
 
 
+# Compiling two loops around each of them takes longer than playing them; tests/learners/test_valve.py
+# compiles valves.
+@pytest.mark.skipif(can_compile(), reason="the interpreted lane plays them")
 @pytest.mark.parametrize("name", sorted(LEARNERS))
 def test_behind_a_valve_every_learner_keeps_the_valves_bound(name: str) -> None:
     learner = make_suited(name, alpha=0.1, horizon=ROUNDS, arms=20)
