@@ -9,6 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 from fastapi.testclient import TestClient
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyhole.service.http.app import create_app
 from keyhole.service.http.server import Bounds
@@ -161,3 +162,9 @@ def test_the_database_file_is_its_owners_alone(tmp_path: Path) -> None:
     database.close()
     assert set(modes) >= {"private.db", "private.db-wal"}
     assert set(modes.values()) == {"0o600"}
+
+
+def test_uvicorn_has_the_private_parts_that_the_protocol_overrides() -> None:
+    """They are not public: the range of versions in pyproject.toml moves only if this still holds."""
+    for name in ("_unsupported_upgrade_warning", "timeout_keep_alive_handler", "send_400_response"):
+        assert callable(getattr(HttpToolsProtocol, name))

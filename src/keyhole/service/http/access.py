@@ -10,6 +10,7 @@ import ipaddress
 import time
 from collections.abc import Awaitable, Callable
 from functools import lru_cache
+from itertools import chain
 
 from anyio import to_thread
 from starlette.concurrency import run_in_threadpool
@@ -150,10 +151,10 @@ class Admission:
 
     async def check(self, scope: ScopeOfRequest) -> None:
         """Raise if a request should not be here, or its sender is too fast."""
-        headers, peer = Headers(scope=scope), find_peer(scope)
+        headers, peer = Headers(scope=scope), (scope.get("client") or ("",))[0]
         known = self._access.recognise(headers.get("authorization"))
         self._limiter.count(f"address {peer}" if known is None else f"token {known}")
-        size = sum([len(name) + len(value) + 4 for name, value in scope["headers"]])
+        size = 4 * len(headers.raw) + sum(map(len, chain.from_iterable(headers.raw)))
         if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self._head_bytes:
             raise RefusedError(
                 f"the headers are larger than {self._head_bytes:,} bytes; send less", code="headers"
@@ -163,8 +164,7 @@ class Admission:
         if not (self._access.guarded if probe else await self._access.needs_token()):
             check_local(headers, peer=peer)
         if scope["method"] not in BODILESS:
-            _check_origin(headers)
-            _check_kind(headers)
+            _check_body(headers)
 
 
 def find_peer(scope: ScopeOfRequest) -> str:
@@ -172,18 +172,14 @@ def find_peer(scope: ScopeOfRequest) -> str:
     return (scope.get("client") or ("",))[0]
 
 
-def _check_origin(headers: Headers) -> None:
-    """Raise if a page of another site sent this: browsers say so, and nothing else does."""
+def _check_body(headers: Headers) -> None:
+    """Raise if a page of another site sent this, or a form: the body must be JSON, or empty."""
     origin = headers.get("origin")
     if origin is not None and origin.partition("://")[2] != headers.get("host"):
         raise RefusedError(
             f"the request comes from {origin[:80]!r}; only the service's own page may send it",
             code="foreign_request",
         )
-
-
-def _check_kind(headers: Headers) -> None:
-    """Raise if there is a body that is not JSON: forms of other sites can send nothing else."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     empty = headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
     if kind != "application/json" and not empty:

@@ -92,9 +92,17 @@ class StreamQueues:
         group, queue.waiting = queue.waiting[:_MOST_TOGETHER], queue.waiting[_MOST_TOGETHER:]
         queue.at_work = len(group)
         loop, asked = asyncio.get_running_loop(), time.monotonic()
+        tasks = [one.task for one in group]
 
         def work() -> None:
-            done = self._work(group, asked)
+            if time.monotonic() - asked > self._timeout:  # Other streams had all the threads.
+                late = BusyError(f"no thread within {self._timeout:g} seconds; try again")
+                done = Results([late] * len(group))
+            else:
+                try:
+                    done = self._run_tasks(tasks)
+                except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
+                    done = Results([error] * len(group))
             with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
                 loop.call_soon_threadsafe(self._finish, stream, queue, group, done)
 
@@ -102,16 +110,6 @@ class StreamQueues:
             self._threads.submit(work)
         except RuntimeError as error:
             self._finish(stream, queue, group, Results([BusyError(f"{error}; try again")] * len(group)))
-
-    def _work(self, group: list[_Waiting], asked: float) -> Results:
-        """Do a group of tasks in this thread, unless they were asked for too long ago."""
-        if time.monotonic() - asked > self._timeout:  # Other streams had all the threads.
-            late = BusyError(f"no thread within {self._timeout:g} seconds; try again")
-            return Results([late] * len(group))
-        try:
-            return self._run_tasks([one.task for one in group])
-        except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
-            return Results([error] * len(group))
 
     def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Results) -> None:
         """Set the outcome of each, and start the next ones."""

@@ -56,7 +56,6 @@ class BoundedProtocol(HttpToolsProtocol):
     _unread: asyncio.TimerHandle | None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Begin, unless there are too many already."""
         super().connection_made(transport)
         # What the kernel holds of an answer that is not read; by itself it would let that grow.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNREAD)
@@ -67,13 +66,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._set_timer(self._bounds.head_seconds)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """End."""
         self._set_timer(None)
         self._forget_reader()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Take what has come, or close if it is too much."""
         self._framing += len(data)
         super().data_received(data)
         most = self._bounds.head_bytes if self._in_head else _MOST_FRAMING
@@ -81,48 +78,40 @@ class BoundedProtocol(HttpToolsProtocol):
             self.send_400_response("The headers are too large.")
 
     def on_message_begin(self) -> None:
-        """Note that a request begins."""
         self._in_head, self._framing = True, 0  # What came before it in the same piece is not its own.
         self._set_timer(self._bounds.head_seconds)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Note that a request's head is whole."""
         self._in_head, self._framing = False, 0
         self._set_timer(self._bounds.body_seconds)
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
-        """Note that a part of a body has come."""
         self._framing -= len(body)
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Note that a request is whole."""
         self._set_timer(None)
         super().on_message_complete()
 
     def _unsupported_upgrade_warning(self) -> None:
-        """Leave it unsaid: anybody may ask for a WebSocket, as often as they like."""
+        """Log nothing: anybody may ask for a WebSocket, as often as they like."""
 
     def pause_writing(self) -> None:
-        """Stop sending until what was sent is read, which must not take for ever."""
         super().pause_writing()
         self._watch_reader()
 
     def resume_writing(self) -> None:
-        """Go on sending."""
         self._forget_reader()
         super().resume_writing()
 
     def on_response_complete(self) -> None:
-        """Note that a response is sent, or lies here unread while the connection closes."""
         super().on_response_complete()
         if self.transport.is_closing():
             self._watch_reader()
 
     def timeout_keep_alive_handler(self) -> None:
-        """Close a connection over which nothing more came."""
         super().timeout_keep_alive_handler()
         self._watch_reader()  # Closing waits until everything is read.
 
@@ -198,12 +187,12 @@ def stop_if_lost(server: uvicorn.Server, database: Database) -> list[LostDatabas
     """Let the server stop within a second once the database's file is gone; return where it says so."""
     found: list[LostDatabaseError] = []
 
-    async def look() -> None:
+    async def check() -> None:
         try:
             database.check_file()
         except LostDatabaseError as error:
             found[:] = [error]
             server.should_exit = True
 
-    server.config.callback_notify, server.config.timeout_notify = look, 1
+    server.config.callback_notify, server.config.timeout_notify = check, 1
     return found
