@@ -2,7 +2,6 @@
 
 from keyhole.simulation import metrics
 from keyhole.simulation.channel import Channel
-from keyhole.simulation.simulate import simulate_against
-from keyhole.simulation.simulation import Simulation
+from keyhole.simulation.simulate import Simulation, simulate_against
 
 __all__ = ["Channel", "Simulation", "metrics", "simulate_against"]

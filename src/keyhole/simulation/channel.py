@@ -96,7 +96,7 @@ class Channel:
         return Deliveries(
             arrivals=arrivals,
             order=np.lexsort((numbers, arrivals)),
-            room=_most_open(arrivals),
+            room=most_open(arrivals),
             report=rng.random(rounds),
             lie=rng.random(rounds),
             made_up=rng.random(rounds),
@@ -130,7 +130,7 @@ class Deliveries(NamedTuple):
     corrected: bool
 
 
-def _most_open(arrivals: NDArray[np.int64]) -> int:
+def most_open(arrivals: NDArray[np.int64]) -> int:
     """Return how many rounds are open at most, the one just played included."""
     rounds = arrivals.size
     closed = np.cumsum(np.bincount(np.minimum(arrivals, rounds), minlength=rounds + 1))[:rounds]

@@ -2,8 +2,7 @@
 
 import math
 from dataclasses import dataclass
-from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,18 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.feedback import Answer, check_gate_feedback, correct_wrong, tells_of
-from keyhole.learners import GATES, Ask, Learner, Rule
-from keyhole.learners.entries import check_choices
+from keyhole.learners import GATES, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE
-from keyhole.numeric import Array, Counts, bind, compile_for, compile_function, kernel
+from keyhole.numeric import Array, Counts, kernel
 from keyhole.predictor.draws import check_seed, make_draws
-from keyhole.predictor.rounds import measure_delay
+from keyhole.simulation.channel import most_open
+from keyhole.simulation.simulate import play_open
 
 _AUDITED, _MISTAKEN = 3, 4  # kinds of draws; the learner's own are 0
-_NOTHING = np.zeros(0)
 
-# What stands for these names is bound anew for every rule.
-_choose: Any = None
+# What stands for this name is bound anew for every rule.
 _observe: Any = None
 
 
@@ -128,25 +125,66 @@ def simulate_gate(
     rounds, key = cases.size, check_seed(seed)
     late = np.zeros(rounds, dtype=np.int64) if delays is None else np.array(delays, dtype=np.int64)
     lies = make_draws(key, 0, rounds, kind=_MISTAKEN) < mistaken
-    told = correct_wrong(np.where(lies, 1.0 - outcomes, outcomes), mistaken)
-    is_audited = make_draws(key, 0, rounds, kind=_AUDITED) < audit
-    draws = make_draws(key, 0, rounds) if learner.rule.draws else np.full(rounds, 0.5)
-    thresholds = np.zeros(rounds)
-    arguments = (
-        learner.settings,
-        learner.start_arrays(),
-        np.zeros((rounds if late.any() else 1, learner.memory)),
-        (cases, told, draws),
-        (is_audited & accepted, np.full(rounds, referred)),
-        float(audit),
-        late,
-        thresholds,
+    arrivals = np.where(late < 0, rounds, np.arange(rounds) + late)
+    judgements = _Judgements(
+        arrivals=arrivals,
+        order=np.lexsort((np.arange(rounds), arrivals)),
+        wrong=correct_wrong(np.where(lies, 1.0 - outcomes, outcomes), mistaken),
+        is_audited=make_draws(key, 0, rounds, kind=_AUDITED) < audit,
+        audit=float(audit),
     )
-    loop = _loop(learner.rule)
-    compile_for(loop, *arguments)
-    loop(*arguments)
-    check_choices(learner.name, thresholds)
+    thresholds = np.empty(rounds)
+    play_open(
+        learner, (_open, _answer), judgements, key, room=most_open(arrivals),
+        repertoire=cases[None, :], tells=(accepted, referred),
+        thresholds=thresholds, scores=np.empty(rounds),
+    )  # fmt: skip
     return GateRun(learner, cases, outcomes, thresholds)
+
+
+class _Judgements(NamedTuple):
+    """When each judgement comes and in which order, what it says, and of whom there is one."""
+
+    arrivals: Counts
+    order: Counts
+    wrong: Array  # corrected for the judges' mistakes
+    is_audited: NDArray[np.bool_]
+    audit: float
+
+
+@kernel
+def _open(
+    settings: Any, state: Any, memo: Array, judgements: _Judgements, threshold: float, score: float
+) -> None:
+    """Let the rule know at once what it decided of which score."""
+    is_accepted = score >= threshold
+    memo[ACCEPTED] = 1.0 if is_accepted else 0.0
+    memo[CHANCE] = judgements.audit if is_accepted else 1.0
+    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0))
+
+
+@kernel
+def _answer(
+    settings: Any,
+    state: Any,
+    memo: Array,
+    judgements: _Judgements,
+    number: int,
+    threshold: float,
+    score: float,
+    tells: tuple[bool, bool],
+    age: float,
+    stale: float,
+) -> int:
+    """Let the rule learn of a judgement; return 1, or 0 if there is none."""
+    of_accepted, of_referred = tells
+    is_judged = of_referred
+    if score >= threshold:
+        is_judged = of_accepted and judgements.is_audited[number]
+    if not is_judged:
+        return 0
+    _observe(settings, state, memo, Answer(judgements.wrong[number], score, age, stale))
+    return 1
 
 
 def check_cases(scores: ArrayLike, wrong: ArrayLike) -> tuple[Array, Array]:
@@ -162,55 +200,6 @@ def check_cases(scores: ArrayLike, wrong: ArrayLike) -> tuple[Array, Array]:
     if not np.isin(outcomes, (0.0, 1.0)).all():
         raise FeedbackError("an outcome is neither 0 (right) nor 1 (wrong)")
     return cases, outcomes
-
-
-@cache
-def _loop(rule: Rule[...]) -> Any:
-    return compile_function(bind(_play, _choose=rule.choose, _observe=rule.observe))
-
-
-@kernel
-def _play(
-    settings: Any,
-    state: Any,
-    memos: Array,
-    cases: tuple[Array, Array, Array],
-    judged: tuple[NDArray[np.bool_], NDArray[np.bool_]],
-    audit: float,
-    late: Counts,
-    thresholds: Array,
-) -> None:
-    """Decide every case; hand over each judgement when it is due, the older first."""
-    scores, told, draws = cases
-    rounds = scores.size
-    first = np.full(rounds, -1, dtype=np.int64)  # the first round whose judgement is due then
-    last = np.full(rounds, -1, dtype=np.int64)
-    following = np.full(rounds, -1, dtype=np.int64)
-    then = np.zeros(rounds, dtype=np.int64)
-    answered = 0
-    for t in range(rounds):
-        memo = memos[t % memos.shape[0]]
-        threshold = _choose(settings, state, memo, Ask(draws[t], _NOTHING))
-        thresholds[t] = threshold
-        is_accepted = scores[t] >= threshold
-        memo[ACCEPTED] = 1.0 if is_accepted else 0.0
-        memo[CHANCE] = audit if is_accepted else 1.0
-        then[t] = answered
-        _observe(settings, state, memo, Answer(math.nan, scores[t], 0.0, 0.0))
-        due = t + late[t]
-        is_judged = judged[0][t] if is_accepted else judged[1][t]
-        if is_judged and late[t] >= 0 and due < rounds:
-            if first[due] < 0:
-                first[due] = t
-            else:
-                following[last[due]] = t
-            last[due] = t
-        k = first[t]
-        while k >= 0:
-            age, stale = measure_delay(k, then[k], t + 1, answered)
-            _observe(settings, state, memos[k % memos.shape[0]], Answer(told[k], scores[k], age, stale))
-            answered += 1
-            k = following[k]
 
 
 def best_fixed(scores: Array, wrong: Array, *, alpha: float) -> tuple[float, float]:

@@ -1,30 +1,105 @@
-"""Whole runs at once: the loop over rounds is compiled too, around the predictor's own kernels."""
+"""Whole runs at once: the loop over rounds is compiled too, around the learner's own kernels."""
 
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_whole
-from keyhole.errors import InvalidError, ScoreError, TheoremError, TheoryWarning, warn_user
-from keyhole.feedback import Feedback, check_enough, check_feedback, find_used
-from keyhole.learners import Learner
+from keyhole.errors import (
+    InvalidError,
+    NotCompiledError,
+    ScoreError,
+    SpeedWarning,
+    TheoremError,
+    TheoryWarning,
+    warn_user,
+)
+from keyhole.feedback import Answer, Feedback, find_used, check_enough, check_feedback, correct_wrong, count_times
+from keyhole.learners import Ask, Learner, Rule
+from keyhole.learners.entries import check_choice, check_choices
 from keyhole.learners.bounds import check_rounds
 from keyhole.learners.rule import check_learner
-from keyhole.numeric import Array
-from keyhole.predictor.draws import check_seed
+from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
+from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.predictor import Predictor
-from keyhole.predictor.rounds import check_graded
+from keyhole.predictor.rounds import check_graded, measure_delay
+from keyhole.predictor.report import show_rates
 from keyhole.scores import check_scores
-from keyhole.simulation import adversaries, loops
-from keyhole.simulation.adversaries import RECITE
-from keyhole.simulation.channel import Channel
-from keyhole.simulation.simulation import Simulation
+from keyhole.simulation import adversaries
+from keyhole.simulation.adversaries import RECITE, next_score, take_note
+from keyhole.simulation.channel import Channel, Deliveries, hear
 
 CLEAR = Channel()
+_NO_CONTEXT = np.zeros((0, 0))
+
+# What stands for these names is bound anew for every rule.
+_choose: Any = None
+_observe: Any = None
+
+
+@dataclass(frozen=True)
+class Simulation:
+    """What was played: one row per run, one column per round.
+
+    Parameters
+    ----------
+    learner
+        The rule that played, with its parameters.
+    thresholds, misses, scores
+        The thresholds, whether each missed, and the scores of the true labels.
+
+    Examples
+    --------
+    >>> from keyhole import make, simulate
+    >>> played = simulate(make("logit-tracker", alpha=0.1), [0.9, 0.8, 0.1], runs=2)
+    >>> played
+    <Simulation of logit-tracker, alpha 0.1: 2 runs of 3 rounds, miss rate 0.3333>
+    >>> played.misses[0].tolist()
+    [False, False, True]
+    """
+
+    learner: Learner
+    thresholds: Array
+    misses: NDArray[np.bool_]
+    scores: Array
+
+    def __repr__(self) -> str:
+        runs, rounds = self.misses.shape
+        played = f"{runs:,} {'run' if runs == 1 else 'runs'} of {rounds:,} rounds"
+        return (
+            f"<Simulation of {self.learner.name}, alpha {self.learner.alpha:g}: {played}, "
+            f"miss rate {self.misses.mean():.4f}>"
+        )
+
+    def _repr_html_(self) -> str:
+        runs, rounds = self.misses.shape
+        rows = {"learner": self.learner.name, "runs": f"{runs:,}", "rounds of each": f"{rounds:,}"}
+        return show_rates(rows, float(self.misses.mean()), self.learner.alpha)
+
+    @property
+    def arms(self) -> NDArray[np.int64]:
+        """Which arm each threshold was; only for learners that choose from a grid."""
+        if self.learner.thresholds is None:
+            raise InvalidError(f"{self.learner.name} has no grid; use .thresholds")
+        return np.searchsorted(self.learner.thresholds, self.thresholds).astype(np.int64)
+
+    def plot(self, *, run: int = 0, window: int | None = None, axes: Any = None) -> Any:
+        """Draw one run: its miss rate with the target, and its thresholds; return the two axes."""
+        from keyhole.predictor.plot import plot_rounds
+
+        return plot_rounds(
+            self.misses[run],
+            self.thresholds[run],
+            alpha=self.learner.alpha,
+            sized="threshold",
+            window=window,
+            axes=axes,
+        )
 
 
 def simulate(
@@ -78,21 +153,18 @@ def simulate(
     thresholds = np.empty(table.shape)
     misses = np.empty(table.shape, dtype=np.bool_)
 
-    tells = find_used(learner.needs)
-
-    def play_prompt(run: int) -> None:
-        play_clear(learner, table[run], first + run, thresholds[run], misses[run])
-
-    def play_channel(run: int) -> None:
-        scores = np.empty(table.shape[1])
-        loops.play_channel(
-            learner, RECITE, table[run : run + 1], channel, first + run, tells=tells,
+    def play(run: int) -> None:
+        if channel.is_clear and learner.context == 0:
+            play_clear(learner, table[run], first + run, thresholds[run], misses[run])
+            return
+        repertoire, scores = table[run : run + 1], np.empty(table.shape[1])
+        _play_channel(
+            learner, RECITE, repertoire, channel, first + run,
             context=contexts[run].copy(), thresholds=thresholds[run], scores=scores,
         )  # fmt: skip
         misses[run] = scores < thresholds[run]
 
-    simple = channel.is_clear and learner.context == 0
-    _each(play_prompt if simple else play_channel, table.shape[0])
+    _each(play, table.shape[0])
     return Simulation(learner, thresholds, misses, table)
 
 
@@ -132,10 +204,9 @@ def simulate_against(
     context = _context(learner, None, None, shape=(1, rounds))[0].copy()
 
     def one(run: int) -> None:
-        loops.play_channel(
+        _play_channel(
             learner, kind, adversaries.repertoire(rounds, seed=first + run), channel, first + run,
-            tells=find_used(learner.needs), context=context, thresholds=thresholds[run],
-            scores=scores[run],
+            context=context, thresholds=thresholds[run], scores=scores[run],
         )  # fmt: skip
 
     _each(one, runs)
@@ -218,8 +289,88 @@ def play_clear(
     state: Any = None,
 ) -> None:
     """Play one run with prompt answers and write down what was played; a given state is played on."""
-    tells = find_used(learner.needs)
-    loops.play(learner, scores, seed, thresholds, misses, tells=tells, state=state)
+    arguments = (
+        learner.settings,
+        learner.start_arrays() if state is None else state,
+        np.zeros(learner.memory),
+        _lock(scores),
+        draw_uniforms(learner, seed, scores.size),
+        find_used(learner.needs),
+        thresholds,
+        misses,
+    )
+    _find_loop(learner, (_loop,), arguments)(*arguments)
+    check_choices(learner.name, thresholds)
+
+
+def _play_channel(
+    learner: Learner,
+    kind: int,
+    repertoire: Array,
+    channel: Channel,
+    seed: int,
+    *,
+    context: Array,
+    thresholds: Array,
+    scores: Array,
+) -> None:
+    """Play one run whose world may watch the learner, and whose answers may be late, lost or wrong."""
+    deliveries = channel.deliver(thresholds.size, seed=seed)
+    play_open(
+        learner, (_open, _answer), deliveries, seed, room=deliveries.room, kind=kind,
+        repertoire=repertoire, tells=find_used(learner.needs), context=context,
+        thresholds=thresholds, scores=scores,
+    )  # fmt: skip
+
+
+def play_open(
+    learner: Learner,
+    kernels: tuple[Callable[..., Any], Callable[..., Any]],
+    deliveries: Any,
+    seed: int,
+    *,
+    room: int,
+    repertoire: Array,
+    tells: tuple[bool, bool],
+    thresholds: Array,
+    scores: Array,
+    kind: int = RECITE,
+    context: Array = _NO_CONTEXT,
+) -> None:
+    """Play one run in which ``room`` rounds may be open at once, of sets or of a gate.
+
+    ``kernels`` say what happens when a round is opened and when its answer is due; ``deliveries`` has
+    ``arrivals`` and ``order``, and what else they need.
+    """
+    arguments = (
+        learner.settings,
+        learner.start_arrays(),
+        np.zeros((room, learner.memory)),
+        learner.alpha,
+        draw_uniforms(learner, seed, thresholds.size),
+        deliveries,
+        kind,
+        adversaries.notes(),
+        _lock(repertoire),
+        tells,
+        context,
+        thresholds,
+        scores,
+    )
+    _find_loop(learner, (_loop_open, *kernels), arguments)(*arguments)
+    check_choices(learner.name, thresholds)
+
+
+def _lock(values: Array) -> Array:
+    """Return a view that cannot be written to: numba compiles apart for arrays that can be."""
+    view = np.ascontiguousarray(values).view()
+    view.flags.writeable = False
+    return view
+
+
+def draw_uniforms(learner: Learner, seed: int, rounds: int) -> Array:
+    """Return the draws of a run; none are made for a rule that uses none."""
+    return make_draws(seed, 0, rounds) if learner.rule.draws else np.full(rounds, 0.5)
 
 
 def _table(scores: ArrayLike, runs: int | None) -> Array:
@@ -260,3 +411,143 @@ def complexity(learner: Learner, scores: ArrayLike, *, seed: int = 0) -> float:
         covering = chances[grid <= score].sum()
         total += 1.0 + (below if score < prediction.threshold else 1.0) + (1.0 - covering) / covering
     return total / predictor.rounds
+
+
+_LOOPS: dict[tuple[Rule[...], Callable[..., Any]], Callable[..., None]] = {}
+
+
+def _find_loop(
+    learner: Learner, kernels: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
+) -> Callable[..., None]:
+    """Return a loop, and what it calls, around the kernels of a rule, compiled where it can be."""
+    rule, key = learner.rule, (learner.rule, kernels[0])
+    found = _LOOPS.get(key)
+    if found is not None:
+        return found
+    first = Ask(0.5, learner.make_unknown_context())
+    state, memo = learner.start_arrays(), np.zeros(learner.memory)
+    check_choice(rule.name, rule.choose(learner.settings, state, memo, first))
+    names = {"_choose": rule.choose, "_observe": rule.observe}
+    loop, *called = kernels
+    own = dict(zip(("_open", "_answer"), called, strict=False))
+    plain: Callable[..., None] = bind(
+        loop, **names, **{name: bind(one, **names) for name, one in own.items()}
+    )
+    loop = plain
+    if can_compile():
+        loop = compile_function(plain)
+        try:
+            compile_for(loop, *arguments)
+        except NotCompiledError as error:
+            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
+            loop = plain
+    return _LOOPS.setdefault(key, loop)
+
+
+@kernel
+def _loop(
+    settings: Any,
+    state: Any,
+    memo: Array,
+    scores: Array,
+    uniforms: Array,
+    tells: tuple[bool, bool],
+    thresholds: Array,
+    misses: NDArray[np.bool_],
+) -> None:
+    label_if_hit, label_if_miss = tells
+    for n in range(scores.size):
+        threshold = _choose(settings, state, memo, Ask(uniforms[n], scores[:0]))
+        missed = scores[n] < threshold
+        told = label_if_miss if missed else label_if_hit
+        score = scores[n] if told else np.nan
+        _observe(settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0))
+        thresholds[n] = threshold
+        misses[n] = missed
+
+
+@kernel
+def _loop_open(
+    settings: Any,
+    state: Any,
+    memos: Array,
+    alpha: float,
+    uniforms: Array,
+    deliveries: Any,
+    kind: int,
+    notebook: Array,
+    repertoire: Array,
+    tells: tuple[bool, bool],
+    context: Array,
+    thresholds: Array,
+    scores: Array,
+) -> None:
+    free = np.arange(memos.shape[0])
+    slots = np.zeros(uniforms.size, dtype=np.int64)
+    before = np.zeros(uniforms.size, dtype=np.int64)  # answers counted when a round was predicted
+    taken = 0
+    heard = 0  # how many answers have come or been lost
+    answered = 0
+    for n in range(uniforms.size):
+        slots[n] = free[taken]
+        before[n] = answered
+        taken += 1
+        memo = memos[slots[n]]
+        known = context[n] if context.shape[0] > 0 else uniforms[:0]
+        median = _choose(settings, state, memo, Ask(0.5, known)) if kind != RECITE else 0.5
+        scores[n] = next_score(kind, notebook, repertoire, n, median, alpha)
+        thresholds[n] = _choose(settings, state, memo, Ask(uniforms[n], known))
+        take_note(notebook, scores[n] < thresholds[n])
+        _open(settings, state, memo, deliveries, thresholds[n], scores[n])
+        while heard < deliveries.order.size and deliveries.arrivals[deliveries.order[heard]] <= n:
+            past = deliveries.order[heard]
+            age, stale = measure_delay(past, before[past], n + 1, answered)
+            answered += _answer(
+                settings, state, memos[slots[past]], deliveries, past,
+                thresholds[past], scores[past], tells, age, stale,
+            )  # fmt: skip
+            taken -= 1
+            free[taken] = slots[past]
+            heard += 1
+
+
+@kernel
+def _open(
+    settings: Any,
+    state: Any,
+    memo: Array,
+    deliveries: Deliveries,
+    threshold: float,
+    score: float,
+) -> None:
+    """Do nothing: a learner of sets learns of a round by its answer alone."""
+
+
+@kernel
+def _answer(
+    settings: Any,
+    state: Any,
+    memo: Array,
+    deliveries: Deliveries,
+    number: int,
+    threshold: float,
+    score: float,
+    tells: tuple[bool, bool],
+    age: float,
+    stale: float,
+) -> int:
+    """Let the learner hear of a round what its answer says; return 1, or 0 if it never comes."""
+    truly_missed = score < threshold
+    chance = deliveries.told_if_missed if truly_missed else deliveries.told_if_hit
+    if deliveries.report[number] >= chance:
+        return 0
+    missed, spoken = hear(deliveries, number, threshold, truly_missed, score)
+    label_if_hit, label_if_miss = tells
+    told = label_if_miss if missed else label_if_hit
+    times = count_times(chance, deliveries.rounding[number]) if deliveries.known else 1
+    miss, known = 1.0 if missed else 0.0, spoken if told else np.nan
+    if deliveries.corrected:  # on average it then tells the truth
+        miss, known = correct_wrong(miss, deliveries.wrong), np.nan
+    for _ in range(times):
+        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0))
+    return 1

@@ -19,8 +19,7 @@ from keyhole.predictor.draws import check_seed
 from keyhole.scenarios import ContextualScenario, Scenario
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
-from keyhole.simulation.simulate import simulate, simulate_against
-from keyhole.simulation.simulation import Simulation
+from keyhole.simulation.simulate import Simulation, simulate, simulate_against
 from keyhole.studies.compare.listing import Listed, Rounds
 
 RATIO = "size_to_best_per_segment"
