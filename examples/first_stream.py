@@ -17,7 +17,7 @@
 import numpy as np
 
 import keyhole
-from keyhole.scenarios.digit_guesses import digit_guesses
+from keyhole.scenarios.digits import digit_guesses
 
 chances, digits = digit_guesses(10_000, seed=7)
 

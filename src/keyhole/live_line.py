@@ -1,50 +1,44 @@
 """A live line for a person at a terminal, by rich where it is installed; silence otherwise."""
 
 import sys
-from collections.abc import Iterable, Iterator
-from types import TracebackType
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, TextIO, TypeVar
 
 Item = TypeVar("Item")
+Advance = Callable[..., None]
 
 
-class LiveLine:
-    """One line that says what is running, how far it is and how long is left, while it is entered."""
+@contextmanager
+def live_line(title: str, total: int, *, file: TextIO | None = None) -> Iterator[Advance]:
+    """Say what is running, how far it is and how long is left; what is yielded counts finished work.
 
-    def __init__(self, title: str, total: int, *, file: TextIO | None = None) -> None:
-        self._title = title
-        self._bar = _bar(sys.stderr if file is None else file)
-        self._task = None if self._bar is None else self._bar.add_task(title, total=max(1, total))
+    It takes how much was finished, 1 by default, and a ``title`` that says what is next.
+    """
+    bar = _open_bar(sys.stderr if file is None else file)
+    if bar is None:
+        yield lambda count=1, *, title="": None  # noqa: ARG005
+        return
+    with bar:
+        task, shown = bar.add_task(title, total=max(1, total)), title
 
-    def __enter__(self) -> "LiveLine":
-        """Show the line."""
-        if self._bar is not None:
-            self._bar.start()
-        return self
+        def advance(count: int = 1, *, title: str = "") -> None:
+            nonlocal shown
+            shown = title or shown
+            bar.update(task, advance=count, description=f"{shown:<30.30}")
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Leave the line as it is."""
-        if self._bar is not None:
-            self._bar.stop()
-
-    def advance(self, count: int = 1, *, title: str | None = None) -> None:
-        """Count finished work; a title says what is next."""
-        if self._bar is not None:
-            self._title = self._title if title is None else title
-            self._bar.update(self._task, advance=count, description=f"{self._title:<30.30}")
+        yield advance
 
 
 def track(items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
     """Yield the items, counting them on a live line."""
-    with LiveLine(title, total) as line:
+    with live_line(title, total) as advance:
         for item in items:
             yield item
-            line.advance()
+            advance()
 
 
-def _bar(file: TextIO) -> Any:
+def _open_bar(file: TextIO) -> Any:
     """Return rich's bar, or None where nobody would see it."""
     if not file.isatty():
         return None

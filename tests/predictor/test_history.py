@@ -9,7 +9,7 @@ import pytest
 import keyhole
 from keyhole.errors import InvalidError
 from keyhole.predictor.plot import plot_decisions, plot_rounds
-from keyhole.scenarios.digit_guesses import digit_guesses
+from keyhole.scenarios.digits import digit_guesses
 from keyhole.simulation.gates import simulate_gate
 
 

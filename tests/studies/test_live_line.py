@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from keyhole.live_line import LiveLine, track
+from keyhole.live_line import live_line, track
 
 
 class Terminal(io.StringIO):
@@ -13,25 +13,25 @@ class Terminal(io.StringIO):
 def test_finished_line_is_full_and_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "80")
     terminal = Terminal()
-    with LiveLine("a title that is much too long for its place", 3, file=terminal) as line:
+    with live_line("a title that is much too long for its place", 3, file=terminal) as advance:
         for _ in range(3):
-            line.advance()
+            advance()
     last = terminal.getvalue().rsplit("\r", maxsplit=1)[-1]
     assert "100%" in last
 
 
 def test_pipe_gets_nothing() -> None:
     pipe = io.StringIO()
-    with LiveLine("quiet", 1, file=pipe) as line:
-        line.advance()
+    with live_line("quiet", 1, file=pipe) as advance:
+        advance()
     assert pipe.getvalue() == ""
 
 
 def test_terminal_without_rich_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(__import__("sys").modules, "rich", None)
     terminal = Terminal()
-    with LiveLine("quiet", 1, file=terminal) as line:
-        line.advance()
+    with live_line("quiet", 1, file=terminal) as advance:
+        advance()
     assert terminal.getvalue() == ""
 
 

@@ -14,8 +14,6 @@ from keyhole.numeric import Array
 
 
 class Scenario(Protocol):
-    """A sequence of rounds."""
-
     @property
     def scores(self) -> Array:
         """The score of each round's true label, in [0, 1]."""

@@ -42,12 +42,10 @@ class AirfoilScenario:
 
     @property
     def features(self) -> Features:
-        """The measurements that the regression had, and what it made of them."""
         return Features((*_NAMES, "prediction"), np.column_stack((self.measured, self.centres)))
 
     @property
     def groups(self) -> Groups:
-        """High frequencies, steep angles of attack, and the fastest wind."""
         return Groups(
             ("high frequency", "steep", "fast"),
             np.column_stack(
@@ -74,7 +72,6 @@ class AirfoilScenario:
 
 
 def measurements() -> Measurements:
-    """Return the data set that comes with the package."""
     with (resources.files("keyhole.scenarios") / "data" / "airfoil.csv").open() as file:
         table = np.loadtxt(file, delimiter=",", skiprows=1)
     return Measurements(features=table[:, :-1], pressure=table[:, -1])

@@ -5,6 +5,7 @@ Scores follow beta distributions, and a set's size is 1 - threshold, as for a bo
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -28,40 +29,6 @@ class DriftScenario:
         return 1.0 - np.clip(thresholds, 0.0, 1.0)
 
 
-Mix = Callable[[Array], Array]
-"""From the share of the scenario that is over to the share of hard rounds."""
-
-
-def steady(rounds: int, *, seed: int) -> DriftScenario:
-    """Return a scenario that does not drift."""
-    return _mix(rounds, seed, lambda when: np.zeros_like(when), changes=1)
-
-
-def fall(rounds: int, *, seed: int) -> DriftScenario:
-    """Return scores that fall at once, halfway."""
-    return _mix(rounds, seed, lambda when: (when >= 0.5).astype(float), changes=2)
-
-
-def rise(rounds: int, *, seed: int) -> DriftScenario:
-    """Return scores that rise at once, halfway."""
-    return _mix(rounds, seed, lambda when: (when < 0.5).astype(float), changes=2)
-
-
-def slope(rounds: int, *, seed: int) -> DriftScenario:
-    """Return scores that fall all the time."""
-    return _mix(rounds, seed, lambda when: when, changes=_PIECES)
-
-
-def waves(rounds: int, *, seed: int) -> DriftScenario:
-    """Return scores that fall and rise in five even waves."""
-    return _mix(rounds, seed, lambda when: 0.5 - 0.5 * np.cos(10.0 * np.pi * when), changes=2 * _PIECES)
-
-
-def seasons(rounds: int, *, seed: int) -> DriftScenario:
-    """Return easy and hard rounds in turn, ten times, changing at once."""
-    return _mix(rounds, seed, lambda when: np.floor(_PIECES * when) % 2, changes=_PIECES)
-
-
 def lumps(rounds: int, *, seed: int) -> DriftScenario:
     """Return scores of which a third is exactly 0.5, a tenth 0, and all are rounded to twentieths."""
     rng = np.random.default_rng(seed)
@@ -71,8 +38,8 @@ def lumps(rounds: int, *, seed: int) -> DriftScenario:
     return DriftScenario(scores, (0,))
 
 
-def _mix(rounds: int, seed: int, share: Mix, *, changes: int) -> DriftScenario:
-    """Return rounds that are hard with the probability of their time."""
+def _mix(rounds: int, *, seed: int, share: Callable[[Array], Array], changes: int) -> DriftScenario:
+    """Return rounds that are hard with a probability: the share, of the share that is over."""
     if rounds < changes:
         raise InvalidError(f"{rounds} rounds are too few to drift; use at least {changes}")
     rng = np.random.default_rng(seed)
@@ -82,12 +49,15 @@ def _mix(rounds: int, seed: int, share: Mix, *, changes: int) -> DriftScenario:
     return DriftScenario(scores, starts)
 
 
-DRIFTS = {
+steady = partial(_mix, share=np.zeros_like, changes=1)
+DRIFTS: dict[str, Callable[..., DriftScenario]] = {
     "steady": steady,
-    "fall": fall,
-    "rise": rise,
-    "slope": slope,
-    "waves": waves,
-    "seasons": seasons,
+    "fall": partial(_mix, share=lambda over: (over >= 0.5).astype(float), changes=2),
+    "rise": partial(_mix, share=lambda over: (over < 0.5).astype(float), changes=2),
+    "slope": partial(_mix, share=lambda over: over, changes=_PIECES),
+    "waves": partial(
+        _mix, share=lambda over: 0.5 - 0.5 * np.cos(10.0 * np.pi * over), changes=2 * _PIECES
+    ),
+    "seasons": partial(_mix, share=lambda over: np.floor(_PIECES * over) % 2, changes=_PIECES),
     "lumps": lumps,
 }

@@ -1,9 +1,12 @@
 """Classifier outputs on ImageNet, or any such pool of images: drawn with replacement, scored, counted.
 
-The outputs come from a file that the user has (``load``), or from ``imagenet_like``.
+The outputs come from a file that the user has (``load``), mapped instead of copied where it can be, or
+from ``imagenet_like``.
 """
 
 import hashlib
+import struct
+import zipfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +16,6 @@ from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
-from keyhole.scenarios import _npz
 
 POWER = 1 / 3
 SCHEDULE = (1 / 6, 1 / 4, 1 / 2, 1 / 1.2, 1 / 3)  # the exponents of the shift
@@ -21,6 +23,7 @@ SEGMENT = 10_000  # how many rounds each lasts, as the paper writes it for 50,00
 _LOGITS = ("logits",)
 _PROBABILITIES = ("probabilities", "probs")
 _BLOCK = 1024
+_LOCAL_HEADER, _LENGTHS = 30, slice(26, 30)  # of a file in a zip archive
 _SUM_TOLERANCE = 0.02  # 1,000 half-precision probabilities may be this far from 1 in sum
 
 Labels = NDArray[np.int64]
@@ -47,12 +50,10 @@ class ClassifierOutputs:
 
     @staticmethod
     def of_logits(values: NDArray[Any], labels: Labels) -> "ClassifierOutputs":
-        """Return outputs given as logits."""
         return ClassifierOutputs(values, labels, _by_blocks(values, _log_sum_exp))
 
     @property
     def images(self) -> int:
-        """How many images there are."""
         return len(self.values)
 
     def scores(self, rows: NDArray[np.int64], powers: Array) -> Array:
@@ -63,11 +64,9 @@ class ClassifierOutputs:
         return np.exp(powers * (true - self.normalisers[rows]))
 
     def sizes(self, rows: NDArray[np.int64], powers: Array, thresholds: Array) -> Array:
-        """Return how many labels of each of these rows reach the threshold."""
         return self._count(rows, self._cuts(rows, powers, np.maximum(thresholds, 0.0)))
 
     def _count(self, rows: NDArray[np.int64], cuts: NDArray[Any]) -> Array:
-        """Return how many values of each of these rows reach its cut."""
         counts = np.empty(rows.size)
         for n in range(0, rows.size, _BLOCK):
             part = slice(n, n + _BLOCK)
@@ -86,7 +85,6 @@ class ClassifierOutputs:
         return np.where(rounded < exact, upper, rounded)
 
     def accuracy(self, top: int) -> float:
-        """Return how often the true label is among the ``top`` most plausible."""
         true = np.asarray(self.values[np.arange(self.images), self.labels])
         cuts = np.nextafter(true, np.array(np.inf, dtype=true.dtype))
         above = self._count(np.arange(self.images), cuts)
@@ -107,7 +105,6 @@ class ImagenetScenario:
         return self.outputs.scores(self.rows, self.powers)
 
     def sizes(self, thresholds: Array) -> Array:
-        """Return how many labels each set holds."""
         return self.outputs.sizes(self.rows, self.powers, thresholds)
 
 
@@ -181,23 +178,23 @@ def digest(path: Path) -> str:
 
 
 def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
-    names = _npz.names(path)
+    names = _list_arrays(path)
     held = [name for name in (*_LOGITS, *_PROBABILITIES) if name in names]
     if len(held) != 1 or "labels" not in names:
         raise InvalidError(
             f"{path} holds {', '.join(names) or 'nothing'}; it needs 'labels' and either 'logits' or "
             "'probabilities'"
         )
-    return _npz.array(path, held[0]), _npz.array(path, "labels"), held[0] in _LOGITS
+    return _read_array(path, held[0]), _read_array(path, "labels"), held[0] in _LOGITS
 
 
 def _read_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
     beside = path.with_name(f"{path.stem}_labels.npy")
     if not beside.is_file():
         raise InvalidError(f"there are no labels beside {path}; put them in {beside}")
-    values = _npz.map_array(path)
+    values = _map_array(path)
     first = np.asarray(values[:_BLOCK], dtype=np.float64)
-    return values, _npz.map_array(beside), bool((first < 0.0).any() or (first > 1.0).any())
+    return values, _map_array(beside), bool((first < 0.0).any() or (first > 1.0).any())
 
 
 def _check_shapes(path: Path, values: NDArray[Any], labels: NDArray[Any]) -> None:
@@ -257,3 +254,57 @@ def _by_blocks(values: NDArray[Any], function: Any) -> NDArray[Any]:
     """Return a function of every row, some rows at a time, so that a mapped file stays one."""
     parts = [function(values[n : n + _BLOCK]) for n in range(0, len(values), _BLOCK)]
     return np.concatenate(parts)
+
+
+def _list_arrays(path: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            return [name.removesuffix(".npy") for name in archive.namelist()]
+    except zipfile.BadZipFile:
+        raise InvalidError(f"{path} is not an .npz file; write it with numpy.savez") from None
+
+
+def _map_array(path: Path) -> NDArray[Any]:
+    """Return the array of an ``.npy``, mapped, or raise."""
+    try:
+        return np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise InvalidError(f"{path} is not an .npy file of numbers ({error})") from None
+
+
+def _read_array(path: Path, name: str) -> NDArray[Any]:
+    """Return one array of an ``.npz``: mapped if it is stored plainly, read if compressed."""
+    with zipfile.ZipFile(path) as archive:
+        member = archive.getinfo(f"{name}.npy")
+    if member.compress_type == zipfile.ZIP_STORED:
+        return _map_stored(path, member.header_offset)
+    try:
+        with np.load(path, allow_pickle=False) as arrays:
+            return arrays[name]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
+        raise InvalidError(f"{name!r} in {path} cannot be read ({error}); save it again") from None
+
+
+def _map_stored(path: Path, offset: int) -> NDArray[Any]:
+    with path.open("rb") as file:
+        file.seek(offset)
+        name, extra = struct.unpack("<HH", file.read(_LOCAL_HEADER)[_LENGTHS])
+        file.seek(offset + _LOCAL_HEADER + name + extra)
+        try:
+            version = np.lib.format.read_magic(file)
+            read = (
+                np.lib.format.read_array_header_1_0
+                if version == (1, 0)
+                else np.lib.format.read_array_header_2_0
+            )
+            shape, by_columns, kind = read(file)
+            return np.memmap(
+                file.name,
+                kind,
+                mode="r",
+                offset=file.tell(),
+                shape=shape,
+                order="F" if by_columns else "C",
+            )
+        except ValueError as error:
+            raise InvalidError(f"an array in {path} cannot be read ({error}); save it again") from None

@@ -39,7 +39,6 @@ class LogScenario:
     about: str = "a log"
 
     def first(self, rounds: int) -> "LogScenario":
-        """Return the log up to a round."""
         labels = None if self.labels is None else self.labels[:rounds]
         return replace(self, scores=self.scores[:rounds], labels=labels)
 

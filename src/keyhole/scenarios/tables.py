@@ -40,7 +40,6 @@ class Table:
         return next((name for name in names if name in self.columns), None)
 
     def fault(self, line: int, what: str) -> InvalidError:
-        """Return the error that something is wrong in a line."""
         return InvalidError(f"line {line} of {self.path}: {what}")
 
     def number(self, line: int, name: str, value: Field) -> float:
@@ -112,7 +111,6 @@ def open_table(path: Path, *, known: Collection[str]) -> Iterator[Table]:
 
 
 def check_file(path: Path) -> None:
-    """Raise if there is no such file."""
     if not path.is_file():
         raise InvalidError(f"there is no file {path}")
 

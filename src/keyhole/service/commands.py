@@ -252,14 +252,14 @@ def _add_calibrate(commands: Any) -> None:
 
 def _calibrate(options: argparse.Namespace) -> None:
     database = _database(options, there=True)
-    from keyhole.live_line import LiveLine
+    from keyhole.live_line import live_line
     from keyhole.service.history_file import read_history
     from keyhole.service.store.streams import calibrations, registry
 
     before = registry.get(database, options.stream).tally.calibrated
     size = options.file.stat().st_size if options.file.is_file() else 1
-    with LiveLine(f"calibrating {options.stream}", size) as line:
-        for some in read_history(options.file, advance=line.advance):
+    with live_line(f"calibrating {options.stream}", size) as advance:
+        for some in read_history(options.file, advance=advance):
             calibrations.calibrate(database, options.stream, some, now=time.time())
     tally = registry.get(database, options.stream).tally
     print(f"{options.stream}: {tally.calibrated - before:,} rounds of history played")

@@ -22,8 +22,6 @@ _ADAPTED = 0.03
 
 @dataclass(frozen=True)
 class Adversary:
-    """A world whose next score depends on the learner."""
-
     name: str
     kind: int
     about: str
@@ -40,7 +38,6 @@ ADVERSARIES = {
 
 
 def find(name: str) -> Adversary:
-    """Return the adversary of that name, or raise."""
     if name not in list(ADVERSARIES):  # A list tells names from what cannot be one.
         raise InvalidError(f"there is no adversary {name!r}; there are {', '.join(ADVERSARIES)}")
     return ADVERSARIES[name]
@@ -53,7 +50,6 @@ def repertoire(rounds: int, *, seed: int) -> Array:
 
 
 def notes() -> Array:
-    """Return room for what an adversary remembers."""
     return np.zeros(_NOTES)
 
 
@@ -66,7 +62,6 @@ def next_score(
     median: float,
     alpha: float,
 ) -> float:
-    """Return the score of the round's true label."""
     if kind == RECITE:
         return repertoire[0, number]
     if kind == _BELOW:

@@ -76,7 +76,6 @@ class Channel:
 
     @property
     def lost_on_miss(self) -> float:
-        """The probability that the answer of a miss never comes."""
         return self.lost if self.lost_if_missed is None else self.lost_if_missed
 
     @property
@@ -85,7 +84,6 @@ class Channel:
         return self.batch == 1 and self.delay == self.lost == self.lost_on_miss == self.wrong == 0.0
 
     def deliver(self, rounds: int, *, seed: int) -> "Deliveries":
-        """Return what happens to the answers of a run."""
         rng = np.random.Generator(np.random.Philox(key=np.array([seed, _CHANNEL], dtype=np.uint64)))
         numbers = np.arange(rounds)
         delays = np.full(rounds, int(self.delay))

@@ -50,12 +50,10 @@ class GateRun:
 
     @property
     def accepted(self) -> NDArray[np.bool_]:
-        """Which cases were accepted."""
         return self.scores >= self.thresholds
 
     @property
     def accepted_share(self) -> float:
-        """The share of cases that were accepted."""
         return float(self.accepted.mean())
 
     @property
@@ -188,7 +186,6 @@ def _answer(
 
 
 def check_cases(scores: ArrayLike, wrong: ArrayLike) -> tuple[Array, Array]:
-    """Return scores and outcomes as arrays, or raise."""
     cases, outcomes = np.array(scores, dtype=np.float64), np.array(wrong, dtype=np.float64)
     if cases.ndim != 1 or cases.shape != outcomes.shape or cases.size == 0:
         raise ScoreError(

@@ -12,7 +12,7 @@ from typing import Any
 from keyhole.errors import InvalidError, MissingExtraError, SpeedWarning
 from keyhole.feedback import check_feedback
 from keyhole.learners import GATES, LEARNERS, find, takes
-from keyhole.live_line import LiveLine
+from keyhole.live_line import live_line
 from keyhole.numeric import can_compile
 from keyhole.scenarios.gate_cases import pick_gate_scenarios, read_gate_log
 from keyhole.simulation.channel import Channel
@@ -39,7 +39,6 @@ _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
 
 
 def add(commands: Any) -> None:
-    """Add the commands to a parser's."""
     _add_compare(commands)
     _add_gate(commands)
     _add_paper(commands)
@@ -47,7 +46,6 @@ def add(commands: Any) -> None:
 
 
 def add_demo(commands: Any) -> None:
-    """Add the demo, which stands first."""
     parser = commands.add_parser(
         "demo",
         help="compare with a fixed threshold on real data: a table and a picture",
@@ -204,9 +202,9 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     compiling = "; each learner is compiled first, a second or two" if can_compile() else ""
     print(f"{learners}, {places}{compiling}.\n")
     cells = len(names) * len(entered) * (len(CHANNELS) if options.late else 1)
-    with LiveLine("comparing", cells) as line:
+    with live_line("comparing", cells) as advance:
         play = run_late if options.late else run_contest
-        played = play(names, entered, terms, report=lambda cell: line.advance(title=cell))
+        played = play(names, entered, terms, report=lambda cell: advance(title=cell))
     if isinstance(played, Contest):
         _show(table.write_lines(played))
         _publish(played, options.out)

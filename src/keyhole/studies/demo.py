@@ -13,7 +13,7 @@ from keyhole.learners import CONTEXTUAL, DEFAULT, Learner, make, strategy
 from keyhole.numeric import Array
 from keyhole.predictor.predictor import Predictor
 from keyhole.scenarios import airfoil
-from keyhole.scenarios.digit_guesses import digit_guesses
+from keyhole.scenarios.digits import digit_guesses
 from keyhole.scores import Probabilities, Region, Score
 from keyhole.simulation.metrics import window_mean
 from keyhole.studies.figure_files import check_picture, open_figure, save_figure
@@ -62,20 +62,16 @@ class Run:
 
     @property
     def mean_sizes(self) -> Array:
-        """The mean size in the last ``WINDOW`` rounds, from the first full window on."""
         return window_mean(np.array(self.sizes), WINDOW)
 
 
 @dataclass(frozen=True)
 class Result:
-    """Every way's run in one scenario."""
-
     scenario: DemoScenario
     runs: list[Run]
 
 
 def check(rounds: int, picture: Path) -> None:
-    """Raise before the work if it could not be done."""
     if rounds < _FEWEST:
         raise InvalidError(f"{rounds} rounds are too few to show; use at least {_FEWEST}")
     if rounds > _MOST:
@@ -160,7 +156,6 @@ def _play_fixed(run: Run, scenario: DemoScenario) -> Run:
 
 
 def tabulate(results: list[Result]) -> str:
-    """Return the table, 80 columns wide at most."""
     lines = []
     for result in results:
         scenario = result.scenario

@@ -69,7 +69,6 @@ def best_threshold(scores: Array, alpha: float) -> float:
 
 
 def best_per_segment(scores: Array, alpha: float, changes: Sequence[int]) -> Array:
-    """Return for each round the best threshold of its segment."""
     thresholds = np.empty(scores.size)
     for start, end in zip(changes, (*changes[1:], scores.size), strict=True):
         thresholds[start:end] = best_threshold(scores[start:end], alpha)
@@ -97,8 +96,6 @@ def worst_window(misses: Array, length: int) -> float:
 
 @dataclass(frozen=True, kw_only=True)
 class Terms:
-    """What all learners have in common."""
-
     alpha: float
     rounds: int
     runs: int
@@ -186,7 +183,6 @@ class Contest:
         return self.terms.is_kept(cell.figures["wrong" if self.of_gates else "miss_rate"])
 
     def list_refused(self, name: str) -> list[Cell]:
-        """Return the cells of a scenario that were not run."""
         return [cell for cell in self.cells if cell.scenario == name and cell.refusal is not None]
 
 
@@ -292,13 +288,11 @@ def _time(
 
 
 def _count_context(staged: list[Rounds]) -> dict[str, int]:
-    """Return how many features and groups there are."""
     known = read_context(staged[0].scenario) if staged else {}
     return {name: table.shape[1] for name, table in known.items()}
 
 
 def _stack_context(learner: Learner, staged: list[Rounds]) -> dict[str, Array]:
-    """Return what the learner takes of the runs' features and groups."""
     known = [read_context(one.scenario) for one in staged]
     taken = {"features": learner.features, "groups": learner.groups}
     return {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}

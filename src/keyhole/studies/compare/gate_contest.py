@@ -136,7 +136,6 @@ def replay_log(cases: GateCases, *, alpha: float) -> LogReplay:
 
 
 def describe_replay(replay: LogReplay) -> str:
-    """Return what a log shows, in plain words."""
     cases, run, alpha = replay.cases, replay.run, replay.run.learner.alpha
     hindsight = "no threshold would have kept that"
     if replay.best > 0.0:

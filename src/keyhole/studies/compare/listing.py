@@ -85,7 +85,6 @@ def list_scenarios(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
 
 
 def read_log(path: Path) -> list[Listed]:
-    """Return a scenario for every reading of a user's own log."""
     return [_list_reading(path.name, scenario) for scenario in log.read_log(path)]
 
 

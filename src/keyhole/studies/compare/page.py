@@ -42,7 +42,6 @@ _COLUMNS = {
 
 
 def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> None:
-    """Write the page; it needs plotly."""
     text = make_page(contest, late)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -233,7 +232,6 @@ def _value(cell: Cell, name: str, form: str) -> str:
 
 
 def draw_field(contest: Contest) -> Chart:
-    """Return all learners on all scenarios: miss rate against size."""
     alpha = contest.terms.alpha
     ranked = rank_learners(contest)
     dots = [_dots(contest, one.learner, 3.0 * alpha) for one in ranked]
@@ -293,7 +291,6 @@ def _names(shown: list[LearnerSummary], *, at: float, low: float, high: float) -
 
 
 def draw_over_time(contest: Contest, scenario: str) -> Chart:
-    """Return miss rates over time, and below them sizes."""
     cells = [cell for cell in contest.of_scenario(scenario) if cell.curve is not None]
     alpha = contest.terms.alpha
     return {
@@ -323,7 +320,6 @@ def draw_over_time(contest: Contest, scenario: str) -> Chart:
 
 
 def draw_late(late: Mapping[str, Contest]) -> Chart:
-    """Return what each channel costs each learner in size."""
     found = summarise_late(late)
     channels = list(late)
     return {
@@ -441,7 +437,6 @@ def _dots(contest: Contest, learner: str, most: float) -> Chart:
 
 
 def _means(shown: list[LearnerSummary]) -> list[Chart]:
-    """Return a ring for each learner's mean."""
     return [
         {
             "type": "scatter",

@@ -47,12 +47,10 @@ class Line(NamedTuple):
 
 
 def write_key() -> str:
-    """Return what the columns mean."""
     return _KEY.format(lane="compiled" if can_compile() else "interpreted")
 
 
 def write_lines(contest: Contest) -> Iterator[Line]:
-    """Yield the tables of all scenarios, line by line."""
     for listed in contest.scenarios:
         yield from _block(contest, listed.name)
         yield Line("")
@@ -95,7 +93,6 @@ def write_late_lines(late: Mapping[str, Contest]) -> Iterator[Line]:
 
 
 def text(contest: Contest) -> str:
-    """Return the tables without tones."""
     return "\n".join(line.text for line in write_lines(contest))
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import KeyholeError
-from keyhole.live_line import LiveLine
+from keyhole.live_line import live_line
 from keyhole.predictor import file as snapshot
 from keyhole.studies.engine import Engine
 from keyhole.studies.paper.play import Pair, RunOutcome, Unit, learner_of, play_run
@@ -168,12 +168,12 @@ def run(
     units = [Unit(pair, seed + number) for pair, number in missing]
     cost = sum(pair.setting.cost for pair, _ in missing)
     try:
-        with LiveLine("paper", cost) as line:
+        with live_line("paper", cost) as advance:
             for place, outcome in engine.map(play_run, units):
                 pair, number = missing[place]
                 finished[pair][number] = outcome
                 changed.add(pair)
-                line.advance(
+                advance(
                     pair.setting.cost,
                     title=f"{pair.setting.data} {pair.setting.scenario} {pair.setting.learner}",
                 )
