@@ -19,16 +19,24 @@ from keyhole.errors import (
     TheoryWarning,
     warn_user,
 )
-from keyhole.feedback import Answer, Feedback, find_used, check_enough, check_feedback, correct_wrong, count_times
+from keyhole.feedback import (
+    Answer,
+    Feedback,
+    check_enough,
+    check_feedback,
+    correct_wrong,
+    count_times,
+    find_used,
+)
 from keyhole.learners import Ask, Learner, Rule
-from keyhole.learners.entries import check_choice, check_choices
 from keyhole.learners.bounds import check_rounds
+from keyhole.learners.entries import check_choice, check_choices
 from keyhole.learners.rule import check_learner
 from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.predictor import Predictor
-from keyhole.predictor.rounds import check_graded, measure_delay
 from keyhole.predictor.report import show_rates
+from keyhole.predictor.rounds import check_graded, measure_delay
 from keyhole.scores import check_scores
 from keyhole.simulation import adversaries
 from keyhole.simulation.adversaries import RECITE, next_score, take_note
