@@ -6,7 +6,7 @@ import pytest
 from keyhole import make, simulate
 from keyhole.errors import InvalidError, ScoreError, TheoryWarning
 from keyhole.numeric import can_compile
-from keyhole.simulation import loops
+from keyhole.simulation.simulate import _LOOPS, _loop
 
 LEARNER = make("ocp-unlock+", alpha=0.1, horizon=2_000, arms=10)
 SCORES = np.random.default_rng(1).beta(6, 2, 2_000)
@@ -89,5 +89,5 @@ def test_a_loop_is_compiled_once_whether_or_not_scores_can_be_written_to() -> No
     scores = np.linspace(0.0, 1.0, 50)
     for given in (scores, scores[None], np.tile(scores, (4, 1))[:, ::2]):
         simulate(learner, given, feedback="full")
-        loop: Any = loops._LOOPS[learner.rule, False]
+        loop: Any = _LOOPS[learner.rule, _loop]
         assert len(loop.signatures) == 1
