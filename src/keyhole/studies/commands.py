@@ -81,9 +81,9 @@ def _demo(options: argparse.Namespace) -> None:
 def _add_gate(commands: Any) -> None:
     parser = commands.add_parser(
         "gate",
-        help="which confidence threshold a log would have needed, and what a gate would do",
-        description="Read scores and outcomes that you have, and say from which score on answers could "
-        "have been used without asking, and what a gate that knew nothing would have done.",
+        help="find the confidence threshold that a log needed, and what a gate would do",
+        description="Read a log of scores and outcomes, and print from which score on answers could "
+        "have been used without review, and what a gate that knew nothing would have done.",
         epilog="example: keyhole gate --scores log.csv --alpha 0.05",
     )
     parser.add_argument(
@@ -93,7 +93,10 @@ def _add_gate(commands: Any) -> None:
         help="a .csv or .parquet with the columns score, and right or wrong",
     )
     parser.add_argument(
-        "--alpha", type=float, default=0.05, help="wrong among the accepted; default: %(default)s"
+        "--alpha",
+        type=float,
+        default=0.05,
+        help="share of wrong answers among the accepted; default: %(default)s",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("out/gate.png"), help="the picture; default: %(default)s"

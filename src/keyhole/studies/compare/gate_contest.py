@@ -143,7 +143,7 @@ def describe_replay(replay: LogReplay) -> str:
     bound = bounds.excess(run.learner, rounds=cases.scores.size).most
     return (
         f"{cases.scores.size:,} cases, {cases.wrong.mean():.1%} of them wrong.\n"
-        f"You can bear {alpha:.1%} wrong among what is used without asking.\n"
+        f"The target is {alpha:.1%} wrong among answers used without review.\n"
         f"In hindsight: {hindsight}.\n"
         "The gate, which knew nothing beforehand, would have accepted\n"
         f"{run.accepted_share:.1%}, {run.wrong_share:.2%} of them wrong.\n"
