@@ -38,7 +38,7 @@ def test_help_names_every_parameter_and_what_the_rule_needs_and_promises(name: s
 def test_help_of_a_rule_shows_its_parameters_in_words() -> None:
     shown = pydoc.plain(pydoc.render_doc(keyhole.ocp_unlock))
     assert "Number of thresholds (K), evenly spaced; 20 unless given." in shown
-    assert "Beta, gamma and eta; by default tuned to the horizon." in shown
+    assert "Beta; tuned to the horizon unless given." in shown
 
 
 def test_signature_of_a_rule_is_that_of_its_parameters() -> None:

@@ -62,7 +62,7 @@ def test_fewer_than_five_arms_work_with_a_note() -> None:
         (
             {"arms": 1},
             InvalidError,
-            "number of arms 1 is not a whole number from 2 to 20000; the theorems want at least 5",
+            "arms 1 is not a whole number from 2 to 20000; the theorems want at least 5",
         ),
         (
             {"arms": 200, "horizon": 1_000},
@@ -86,7 +86,7 @@ def test_fewer_than_five_arms_work_with_a_note() -> None:
         ),
         ({"options": {"thresholds": ["a", "b"]}}, InvalidError, "not numbers"),
         ({"horizon": 10**30}, HorizonError, "horizon 10000"),
-        ({"arms": 10.0}, InvalidError, "number of arms 10.0 is not a whole number"),
+        ({"arms": 10.0}, InvalidError, "arms 10.0 is not a whole number"),
         ({"arms": 4, "options": {"thresholds": [0.0, 0.5]}}, InvalidError, "4 arms were asked for"),
     ],
 )

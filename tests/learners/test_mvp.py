@@ -143,5 +143,5 @@ def test_a_group_that_there_is_not_is_named() -> None:
         Predictor("tracker", alpha=0.1, seed=1).predict([0.5], groups=[0])
     with pytest.raises(InvalidError, match=r"groups have shape \(2, 1\).*give \(2, 2\)"):
         simulate(mvp(alpha=0.1, groups=2), [0.5, 0.5], groups=[[True], [True]])
-    with pytest.raises(InvalidError, match="number of groups -1 is not a whole number from 0"):
+    with pytest.raises(InvalidError, match="groups -1 is not a whole number from 0"):
         mvp(alpha=0.1, groups=-1)

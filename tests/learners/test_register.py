@@ -34,18 +34,8 @@ from keyhole.learners.parameters import parameters, positive, target
 
 @parameters
 class PlainParameters:
-    """The parameters of the plain rule.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    step
-        How far a miss lowers the threshold.
-    """
-
     alpha: float = target()
-    step: float = positive(default=0.05, remedy="try 0.05")
+    step: float = positive("How far a miss lowers the threshold.", default=0.05)
 
 
 class PlainState(NamedTuple):

@@ -131,9 +131,9 @@ def test_decaying_tracker_without_restarts_keeps_its_theorem_and_with_them_claim
     ("name", "options", "match"),
     [
         ("tracker", {"step": 0.0}, "step 0.0 is not positive and finite; try 0.005"),
-        ("tracker", {"start": 1.5}, r"first threshold 1.5 is not in \[0, 1\]; try 0.5"),
+        ("tracker", {"start": 1.5}, r"start 1.5 is not in \[0, 1\]; try 0.5"),
         ("logit-tracker", {"step": 1.0}, "first step 0.5 is below the last, 1.0"),
-        ("logit-tracker", {"margin": 0.7}, "margin 0.7 is not a number between 0 and 0.5; try 1e-6"),
+        ("logit-tracker", {"margin": 0.7}, "margin 0.7 is not a number between 0 and 0.5; try 1e-06"),
         ("tracker-decaying", {"decay": 1.5}, "decay 1.5"),
         (
             "tracker-decaying",
@@ -146,7 +146,7 @@ def test_decaying_tracker_without_restarts_keeps_its_theorem_and_with_them_claim
         (
             "unlock-hedge",
             {"window": 1},
-            "window 1 is not a whole number from 2; try 2000, or None to remember all",
+            "window 1 is not a whole number from 2; try 2000, or None",
         ),
         ("self-scaled", {"budget": float("nan")}, "budget nan"),
     ],

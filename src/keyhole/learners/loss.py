@@ -1,13 +1,21 @@
 """The loss of the OCP family, its normalised gain and the pseudo-gain."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from keyhole.learners.parameters import number
 from keyhole.numeric import Array
 
 Outcome = NDArray[np.bool_] | bool
+
+
+def cost(*, default: float) -> Any:
+    """Return the field of the loss's cost."""
+    meaning = "Weight of the set's size in the loss (c)."
+    return number(meaning, default=default, least=0.0, remedy="the paper uses 40")
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,21 @@
 """What the three OCP rules share: parameters, prepared tables, and the choice of a threshold."""
 
 from collections.abc import Sequence
-from dataclasses import field
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from keyhole.learners.loss import Loss
-from keyhole.learners.parameters import arms, complete_grid, horizon, number, parameters, target
+from keyhole.learners.loss import Loss, cost
+from keyhole.learners.parameters import (
+    arms,
+    complete_grid,
+    horizon,
+    number,
+    parameters,
+    target,
+    thresholds,
+)
 from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.strategy import (
     State,
@@ -30,34 +37,17 @@ DEFAULT_ARMS = 20
 
 @parameters
 class OcpParameters:
-    """The parameters of an OCP rule.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    horizon
-        Number of rounds to come (T). None starts afresh in epochs of doubling length; an answer to
-        a round of an earlier epoch then still counts but teaches nothing, so give a horizon where
-        answers come very late.
-    arms
-        Number of thresholds (K), evenly spaced; 20 unless given.
-    thresholds
-        A grid of one's own instead: increasing from 0, at most 1.
-    cost
-        Weight of the set's size in the loss (c).
-    delta
-        The guarantee may fail with this probability.
-    bonus, exploration, rate
-        Beta, gamma and eta; by default tuned to the horizon.
-    """
-
     alpha: float = target()
-    horizon: int | None = horizon(default=None)
-    arms: int | None = arms(default=None)
-    thresholds: Sequence[float] | None = field(default=None, repr=False)
-    cost: float = number(default=40.0, least=0.0, called="cost (c)", remedy="the paper uses 40")
-    delta: float = number(default=0.05, above=0.0, below=1.0, remedy="try 0.05")
+    horizon: int | None = horizon(
+        "Number of rounds to come (T). None starts afresh in epochs of doubling length; an answer "
+        "to a round of an earlier epoch then still counts but teaches nothing, so give a horizon "
+        "where answers come very late.",
+        default=None,
+    )
+    arms: int | None = arms("Number of thresholds (K), evenly spaced; 20 unless given.", default=None)
+    thresholds: Sequence[float] | None = thresholds(default=None)
+    cost: float = cost(default=40.0)
+    delta: float = number("How likely the guarantee may fail.", default=0.05, above=0.0, below=1.0)
     bonus: float | None = bonus(default=None)
     exploration: float | None = exploration(default=None)
     rate: float | None = rate(default=None)

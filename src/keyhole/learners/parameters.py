@@ -3,7 +3,8 @@
 import math
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import MISSING, dataclass, field, fields, replace
+from textwrap import fill, indent
 from typing import Any, TypeVar, dataclass_transform
 
 import numpy as np
@@ -13,10 +14,9 @@ from keyhole.errors import HorizonError, InvalidError, TheoryWarning, warn_user
 from keyhole.grid import pick_thresholds
 from keyhole.numeric import Array
 
-_KEY = "constraint"
+_KEY, _MEANING = "constraint", "meaning"  # of a field's metadata
 _READABLE = (float, int, Array, np.ndarray, "float", "int", "Array", "np.ndarray")
 _named: Any = namedtuple
-_REQUIRED: Any = object()
 Class = TypeVar("Class")
 
 
@@ -35,7 +35,6 @@ class Constraint:
     whole: bool = False
     optional: bool = False
     many: bool = False
-    called: str | None = None
     remedy: str = ""
     error: type[InvalidError] = InvalidError
 
@@ -68,7 +67,7 @@ class Constraint:
     def _check_one(self, name: str, value: Any) -> float | int:
         if not self._allows(value):
             remedy = f"; {self.remedy}" if self.remedy else ""
-            raise self.error(f"{self.called or name} {value!r} is not {self}{remedy}", field=name)
+            raise self.error(f"{name} {value!r} is not {self}{remedy}", field=name)
         return int(value) if self.whole else float(value)
 
     def _allows(self, value: Any) -> bool:
@@ -78,51 +77,48 @@ class Constraint:
 
 
 def number(
+    meaning: str = "",
     *,
-    default: Any = _REQUIRED,
+    default: Any = MISSING,
     above: float = -math.inf,
     below: float = math.inf,
     least: float = -math.inf,
     most: float = math.inf,
-    optional: bool = False,
     many: bool = False,
-    called: str | None = None,
     remedy: str = "",
-    error: type[InvalidError] = InvalidError,
 ) -> Any:
-    """Return a field that holds a number in this range; ``many`` of them, or None if ``optional``."""
+    """Return a field that holds a number in this range, or ``many``; None too, if that is the default.
+
+    ``meaning`` is what help says of it. The remedy is to try the default unless another is given.
+    """
     constraint = Constraint(
-        above=above, below=below, least=least, most=most, optional=optional, many=many,
-        called=called, remedy=remedy, error=error,
+        above=above, below=below, least=least, most=most, many=many, optional=default is None,
+        remedy=remedy,
     )  # fmt: skip
-    return _field(default, constraint)
+    return _field(meaning, default, constraint)
 
 
-def positive(*, default: Any = _REQUIRED, called: str | None = None, remedy: str = "") -> Any:
-    return number(default=default, above=0.0, called=called, remedy=remedy)
+def positive(meaning: str = "", *, default: Any = MISSING, remedy: str = "") -> Any:
+    return number(meaning, default=default, above=0.0, remedy=remedy)
 
 
 def whole(
+    meaning: str = "",
     *,
-    default: Any = _REQUIRED,
+    default: Any = MISSING,
     least: int = 1,
     most: int = 2**63 - 1,
     optional: bool = False,
-    called: str | None = None,
     remedy: str = "",
-    error: type[InvalidError] = InvalidError,
 ) -> Any:
-    """Return a field that holds a whole number in this range, or None if ``optional``."""
-    constraint = Constraint(
-        least=least, most=most, whole=True, optional=optional, called=called, remedy=remedy,
-        error=error,
-    )  # fmt: skip
-    return _field(default, constraint)
+    optional = optional or default is None
+    constraint = Constraint(least=least, most=most, whole=True, optional=optional, remedy=remedy)
+    return _field(meaning, default, constraint)
 
 
-def target() -> Any:
+def target(meaning: str = "Target miss rate, between 0 and 1/2.") -> Any:
     remedy = "use the share of misses that you can bear, such as 0.1"
-    return number(above=0.0, below=0.5, remedy=remedy)
+    return number(meaning, above=0.0, below=0.5, remedy=remedy)
 
 
 HORIZON = Constraint(
@@ -135,9 +131,9 @@ HORIZON = Constraint(
 )
 
 
-def horizon(*, default: int | None) -> Any:
+def horizon(meaning: str, *, default: int | None) -> Any:
     """Return the field of the number of rounds to come, None if it is not known."""
-    return _field(default, HORIZON)
+    return _field(meaning, default, HORIZON)
 
 
 MOST_ARMS = 20_000
@@ -152,25 +148,44 @@ def check_room(numbers: int, what: str) -> None:
         )
 
 
-def arms(*, default: int | None) -> Any:
+def arms(meaning: str, *, default: int | None) -> Any:
     """Return the field of the number of thresholds, None for the rule's own default."""
-    return whole(
-        default=default, least=2, most=MOST_ARMS, optional=default is None, called="number of arms",
-        remedy="the theorems want at least 5",
-    )  # fmt: skip
+    remedy = "the theorems want at least 5"
+    return whole(meaning, default=default, least=2, most=MOST_ARMS, remedy=remedy)
 
 
-def _field(default: Any, constraint: Constraint) -> Any:
-    metadata = {_KEY: constraint}
-    if default is _REQUIRED:
-        return field(metadata=metadata)
-    return field(default=default, metadata=metadata)
+def thresholds(*, default: None) -> Any:
+    """Return the field of a grid, which ``complete_grid`` checks."""
+    meaning = "A grid of one's own instead: increasing from 0, at most 1."
+    return field(default=default, repr=False, metadata={_MEANING: meaning})
+
+
+def first_threshold(*, default: float) -> Any:
+    return number("The first threshold.", default=default, least=0.0, most=1.0)
+
+
+def _field(meaning: str, default: Any, constraint: Constraint) -> Any:
+    remedy = constraint.remedy or (f"try {default:g}" if is_real(default) else "")
+    if constraint.optional and remedy.startswith("try"):
+        remedy += ", or None"
+    constraint = replace(constraint, remedy=remedy)
+    return field(default=default, metadata={_KEY: constraint, _MEANING: meaning})
 
 
 @dataclass_transform(
     frozen_default=True,
     kw_only_default=True,
-    field_specifiers=(number, positive, whole, target, horizon, arms, field),
+    field_specifiers=(
+        number,
+        positive,
+        whole,
+        target,
+        horizon,
+        arms,
+        thresholds,
+        first_threshold,
+        field,
+    ),
 )
 def parameters(kind: type[Class]) -> type[Class]:
     """Make a frozen dataclass whose fields are checked, in the order in which they stand.
@@ -201,6 +216,14 @@ def _check(given: Any) -> None:
 
 def constraints(kind: type) -> dict[str, Constraint]:
     return {one.name: one.metadata[_KEY] for one in fields(kind) if _KEY in one.metadata}
+
+
+def describe_fields(kind: Any) -> str:
+    """Return what the fields mean, in the form in which docstrings list parameters."""
+    meanings = {one.name: one.metadata.get(_MEANING) for one in fields(kind)}
+    return "\n".join(
+        f"{name}\n{indent(fill(text, 92), '    ')}" for name, text in meanings.items() if text
+    )
 
 
 def prepare_settings(given: Any) -> Any:
@@ -236,13 +259,7 @@ def derive_tuple(owner: Any, name: str, parts: Iterable[str]) -> Any:
 
 @parameters
 class AlphaParameters:
-    """The one parameter of a rule that tunes itself.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    """
+    """The one parameter of a rule that tunes itself."""
 
     alpha: float = target()
 

@@ -19,7 +19,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
 from keyhole.learners.layout import Layout
-from keyhole.learners.parameters import find_settings, prepare_settings
+from keyhole.learners.parameters import describe_fields, find_settings, prepare_settings
 from keyhole.numeric import Array
 
 EVERY = 0.0  # the threshold that every label reaches
@@ -142,6 +142,7 @@ class Rule(Generic[P]):
 
     @property
     def draws(self) -> bool:
+        """Whether it reads the draw."""
         return self.distribution is not None
 
     def find_state(self) -> Any:
@@ -155,14 +156,17 @@ class Rule(Generic[P]):
         return found if hasattr(found, "_fields") else None
 
     def start_state(self, settings: Any) -> Any:
+        """Return the state before the first round, as arrays."""
         if isinstance(self.state, type):
             return self.state(*(part.copy() for part in self.state._field_defaults.values()))  # type: ignore[attr-defined]
         return self.state(settings)
 
     def count_memory(self, settings: Any) -> int:
+        """Return how many numbers a round must remember."""
         return self.memory(settings) if callable(self.memory) else self.memory
 
     def list_limits(self, settings: Any) -> Mapping[str, Any]:
+        """Return the limits of stored numbers."""
         return {} if self.limits is None else self.limits(settings)
 
 
@@ -187,8 +191,8 @@ def _check_rule(rule: Rule[...]) -> None:
 
 
 def _describe_rule(rule: Rule[...]) -> str:
-    _, _, listed = (inspect.getdoc(rule.parameters) or "").partition("Parameters\n----------\n")
-    takes = f"\n\nParameters\n----------\n{listed.rstrip()}" if listed else ""
+    listed = describe_fields(rule.parameters)
+    takes = f"\n\nParameters\n----------\n{listed}" if listed else ""
     about, example = rule.about, _GATE_EXAMPLE if rule.kind == "gate" else _EXAMPLE
     return (
         f"{rule.name}: {about.summary}.\n\nIt needs {Needs(rule.needs).value!r}. It promises: "
@@ -331,6 +335,7 @@ class Learner:
         return self.layout.unpack(content)
 
     def pack_memo(self, memo: Any) -> bytes:
+        """Return what a round remembers as bytes."""
         return self.layout.pack_memo(memo)
 
     def unpack_memo(self, content: bytes) -> Any:
@@ -338,6 +343,7 @@ class Learner:
         return self.layout.unpack_memo(content)
 
     def dump(self) -> dict[str, Any]:
+        """Return name and parameters, of which ``keyhole.learners.rebuild`` makes it again."""
         return {"learner": self.name, "parameters": asdict(self.parameters)}
 
 

@@ -68,22 +68,18 @@ def epoch_lengths(arms: int, horizon: int | None) -> list[int]:
 
 
 def bonus(*, default: float | None) -> Any:
-    return number(default=default, least=0.0, optional=True, called="bonus (beta)", remedy="try 0.001")
+    meaning = "Beta; tuned to the horizon unless given."
+    return number(meaning, default=default, least=0.0, remedy="try 0.001")
 
 
 def exploration(*, default: float | None) -> Any:
-    return number(
-        default=default,
-        above=0.0,
-        most=1.0,
-        optional=True,
-        called="exploration (gamma)",
-        remedy="try 0.05",
-    )
+    meaning = "Gamma; tuned to the horizon unless given."
+    return number(meaning, default=default, above=0.0, most=1.0, remedy="try 0.05")
 
 
 def rate(*, default: float | None) -> Any:
-    return number(default=default, above=0.0, optional=True, called="rate (eta)", remedy="try 0.01")
+    meaning = "Eta; tuned to the horizon unless given."
+    return number(meaning, default=default, above=0.0, remedy="try 0.01")
 
 
 @parameters

@@ -7,7 +7,6 @@ it happens, without waiting for a judgement.
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,7 +15,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import arms, complete_grid, number, parameters, target
+from keyhole.learners.parameters import arms, complete_grid, number, parameters, target, thresholds
 from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.weights import first_above, shares, weigh
 from keyhole.numeric import Array, Counts, kernel, ln
@@ -26,25 +25,16 @@ _SEEN = OWN  # what a round remembers: how likely its truth was to be seen
 
 @parameters
 class ExaulParameters:
-    """The parameters of ExAUL.
-
-    Parameters
-    ----------
-    alpha
-        Target share of wrong answers among the accepted, between 0 and 1/2.
-    arms
-        Number of thresholds (K), evenly spaced; 50 unless given.
-    thresholds
-        A grid of one's own instead: increasing from 0, at most 1.
-    weight
-        What a wrong accepted answer costs more than alpha; to refer costs 1. It is 1 / alpha unless
-        given, so that it pays to accept what is wrong less often than 2 alpha.
-    """
-
-    alpha: float = target()
-    arms: int | None = arms(default=None)
-    thresholds: Sequence[float] | None = field(default=None, repr=False)
-    weight: float = number(default=None, above=0.0, optional=True, remedy="try 20")
+    alpha: float = target("Target share of wrong answers among the accepted, between 0 and 1/2.")
+    arms: int | None = arms("Number of thresholds (K), evenly spaced; 50 unless given.", default=None)
+    thresholds: Sequence[float] | None = thresholds(default=None)
+    weight: float = number(
+        "What a wrong accepted answer costs more than alpha; to refer costs 1. It is 1 / alpha "
+        "unless given, so that it pays to accept what is wrong less often than 2 alpha.",
+        default=None,
+        above=0.0,
+        remedy="try 20",
+    )
 
     def complete(self) -> dict[str, Any]:
         grid = complete_grid(self.thresholds, self.arms, default=50)

@@ -13,18 +13,8 @@ from keyhole.numeric import Array, Counts, kernel
 
 @parameters
 class GateFixedParameters:
-    """The parameters of a fixed threshold.
-
-    Parameters
-    ----------
-    alpha
-        Target share of wrong answers among the accepted; nothing is done to meet it.
-    threshold
-        Scores from this on are accepted.
-    """
-
-    alpha: float = target()
-    threshold: float = number(default=0.9, least=0.0, most=1.0, remedy="try 0.9")
+    alpha: float = target("Target share of wrong answers among the accepted; not seen to.")
+    threshold: float = number("Scores from this on are accepted.", default=0.9, least=0.0, most=1.0)
 
 
 class GateFixedState(NamedTuple):

@@ -13,18 +13,13 @@ from keyhole.numeric import Array, Counts, kernel
 
 @parameters
 class GateSplitParameters:
-    """The parameters of a threshold that is calibrated once.
-
-    Parameters
-    ----------
-    alpha
-        Target share of wrong answers among the accepted, between 0 and 1/2.
-    calibration
-        How many judged answers it is calibrated on. While they are gathered, everything is accepted.
-    """
-
-    alpha: float = target()
-    calibration: int = whole(default=500, least=20, most=10**6, remedy="try 500")
+    alpha: float = target("Target share of wrong answers among the accepted, between 0 and 1/2.")
+    calibration: int = whole(
+        "How many judged answers it is calibrated on; until then it accepts all.",
+        default=500,
+        least=20,
+        most=10**6,
+    )
 
 
 class GateSplitState(NamedTuple):

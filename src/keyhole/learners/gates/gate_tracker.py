@@ -51,31 +51,23 @@ _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was op
 
 @parameters
 class GateTrackerParameters:
-    """The parameters of the gate tracker; none of them needs tuning.
+    """The parameters of the gate tracker; none of them needs tuning."""
 
-    Parameters
-    ----------
-    alpha
-        Target share of wrong answers among the accepted, between 0 and 1/2.
-    budget
-        How many wrong answers beyond that share it may spend at once.
-    growth
-        By how much the budget grows: growth sqrt(rounds). Without growth a gate that spent its
-        budget would be closed for ever.
-    memory
-        Over how many rounds the promise speaks; None for the gate's whole life.
-    step
-        The step in logits, in calm times.
-    first
-        The first step; judgement n steps by at least first / (1 + alpha n).
-    """
-
-    alpha: float = target()
-    budget: float = number(default=20.0, least=1.0, remedy="try 20")
-    growth: float = number(default=0.3, least=0.0, remedy="try 0.3")
-    memory: float | None = number(default=None, least=10.0, optional=True, remedy="try 5000, or None")
-    step: float = positive(default=0.05, remedy="try 0.05")
-    first: float = positive(default=0.5, called="first step", remedy="try 0.5")
+    alpha: float = target("Target share of wrong answers among the accepted, between 0 and 1/2.")
+    budget: float = number("How many wrongs beyond that it may spend at once.", default=20.0, least=1.0)
+    growth: float = number(
+        "The budget grows by growth sqrt(rounds); at 0 a gate that spent it is closed for ever.",
+        default=0.3,
+        least=0.0,
+    )
+    memory: float | None = number(
+        "Over how many rounds the promise speaks; None for the gate's whole life.",
+        default=None,
+        least=10.0,
+        remedy="try 5000",
+    )
+    step: float = positive("The step in logits, in calm times.", default=0.05)
+    first: float = positive("Judgement n steps by at least first / (1 + alpha n).", default=0.5)
 
     def complete(self) -> None:
         if self.first < self.step:

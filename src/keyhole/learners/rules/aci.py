@@ -24,21 +24,9 @@ from keyhole.numeric import Array, Counts, kernel
 
 @parameters
 class AciParameters:
-    """The parameters of ACI.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    step
-        How fast the level moves (gamma).
-    window
-        How many past scores to take quantiles of.
-    """
-
     alpha: float = target()
-    step: float = positive(default=0.005, remedy="try 0.005")
-    window: int = whole(default=500, most=10**6, remedy="try 500")
+    step: float = positive("How fast the level moves (gamma).", default=0.005)
+    window: int = whole("How many past scores to take quantiles of.", default=500, most=10**6)
 
     @property
     def most(self) -> float:

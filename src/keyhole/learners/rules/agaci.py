@@ -27,7 +27,7 @@ from keyhole.learners.lateness import (
     raise_level,
     slow,
 )
-from keyhole.learners.parameters import number, parameters, target
+from keyhole.learners.parameters import first_threshold, number, parameters, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, ln
 
@@ -36,23 +36,11 @@ STEPS = tuple(0.001 * 2.0**n for n in range(8))
 
 @parameters
 class AgaciParameters:
-    """The parameters of AgACI.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    steps
-        The experts' steps; by default eight, doubling from 0.001.
-    start
-        The first threshold.
-    """
-
     alpha: float = target()
     steps: Sequence[float] = number(
-        default=STEPS, above=0.0, many=True, called="step", remedy="try 0.01"
+        "The experts' steps.", default=STEPS, above=0.0, many=True, remedy="try 0.01"
     )
-    start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
+    start: float = first_threshold(default=0.5)
 
     def complete(self) -> None:
         if len(self.steps) < 2:

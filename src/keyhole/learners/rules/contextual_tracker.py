@@ -25,14 +25,7 @@ import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import (
-    HALVED_AT,
-    Excess,
-    Lateness,
-    bound_late_tracker,
-    raise_level,
-    slow,
-)
+from keyhole.learners.lateness import HALVED_AT, Excess, Lateness, bound_late_tracker, raise_level, slow
 from keyhole.learners.layout import ANY, COUNT
 from keyhole.learners.parameters import check_room, number, parameters, positive, target, whole
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
@@ -53,53 +46,34 @@ _STRETCH, _NARROWEST, _WIDEST = 0.2, 0.02, 5.0
 
 @parameters
 class ContextualTrackerParameters:
-    """The parameters of the contextual tracker; beside the first three none needs tuning.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    features
-        How many features of a case there are.
-    groups
-        How many groups, which may overlap; each is to miss at the target rate, as all rounds are.
-    size_weight
-        From 0, equal miss rates whatever the features say, to 1, small sets on average. It takes the
-        true label of a hit, and goes without groups.
-    step, first
-        As for the logit tracker.
-    prior
-        How slowly a cell starts; its first step is first / (prior x cells of the round).
-    memory
-        After memory / alpha visits a cell's step falls no further.
-    knots
-        How many cells the table of a feature has over its rank.
-    reach
-        How far features and groups may move the logit.
-    kept
-        How many values of a feature are kept for its ranks.
-    window
-        Over about how many rounds they are spread.
-    guard
-        The excess of misses, or of hits, from which on every label is shown, or none.
-    dead
-        The excess of a group up to which only its cell corrects it.
-    """
+    """The parameters of the contextual tracker; beside the first three none needs tuning."""
 
     alpha: float = target()
-    features: int = whole(default=0, least=0, most=100_000, called="number of features")
-    groups: int = whole(default=0, least=0, most=100_000, called="number of groups")
-    size_weight: float = number(default=0.0, least=0.0, most=1.0, remedy="try 0.5")
-    step: float = positive(default=0.1, remedy="try 0.1")
-    first: float = positive(default=0.5, called="first step", remedy="try 0.5")
-    prior: float = positive(default=0.5, remedy="try 0.5")
-    memory: float = positive(default=50.0, remedy="try 50")
-    knots: int = whole(default=8, least=2, called="number of knots", remedy="try 8")
-    reach: float = positive(default=8.0, remedy="try 8")
-    kept: int = whole(default=100, remedy="try 100")
-    window: int = whole(default=2_000, remedy="try 2000")
-    guard: float = positive(default=150.0, remedy="try 150")
-    dead: float = positive(default=50.0, remedy="try 50")
+    features: int = whole("How many features a case has.", default=0, least=0, most=100_000)
+    groups: int = whole(
+        "How many groups, each of which is to miss at the target rate; they may overlap.",
+        default=0,
+        least=0,
+        most=100_000,
+    )
+    size_weight: float = number(
+        "From 0, equal miss rates whatever the features say, to 1, small sets on average. It takes "
+        "the true label of a hit, and goes without groups.",
+        default=0.0,
+        least=0.0,
+        most=1.0,
+        remedy="try 0.5",
+    )
+    step: float = positive("The step in logits, for ever.", default=0.1)
+    first: float = positive("The first step; later ones shrink to the last.", default=0.5)
+    prior: float = positive("A cell's first step is first / (prior x cells of the round).", default=0.5)
+    memory: float = positive("A cell's step falls for memory / alpha visits.", default=50.0)
+    knots: int = whole("How many cells a feature has over its rank.", default=8, least=2)
+    reach: float = positive("How far features and groups may move the logit.", default=8.0)
+    kept: int = whole("How many values of a feature are kept for its ranks.", default=100)
+    window: int = whole("Over about how many rounds they are spread.", default=2_000)
+    guard: float = positive("The excess at which every label is shown, or none.", default=150.0)
+    dead: float = positive("The excess of a group up to which only its cell corrects it.", default=50.0)
 
     def complete(self) -> None:
         """Raise if the parameters pull against each other, or ask for too much."""

@@ -16,21 +16,9 @@ STEPS = tuple(0.001 * 2.0**n for n in range(8))
 
 @parameters
 class DtaciParameters:
-    """The parameters of DtACI.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    interval
-        The length of the stretches on which it should do well (I).
-    window
-        How many past scores to take quantiles of.
-    """
-
     alpha: float = target()
-    interval: int = whole(default=500, remedy="try 500")
-    window: int = whole(default=500, most=10**6, remedy="try 500")
+    interval: int = whole("The length of the stretches on which it should do well (I).", default=500)
+    window: int = whole("How many past scores to take quantiles of.", default=500, most=10**6)
 
     @property
     def speeds(self) -> Array:

@@ -2,14 +2,13 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.loss import Loss
-from keyhole.learners.parameters import arms, complete_grid, horizon, number, parameters, target
+from keyhole.learners.loss import Loss, cost
+from keyhole.learners.parameters import arms, complete_grid, horizon, parameters, target, thresholds
 from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.strategy import (
     Epoch,
@@ -30,27 +29,13 @@ from keyhole.numeric import Array, kernel
 
 @parameters
 class Exp3IxParameters:
-    """The parameters of EXP3-IX.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    horizon
-        Number of rounds to come (T); None starts afresh in epochs of doubling length.
-    arms
-        Number of thresholds (K), evenly spaced; 20 unless given.
-    thresholds
-        A grid of one's own instead: increasing from 0, at most 1.
-    cost
-        Weight of the set's size in the loss (c).
-    """
-
     alpha: float = target()
-    horizon: int | None = horizon(default=None)
-    arms: int | None = arms(default=None)
-    thresholds: Sequence[float] | None = field(default=None, repr=False)
-    cost: float = number(default=40.0, least=0.0, called="cost (c)", remedy="the paper uses 40")
+    horizon: int | None = horizon(
+        "Number of rounds to come (T); None plays in doubling epochs.", default=None
+    )
+    arms: int | None = arms("Number of thresholds (K), evenly spaced; 20 unless given.", default=None)
+    thresholds: Sequence[float] | None = thresholds(default=None)
+    cost: float = cost(default=40.0)
 
     def complete(self) -> dict[str, Any]:
         return complete_grid(self.thresholds, self.arms, default=20)

@@ -17,14 +17,6 @@ _RICHEST = 1e100  # Only truths that no set covers, one after another, would mak
 
 @parameters
 class KtParameters:
-    """The one parameter of the bettor.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    """
-
     alpha: float = target()
 
     def excess(self, rounds: int) -> Excess:

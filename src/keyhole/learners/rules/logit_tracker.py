@@ -28,24 +28,17 @@ _ANY_MISS = 0.5  # Misses are the excess and alpha a round; below this there was
 
 @parameters
 class LogitTrackerParameters:
-    """The parameters of the logit tracker; none of them needs tuning.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    step
-        The step in logits, for ever.
-    first
-        The first step; round t steps by max(step, first / (1 + alpha t)).
-    margin
-        Thresholds below this are every label, above 1 minus this none.
-    """
+    """The parameters of the logit tracker; none of them needs tuning."""
 
     alpha: float = target()
-    step: float = positive(default=0.1, remedy="try 0.1")
-    first: float = positive(default=0.5, called="first step", remedy="try 0.5")
-    margin: float = number(default=1e-6, above=0.0, below=0.5, remedy="try 1e-6")
+    step: float = positive("The step in logits, for ever.", default=0.1)
+    first: float = positive("Round t steps by max(step, first / (1 + alpha t)).", default=0.5)
+    margin: float = number(
+        "Thresholds below this are every label, above 1 minus this none.",
+        default=1e-6,
+        above=0.0,
+        below=0.5,
+    )
 
     def complete(self) -> None:
         if self.first < self.step:

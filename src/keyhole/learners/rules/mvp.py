@@ -17,31 +17,19 @@ _VISIT_SUM = 1.628  # sum over n of 1 / ((n + 1) log2(n + 2)^2)
 
 @parameters
 class MvpParameters:
-    """The parameters of MVP.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    buckets
-        Number of buckets of thresholds (m).
-    resolution
-        Two neighbours are told apart by 1 / (resolution buckets) (r).
-    rate
-        How sharply a bucket's record counts (eta); tuned to the number of buckets unless given.
-    groups
-        Number of groups, which may overlap, each of which is to miss at the target rate, as all
-        rounds together do; to which a round belongs is said when it is predicted.
-    """
-
     alpha: float = target()
-    buckets: int = whole(default=40, least=2, most=10**6, called="number of buckets", remedy="try 40")
+    buckets: int = whole("Number of buckets of thresholds (m).", default=40, least=2, most=10**6)
     resolution: float = number(
-        default=800_000.0, least=1.0, called="resolution (r)", remedy="try 800000"
+        "Neighbours are 1 / (resolution buckets) apart (r).", default=800_000.0, least=1.0
     )
-    rate: float = number(default=None, above=0.0, optional=True, called="rate (eta)", remedy="try 0.17")
+    rate: float = number(
+        "How sharply a bucket's record counts (eta); tuned unless given.",
+        default=None,
+        above=0.0,
+        remedy="try 0.17",
+    )
     groups: int = whole(
-        default=0, least=0, called="number of groups", remedy="0 is all rounds together"
+        "Number of groups, which may overlap; each is to miss at the target rate.", default=0, least=0
     )
 
     def complete(self) -> dict[str, Any]:

@@ -16,7 +16,7 @@ import numpy as np
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess, slow
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import number, parameters, positive, target
+from keyhole.learners.parameters import first_threshold, parameters, positive, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, kernel, ln, tan
 
@@ -25,27 +25,11 @@ _QUARTER_TURN = math.pi / 2.0
 
 @parameters
 class PiParameters:
-    """The parameters of PI control.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    step
-        The tracker's step (the P of PI).
-    gain
-        The weight of the integrator (K_I).
-    saturation
-        How slowly the integrator saturates (C_sat).
-    start
-        The tracker's first threshold.
-    """
-
     alpha: float = target()
-    step: float = positive(default=0.005, remedy="try 0.005")
-    gain: float = positive(default=0.1, remedy="try 0.1")
-    saturation: float = positive(default=5.0, remedy="try 5")
-    start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
+    step: float = positive("The tracker's step (the P of PI).", default=0.005)
+    gain: float = positive("The weight of the integrator (K_I).", default=0.1)
+    saturation: float = positive("How slowly the integrator saturates (C_sat).", default=5.0)
+    start: float = first_threshold(default=0.5)
 
     def excess(self, rounds: int) -> Excess:
         """Return the bounds: beyond them the integrator is saturated, and the set full or empty."""

@@ -23,24 +23,10 @@ _STEPS, _RUN = 0, 1
 
 @parameters
 class SelfScaledParameters:
-    """The parameters of the self-scaled tracker.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    step
-        The step, in widths of the band it follows (c).
-    stretch
-        How fast that width moves (kappa).
-    budget
-        The excess of misses, or of hits, at which it plays every label, or none (B).
-    """
-
     alpha: float = target()
-    step: float = positive(default=0.1, remedy="try 0.1")
-    stretch: float = positive(default=0.1, remedy="try 0.1")
-    budget: float = positive(default=100.0, remedy="try 100")
+    step: float = positive("The step, in widths of the band it follows (c).", default=0.1)
+    stretch: float = positive("How fast that width moves (kappa).", default=0.1)
+    budget: float = positive("The excess at which it plays every label, or none (B).", default=100.0)
 
     @property
     def inside(self) -> float:

@@ -17,24 +17,18 @@ _ROUNDS, _BELOW, _ARM = 0, 1, 2
 
 @parameters
 class SpsParameters:
-    """The parameters of SPS.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    horizon
-        Number of rounds to come (T); without it the band widens with every round.
-    arms
-        Number of thresholds, evenly spaced; scores are rounded down to one of them.
-    delta
-        The guarantee may fail with this probability; 1 / T unless given, 0.05 without a horizon.
-    """
-
     alpha: float = target()
-    horizon: int | None = horizon(default=None)
-    arms: int = arms(default=1000)
-    delta: float | None = number(default=None, above=0.0, below=1.0, optional=True, remedy="try 0.05")
+    horizon: int | None = horizon(
+        "Number of rounds to come (T); without it the band widens.", default=None
+    )
+    arms: int = arms("Number of thresholds; scores are rounded down to one of them.", default=1000)
+    delta: float | None = number(
+        "How likely the guarantee may fail; 1 / T, or 0.05, unless given.",
+        default=None,
+        above=0.0,
+        below=1.0,
+        remedy="try 0.05",
+    )
 
     @property
     def grid(self) -> Array:

@@ -13,28 +13,16 @@ from keyhole.learners.lateness import (
     raise_level,
     slow,
 )
-from keyhole.learners.parameters import number, parameters, positive, target
+from keyhole.learners.parameters import first_threshold, parameters, positive, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
 
 
 @parameters
 class TrackerParameters:
-    """The parameters of the tracker.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    step
-        How far a miss lowers the threshold, for a step of 1 - alpha; a hit raises it by alpha.
-    start
-        The first threshold.
-    """
-
     alpha: float = target()
-    step: float = positive(default=0.005, remedy="try 0.005")
-    start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
+    step: float = positive("It moves by step (miss - alpha).", default=0.005)
+    start: float = first_threshold(default=0.5)
 
     @property
     def most(self) -> float:

@@ -10,7 +10,7 @@ from keyhole.errors import TheoremError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import number, parameters, positive, target, whole
+from keyhole.learners.parameters import first_threshold, number, parameters, positive, target, whole
 from keyhole.learners.rule import EVERY, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, ln
 
@@ -19,31 +19,17 @@ _CLOCK, _SEEN, _MISSES = 0, 1, 2
 
 @parameters
 class DecayingTrackerParameters:
-    """The parameters of the decaying tracker.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    first
-        The first step; step n is first n^-decay.
-    decay
-        How fast steps shrink, between 1/2 and 1.
-    start
-        The first threshold.
-    window
-        Start the steps afresh when the misses of this many rounds are ``alarm`` standard errors
-        from alpha; None never does.
-    alarm
-        How many standard errors.
-    """
-
     alpha: float = target()
-    first: float = positive(default=1.0, called="first step", remedy="try 1")
-    decay: float = number(default=0.6, above=0.0, below=1.0, remedy="try 0.6")
-    start: float = number(default=0.5, least=0.0, most=1.0, called="first threshold", remedy="try 0.5")
-    window: int | None = whole(default=200, most=10**6, optional=True, remedy="try 200, or None")
-    alarm: float = positive(default=4.0, remedy="try 4")
+    first: float = positive("The first step; step n is first n^-decay.", default=1.0)
+    decay: float = number("How fast steps shrink.", default=0.6, above=0.0, below=1.0)
+    start: float = first_threshold(default=0.5)
+    window: int | None = whole(
+        "How many misses are watched for drift, upon which steps start afresh; None never.",
+        default=200,
+        most=10**6,
+        optional=True,
+    )
+    alarm: float = positive("How many standard errors from alpha are drift.", default=4.0)
 
     @property
     def length(self) -> int:

@@ -8,14 +8,21 @@ these estimates is at most 2 - q, whatever the number of arms.
 
 import math
 from collections.abc import Sequence
-from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most
-from keyhole.learners.parameters import arms, complete_grid, number, parameters, target, whole
+from keyhole.learners.parameters import (
+    arms,
+    complete_grid,
+    number,
+    parameters,
+    target,
+    thresholds,
+    whole,
+)
 from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.weights import first_above, shares, weigh
 from keyhole.numeric import Array, exp, kernel, ln
@@ -26,30 +33,19 @@ _FASTEST = 50.0
 
 @parameters
 class UnlockHedgeParameters:
-    """The parameters of unlock-hedge.
-
-    Parameters
-    ----------
-    alpha
-        Target miss rate, between 0 and 1/2.
-    arms
-        Number of thresholds (K), evenly spaced; 101 unless given. More cost time, not accuracy.
-    thresholds
-        A grid of one's own instead: increasing from 0, at most 1.
-    window
-        About how many rounds to remember; None remembers all, for sequences that do not drift.
-    rate
-        A fixed rate (eta); None adapts it, as AdaHedge does.
-    """
-
     alpha: float = target()
-    arms: int | None = arms(default=None)
-    thresholds: Sequence[float] | None = field(default=None, repr=False)
+    arms: int | None = arms(
+        "Number of thresholds (K); 101 unless given. More cost only time.", default=None
+    )
+    thresholds: Sequence[float] | None = thresholds(default=None)
     window: int | None = whole(
-        default=2000, least=2, optional=True, remedy="try 2000, or None to remember all"
+        "About how many rounds to remember; None remembers all.", default=2000, least=2, optional=True
     )
     rate: float | None = number(
-        default=None, above=0.0, optional=True, called="rate (eta)", remedy="try 0.1, or None"
+        "A fixed rate (eta); None adapts it, as AdaHedge does.",
+        default=None,
+        above=0.0,
+        remedy="try 0.1",
     )
 
     def complete(self) -> dict[str, Any]:
