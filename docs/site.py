@@ -30,6 +30,7 @@ PAGES = ROOT / "out" / "docs"
 SITE = ROOT / "site"
 INTEGRATIONS = ("sklearn", "river", "frames", "spark")
 FIRST = ("Predictor", "Gate", "HIT", "MISS", "LEARNERS", "GATES", "make", "simulate")  # then the others
+INHERITING = ("keyhole.Predictor", "keyhole.Gate")  # what they share is of a class without a page
 ROOMS = {  # where what fewer people need is found
     "keyhole.scores": (
         "BoundedResiduals", "CustomScores", "CustomIntervals", "LabelSet", "Interval", "Decision",
@@ -125,7 +126,8 @@ def _describe_name(path: str, thing: Any) -> list[str]:
     if inspect.ismodule(thing):
         return _directive(thing.__name__, title=path)
     if inspect.isclass(thing) or inspect.isfunction(thing):
-        return _directive(f"{thing.__module__}.{thing.__qualname__}", title=path)
+        lines = _directive(f"{thing.__module__}.{thing.__qualname__}", title=path)
+        return [*lines, "      inherited_members: true"] if path in INHERITING else lines
     return [f"## {path}", "", VALUES[path.removeprefix("keyhole.")]]
 
 

@@ -379,11 +379,11 @@ def test_groups_by_true_and_false_are_refused_by_a_gate_too() -> None:
 
 
 def test_gate_and_predictor_have_one_shape() -> None:
-    shared = {name for name in vars(keyhole.Predictor) if not name.startswith("_")}
+    shared = {name for name in dir(keyhole.Predictor) if not name.startswith("_")}
     of_sets = {"predict", "predict_batch", "calibrate", "distribution", "regret_bound", "unreachable"}
     of_sets |= {"miss_rate", "mean_size", "median_size", "unbounded_share"}
     of_gates = {"decide", "decide_batch", "accepted_share", "wrong_share"}
-    assert {name for name in vars(Gate) if not name.startswith("_")} - of_gates == shared - of_sets
+    assert {name for name in dir(Gate) if not name.startswith("_")} - of_gates == shared - of_sets
 
 
 def test_rounds_are_those_that_were_judged() -> None:

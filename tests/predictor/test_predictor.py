@@ -437,7 +437,7 @@ def test_labels_of_any_saveable_kind_survive_a_file(tmp_path: Path) -> None:
     first = predictor.predict(scores)
     predictor.save(tmp_path / "p")
     loaded: Predictor[LabelSet] = Predictor.load(tmp_path / "p")
-    assert loaded._open.find(0).prediction == first
+    assert loaded._find(0).prediction == first
     loaded.learn(0, label=("x", (1, 2)))
 
 

@@ -1,12 +1,18 @@
-"""The file a predictor is saved in: a line of JSON, then bytes, behind a digest, versioned."""
+"""A predictor or a gate as a file and back: a line of JSON, then bytes, behind a digest, versioned."""
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from keyhole.errors import SnapshotError
+from keyhole.checks import is_whole
+from keyhole.errors import InvalidError, SnapshotError
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.setup import Setup
+from keyhole.scores import Score
 
 VERSION = 2
 _MAGIC = "keyhole predictor"
@@ -86,3 +92,58 @@ def _sync_folder(folder: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def dump(setup: Setup[Any], progress: Progress[Any], waiting: Sequence[Round[Any]]) -> bytes:
+    """Return setup, open rounds and progress as bytes; floats keep every bit."""
+    rows = []
+    for one in waiting:
+        content, labels = one.case.pack()
+        shown = one.prediction
+        rows.append([shown.id, shown.threshold, one.then, content.hex(), labels, list(one.groups)])
+    memos = b"".join(setup.learner.pack_memo(one.memo) for one in waiting)
+    return pack({"setup": setup.dump(), "open": rows}, memos + progress.pack(setup.learner))
+
+
+def restore(
+    content: bytes, *, holder: str, score: Score[Any] | None = None
+) -> tuple[Setup[Any], Progress[Any], dict[int, Round[Any]]]:
+    """Return what ``dump`` wrote of such a holder, or raise ``SnapshotError``."""
+    header, rest = unpack(content)
+    try:
+        setup: Setup[Any] = Setup.load(header["setup"], score=score)
+        waiting, place = _restore_rounds(setup, header["open"], rest)
+    except (KeyError, TypeError, IndexError, AttributeError) as error:
+        raise SnapshotError(f"the snapshot lacks or mistypes {error}; restore a copy") from error
+    if setup.kind.holder != holder:
+        right = setup.kind.holder
+        raise SnapshotError(f"this is a snapshot of a {right}; restore it with keyhole.{right}")
+    return setup, Progress.unpack(rest[place:], setup=setup), waiting
+
+
+def _restore_rounds(
+    setup: Setup[Any], rows: list[Any], content: bytes
+) -> tuple[dict[int, Round[Any]], int]:
+    """Return the open rounds, and where in the content their memos end."""
+    place = 0
+    waiting: dict[int, Round[Any]] = {}
+    for number, threshold, then, packed, labels, listed in rows:
+        groups = tuple(listed)
+        _check_round(setup, number, then, groups)
+        case = setup.score.unpack(bytes.fromhex(packed), labels)
+        end = place + setup.kind.measure_memo(setup, len(groups))
+        try:
+            memo = setup.kind.unpack_memo(setup, content[place:end], len(groups))
+        except InvalidError as error:
+            raise SnapshotError(f"{error}; restore it from a copy") from None
+        waiting[number] = Round(case.region(number, threshold), case, memo, then, groups)
+        place = end
+    return waiting, place
+
+
+def _check_round(setup: Setup[Any], number: Any, then: Any, groups: tuple[Any, ...]) -> None:
+    """Raise unless these are the numbers of a round, and of groups that there are."""
+    if not is_whole(number, least=0) or not is_whole(then, least=0):
+        raise SnapshotError(f"an open round is numbered {number!r}, {then!r}; restore a copy")
+    if not all(is_whole(group, least=0, most=setup.groups - 1) for group in groups):
+        raise SnapshotError(f"open round {number} is of groups {list(groups)}; restore a copy")

@@ -2,40 +2,22 @@
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Never, Self, cast
+from typing import Any, Never, cast
 
 from keyhole.feedback import GateFeedback
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
-from keyhole.numeric import Array
-from keyhole.predictor import file, snapshot
 from keyhole.predictor.batch import check_answers, list_outputs
-from keyhole.predictor.context import Features, Group, Groups, read_context, read_contexts
-from keyhole.predictor.draws import Draws
-from keyhole.predictor.history import DecisionHistory, read_history
+from keyhole.predictor.context import Features, Groups, read_context, read_contexts
+from keyhole.predictor.decisions import GateTally
 from keyhole.predictor.kinds import GATE
-from keyhole.predictor.monitor import Watch
-from keyhole.predictor.open_rounds import OpenRounds
-from keyhole.predictor.report import (
-    bound_excess,
-    copy_watch,
-    describe,
-    judge_groups,
-    list_notes,
-    show_gate,
-)
-from keyhole.predictor.rounds import Round
-from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
-from keyhole.predictor.snapshot import Parts
-from keyhole.predictor.tally import Outcome
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.report import bound_excess, show_gate
+from keyhole.predictor.session import Session
+from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
 from keyhole.scores import BestScore, Decision
 
-if TYPE_CHECKING:
-    from keyhole.predictor.decisions import GateTally
-    from keyhole.predictor.progress import Progress
 
-
-class Gate:
+class Gate(Session[Any]):
     """Accepts answers by their score or refers them, so that at most alpha of the accepted are wrong.
 
     Referred answers go to a person. The excess of the default rule over alpha is bounded for certain:
@@ -75,6 +57,9 @@ class Gate:
     (1.0, 0.0)
     """
 
+    _HOLDER = "Gate"
+    _progress: Progress[GateTally]
+
     def __init__(
         self,
         rule: str | Learner = DEFAULT_GATE,
@@ -102,89 +87,15 @@ class Gate:
             seed=seed,
             open_limit=open_limit,
         )
-        progress = GATE.start(setup, watch=watch)
-        kept = DecisionHistory(history) if history else None
-        self.__setstate__((Parts(setup, progress, OpenRounds(setup.open_limit, progress)), kept))
-
-    def __getstate__(self) -> tuple[Parts, DecisionHistory | None]:
-        return Parts(self._setup, self._progress, self._open), self._history
-
-    def __setstate__(self, state: tuple[Parts, DecisionHistory | None]) -> None:
-        parts, self._history = state
-        self._setup, self._open = parts.setup, parts.rounds
-        self._progress: Progress[GateTally] = parts.progress
-        self._draws = Draws(self._setup.seed) if self.learner.rule.draws else None
+        super().__init__(setup, history=history, watch=watch)
 
     def __repr__(self) -> str:
         wrong = "" if math.isnan(self.wrong_share) else f", {self.wrong_share:.4f} of them wrong"
-        told = f", {self.accepted_share:.4f} accepted{wrong}" if self.predicted_rounds else ""
-        return describe(self, f"{self.predicted_rounds:,} decided", told)
+        figures = f", {self.accepted_share:.4f} accepted{wrong}" if self.predicted_rounds else ""
+        return self._describe(f"{self.predicted_rounds:,} decided", figures)
 
     def _repr_html_(self) -> str:
         return show_gate(self)
-
-    @property
-    def learner(self) -> Learner:
-        """The rule at work, with its parameters."""
-        return self._setup.learner
-
-    @property
-    def alpha(self) -> float:
-        """The target share of wrong answers among the accepted."""
-        return self._setup.learner.alpha
-
-    @property
-    def setup(self) -> Setup[Any]:
-        """What the gate is made with."""
-        return self._setup
-
-    @property
-    def seed(self) -> int:
-        """What fixes every draw."""
-        return self._setup.seed
-
-    @property
-    def groups(self) -> dict[str | int, Group]:
-        """The statistics of each group: accepted answers that were judged, and how many were wrong."""
-        with self._open.lock:
-            return judge_groups(self._setup, self._progress)
-
-    @property
-    def notes(self) -> list[str]:
-        """What a user should know about the current state, in sentences; usually nothing."""
-        with self._open.lock:
-            return list_notes(self._setup, self._progress)
-
-    @property
-    def watch(self) -> Watch:
-        """Whether accepted answers are wrong as often as alpha says; see ``Predictor.watch``."""
-        with self._open.lock:
-            return copy_watch(self._progress)
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds have been judged."""
-        return self._progress.tally.answered
-
-    @property
-    def predicted_rounds(self) -> int:
-        """How many cases were decided, judged or not."""
-        return self._progress.tally.predicted
-
-    @property
-    def open_rounds(self) -> int:
-        """How many rounds wait for a judgement."""
-        return len(self._open)
-
-    @property
-    def expired_rounds(self) -> int:
-        """How many rounds were dropped without one because too many were open."""
-        return self._progress.tally.expired
-
-    @property
-    def skipped_rounds(self) -> int:
-        """How many rounds were closed because nobody would judge them."""
-        return self._progress.tally.skipped
 
     @property
     def accepted_share(self) -> float:
@@ -203,7 +114,7 @@ class Gate:
         (``keyhole.bounds.excess`` has it for any lateness), if they were taken as they are (no
         ``wrong=``, no ``chance=``); ``TheoremError`` where no theorem does.
         """
-        with self._open.lock:
+        with self._lock:
             return bound_excess(self._setup, self._progress)
 
     def decide(
@@ -224,18 +135,8 @@ class Gate:
         """
         case: Any = self._setup.score.read(score)
         context = read_context(self._setup, features, groups)
-        with self._open.lock:
-            return self._decide(case, context)
-
-    def _decide(self, case: Any, context: Array) -> Decision:
-        """Return the decision on a case, its round opened; the lock is held."""
-        draw = 0.5 if self._draws is None else self._draws.of(self._progress.tally.predicted)
-        opened = GATE.open(self._setup, self._progress, case, draw=draw, context=context)
-        decision: Decision = opened.prediction
-        if self._history is not None:
-            self._history.add(decision, case.best)
-        if GATE.is_awaited(self._setup, decision):
-            self._open.add(opened)
+        with self._lock:
+            decision: Decision = self._open_round(case, context)
         return decision
 
     def decide_batch(
@@ -257,8 +158,8 @@ class Gate:
         # All are read before any is decided.
         cases = [self._setup.score.read(score) for score in list_outputs(scores)]
         known = read_contexts(self._setup, len(cases), None, groups)
-        with self._open.lock:
-            return [self._decide(case, own) for case, own in zip(cases, known, strict=True)]
+        with self._lock:
+            return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
 
     def learn(
         self,
@@ -291,8 +192,8 @@ class Gate:
             If ``right`` is not a judgement. The round stays open.
         """
         GATE.check_awaited(self._setup, decision)
-        with self._open.lock:
-            waiting = self._open.find(decision)
+        with self._lock:
+            waiting = self._find(decision)
             outcome = GATE.judge(
                 self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong
             )
@@ -311,8 +212,8 @@ class Gate:
         check_answers(decisions, rights)
         for decision in decisions:
             GATE.check_awaited(self._setup, decision)
-        with self._open.lock:
-            waiting = self._open.find_all(decisions)
+        with self._lock:
+            waiting = self._find_all(decisions)
             judgements = [
                 GATE.read_judgement(self._setup, one, right=right)
                 for one, right in zip(waiting, rights, strict=True)
@@ -320,25 +221,6 @@ class Gate:
             for one, (miss, chance) in zip(waiting, judgements, strict=True):
                 outcome = GATE.settle(self._setup, self._progress, one, miss, chance=chance)
                 self._close(one, outcome)
-
-    def _close(self, waiting: Round[Any], outcome: Outcome) -> None:
-        """Keep a round no longer among the open ones."""
-        if self._history is not None:
-            self._history.judge(waiting.prediction.id, outcome.miss)
-        del self._open.waiting[waiting.prediction.id]
-
-    def skip(self, decision: Decision | int) -> None:
-        """Close a round that will not be judged, such as one that was not picked for an audit."""
-        GATE.check_awaited(self._setup, decision)
-        self._open.skip(decision)
-
-    def history(self) -> dict[str, Array]:
-        """Return the decisions that were kept: columns round, threshold, score, accepted and wrong.
-
-        ``wrong`` is NaN where there is no judgement.
-        """
-        with self._open.lock:
-            return read_history(self._history)
 
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.
@@ -351,23 +233,3 @@ class Gate:
         return plot_decisions(
             kept["accepted"], kept["wrong"], alpha=self.alpha, window=window, axes=axes
         )
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to a file, whole or not at all; open rounds included."""
-        file.write(Path(path), self.dump())
-
-    @classmethod
-    def load(cls, path: str | Path) -> Self:
-        """Return the gate that was saved; it continues bit for bit."""
-        return cls.restore(Path(path).read_bytes())
-
-    def dump(self) -> bytes:
-        """Return what ``save`` writes."""
-        return snapshot.dump(self.__getstate__()[0])
-
-    @classmethod
-    def restore(cls, content: bytes) -> Self:
-        """Return the gate that ``dump`` wrote, or raise ``SnapshotError``."""
-        gate = cls.__new__(cls)
-        gate.__setstate__((snapshot.restore(content, holder="Gate"), None))
-        return gate

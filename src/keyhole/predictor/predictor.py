@@ -1,14 +1,13 @@
-"""A learner at work: the only place where time, identity and randomness meet it."""
+"""A learner at work on sets or intervals, in memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
-from typing import Any, Generic, Never, Self, cast
+from typing import Any, Never, cast
 
 from keyhole.feedback import Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
-from keyhole.predictor import file, snapshot
 from keyhole.predictor.batch import (
+    LabelSets,
     check_answers,
     check_rows,
     find_places,
@@ -20,45 +19,18 @@ from keyhole.predictor.batch import (
     settle_batch,
 )
 from keyhole.predictor.calibration import calibrate
-from keyhole.predictor.context import (
-    NOTHING_KNOWN,
-    Features,
-    Group,
-    Groups,
-    read_context,
-    read_contexts,
-)
-from keyhole.predictor.draws import Draws
-from keyhole.predictor.history import History, read_history
-from keyhole.predictor.monitor import Watch
-from keyhole.predictor.open_rounds import OpenRounds
+from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.report import (
-    bound_excess,
-    bound_regret,
-    copy_watch,
-    describe,
-    judge_groups,
-    list_notes,
-    show_predictor,
-    warn_of_answers,
-)
-from keyhole.predictor.rounds import (
-    MISSING,
-    R,
-    Round,
-    propose,
-    read_answer,
-    settle,
-)
-from keyhole.predictor.setup import MOST_OPEN, Setup, make_setup, refuse_unknown
-from keyhole.predictor.tally import Outcome
+from keyhole.predictor.report import bound_excess, bound_regret, show_predictor, warn_of_answers
+from keyhole.predictor.rounds import MISSING, R, read_answer, settle
+from keyhole.predictor.session import Session
+from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
 from keyhole.scores import Score
 
 _NO_GROUPS = ()
 
 
-class Predictor(Generic[R]):
+class Predictor(Session[R]):
     """Predicts a set for every round and learns from the answer, whenever it comes.
 
     Parameters
@@ -101,6 +73,9 @@ class Predictor(Generic[R]):
     <Predictor logit-tracker, alpha 0.1: 1 rounds, miss rate 0.0000, mean size 1>
     """
 
+    _HOLDER = "Predictor"
+    _progress: Progress
+
     def __init__(
         self,
         learner: str | Learner | None = None,
@@ -132,58 +107,14 @@ class Predictor(Generic[R]):
             seed=seed,
             open_limit=open_limit,
         )
-        progress = Progress.start(setup.learner, setup.score, watch=watch)
-        kept = History(history, groups=setup.names.groups or range(setup.groups)) if history else None
-        self.__setstate__((setup, progress, OpenRounds(setup.open_limit, progress), kept))
-
-    def __getstate__(self) -> tuple[Setup[R], Progress, OpenRounds, History | None]:
-        return self._setup, self._progress, self._open, self._history
-
-    def __setstate__(self, state: tuple[Setup[R], Progress, OpenRounds, History | None]) -> None:
-        self._setup, self._progress, self._open, self._history = state
-        self._draws = Draws(self.seed) if self.learner.rule.draws else None
+        super().__init__(setup, history=history, watch=watch)
 
     def __repr__(self) -> str:
-        told = f", miss rate {self.miss_rate:.4f}, mean size {self.mean_size:.4g}"
-        return describe(self, f"{self.rounds:,} rounds", told if self.rounds else "")
+        figures = f", miss rate {self.miss_rate:.4f}, mean size {self.mean_size:.4g}"
+        return self._describe(f"{self.rounds:,} rounds", figures if self.rounds else "")
 
     def _repr_html_(self) -> str:
         return show_predictor(self)
-
-    @property
-    def learner(self) -> Learner:
-        """The rule at work, with its parameters."""
-        return self._setup.learner
-
-    @property
-    def alpha(self) -> float:
-        """The target miss rate."""
-        return self._setup.learner.alpha
-
-    @property
-    def seed(self) -> int:
-        """What fixes every draw."""
-        return self._setup.seed
-
-    @property
-    def rounds(self) -> int:
-        """How many rounds have been answered."""
-        return self._progress.tally.answered
-
-    @property
-    def predicted_rounds(self) -> int:
-        """How many rounds have been predicted, answered or not."""
-        return self._progress.tally.predicted
-
-    @property
-    def open_rounds(self) -> int:
-        """How many rounds wait for their answer."""
-        return len(self._open)
-
-    @property
-    def expired_rounds(self) -> int:
-        """How many rounds were dropped unanswered because too many were open."""
-        return self._progress.tally.expired
 
     @property
     def unreachable(self) -> int:
@@ -193,73 +124,32 @@ class Predictor(Generic[R]):
     @property
     def miss_rate(self) -> float:
         """The share of answered rounds that missed; NaN before the first answer."""
-        with self._open.lock:
+        with self._lock:
             return self._progress.tally.miss_rate
 
     @property
     def mean_size(self) -> float:
         """The mean size of the answered sets or intervals; NaN before the first answer."""
-        with self._open.lock:
+        with self._lock:
             return self._progress.tally.mean_size
 
     @property
     def median_size(self) -> float:
         """A running median of the bounded sizes that were answered; NaN before the first of them."""
-        with self._open.lock:
+        with self._lock:
             return self._progress.tally.median_size
 
     @property
     def unbounded_share(self) -> float:
         """The share of answered intervals that were unbounded; NaN before the first answer."""
-        with self._open.lock:
+        with self._lock:
             return self._progress.tally.unbounded_share
-
-    @property
-    def skipped_rounds(self) -> int:
-        """How many rounds were closed because nobody would answer them."""
-        return self._progress.tally.skipped
 
     @property
     def distribution(self) -> Distribution:
         """The thresholds that may be played next and how likely each is."""
-        with self._open.lock:
+        with self._lock:
             return self._setup.learner.distribution(self._progress.state)
-
-    @property
-    def setup(self) -> Setup[R]:
-        """What the predictor is made with."""
-        return self._setup
-
-    @property
-    def groups(self) -> dict[str | int, Group]:
-        """The statistics of each group: rounds, misses, their excess over alpha, and its bound."""
-        with self._open.lock:
-            return judge_groups(self._setup, self._progress)
-
-    @property
-    def notes(self) -> list[str]:
-        """What a user should know about the current state, in sentences; usually nothing."""
-        with self._open.lock:
-            return list_notes(self._setup, self._progress)
-
-    @property
-    def watch(self) -> Watch:
-        """Whether the recent miss rate is alpha, and if not, since when.
-
-        If rounds miss with probability alpha, it raises on average at most one false alarm in 10^6
-        rounds, however often it is checked.
-
-        Examples
-        --------
-        >>> from keyhole import MISS
-        >>> predictor = Predictor(alpha=0.1, watch=True)
-        >>> for _ in range(12):
-        ...     predictor.learn(predictor.predict([0.7, 0.3]), MISS)
-        >>> predictor.watch.alarm.name, predictor.watch.since, predictor.watch.raised
-        ('TOO_MANY', 1, 12)
-        """
-        with self._open.lock:
-            return copy_watch(self._progress)
 
     def predict(
         self, output: Any, *, features: Features | None = None, groups: Groups = _NO_GROUPS
@@ -286,25 +176,16 @@ class Predictor(Generic[R]):
         setup, progress = self._setup, self._progress
         learner, found = setup.learner, progress.scale
         score: Any = setup.score
-        case = (score if found is None else found.fit(score)).read(output)
+        case: Any = (score if found is None else found.fit(score)).read(output)
         context = NOTHING_KNOWN
         if learner.context or features is not None or groups is not _NO_GROUPS:
             context = read_context(setup, features, groups)
-        lock = self._open.lock
+        lock = self._lock
         lock.acquire()  # ``with`` would take twice as long.
         try:
             return self._open_round(case, context)
         finally:
             lock.release()
-
-    def _open_round(self, case: Any, context: Array) -> R:
-        """Return what is shown of a case, its round opened; the lock is held."""
-        progress, draws = self._progress, self._draws
-        draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
-        opened: Round[R] = propose(self._setup.learner, progress, case, draw=draw, context=context)
-        progress.tally.predicted += 1
-        self._open.add(opened)
-        return opened.prediction
 
     def predict_batch(
         self,
@@ -327,16 +208,18 @@ class Predictor(Generic[R]):
         setup, progress = self._setup, self._progress
         check_rows(outputs)
         if features is None and groups is None and fits(setup.learner, setup.score, outputs):
-            with self._open.lock:
+            with self._lock:
                 table: Any = outputs
                 batch = propose_batch(setup.learner, progress, cast("Any", setup.score), table)
                 progress.tally.predicted += len(batch)
-                self._open.add_batch(batch)
+                self._waiting.update(dict.fromkeys(batch.numbers, batch))
+                while len(self._waiting) > setup.open_limit:
+                    self._drop_oldest()
             return cast("Sequence[R]", batch)
         # All, before any is opened.
         cases = [progress.read(setup.score, output) for output in list_outputs(outputs)]
         known = read_contexts(setup, len(cases), features, groups)
-        with self._open.lock:
+        with self._lock:
             return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
 
     def learn(
@@ -379,11 +262,11 @@ class Predictor(Generic[R]):
         FeedbackError, LabelError, ScoreError
             If the answer is invalid, or reveals too little for the learner. The round stays open.
         """
-        setup, progress, rounds = self._setup, self._progress, self._open
+        setup, progress, lock = self._setup, self._progress, self._lock
         learner = setup.learner
-        rounds.lock.acquire()  # ``with`` would take twice as long.
+        lock.acquire()  # ``with`` would take twice as long.
         try:
-            asked = rounds.find(prediction)
+            asked = self._find(prediction)
             outcome = read_answer(
                 learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
                 wrong=wrong, seed=setup.seed,
@@ -392,7 +275,7 @@ class Predictor(Generic[R]):
             self._close(asked, outcome)
             answered = progress.tally.answered
         finally:
-            rounds.lock.release()
+            lock.release()
         if learner.horizon is not None or outcome.unreachable:
             warn_of_answers(setup, answered - 1, answered, unreachable=outcome.unreachable)
 
@@ -408,7 +291,7 @@ class Predictor(Generic[R]):
         """
         check_answers(predictions, answers)
         setup, tally = self._setup, self._progress.tally
-        with self._open.lock:
+        with self._lock:
             before, unreachable = tally.answered, tally.unreachable
             self._learn_batch(predictions, answers)
             after, is_unreachable = tally.answered, tally.unreachable > unreachable
@@ -416,39 +299,22 @@ class Predictor(Generic[R]):
 
     def _learn_batch(self, predictions: Sequence[R | int], answers: Sequence[Any]) -> None:
         """Answer many rounds, without their overhead where they are a batch; the lock is held."""
-        learner, progress, rounds = self._setup.learner, self._progress, self._open
-        if self._history is None and rounds.has_batch(predictions):
-            places = find_places(predictions, answers)
-            if places is not None:
-                settle_batch(learner, progress, predictions, places)
-                rounds.close_batch(predictions)
-                return
-        waiting = rounds.find_all(predictions)
+        learner, progress = self._setup.learner, self._progress
+        if (
+            self._history is None
+            and isinstance(predictions, LabelSets)
+            and all(kept is predictions for kept in map(self._waiting.get, predictions.numbers))
+            and (places := find_places(predictions, answers)) is not None
+        ):
+            settle_batch(learner, progress, predictions, places)
+            for number in predictions.numbers:
+                del self._waiting[number]
+            return
+        waiting = self._find_all(predictions)
         outcomes = read_answers(learner, waiting, answers)
         for one, outcome in zip(waiting, outcomes, strict=True):
             settle(learner, progress, one, outcome)
             self._close(one, outcome)
-
-    def _close(self, asked: Round[R], outcome: Outcome) -> None:
-        """Keep a round no longer among the open ones, but perhaps in the history."""
-        del self._open.waiting[asked.prediction.id]
-        if self._history is not None:
-            self._history.add(asked.prediction, outcome.miss, asked.groups)
-
-    def history(self) -> dict[str, Array]:
-        """Return the answered rounds that were kept: columns round, threshold, size, miss, and groups.
-
-        A column "group NAME" is 1 where the round was in that group, else 0.
-
-        Examples
-        --------
-        >>> predictor = Predictor(alpha=0.1, history=1_000)
-        >>> predictor.learn(predictor.predict({"cat": 0.7, "dog": 0.3}), label="cat")
-        >>> {name: column.tolist() for name, column in predictor.history().items()}
-        {'round': [0.0], 'threshold': [0.5], 'size': [1.0], 'miss': [0.0]}
-        """
-        with self._open.lock:
-            return read_history(self._history)
 
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the miss rate of the rounds that were kept, each group's, and sizes; return both axes.
@@ -463,10 +329,6 @@ class Predictor(Generic[R]):
             kept["miss"], kept["size"], alpha=self.alpha, sized="size", window=window, axes=axes,
             groups={str(name): kept[f"group {name}"] > 0.0 for name in self.groups},
         )  # fmt: skip
-
-    def skip(self, prediction: R | int) -> None:
-        """Close a round that nobody will answer; it teaches nothing and counts as skipped."""
-        self._open.skip(prediction)
 
     def calibrate(
         self,
@@ -489,7 +351,7 @@ class Predictor(Generic[R]):
         >>> predictor.rounds, bool(predictor.distribution.thresholds[0] > 0.5)
         (0, True)
         """
-        with self._open.lock:
+        with self._lock:
             history, truths = list_outputs(outputs), list_labels(labels)
             known = read_contexts(self._setup, len(history), features, groups)
             calibrate(self._setup, self._progress, history, truths, contexts=known)
@@ -510,27 +372,3 @@ class Predictor(Generic[R]):
         before the next prediction.
         """
         return bound_regret(self._setup, self._progress)
-
-    def save(self, path: str | Path) -> None:
-        """Write everything to a file, whole or not at all; open rounds and draws included."""
-        file.write(Path(path), self.dump())
-
-    @classmethod
-    def load(cls, path: str | Path, *, score: Score[R] | None = None) -> Self:
-        """Return the predictor that was saved; it continues bit for bit.
-
-        ``score`` is needed only if it was a user's function, which a file cannot hold.
-        """
-        return cls.restore(Path(path).read_bytes(), score=score)
-
-    def dump(self) -> bytes:
-        """Return what ``save`` writes."""
-        return snapshot.dump(snapshot.Parts(self._setup, self._progress, self._open))
-
-    @classmethod
-    def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
-        """Return the predictor that ``dump`` wrote, or raise ``SnapshotError``."""
-        setup, progress, waiting = snapshot.restore(content, holder="Predictor", score=score)
-        predictor = cls.__new__(cls)
-        predictor.__setstate__((setup, progress, waiting, None))
-        return predictor

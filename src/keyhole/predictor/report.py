@@ -1,10 +1,9 @@
 """What is told of a predictor or a gate at work: notes, warnings, bounds, groups, and its picture."""
 
-import copy
 from itertools import islice
 from typing import Any
 
-from keyhole.errors import BoundWarning, InvalidError, TheoryWarning, warn_user
+from keyhole.errors import BoundWarning, TheoryWarning, warn_user
 from keyhole.learners import Excess, Learner, bounds
 from keyhole.learners.bounds import check_rounds
 from keyhole.pictures import draw_rate, write_table
@@ -92,13 +91,6 @@ def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: 
         )
 
 
-def copy_watch(progress: Progress[Any]) -> Watch:
-    """Return what is known of whether the target is met, or raise if nobody watches."""
-    if progress.watch is None:
-        raise InvalidError("nobody watches; make it with watch=True")
-    return copy.deepcopy(progress.watch)
-
-
 def bound_excess(setup: Setup[Any], progress: Progress[Any], *, rounds: int | None = None) -> Excess:
     """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
     tally, alpha, score = progress.tally, setup.learner.alpha, setup.score
@@ -149,13 +141,6 @@ def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, 
 
 
 _MOST_GROUPS = 12  # that are shown; predictor.groups has all
-
-
-def describe(holder: Any, rounds: str, told: str) -> str:
-    """Return a line on a predictor or a gate: its rule, its rounds, and what is told of those."""
-    waiting, name = holder.open_rounds, type(holder).__name__
-    still = f", {waiting:,} open" if waiting else ""
-    return f"<{name} {holder.learner.name}, alpha {holder.alpha:g}: {rounds}{told}{still}>"
 
 
 def show_predictor(predictor: Any) -> str:

@@ -1,0 +1,259 @@
+"""A learner at work in memory: what predictors and gates share."""
+
+import copy
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Generic, NoReturn, Self, cast
+
+from keyhole.checks import is_whole
+from keyhole.errors import AnsweredError, ExpiredError, InvalidError, UnknownRoundError
+from keyhole.learners import Learner
+from keyhole.numeric import Array
+from keyhole.predictor import file
+from keyhole.predictor.batch import LabelSets
+from keyhole.predictor.context import Group
+from keyhole.predictor.draws import Draws
+from keyhole.predictor.history import History
+from keyhole.predictor.monitor import Watch
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.report import judge_groups, list_notes
+from keyhole.predictor.rounds import R, Round
+from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import Outcome
+from keyhole.scores import Case, Decision, Interval, LabelSet, Score
+
+_SHOWN = {LabelSet, Interval, Decision}
+_State = tuple[Setup[R], Progress[Any], dict[int, Round[R] | LabelSets], History | None]
+
+
+class Session(Generic[R]):
+    """A setup, its progress, and the rounds that wait for an answer: by number, as they were opened.
+
+    The only place where time, identity and randomness meet a learner. Whoever opens a round, answers
+    one, or reads what belongs together holds the lock. A round of a batch is kept as its batch until
+    somebody looks for it.
+    """
+
+    _HOLDER: ClassVar[str]
+    _progress: Progress[Any]
+
+    def __init__(self, setup: Setup[R], *, history: int, watch: bool) -> None:
+        kept = History(history, setup) if history else None
+        self.__setstate__((setup, setup.kind.start(setup, watch=watch), {}, kept))
+
+    def __getstate__(self) -> "_State[R]":
+        with self._lock:
+            return self._setup, self._progress, dict(self._waiting), self._history
+
+    def __setstate__(self, state: "_State[R]") -> None:
+        self._setup, self._progress, self._waiting, self._history = state
+        self._oldest = next(iter(self._waiting), 0)  # No round before this one is open.
+        self._lock = threading.RLock()
+        self._draws = Draws(self._setup.seed) if self._setup.learner.rule.draws else None
+
+    def _describe(self, rounds: str, figures: str) -> str:
+        count = f", {self.open_rounds:,} open" if self.open_rounds else ""
+        name = type(self).__name__
+        return f"<{name} {self.learner.name}, alpha {self.alpha:g}: {rounds}{figures}{count}>"
+
+    @property
+    def setup(self) -> Setup[R]:
+        """What it is made with."""
+        return self._setup
+
+    @property
+    def learner(self) -> Learner:
+        """The rule at work, with its parameters."""
+        return self._setup.learner
+
+    @property
+    def alpha(self) -> float:
+        """The target: the share of sets that miss, or of accepted answers that are wrong."""
+        return self._setup.learner.alpha
+
+    @property
+    def seed(self) -> int:
+        """What fixes every draw."""
+        return self._setup.seed
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have been answered."""
+        return self._progress.tally.answered
+
+    @property
+    def predicted_rounds(self) -> int:
+        """How many rounds have been predicted or decided, answered or not."""
+        return self._progress.tally.predicted
+
+    @property
+    def open_rounds(self) -> int:
+        """How many rounds wait for their answer."""
+        return len(self._waiting)
+
+    @property
+    def expired_rounds(self) -> int:
+        """How many rounds were dropped unanswered because too many were open."""
+        return self._progress.tally.expired
+
+    @property
+    def skipped_rounds(self) -> int:
+        """How many rounds were closed because nobody would answer them."""
+        return self._progress.tally.skipped
+
+    @property
+    def groups(self) -> dict[str | int, Group]:
+        """The statistics of each group: rounds, misses, their excess over alpha, and its bound.
+
+        Those of a gate are of the accepted answers that were judged.
+        """
+        with self._lock:
+            return judge_groups(self._setup, self._progress)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know about the current state, in sentences; usually nothing."""
+        with self._lock:
+            return list_notes(self._setup, self._progress)
+
+    @property
+    def watch(self) -> Watch:
+        """Whether the recent share of misses, or of wrong answers, is alpha; if not, since when.
+
+        If rounds miss with probability alpha, it raises on average at most one false alarm in 10^6
+        rounds, however often it is checked.
+
+        Examples
+        --------
+        >>> from keyhole import MISS, Predictor
+        >>> predictor = Predictor(alpha=0.1, watch=True)
+        >>> for _ in range(12):
+        ...     predictor.learn(predictor.predict([0.7, 0.3]), MISS)
+        >>> predictor.watch.alarm.name, predictor.watch.since, predictor.watch.raised
+        ('TOO_MANY', 1, 12)
+        """
+        with self._lock:
+            if self._progress.watch is None:
+                raise InvalidError("nobody watches; make it with watch=True")
+            return copy.deepcopy(self._progress.watch)
+
+    def history(self) -> dict[str, Array]:
+        """Return the rounds that were kept, an array for each column.
+
+        Of a predictor those that were answered: round, threshold, size, miss, and "group NAME", 1
+        where the round was in that group, else 0. Of a gate its decisions: round, threshold, score,
+        accepted, and wrong, NaN where there is no judgement.
+
+        Examples
+        --------
+        >>> from keyhole import Predictor
+        >>> predictor = Predictor(alpha=0.1, history=1_000)
+        >>> predictor.learn(predictor.predict({"cat": 0.7, "dog": 0.3}), label="cat")
+        >>> {name: column.tolist() for name, column in predictor.history().items()}
+        {'round': [0.0], 'threshold': [0.5], 'size': [1.0], 'miss': [0.0]}
+        """
+        with self._lock:
+            if self._history is None:
+                raise InvalidError("no rounds were kept; make it with history=10_000")
+            return self._history.read()
+
+    def skip(self, shown: R | int) -> None:
+        """Close a round that nobody will answer; it teaches nothing and counts as skipped."""
+        self._setup.kind.check_awaited(self._setup, shown)
+        with self._lock:
+            del self._waiting[self._find(shown).prediction.id]
+            self._progress.tally.skipped += 1
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, whole or not at all; open rounds and draws included."""
+        file.write(Path(path), self.dump())
+
+    @classmethod
+    def load(cls, path: str | Path, *, score: Score[R] | None = None) -> Self:
+        """Return what was saved; it continues bit for bit.
+
+        ``score`` is needed only if it was a user's function, which a file cannot hold.
+        """
+        return cls.restore(Path(path).read_bytes(), score=score)
+
+    def dump(self) -> bytes:
+        """Return what ``save`` writes."""
+        with self._lock:
+            waiting = [self._find(number) for number in self._waiting]
+            return file.dump(self._setup, self._progress, waiting)
+
+    @classmethod
+    def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
+        """Return what ``dump`` wrote, at work again, or raise ``SnapshotError``."""
+        made = cls.__new__(cls)
+        setup, progress, waiting = file.restore(content, holder=cls._HOLDER, score=score)
+        made.__setstate__((setup, progress, {**waiting}, None))
+        return made
+
+    def _open_round(self, case: Case[R], context: Array) -> R:
+        """Return what is shown of a case, its round opened; the lock is held."""
+        setup, progress, draws = self._setup, self._progress, self._draws
+        draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
+        opened: Round[R] = setup.kind.open(setup, progress, case, draw=draw, context=context)
+        if self._history is not None:
+            self._history.note_opened(opened)
+        shown = opened.prediction
+        if setup.kind.is_awaited(setup, shown):
+            self._waiting[shown.id] = opened
+            if len(self._waiting) > setup.open_limit:
+                self._drop_oldest()
+        return shown
+
+    def _drop_oldest(self) -> None:
+        waiting = self._waiting
+        while self._oldest not in waiting:
+            self._oldest += 1
+        del waiting[self._oldest]
+        self._progress.tally.expired += 1
+        self._progress.tally.floor = self._oldest + 1
+
+    def _find(self, given: object) -> Round[R]:
+        """Return the round of what was shown, or of its number; or raise, if it is not open."""
+        is_shown = type(given) in _SHOWN
+        number: Any = given.id if is_shown else given  # type: ignore[attr-defined]
+        known = is_shown or type(number) is int or is_whole(number, least=0)
+        waiting: Any = self._waiting.get(number) if known else None
+        if waiting is None:
+            self._refuse(given, number)
+        if type(waiting) is LabelSets:
+            waiting = self._waiting[number] = cast("Round[R]", waiting.open(int(number)))
+        if is_shown and given is not waiting.prediction and given != waiting.prediction:
+            raise UnknownRoundError(f"round {number} here was not {given}")
+        return cast("Round[R]", waiting)
+
+    def _find_all(self, given: Sequence[object]) -> list[Round[R]]:
+        """Return the rounds of what was shown, or raise if one is not open, or there twice."""
+        found = [self._find(one) for one in given]
+        if len({one.prediction.id for one in found}) < len(found):
+            raise AnsweredError("a round is there twice; give each round one answer")
+        return found
+
+    def _refuse(self, given: object, number: Any) -> NoReturn:
+        """Raise what is wrong with a round that is not open."""
+        tally = self._progress.tally
+        if not is_whole(number, least=-(2**63)):
+            raise UnknownRoundError(f"{given!r} is neither a prediction nor a round's number")
+        if not 0 <= number < tally.predicted:
+            raise UnknownRoundError(
+                f"round {number} was never predicted; {tally.predicted} rounds were, numbered from 0"
+            )
+        if number < tally.floor:
+            raise ExpiredError(
+                f"round {number} is closed: it expired, or was answered long ago; at most "
+                f"{self._setup.open_limit} rounds stay open (open_limit), the oldest is dropped"
+            )
+        raise AnsweredError(
+            f"round {number} waits no more: it has its answer, or was closed without one; this one "
+            "was not counted"
+        )
+
+    def _close(self, answered: Round[R], outcome: Outcome) -> None:
+        del self._waiting[answered.prediction.id]
+        if self._history is not None:
+            self._history.note_answered(answered, outcome.miss)
