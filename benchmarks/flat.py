@@ -20,9 +20,10 @@ from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.backend import Statement, Transaction, read_scalar
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import Table
-from keyhole.service.store.streams import answers, proposals, registry, settings, stream
+from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.stream import find_stream, write_stream
 
 TRIES, SECONDS = 5, 120.0
 
@@ -48,11 +49,11 @@ def _copy_rounds(transaction: Transaction, rounds: int) -> None:
             _shift(transaction, table, "number", by=size, below=more)
         _shift(transaction, schema.snapshots, "answered", by=size, below=more + 1)
         size += more
-    kept = stream.find(transaction, "first")
+    kept = find_stream(transaction, "first")
     kept.tally.predicted = kept.tally.answered = rounds
     kept.tally.weight = float(rounds)
     kept.version = 2 * rounds
-    stream.write(transaction, kept)
+    write_stream(transaction, kept)
 
 
 def _shift(transaction: Transaction, table: Table[Any], key: str, *, by: int, below: int) -> None:

@@ -37,7 +37,7 @@ from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
-from keyhole.service.store.streams import stream as stream_row
+from keyhole.service.store.streams.stream import compile_streams, find_stream, write_stream
 
 SEED = 7
 BATCH = 100
@@ -135,7 +135,7 @@ def serve(make: Callable[[str], FastAPI], url: str, port: Any) -> None:
     app = make(url)
     config = uvicorn.Config(app, port=0, log_level="error", access_log=False)
     if make is our_app:
-        stream_row.compile_streams(registry.survey(app.state.database).usable)
+        compile_streams(registry.survey(app.state.database).usable)
     listening = config.bind_socket()
     listening.listen(config.backlog)
     port.put(listening.getsockname()[1])
@@ -287,9 +287,9 @@ def filled(url: str, rounds: int) -> None:
             transaction.insert(schema.rounds, asked)
             transaction.insert(schema.answers, answered)
             last = numbers[-1] + 1
-            here = stream_row.find(transaction, "load")
-            here.version, here.tally.predicted, here.tally.answered = 2 * last, last, last
-            stream_row.write(transaction, here)
+            kept = find_stream(transaction, "load")
+            kept.version, kept.tally.predicted, kept.tally.answered = 2 * last, last, last
+            write_stream(transaction, kept)
     database.close()
 
 

@@ -232,10 +232,10 @@ def test_the_curves_of_a_gate_are_its_two_shares_so_far(
         block = scores[start : start + 10]
         opened = proposals.predict(light, "mail", asks=[proposals.Query(s) for s in block], now=NOW)
         ours = [gate.decide(score) for score in block]
-        for there, here in zip(opened, ours, strict=True):
-            if here.accepted:
-                right = bool(rng.random() < here.score)
-                gate.learn(here, right)
+        for there, stream in zip(opened, ours, strict=True):
+            if stream.accepted:
+                right = bool(rng.random() < stream.score)
+                gate.learn(stream, right)
                 answers.answer(light, [answers.Reply(there.id, {"right": right})], now=NOW)
                 shares[len(shares) + 1] = (gate.accepted_share, gate.wrong_share)
     curve = one.get("/v1/streams/mail/history?points=15").json()
@@ -255,7 +255,7 @@ def test_the_history_of_a_gate_tells_no_sizes(one: TestClient) -> None:
     curve = one.get("/v1/streams/mail/history").json()
     assert (curve["mean_size"], curve["local_mean_size"]) == ([None, None], [None, None])
     assert curve["accepted_share"] == [1.0, 1.0]
-    assert [curve["lately"][name] for name in ("median_size", "empty", "unbounded")] == [None] * 3
+    assert [curve["recent"][name] for name in ("median_size", "empty", "unbounded")] == [None] * 3
 
 
 def test_metrics_tell_a_gates_shares_and_no_size(one: TestClient) -> None:

@@ -42,9 +42,9 @@ def test_a_stream_of_any_learner_is_its_predictor_made_durable(light: Database, 
         told = {"label": label} if tells else "hit" if label in ours else "miss"
         (counted,) = answers.answer(light, [Reply(theirs.id, told)], now=NOW)
         assert isinstance(counted, Receipt)
-    here = registry.get(light, "any")
-    kept = here.tally.miss_rate, here.tally.describe().mean_size
+    stream = registry.get(light, "any")
+    kept = stream.tally.miss_rate, stream.tally.describe().mean_size
     assert kept == (predictor.miss_rate, predictor.mean_size)
     assert replay.replay(light, "any").difference is None
-    assert views.show_stream(here).rounds == 130
+    assert views.show_stream(stream).rounds == 130
     compile_streams(registry.survey(light).usable)

@@ -72,18 +72,18 @@ def test_a_falsified_stream_is_named(one: TestClient, light: Database, column: s
 @pytest.mark.parametrize("name", ["predicted", "answered", "misses", "size", "unreachable"])
 def test_a_falsified_tally_is_named(one: TestClient, light: Database, name: str) -> None:
     lived(one, light)
-    here = registry.get(light, "pets")
-    setattr(here.tally, name, getattr(here.tally, name) + 1)
-    progress = here.progress.pack(here.setup.learner)
+    stream = registry.get(light, "pets")
+    setattr(stream.tally, name, getattr(stream.tally, name) + 1)
+    progress = stream.progress.pack(stream.setup.learner)
     assert f"the {name} is" in str(changed(light, "streams", progress=progress))
 
 
 @pytest.mark.parametrize("table", ["streams", "snapshots"])
 def test_a_falsified_state_is_named(one: TestClient, light: Database, table: str) -> None:
     lived(one, light)
-    here = registry.get(light, "pets")
-    learner = here.setup.learner
-    forged = Progress(learner.start(), here.tally).pack(learner)
+    stream = registry.get(light, "pets")
+    learner = stream.setup.learner
+    forged = Progress(learner.start(), stream.tally).pack(learner)
     assert "the state of the learner" in str(changed(light, table, progress=forged))
 
 

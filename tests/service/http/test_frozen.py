@@ -133,7 +133,7 @@ def test_whoever_asks_a_frozen_server_is_sent_away_and_comes_back(
             told = [future.result(SECONDS) for future in asked]
             assert [response.status_code for response in told] == [503] * len(told)
             assert {response.headers["retry-after"] for response in told} == {"1"}
-            assert "it said nothing for 2 seconds" in "".join(response.text for response in told)
+            assert "it did not answer for 2 seconds" in "".join(response.text for response in told)
             assert get(address, "/readyz").status_code == 503
             assert get(address, "/healthz").status_code == 200
         wait_until(lambda: get(address, "/readyz").status_code == 200)

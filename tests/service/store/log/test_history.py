@@ -9,9 +9,10 @@ from keyhole.service.store.log import export, history
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import AlarmRow, SnapshotRow, alarms, snapshots
 from keyhole.service.store.sql.schema import answers as answered
-from keyhole.service.store.streams import answers, changes, proposals, registry, settings, stream
+from keyhole.service.store.streams import answers, changes, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query, pack_metadata
+from keyhole.service.store.streams.stream import write_stream
 from tests.service.scene import read_table
 
 NOW = 1_800_000_000.0
@@ -58,7 +59,7 @@ def test_rounds_are_found_by_what_was_noted_with_them_and_not_by_what_looks_like
 
 
 @pytest.mark.parametrize(
-    ("wanted", "alike"),
+    ("given", "alike"),
     [
         ({"shop": 1}, {"workshop": 1}),
         ({"shop": 1}, {"shop": 2}),
@@ -69,23 +70,23 @@ def test_rounds_are_found_by_what_was_noted_with_them_and_not_by_what_looks_like
     ids=str,
 )
 def test_a_round_is_found_behind_newer_ones_that_are_only_alike(
-    light: Database, wanted: dict[str, object], alike: dict[str, object]
+    light: Database, given: dict[str, object], alike: dict[str, object]
 ) -> None:
     """Asked for one round, so that a newer one that is looked at in vain would hide it."""
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     registry.create(light, "pets", setup=setup, now=NOW)
-    asks = [Query([0.9], metadata=pack_metadata({"a": 0, **noted})) for noted in (wanted, alike)]
+    asks = [Query([0.9], metadata=pack_metadata({"a": 0, **noted})) for noted in (given, alike)]
     proposals.predict(light, "pets", asks=asks, now=NOW)
-    entries, _ = history.last(light, "pets", count=1, metadata=wanted)
+    entries, _ = history.last(light, "pets", count=1, metadata=given)
     assert [one.number for one in entries] == [0]
 
 
 def stand_at(database: Database, *, predicted: int) -> None:
     """Let the stream have had so many rounds."""
-    here = registry.get(database, "pets")
-    here.tally.predicted = predicted
+    stream = registry.get(database, "pets")
+    stream.tally.predicted = predicted
     with database.write() as connection:
-        stream.write(connection, here)
+        write_stream(connection, stream)
 
 
 def test_a_round_is_found_by_its_metadata_however_many_came_since(played: Database) -> None:
@@ -130,8 +131,8 @@ def test_a_key_finds_the_round_of_its_own_stream(played: Database) -> None:
 def test_of_a_key_or_an_id_that_is_too_long_the_first_80_letters_are_told(played: Database) -> None:
     with pytest.raises(UnknownRoundError, match=f"has the key '{'x' * 80}'$"):
         history.find_round(played, "pets", "x" * 500)
-    (told,) = answers.answer(played, [Reply("y" * 500, "hit")], now=NOW)
-    assert str(told) == f"there is no prediction '{'y' * 80}'; check the id"
+    (refused,) = answers.answer(played, [Reply("y" * 500, "hit")], now=NOW)
+    assert str(refused) == f"there is no prediction '{'y' * 80}'; check the id"
 
 
 def test_the_log_is_every_round_in_order(played: Database) -> None:
@@ -154,13 +155,13 @@ def test_a_log_is_whole_and_ends_where_it_ended_when_its_first_page_was_read(
 
 
 def test_the_curve_adds_up_answers_as_they_came(played: Database) -> None:
-    here, curve = history.curve(played, "pets", points=100)
-    assert here.tally.answered == 5
+    stream, curve = history.curve(played, "pets", points=100)
+    assert stream.tally.answered == 5
     assert curve.answered == [1, 2, 3, 4, 5]
     assert curve.misses == [1.0, 1.0, 2.0, 2.0, 3.0]
     assert curve.weights == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert curve.at == [NOW + n + 60.0 for n in range(0, 10, 2)]
-    assert curve.sizes[-1] == here.tally.sum_up().size
+    assert curve.sizes[-1] == stream.tally.sum_up().size
     assert curve.bounded == [1, 2, 3, 4, 5]
 
 
@@ -174,8 +175,8 @@ def test_a_curve_of_few_points_keeps_the_first_and_the_last(
 def test_an_export_says_in_how_many_rounds_of_its_own_stream_the_score_is_known(
     played: Database,
 ) -> None:
-    told = export.describe_scores(played, "pets")
-    assert told == "10 rounds; the true label's score is known in 2 of them (20.0%)"
+    described = export.describe_scores(played, "pets")
+    assert described == "10 rounds; the true label's score is known in 2 of them (20.0%)"
     assert "known in 0 of them (0.0%)" in export.describe_scores(played, "other")
     assert len([row for row in read_table(played, answered) if row.score is not None]) == 2
 
@@ -191,19 +192,19 @@ def test_a_stream_without_rounds_is_told_too(light: Database) -> None:
 
 def fill_with_snapshots(database: Database, answered: int) -> None:
     """Let a stream stand after so many answers, with a snapshot after every hundredth."""
-    here = registry.get(database, "pets")
-    tally = here.progress.tally
+    stream = registry.get(database, "pets")
+    tally = stream.progress.tally
     tally.answered, tally.predicted, tally.misses, tally.weight = answered, answered + 9, 7.0, 8.0
     tally.size = 3.0 * answered
-    packed = here.progress.pack(here.setup.learner)
+    packed = stream.progress.pack(stream.setup.learner)
     with database.write() as connection:
         for count in range(100, answered + 1, 100):
             sums = {"answered": count, "misses": count / 10, "weight": float(count)}
             sums |= {"size": 2.0 * count, "bounded": count, "predicted": count + 3, "accepted": 0}
-            place = {"stream": here.id, "version": 1_000_000 + count, "at": NOW + count}
+            place = {"stream": stream.id, "version": 1_000_000 + count, "at": NOW + count}
             row = SnapshotRow(**place, **sums, progress=packed)  # type: ignore[arg-type]
             connection.insert(snapshots, [row])
-        stream.write(connection, here)
+        write_stream(connection, stream)
 
 
 def test_a_long_curve_is_read_from_snapshots_and_ends_where_the_stream_stands(
@@ -249,9 +250,9 @@ def test_an_answer_that_stands_for_several_rounds_counts_for_them_in_the_curve(
     first, second = proposals.predict(light, "pets", asks=asks, now=NOW)
     answers.answer(light, [Reply(first.id, {"loss": 0.25, "chance": 0.25})], now=NOW)
     answers.answer(light, [Reply(second.id, "miss")], now=NOW)
-    here, curve = history.curve(light, "pets", points=10)
+    stream, curve = history.curve(light, "pets", points=10)
     assert curve.weights == [4.0, 5.0]
-    assert curve.misses == [1.0, 2.0] == [1.0, here.tally.misses]
+    assert curve.misses == [1.0, 2.0] == [1.0, stream.tally.misses]
     assert curve.sizes == [3.0, 6.0]
 
 
@@ -260,12 +261,12 @@ def test_a_curve_shows_the_newest_hundred_alarms_and_changes_of_its_own_stream(
 ) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     for name in ("pets", "other"):
-        here = registry.create(light, name, setup=setup, now=NOW)
+        stream = registry.create(light, name, setup=setup, now=NOW)
     with light.write() as connection:
         for n in range(1, 103):
             connection.insert(alarms, [AlarmRow(1, n, NOW, 1, 1, NOW)])
-            changes.note(connection, here, kind=changes.CHANGED, content={"window": n}, now=NOW)
-        stream.write(connection, here)
+            changes.note(connection, stream, kind=changes.CHANGED, content={"window": n}, now=NOW)
+        write_stream(connection, stream)
     _, curve = history.curve(light, "pets", points=10)
     assert [one.raised for one in curve.alarms] == list(range(3, 103))
     assert curve.changes == []
@@ -277,10 +278,10 @@ def test_a_curve_shows_the_newest_hundred_alarms_and_changes_of_its_own_stream(
 def test_up_to_two_thousand_answers_every_one_is_read(played: Database) -> None:
     fill_with_snapshots(played, 2_000)
     assert history.curve(played, "pets", points=50)[1].answered == [1, 2, 3, 4, 5]
-    here = registry.get(played, "pets")
-    here.tally.answered = 2_001
+    stream = registry.get(played, "pets")
+    stream.tally.answered = 2_001
     with played.write() as connection:
-        stream.write(connection, here)
+        write_stream(connection, stream)
     assert history.curve(played, "pets", points=50)[1].answered[0] == 100
 
 

@@ -4,9 +4,10 @@ import pytest
 
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import answers, proposals, registry, settings, stream
+from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.stream import write_stream
 from tests.service.scene import run_sql
 
 NOW = 1_800_000_000.0
@@ -54,7 +55,7 @@ def test_a_log_of_more_than_a_page_is_played_whole(light: Database) -> None:
         ("UPDATE answers SET format = 2 WHERE number = 1", "cannot be read"),
         ("UPDATE rounds SET metadata = '{}' WHERE number = 1", "round 1"),
         ("UPDATE changes SET kind = 'archived'", "the log does not begin"),
-        ("UPDATE changes SET kind = 'unheard of'", "cannot be replayed here"),
+        ("UPDATE changes SET kind = 'unknown'", "cannot be replayed"),
     ],
 )
 def test_what_was_forged_is_named(light: Database, edit: str, named: str) -> None:
@@ -71,10 +72,10 @@ def test_what_was_forged_is_named(light: Database, edit: str, named: str) -> Non
 )
 def test_a_count_of_the_streams_row_that_was_forged_is_named(light: Database, name: str) -> None:
     play(light, "pets", 5)
-    here = registry.get(light, "pets")
-    setattr(here.tally, name, getattr(here.tally, name) + 1)
+    stream = registry.get(light, "pets")
+    setattr(stream.tally, name, getattr(stream.tally, name) + 1)
     with light.write() as connection:
-        stream.write(connection, here)
+        write_stream(connection, stream)
     difference = replay.replay(light, "pets").difference
     assert difference is not None
     assert difference.startswith(f"the stream's row: the {name} is ")

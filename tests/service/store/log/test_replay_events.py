@@ -30,7 +30,7 @@ def test_every_alarm_of_a_log_is_found_again_by_its_replay_and_the_last_is_liste
     assert [one.cleared_at for one in found] == [NOW + 50.0, NOW + 150.0, None]
     assert [one.raised_at for one in found] == [NOW, NOW + 100.0, NOW + 200.0]
     assert replay.replay(light, "first").difference is None
-    assert [here.alarmed for here in registry.survey(light).usable] == [found[-1], None]
+    assert [stream.alarmed for stream in registry.survey(light).usable] == [found[-1], None]
 
 
 def test_rounds_whose_time_was_over_are_over_in_the_replay_too(light: Database) -> None:
@@ -38,24 +38,24 @@ def test_rounds_whose_time_was_over_are_over_in_the_replay_too(light: Database) 
     registry.create(light, "pets", setup=setup, now=NOW, lifetime=10.0)
     for at, count in ((0.0, 2), (5.0, 1), (10.0, 1), (14.0, 3), (30.0, 1)):
         proposals.predict(light, "pets", asks=[Query([0.9])] * count, now=NOW + at)
-    here = registry.get(light, "pets")
-    assert (here.open, here.tally.expired, here.next_expiry) == (1, 7, NOW + 40.0)
+    stream = registry.get(light, "pets")
+    assert (stream.open, stream.tally.expired, stream.next_expiry) == (1, 7, NOW + 40.0)
     assert replay.replay(light, "pets").difference is None
 
 
 @pytest.mark.parametrize(
-    ("stored", "played", "told"),
+    ("stored", "played", "expected"),
     [
-        (b"abcd", b"abXd", "here: the state differs from byte 2 on"),
-        (b"Xbcd", b"abcd", "here: the state differs from byte 0 on"),
-        (b"ab", b"abcd", "here: the state differs from byte 2 on"),
-        (7, 8, "here: the state is 7, and the replay gives 8"),
+        (b"abcd", b"abXd", "row: the state differs from byte 2 on"),
+        (b"Xbcd", b"abcd", "row: the state differs from byte 0 on"),
+        (b"ab", b"abcd", "row: the state differs from byte 2 on"),
+        (7, 8, "row: the state is 7, and the replay gives 8"),
     ],
 )
 def test_a_difference_says_what_is_stored_or_from_which_byte_on(
-    stored: object, played: object, told: str
+    stored: object, played: object, expected: str
 ) -> None:
     with pytest.raises(Difference) as caught:
-        expect("here", "state", stored, played)
-    assert str(caught.value) == told
-    expect("here", "state", stored, stored)
+        expect("row", "state", stored, played)
+    assert str(caught.value) == expected
+    expect("row", "state", stored, stored)

@@ -152,10 +152,10 @@ def test_an_edit_is_named_with_its_row(
     with sqlite3.connect(file) as connection:
         assert connection.execute(statement).rowcount > 0
     assert verify(file) == 2
-    told = capsys.readouterr()
-    assert named in told.out
-    assert "other: 0 rounds, 0 answers: the replay is the same" in told.out
-    assert "1 of 2 streams" in told.err
+    output = capsys.readouterr()
+    assert named in output.out
+    assert "other: 0 rounds, 0 answers: the replay is the same" in output.out
+    assert "1 of 2 streams" in output.err
 
 
 def test_what_was_not_touched_verifies_and_shows_its_last_link(
@@ -164,9 +164,9 @@ def test_what_was_not_touched_verifies_and_shows_its_last_link(
     with sqlite3.connect(file) as connection:
         (link,) = connection.execute("SELECT link FROM streams WHERE name = 'pets'").fetchone()
     assert verify(file) == 0
-    told = capsys.readouterr().out
-    assert "pets: 130 rounds, 104 answers: the replay is the same, bit for bit" in told
-    assert f"last link {link.hex()}" in told
+    output = capsys.readouterr().out
+    assert "pets: 130 rounds, 104 answers: the replay is the same, bit for bit" in output
+    assert f"last link {link.hex()}" in output
 
 
 @pytest.mark.parametrize(("place", "what"), [(-8, "state of the learner"), (100, "progress")])
@@ -266,8 +266,8 @@ def test_a_damaged_page_is_named_without_a_traceback(
     content[(root - 1) * size : root * size] = b"\xff" * size
     file.write_bytes(content)
     assert verify(file) == 2
-    told = capsys.readouterr()
-    assert "malformed" in told.out + told.err
+    output = capsys.readouterr()
+    assert "malformed" in output.out + output.err
 
 
 def edit(file: Path, command: str) -> None:
@@ -280,10 +280,10 @@ def test_a_stream_whose_row_is_gone_is_missed_by_its_log(
 ) -> None:
     edit(file, "DELETE FROM streams WHERE name = 'pets'")
     assert verify(file) == 2
-    said = capsys.readouterr().out
+    output = capsys.readouterr().out
     left = "rows of open_rounds, answers, rounds, changes, snapshots are left"
-    assert f"stream 1: its row is gone, and {left}" in said
-    assert "other: 0 rounds, 0 answers: the replay is the same" in said
+    assert f"stream 1: its row is gone, and {left}" in output
+    assert "other: 0 rounds, 0 answers: the replay is the same" in output
 
 
 def test_a_stream_with_a_name_that_none_can_have_does_not_hide_the_others(
@@ -291,6 +291,6 @@ def test_a_stream_with_a_name_that_none_can_have_does_not_hide_the_others(
 ) -> None:
     edit(file, "UPDATE streams SET name = 'pets ' WHERE name = 'pets'")
     assert verify(file) == 2
-    said = capsys.readouterr().out
-    assert "pets : there is no stream 'pets '" in said
-    assert "other: 0 rounds, 0 answers: the replay is the same" in said
+    output = capsys.readouterr().out
+    assert "pets : there is no stream 'pets '" in output
+    assert "other: 0 rounds, 0 answers: the replay is the same" in output

@@ -50,9 +50,11 @@ def test_what_is_deleted_or_replaced_is_lost(tmp_path: Path) -> None:
     file = DatabaseFile(path)
     other = fill(tmp_path / "other.db", page=4096)
     path.rename(tmp_path / "elsewhere.db")
-    with pytest.raises(LostDatabaseError, match=f"the database file {path} was deleted while") as said:
+    with pytest.raises(
+        LostDatabaseError, match=f"the database file {path} was deleted while"
+    ) as raised:
         file.check()
-    assert "restore it (see keyhole backup), and start again" in str(said.value)
+    assert "restore it (see keyhole backup), and start again" in str(raised.value)
     other.rename(path)
     with pytest.raises(LostDatabaseError, match="was replaced by another"):
         file.check()
@@ -66,9 +68,9 @@ def test_a_log_that_is_gone_is_named_with_what_to_do_about_it(tmp_path: Path) ->
     log.touch()
     file = DatabaseFile(path)
     log.unlink()
-    with pytest.raises(LostDatabaseError, match=f"the database file {log} was deleted") as said:
+    with pytest.raises(LostDatabaseError, match=f"the database file {log} was deleted") as raised:
         file.check()
-    assert "see with keyhole verify what is there, and start again" in str(said.value)
+    assert "see with keyhole verify what is there, and start again" in str(raised.value)
 
 
 def test_a_file_that_is_cut_short_is_given_ten_seconds_to_grow_and_then_named(

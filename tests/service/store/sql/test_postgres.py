@@ -35,9 +35,9 @@ def test_how_long_it_waits_unless_told() -> None:
 def test_postgresql_is_told_the_same_timeouts_in_its_own_units(
     timeouts: Timeouts, statement: float, options: str, connect: int, most: int
 ) -> None:
-    told = connect_arguments(timeouts, lock=timeouts.lock, statement=statement)
-    assert told["options"] == options
-    assert (told["connect_timeout"], told["tcp_user_timeout"]) == (connect, most)
+    arguments = connect_arguments(timeouts, lock=timeouts.lock, statement=statement)
+    assert arguments["options"] == options
+    assert (arguments["connect_timeout"], arguments["tcp_user_timeout"]) == (connect, most)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_a_server_that_does_not_answer_is_told_from_a_busy_one_and_from_our_own_
 
 
 def test_a_cable_that_was_cut_is_noticed_within_25_seconds_of_silence() -> None:
-    told = connect_arguments(Timeouts(), lock=5.0, statement=30.0)
-    signs = told["keepalives_count"] * told["keepalives_interval"]
-    assert told["keepalives_idle"] + signs == 25
+    arguments = connect_arguments(Timeouts(), lock=5.0, statement=30.0)
+    signs = arguments["keepalives_count"] * arguments["keepalives_interval"]
+    assert arguments["keepalives_idle"] + signs == 25
 
 
 def test_the_driver_waits_where_a_connection_of_ours_can_end_it(postgres: Callable[[], str]) -> None:
@@ -75,12 +75,12 @@ def test_the_driver_waits_where_a_connection_of_ours_can_end_it(postgres: Callab
     assert list(inspect.signature(psycopg.Connection.wait).parameters)[:2] == ["self", "gen"]
     with closing(PatientConnection.connect(postgres())) as connection:
         connection.seconds = 0.5
-        with pytest.raises(psycopg.OperationalError, match=r"it said nothing for 0\.5 seconds"):
+        with pytest.raises(psycopg.OperationalError, match=r"it did not answer for 0\.5 seconds"):
             connection.execute("SELECT pg_sleep(30)")
         assert connection.closed
     with closing(PatientConnection.connect(postgres())) as connection:
         connection.seconds = 0.5
-        silence = pytest.raises(psycopg.OperationalError, match=r"it said nothing for 0\.5 seconds")
+        silence = pytest.raises(psycopg.OperationalError, match=r"it did not answer for 0\.5 seconds")
         with silence, connection.pipeline():
             connection.execute("SELECT pg_sleep(30)").fetchall()
 

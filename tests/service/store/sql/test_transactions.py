@@ -70,11 +70,11 @@ def test_two_statements_are_read_in_one_exchange(filled: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "wanted", [[], ["a"], ["a", "c"], ["c", "b", "a"], ["a", "b", "c", "d", "e"], ["'", '"', "\\", "c"]]
+    "sought", [[], ["a"], ["a", "c"], ["c", "b", "a"], ["a", "b", "c", "d", "e"], ["'", '"', "\\", "c"]]
 )
-def test_lists_may_have_any_length(filled: Database, wanted: list[str]) -> None:
+def test_lists_may_have_any_length(filled: Database, sought: list[str]) -> None:
     with filled.read() as transaction:
-        assert transaction.fetch(SOME, 1.5, wanted) == sorted({"b", "c"} & set(wanted))
+        assert transaction.fetch(SOME, 1.5, sought) == sorted({"b", "c"} & set(sought))
 
 
 def test_what_changed_is_counted(filled: Database) -> None:

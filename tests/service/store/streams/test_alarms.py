@@ -72,11 +72,11 @@ def test_alarms_are_listed_the_oldest_of_the_newest_first(alarmed: Database) -> 
         assert alarms.list_alarms(connection, 3, most=9) == []
 
 
-def answer(database: Database, told: str, *, times: Sequence[float]) -> None:
+def answer(database: Database, given: str, *, times: Sequence[float]) -> None:
     """Open rounds together and answer each at its time."""
     opened = proposals.predict(database, "first", asks=[Query([1.0])] * len(times), now=NOW)
     for one, at in zip(opened, times, strict=True):
-        answers.answer(database, [Reply(one.id, told)], now=at)
+        answers.answer(database, [Reply(one.id, given)], now=at)
 
 
 def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light: Database) -> None:
@@ -105,8 +105,8 @@ def test_misses_that_come_together_began_when_they_came(light: Database) -> None
     registry.create(light, "first", setup=setup, now=NOW)
     answer(light, "miss", times=[NOW + 1.0])
     opened = proposals.predict(light, "first", asks=[Query([1.0])] * 15, now=NOW)
-    told = ["skip", *["miss"] * 14]  # of which the first is no answer
-    replies = [Reply(one.id, word) for one, word in zip(opened, told, strict=True)]
+    given = ["skip", *["miss"] * 14]  # of which the first is no answer
+    replies = [Reply(one.id, word) for one, word in zip(opened, given, strict=True)]
     answers.answer(light, replies, now=NOW + 9.0)
     found = registry.get(light, "first").alarmed
     assert found is not None
@@ -135,8 +135,8 @@ def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_fir
     opened = proposals.predict(light, "first", asks=[Query([1.0])] * 14, now=NOW)
     tasks = [proposals.make_task("first", asks=[Query([1.0])], now=NOW)]
     for n, one in enumerate(opened):
-        told = "hit" if n < 2 else "miss"
-        tasks += answers.make_tasks([Reply(one.id, told)], now=NOW + 1.0 + n)
+        given = "hit" if n < 2 else "miss"
+        tasks += answers.make_tasks([Reply(one.id, given)], now=NOW + 1.0 + n)
     run_tasks(light, tasks)
     found = registry.get(light, "first").alarmed
     assert found is not None

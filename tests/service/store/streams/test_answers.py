@@ -63,11 +63,11 @@ def test_an_id_names_its_stream_or_is_none(id_: str, stream: int | None) -> None
 def test_answers_to_several_streams_come_back_in_the_order_they_were_sent(two: Database) -> None:
     first, second = ask(two, "pets", 2)
     (third,) = ask(two, "other")
-    told = reply(two, (second, "hit"), (third, "miss"), ("nonsense", "hit"), (first, "skip"))
-    assert told[0] == Receipt(second, "pets", missed=False)
-    assert told[1] == Receipt(third, "other", missed=True)
-    assert isinstance(told[2], UnknownRoundError)
-    assert told[3] == Receipt(first, "pets", missed=None)
+    results = reply(two, (second, "hit"), (third, "miss"), ("nonsense", "hit"), (first, "skip"))
+    assert results[0] == Receipt(second, "pets", missed=False)
+    assert results[1] == Receipt(third, "other", missed=True)
+    assert isinstance(results[2], UnknownRoundError)
+    assert results[3] == Receipt(first, "pets", missed=None)
 
 
 def test_an_answer_to_a_stream_that_is_not_there_leaves_the_others_alone(two: Database) -> None:
@@ -79,8 +79,8 @@ def test_an_answer_to_a_stream_that_is_not_there_leaves_the_others_alone(two: Da
 
 def test_a_skip_that_comes_again_is_repeated_and_counts_once(two: Database) -> None:
     (id_,) = ask(two)
-    told = [reply(two, (id_, "skip"))[0] for _ in range(2)]
-    assert told == [Receipt(id_, "pets", None, repeated=again) for again in (False, True)]
+    results = [reply(two, (id_, "skip"))[0] for _ in range(2)]
+    assert results == [Receipt(id_, "pets", None, repeated=again) for again in (False, True)]
     assert registry.get(two, "pets").tally.skipped == 1
 
 
@@ -88,41 +88,41 @@ def test_a_wrong_tag_a_foreign_number_and_a_foreign_stream_are_unknown(two: Data
     (id_,) = ask(two)
     stream, number, tag = id_.split("-")
     wrong = [f"{stream}-{number}-0000000000", f"{stream}-1-{tag}", f"9-{number}-{tag}"]
-    for told in reply(two, *((one, "hit") for one in wrong)):
-        assert isinstance(told, UnknownRoundError)
+    for result in reply(two, *((one, "hit") for one in wrong)):
+        assert isinstance(result, UnknownRoundError)
     assert registry.get(two, "pets").open == 1
 
 
 def test_the_same_answer_again_is_repeated_and_another_is_refused(two: Database) -> None:
     (id_,) = ask(two)
     for again in (False, True, True):
-        (told,) = reply(two, (id_, {"label": 1}))
-        assert told == Receipt(id_, "pets", missed=True, repeated=again)
-    (told,) = reply(two, (id_, {"label": 0}))
-    assert isinstance(told, AnsweredError)
+        (result,) = reply(two, (id_, {"label": 1}))
+        assert result == Receipt(id_, "pets", missed=True, repeated=again)
+    (result,) = reply(two, (id_, {"label": 0}))
+    assert isinstance(result, AnsweredError)
     assert registry.get(two, "pets").tally.answered == 1
 
 
 def test_an_answer_that_is_there_twice_in_one_batch_counts_once(two: Database) -> None:
     (id_,) = ask(two)
-    told = reply(two, (id_, "hit"), (id_, "hit"), (id_, "miss"))
-    assert [getattr(one, "repeated", None) for one in told] == [False, True, None]
+    results = reply(two, (id_, "hit"), (id_, "hit"), (id_, "miss"))
+    assert [getattr(one, "repeated", None) for one in results] == [False, True, None]
     assert registry.get(two, "pets").tally.answered == 1
     assert replay.replay(two, "pets").difference is None
 
 
 @pytest.mark.parametrize(
-    "told", ["right", {}, {"hit": True, "miss": True}, {"label": 0, "more": 1}, {"chance": 0.5}, 7]
+    "given", ["right", {}, {"hit": True, "miss": True}, {"label": 0, "more": 1}, {"chance": 0.5}, 7]
 )
-def test_what_is_no_answer_is_refused_and_leaves_the_round_open(two: Database, told: Any) -> None:
+def test_what_is_no_answer_is_refused_and_leaves_the_round_open(two: Database, given: Any) -> None:
     (id_,) = ask(two)
-    (result,) = reply(two, (id_, told))
+    (result,) = reply(two, (id_, given))
     assert isinstance(result, FeedbackError)
     assert registry.get(two, "pets").open == 1
 
 
 @pytest.mark.parametrize(
-    ("told", "kept"),
+    ("given", "kept"),
     [
         ({"score": 0.25}, (1.0, 1.0, 0.25)),
         ({"score": 0.75}, (0.0, 1.0, 0.75)),
@@ -132,9 +132,9 @@ def test_what_is_no_answer_is_refused_and_leaves_the_round_open(two: Database, t
         ("skip", (None, 0.0, None)),
     ],
 )
-def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, told: Any, kept: Any) -> None:
+def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, given: Any, kept: Any) -> None:
     (id_,) = ask(two)
-    reply(two, (id_, told))
+    reply(two, (id_, given))
     (entry,), _ = history.last(two, "pets", count=1)
     assert (entry.miss, entry.weight, entry.score) == kept
     assert replay.replay(two, "pets").difference is None
@@ -149,7 +149,7 @@ def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Da
 
 
 @pytest.mark.parametrize(
-    "told",
+    "given",
     [
         "miss",
         {"label": 7},
@@ -161,5 +161,5 @@ def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Da
         {"miss": True, "chance": 0.5},
     ],
 )
-def test_the_log_keeps_an_answer_as_json_writes_it(told: Any) -> None:
-    assert write_reply(told) == json.dumps(told)
+def test_the_log_keeps_an_answer_as_json_writes_it(given: Any) -> None:
+    assert write_reply(given) == json.dumps(given)

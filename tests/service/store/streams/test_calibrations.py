@@ -57,10 +57,10 @@ def test_history_may_come_in_parts_and_again_and_is_played_once(light: Database)
     predictor.calibrate([past.output for past in HISTORY], [past.label for past in HISTORY])
     for first, last in ((0, 5), (0, 5), (5, 12), (0, 12)):
         calibrations.calibrate(light, "parts", HISTORY[first:last], now=NOW, after=first)
-    here = registry.get(light, "parts")
-    assert here.tally.calibrated == 12
-    learner = here.setup.learner
-    assert learner.pack(here.progress.state) == learner.pack(predictor._progress.state)
+    stream = registry.get(light, "parts")
+    assert stream.tally.calibrated == 12
+    learner = stream.setup.learner
+    assert learner.pack(stream.progress.state) == learner.pack(predictor._progress.state)
     for after in (11, 13):
         with pytest.raises(InvalidError, match=f"12 rounds of history are there, not {after}"):
             calibrations.calibrate(light, "parts", HISTORY, now=NOW, after=after)
@@ -82,7 +82,7 @@ def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any
     make(light, "first")
     (opened,) = proposals.predict(light, "first", asks=[Query([0.9, 0.1])], now=NOW)
     answers.answer(light, [Reply(opened.id, reply)], now=NOW)
-    with pytest.raises(InvalidError, match="1 misses of stream 'first' were told without"):
+    with pytest.raises(InvalidError, match="1 misses of stream 'first' were answered without"):
         make(light, "second", source="first")
     assert registry.list_names(light) == ["first"]
 
@@ -106,12 +106,12 @@ def test_a_log_is_learnt_in_parts_as_at_once_and_each_part_is_one_event(
     replies = [Reply(a.id, {"label": b.label}) for a, b in zip(opened, HISTORY, strict=True)]
     answers.answer(light, replies, now=NOW)
     make(light, "second", learner="kt", source="first")
-    here = registry.get(light, "second")
-    assert (here.tally.calibrated, here.version) == (12, -(-12 // size))
+    stream = registry.get(light, "second")
+    assert (stream.tally.calibrated, stream.version) == (12, -(-12 // size))
     with light.read() as connection:
-        events = changes.list_changes(connection, here, most=100)
+        events = changes.list_changes(connection, stream, most=100)
     assert sum(one.content["rounds"] for one in events) == 12
-    assert sum(one.content["excess"] for one in events) == pytest.approx(here.tally.calibrated_excess)
+    assert sum(one.content["excess"] for one in events) == pytest.approx(stream.tally.calibrated_excess)
     assert replay.replay(light, "second").difference is None
 
 
@@ -138,5 +138,5 @@ def test_history_of_a_label_that_the_stream_does_not_have_teaches_nothing(light:
     history = [Past({"cat": 0.9}, "cat"), Past({"cat": 0.9, "emu": 0.1}, "cat")]
     with pytest.raises(LabelError, match="label 'emu' is not one of the stream's 2 labels"):
         calibrations.calibrate(light, "pets", history, now=NOW)
-    here = registry.get(light, "pets")
-    assert (here.version, here.tally.calibrated) == (0, 0)
+    stream = registry.get(light, "pets")
+    assert (stream.version, stream.tally.calibrated) == (0, 0)

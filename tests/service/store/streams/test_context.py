@@ -44,10 +44,10 @@ def test_an_answer_counts_in_every_group_of_its_round(light: Database) -> None:
     """Kills: groups that a round has lost on its way through the tables."""
     setup, _ = make_setup(alpha=0.1, groups=["north", "new"], seed=7)
     registry.create(light, "pets", setup=setup, now=NOW)
-    told = [((), "miss"), (["north"], "miss"), (["north", "new"], {"label": 0}), (["new"], "miss")]
-    asks = [Query([0.9, 0.1], groups=groups) for groups, _ in told]
+    rounds = [((), "miss"), (["north"], "miss"), (["north", "new"], {"label": 0}), (["new"], "miss")]
+    asks = [Query([0.9, 0.1], groups=groups) for groups, _ in rounds]
     opened = proposals.predict(light, "pets", asks=asks, now=NOW)
-    replies = [Reply(one.id, reply) for one, (_, reply) in zip(opened, told, strict=True)]
+    replies = [Reply(one.id, reply) for one, (_, reply) in zip(opened, rounds, strict=True)]
     answers.answer(light, replies, now=NOW)
     assert registry.get(light, "pets").tally.members == [[2.0, 1.0], [2.0, 1.0]]
     assert replay.replay(light, "pets").difference is None

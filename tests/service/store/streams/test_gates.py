@@ -40,14 +40,14 @@ def test_every_group_decides_and_learns_as_in_the_library(light: Database, feedb
             waiting.append((opened.id, decision, bool(rng.random() < 0.8)))
         if len(waiting) > 2:
             id_, asked, right = waiting.pop(0)
-            (told,) = answers.answer(light, [Reply(id_, {"right": right})], now=NOW + n)
-            assert isinstance(told, Receipt)
-            assert told.missed is not right
+            (result,) = answers.answer(light, [Reply(id_, {"right": right})], now=NOW + n)
+            assert isinstance(result, Receipt)
+            assert result.missed is not right
             gate.learn(asked, right=right)
-    here = registry.get(light, "gate")
-    assert here.open == gate.open_rounds
-    assert here.tally.sum_up().accepted == gate.accepted_share * 35
-    assert here.tally.miss_rate == gate.wrong_share
+    stream = registry.get(light, "gate")
+    assert stream.open == gate.open_rounds
+    assert stream.tally.sum_up().accepted == gate.accepted_share * 35
+    assert stream.tally.miss_rate == gate.wrong_share
     assert replay.replay(light, "gate").difference is None
 
 
@@ -66,8 +66,8 @@ def test_a_round_shows_its_groups_and_its_judgement(light: Database) -> None:
 def test_what_is_referred_does_not_wait_where_nobody_will_judge_it(light: Database) -> None:
     make(light)
     (referred,) = proposals.predict(light, "gate", asks=[Query(0.0)], now=NOW)
-    (told,) = answers.answer(light, [Reply(referred.id, {"right": True})], now=NOW)
-    assert isinstance(told, ReferredError)
+    (result,) = answers.answer(light, [Reply(referred.id, {"right": True})], now=NOW)
+    assert isinstance(result, ReferredError)
     assert registry.get(light, "gate").open == 0
 
 
@@ -75,17 +75,17 @@ def test_only_accepted_answers_count_among_the_recent(light: Database) -> None:
     make(light, feedback="both")
     opened = proposals.predict(light, "gate", asks=[Query(0.0), Query(1.0), Query(1.0)], now=NOW)
     answers.answer(light, [Reply(one.id, {"right": False}) for one in opened[:2]], now=NOW)
-    here = registry.get(light, "gate")
-    assert (here.recent_rounds, here.recent_misses, here.open) == (1, 1, 1)
-    assert (here.tally.weight, here.tally.misses) == (1.0, 1.0)
+    stream = registry.get(light, "gate")
+    assert (stream.recent_rounds, stream.recent_misses, stream.open) == (1, 1, 1)
+    assert (stream.tally.weight, stream.tally.misses) == (1.0, 1.0)
 
 
 def test_a_judgement_may_come_with_its_chance_and_how_often_such_are_wrong(light: Database) -> None:
     make(light)
     (opened,) = proposals.predict(light, "gate", asks=[Query(1.0)], now=NOW)
     reply = {"right": False, "chance": 0.5, "wrong": 0.25}
-    (told,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
-    assert isinstance(told, Receipt)
+    (result,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
+    assert isinstance(result, Receipt)
     (entry,), _ = history.last(light, "gate", count=1)
     assert (entry.answer, entry.weight, entry.miss) == (reply, 2.0, 1.5)
     assert replay.replay(light, "gate").difference is None
@@ -95,6 +95,6 @@ def test_a_judgement_may_come_with_its_chance_and_how_often_such_are_wrong(light
 def test_what_is_no_judgement_is_refused_and_leaves_the_round_open(light: Database, reply: Any) -> None:
     make(light)
     (opened,) = proposals.predict(light, "gate", asks=[Query(1.0)], now=NOW)
-    (told,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
-    assert "not a judgement" in str(told) or "neither True nor False" in str(told)
+    (result,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
+    assert "not a judgement" in str(result) or "neither True nor False" in str(result)
     assert registry.get(light, "gate").open == 1

@@ -85,8 +85,8 @@ def test_a_retry_after_its_round_has_expired_gives_it_again_and_changes_nothing(
     (first,) = proposals.predict(pets, "pets", asks=[Query([0.9, 0.1], "k")], now=NOW)
     (again,) = proposals.predict(pets, "pets", asks=[Query([0.9, 0.1], "k")], now=late)
     assert (again.id, again.repeated) == (first.id, True)
-    here = registry.get(pets, "pets")
-    assert (here.version, here.tally.expired, here.next_expiry) == (1, 0, first.expires)
+    stream = registry.get(pets, "pets")
+    assert (stream.version, stream.tally.expired, stream.next_expiry) == (1, 0, first.expires)
     assert replay.replay(pets, "pets").difference is None
 
 
@@ -114,8 +114,8 @@ def test_past_the_limit_the_oldest_rounds_expire(light: Database) -> None:
     first = proposals.predict(light, "few", asks=[Query([0.9])] * 2, now=NOW)
     proposals.predict(light, "few", asks=[Query([0.9])] * 3, now=NOW)
     assert (registry.get(light, "few").open, registry.get(light, "few").tally.expired) == (3, 2)
-    told = answers.answer(light, [Reply(one.id, "hit") for one in first], now=NOW)
-    assert all("more than 3 were open" in str(one) for one in told)
+    results = answers.answer(light, [Reply(one.id, "hit") for one in first], now=NOW)
+    assert all("more than 3 were open" in str(one) for one in results)
     with pytest.raises(InvalidError, match="4 predictions are more than the 3"):
         proposals.predict(light, "few", asks=[Query([0.9])] * 4, now=NOW)
     proposals.predict(light, "few", asks=[Query([0.9])], now=NOW)
@@ -132,9 +132,9 @@ def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired
     proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW + week - 1.0)
     assert registry.get(pets, "pets").open == 4
     proposals.predict(pets, "pets", asks=[Query([0.9])], now=NOW + week)  # their time is over just now
-    here = registry.get(pets, "pets")
-    assert (here.open, here.tally.expired, here.tally.skipped) == (2, 3, 1)
-    assert here.next_expiry == NOW + 2 * week - 1.0
+    stream = registry.get(pets, "pets")
+    assert (stream.open, stream.tally.expired, stream.tally.skipped) == (2, 3, 1)
+    assert stream.next_expiry == NOW + 2 * week - 1.0
 
 
 def test_a_round_can_be_answered_until_just_before_its_time_is_over(pets: Database) -> None:

@@ -25,17 +25,17 @@ def three(light: Database) -> Database:
 
 
 def test_a_new_stream_stands_where_nothing_has_happened(three: Database) -> None:
-    here = registry.get(three, "a")
-    assert (here.version, here.tally.predicted, here.open, here.recent_rounds) == (0, 0, 0, 0)
-    assert (here.created, here.archived, here.description) == (NOW, None, None)
-    assert here.next_expiry == math.inf
-    assert here.recent_misses == 0
+    stream = registry.get(three, "a")
+    assert (stream.version, stream.tally.predicted, stream.open, stream.recent_rounds) == (0, 0, 0, 0)
+    assert (stream.created, stream.archived, stream.description) == (NOW, None, None)
+    assert stream.next_expiry == math.inf
+    assert stream.recent_misses == 0
 
 
 def test_streams_are_listed_in_pages_the_oldest_first(three: Database) -> None:
     def page(after: str | None, limit: int | None) -> tuple[list[str], str | None]:
         found = registry.survey(three, after=after, limit=limit)
-        return [here.name for here in found.usable], found.next
+        return [stream.name for stream in found.usable], found.next
 
     assert page(None, None) == (["c", "a", "b"], None)
     assert page(None, 1) == (["c"], "c")
@@ -95,7 +95,7 @@ def test_a_stream_that_cannot_be_read_is_quarantined_in_the_list_and_can_be_remo
 ) -> None:
     run_sql(three, "UPDATE streams SET progress = x'00' WHERE name = 'a'")
     found = registry.survey(three)
-    assert [here.name for here in found.usable] == ["c", "b"]
+    assert [stream.name for stream in found.usable] == ["c", "b"]
     assert list(found.quarantined) == ["a"]
     registry.delete(three, "a")
     assert registry.list_names(three) == ["c", "b"]
@@ -105,12 +105,12 @@ def test_a_survey_of_what_changed_tells_those_alone_and_damaged_streams_hide_non
     three: Database,
 ) -> None:
     first = registry.survey_changed(three, {})
-    assert [here.name for here in first.changed] == ["c", "a", "b"]
+    assert [stream.name for stream in first.changed] == ["c", "a", "b"]
     assert registry.survey_changed(three, first.digests) == (first.digests, [], {})
     proposals.predict(three, "b", asks=[Query([0.5])], now=NOW)
     run_sql(three, "UPDATE streams SET progress = x'00' WHERE name = 'a'")
     second = registry.survey_changed(three, first.digests)
-    assert [here.name for here in second.changed] == ["b"]
+    assert [stream.name for stream in second.changed] == ["b"]
     assert list(second.quarantined) == ["a"]
     assert set(second.digests) == {1, 3}
     assert list(registry.survey_changed(three, second.digests).quarantined) == ["a"]
@@ -118,7 +118,7 @@ def test_a_survey_of_what_changed_tells_those_alone_and_damaged_streams_hide_non
 
 def test_a_stream_may_be_made_with_what_people_say_of_it_and_verifies(light: Database) -> None:
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
-    for name, told in (("a", "of ours"), ("b", None)):
-        registry.create(light, name, setup=setup, now=NOW, description=told)
-        assert registry.get(light, name).description == told
+    for name, text in (("a", "of ours"), ("b", None)):
+        registry.create(light, name, setup=setup, now=NOW, description=text)
+        assert registry.get(light, name).description == text
         assert replay.replay(light, name).difference is None

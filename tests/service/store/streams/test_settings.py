@@ -58,8 +58,8 @@ def test_other_names_are_refused(name: str) -> None:
 
 def test_a_stream_waits_a_week_and_looks_at_a_thousand_rounds_unless_told(light: Database) -> None:
     setup, _ = make_setup(alpha=0.1)
-    here = registry.create(light, "pets", setup=setup, now=NOW)
-    assert (here.lifetime, here.window) == (7 * 86_400.0, 1_000)
+    stream = registry.create(light, "pets", setup=setup, now=NOW)
+    assert (stream.lifetime, stream.window) == (7 * 86_400.0, 1_000)
     assert setup.open_limit == 10_000
 
 
@@ -78,9 +78,9 @@ def test_a_stream_waits_a_week_and_looks_at_a_thousand_rounds_unless_told(light:
     ],
 )
 def test_what_is_given_says_how_outputs_are_read(given: dict[str, Any], score: Any) -> None:
-    setup, said = make_setup(alpha=0.1, **given)
+    setup, warned = make_setup(alpha=0.1, **given)
     assert setup.score == score
-    assert said == []
+    assert warned == []
 
 
 @pytest.mark.parametrize(
@@ -100,8 +100,8 @@ def test_what_does_not_go_together_is_named(given: dict[str, Any], fault: str) -
 
 
 def test_what_the_library_warns_of_is_returned() -> None:
-    _, said = make_setup("ocp-bandit", alpha=0.1, horizon=2_000, arms=3)
-    assert said == ["3 arms work, but the theorem begins at 5"]
+    _, warned = make_setup("ocp-bandit", alpha=0.1, horizon=2_000, arms=3)
+    assert warned == ["3 arms work, but the theorem begins at 5"]
 
 
 @pytest.mark.parametrize("given", [{}, {"labels": ['"seed": 9', "b"]}, {"kind": "gate"}])

@@ -2,14 +2,13 @@
 
 from hashlib import blake2b
 
-from keyhole.service.store.streams import stream
 from keyhole.service.store.streams.settings import make_setup
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.stream import Stream, start_stream
 
 
 def begin(seed: int) -> Stream:
     setup, _ = make_setup(alpha=0.1, seed=seed)
-    return stream.start(setup, id=1, name="pets", lifetime=1.0, window=20, created=0.0)
+    return start_stream(setup, id=1, name="pets", lifetime=1.0, window=20, created=0.0)
 
 
 def test_the_id_of_a_round_is_the_same_for_ever() -> None:

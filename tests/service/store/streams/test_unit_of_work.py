@@ -40,8 +40,8 @@ def predict(name: str, *asks: Query) -> Task:
     return proposals.make_task(name, asks=asks, now=NOW)
 
 
-def reply(id_: str, told: Any) -> Task:
-    (task,) = answers.make_tasks([Reply(id_, told)], now=NOW)
+def reply(id_: str, given: Any) -> Task:
+    (task,) = answers.make_tasks([Reply(id_, given)], now=NOW)
     return task
 
 
@@ -136,8 +136,8 @@ def test_a_round_that_one_task_pushes_out_cannot_be_answered_by_the_next(few: Da
     assert opened.number == 2
     assert isinstance(late, ExpiredError)
     assert counted == Receipt(second.id, "few", missed=True)
-    here = registry.get(few, "few")
-    assert (here.tally.expired, here.tally.answered, here.open) == (1, 1, 1)
+    stream = registry.get(few, "few")
+    assert (stream.tally.expired, stream.tally.answered, stream.open) == (1, 1, 1)
     assert replay.replay(few, "few").difference is None
 
 
@@ -157,7 +157,7 @@ def test_what_is_kept_to_save_unpacking_is_of_at_most_1024_streams(few: Database
         unit_of_work._kept.update({("", n.to_bytes(2, "big")): Any for n in range(count)})  # type: ignore[misc]
         proposals.predict(few, "few", asks=[Query(SCORES)], now=NOW)
         assert len(unit_of_work._kept) == kept
-    here = registry.get(few, "few")
-    written = (settings.dump_setup(here.setup), here.progress.pack(here.setup.learner))
+    stream = registry.get(few, "few")
+    written = (settings.dump_setup(stream.setup), stream.progress.pack(stream.setup.learner))
     assert list(unit_of_work._kept) == [written]
     unit_of_work._kept.clear()

@@ -24,7 +24,7 @@ from keyhole.scores.labels import Candidates
 from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import stream
+from keyhole.service.store.streams.stream import find_stream
 from keyhole.service.times import show_time
 
 _ROWS_AT_ONCE = 5000
@@ -111,9 +111,9 @@ def write(database: Database, name: str, path: Path) -> None:
 def describe_scores(database: Database, name: str) -> str:
     """Return how far the log tells what another threshold would have brought."""
     with database.read() as transaction:
-        here = stream.find(transaction, name)
-        (scores,) = transaction.fetch(statements.COUNT_SCORES, here.id)
-    predicted = here.tally.predicted
+        stream = find_stream(transaction, name)
+        (scores,) = transaction.fetch(statements.COUNT_SCORES, stream.id)
+    predicted = stream.tally.predicted
     share = scores / predicted if predicted else 0.0
     return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
 
@@ -152,7 +152,7 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
 
 
 def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:
-    """Return all labels that could have been in the set, and their scores; the places need no names."""
+    """Return all labels that could have been in the set, and their scores; positions need no names."""
     if isinstance(case, BestCase):
         return None, json.dumps([case.best])
     if not isinstance(case, Candidates):

@@ -17,12 +17,12 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import SUMS, AlarmRow
 from keyhole.service.store.sql.statements import CountedAnswer, LoggedRound
-from keyhole.service.store.streams import alarms, changes, registry, stream
+from keyhole.service.store.streams import alarms, changes, registry
 from keyhole.service.store.streams.amendments import list_misses
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import pack_metadata
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.stream import Stream, find_stream, make_quarantine_error
 
 _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
@@ -70,7 +70,7 @@ class StreamCurve:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One round of the log; what its answer told is None where there is none."""
+    """One round of the log; fields of its answer are None while there is none."""
 
     number: int
     id: str
@@ -93,16 +93,16 @@ class LogEntry:
 def curve(database: Database, name: str, *, points: int) -> tuple[Stream, StreamCurve]:
     """Return where a stream stands and how it got there, in at most so many points."""
     with database.read() as transaction:
-        here = registry.look(transaction, name)
-        few = here.tally.answered <= _RAW_UP_TO and here.tally.predicted <= _MOST_READ
-        rows = (_add_up if few else _read_snapshots)(transaction, here, points)
-        alarmed = alarms.list_alarms(transaction, here.id, most=_MOST_ALARMS)
-        changed = changes.list_changes(transaction, here, most=_MOST_ALARMS)
-        recent = _read_recent(transaction, here)
-        newest = list_misses(transaction, here.id, most=_LAST)
+        stream = registry.find_with_alarm(transaction, name)
+        few = stream.tally.answered <= _RAW_UP_TO and stream.tally.predicted <= _MOST_READ
+        rows = (_add_up if few else _read_snapshots)(transaction, stream, points)
+        alarmed = alarms.list_alarms(transaction, stream.id, most=_MOST_ALARMS)
+        changed = changes.list_changes(transaction, stream, most=_MOST_ALARMS)
+        recent = _read_recent(transaction, stream)
+        newest = list_misses(transaction, stream.id, most=_LAST)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
     parts: Any = [*map(list, columns), alarmed, changed, recent, newest]
-    return here, StreamCurve(*parts)
+    return stream, StreamCurve(*parts)
 
 
 def last(
@@ -117,62 +117,66 @@ def last(
 
     ``before`` leaves out that round and all after it; ``metadata`` those that were given another.
     """
-    wanted = (metadata or {}).items()
     with database.read() as transaction:
-        here = stream.find(transaction, name)
-        end = here.tally.predicted if before is None else min(before, here.tally.predicted)
-        filters = [(here.id, pack_metadata(one), pack_metadata(value)) for one, value in wanted]
-        values = (here.id, end, *chain.from_iterable(filters), count)
+        stream = find_stream(transaction, name)
+        end = stream.tally.predicted if before is None else min(before, stream.tally.predicted)
+        filters = [
+            (stream.id, pack_metadata(one), pack_metadata(value))
+            for one, value in (metadata or {}).items()
+        ]
+        values = (stream.id, end, *chain.from_iterable(filters), count)
         rows = transaction.fetch(statements.find_last(len(filters)), *values)
     first = rows[-1].number if len(rows) == count else 0
-    return [_entry(here, row) for row in rows], first or None
+    return [_entry(stream, row) for row in rows], first or None
 
 
 def find_round(database: Database, name: str, key: str) -> str:
     """Return the id of the round that was asked for with this key, or raise."""
     with database.read() as transaction:
-        here = stream.find(transaction, name)
+        stream = find_stream(transaction, name)
         # A key is printable, and PostgreSQL cannot even be asked for all that is not.
         keys = [key] if key.isprintable() else []
-        rows = transaction.fetch(statements.FIND_KEYS, here.id, keys)
+        rows = transaction.fetch(statements.FIND_KEYS, stream.id, keys)
     if not rows:
         raise UnknownRoundError(f"no prediction of stream {name!r} has the key {key[:80]!r}")
-    return here.prediction_id(rows[0].number)
+    return stream.prediction_id(rows[0].number)
 
 
 def log(database: Database, name: str) -> Iterator[LogEntry]:
     """Yield every round up to now, in order, a page at a time."""
     with database.read() as transaction:
-        here = stream.find(transaction, name)
-    after, end = -1, here.tally.predicted
+        stream = find_stream(transaction, name)
+    after, end = -1, stream.tally.predicted
     while after < end - 1:
         with database.read() as transaction:
-            rows = transaction.fetch(statements.PAGE_LOG, here.id, after, end, _PAGE)
+            rows = transaction.fetch(statements.PAGE_LOG, stream.id, after, end, _PAGE)
         if not rows:
             raise UnknownStreamError(f"stream {name!r} was deleted while its log was read")
-        yield from (_entry(here, row) for row in rows)
+        yield from (_entry(stream, row) for row in rows)
         after = rows[-1].number
 
 
-def _entry(here: Stream, row: LoggedRound) -> LogEntry:
+def _entry(stream: Stream, row: LoggedRound) -> LogEntry:
     try:
-        return _read_entry(here, row)
+        return _read_entry(stream, row)
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise stream.quarantine(here.name, f"its round {row.number} cannot be read: {error}") from None
+        raise make_quarantine_error(
+            stream.name, f"its round {row.number} cannot be read: {error}"
+        ) from None
 
 
-def _read_entry(here: Stream, row: LoggedRound) -> LogEntry:
-    case = here.setup.score.unpack(row.output, row.labels)
+def _read_entry(stream: Stream, row: LoggedRound) -> LogEntry:
+    case = stream.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         number=row.number,
-        id=here.prediction_id(row.number),
+        id=stream.prediction_id(row.number),
         key=row.key,
         at=row.at,
         case=case,
         threshold=row.threshold,
         size=row.size,
         region=case.region(row.number, row.threshold),
-        known=show_context(here.setup, unpack_context(here.setup, row.context)),
+        known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
         kind=row.kind,
         answer=None if row.answer is None else json.loads(row.answer),
         answered_at=row.answered_at,
@@ -183,16 +187,16 @@ def _read_entry(here: Stream, row: LoggedRound) -> LogEntry:
     )
 
 
-def _add_up(transaction: Transaction, here: Stream, points: int) -> list[tuple[float, ...]]:
+def _add_up(transaction: Transaction, stream: Stream, points: int) -> list[tuple[float, ...]]:
     """Return the sums after answers, by adding up all of them."""
-    rows = transaction.fetch(statements.LIST_ANSWERS, here.id)
+    rows = transaction.fetch(statements.LIST_ANSWERS, stream.id)
     table = np.array(rows, dtype=float).reshape(len(rows), len(CountedAnswer._fields))
     _, _, misses, weights, sizes = table.T  # as ``CountedAnswer`` has them after the time and version
     bounded = np.isfinite(sizes)
     predicted = accepted = np.zeros(len(rows))
-    if here.setup.kind.decides:
+    if stream.setup.kind.decides:
         sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
-        accepted, predicted = _count_decisions(transaction, here, [row.version for row in rows])
+        accepted, predicted = _count_decisions(transaction, stream, [row.version for row in rows])
     added = np.column_stack(
         (
             np.cumsum(misses * weights),
@@ -207,33 +211,33 @@ def _add_up(transaction: Transaction, here: Stream, points: int) -> list[tuple[f
 
 
 def _count_decisions(
-    transaction: Transaction, here: Stream, versions: list[int]
+    transaction: Transaction, stream: Stream, versions: list[int]
 ) -> tuple[Array, Array]:
     """Return how many cases had been accepted, and decided, before each of these versions."""
-    made = transaction.fetch(statements.LIST_SIZES, here.id)
+    made = transaction.fetch(statements.LIST_SIZES, stream.id)
     predicted = np.searchsorted([version for version, _ in made], versions)
     accepted = np.cumsum([0.0, *(size for _, size in made)])  # A size of 1 is an acceptance.
     return accepted[predicted], predicted.astype(float)
 
 
-def _read_snapshots(transaction: Transaction, here: Stream, points: int) -> list[tuple[float, ...]]:
+def _read_snapshots(transaction: Transaction, stream: Stream, points: int) -> list[tuple[float, ...]]:
     """Return the sums after answers, from snapshots and what the stream comes to now."""
-    # There is a snapshot at every so many answers: those that are wanted are found by their number.
-    tally = here.tally
+    # There is a snapshot at every so many answers: those of the curve are found by their number.
+    tally = stream.tally
     count = tally.answered // SNAPSHOT_EVERY
-    wanted = [(k + 1) * SNAPSHOT_EVERY for k in _spread(count, points - 1)]
-    rows = transaction.fetch(statements.FIND_SNAPSHOTS, here.id, wanted)
+    counts = [(k + 1) * SNAPSHOT_EVERY for k in _spread(count, points - 1)]
+    rows = transaction.fetch(statements.FIND_SNAPSHOTS, stream.id, counts)
     sums = [(*(getattr(row, name) for name in SUMS), row.at) for row in rows]
     if not sums or sums[-1][0] < tally.answered:  # The first of the sums is how many were answered.
-        (at,) = transaction.fetch(statements.FIND_LAST_TIME, here.id)
+        (at,) = transaction.fetch(statements.FIND_LAST_TIME, stream.id)
         sums.append((*tally.sum_up(), at))
     return sums
 
 
-def _read_recent(transaction: Transaction, here: Stream) -> Recent:
+def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
     """Return what the newest answered rounds of a stream were like."""
-    rows = transaction.fetch(statements.LIST_RECENT, here.id, RECENT)
-    kind = here.setup.kind
+    rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
+    kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)
     candidates = np.array([row.output_bytes / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)

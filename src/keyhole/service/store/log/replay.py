@@ -37,7 +37,7 @@ from keyhole.service.store.sql.schema import (
     SnapshotRow,
     StreamRow,
 )
-from keyhole.service.store.streams import alarms, amendments, changes, stream
+from keyhole.service.store.streams import alarms, amendments, changes
 from keyhole.service.store.streams.answers import (
     RESULT,
     SNAPSHOT_EVERY,
@@ -46,7 +46,13 @@ from keyhole.service.store.streams.answers import (
     settle_reply,
 )
 from keyhole.service.store.streams.proposals import list_metadata
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.stream import (
+    Stream,
+    find_stream_row,
+    make_stream_row,
+    read_stream_row,
+    start_stream,
+)
 
 _PAGE = 1000
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
@@ -54,7 +60,7 @@ _Event = RoundRow | AnswerRow | ChangeRow | SnapshotRow
 
 
 class Difference(Exception):  # noqa: N818
-    """The log and its replay part here."""
+    """The first place where the log and its replay differ."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def replay(database: Database, name: str) -> StreamReplay:
     played, difference = Replay(), None
     try:
         with database.read() as transaction:
-            row = stream.find_row(transaction, name)
+            row = find_stream_row(transaction, name)
             _play(transaction, row, played)
             _compare_end(transaction, row, played)
     except Difference as found:
@@ -91,11 +97,11 @@ def find_strays(database: Database) -> list[str]:
     left: dict[int, list[str]] = {}
     with database.read() as transaction:
         for table, statement in statements.FIND_STRAYS.items():
-            for wanted in transaction.fetch(statement):
-                left.setdefault(wanted, []).append(table)
+            for stream_id in transaction.fetch(statement):
+                left.setdefault(stream_id, []).append(table)
     return [
-        f"stream {wanted}: its row is gone, and rows of {', '.join(names)} are left"
-        for wanted, names in sorted(left.items())
+        f"stream {stream_id}: its row is gone, and rows of {', '.join(names)} are left"
+        for stream_id, names in sorted(left.items())
     ]
 
 
@@ -121,7 +127,7 @@ def _name(row: _Event) -> str:
     return f"the change {row.kind!r} of version {row.version}"
 
 
-def _list_events(transaction: Transaction, wanted: int) -> Iterator[_Event]:
+def _list_events(transaction: Transaction, stream_id: int) -> Iterator[_Event]:
     """Yield the rows of the log and its snapshots in the order in which they were written."""
     pages: tuple[tuple[Statement[Any], str], ...] = (
         (statements.PAGE_ROUNDS, "number"),
@@ -130,15 +136,15 @@ def _list_events(transaction: Transaction, wanted: int) -> Iterator[_Event]:
         (statements.PAGE_SNAPSHOTS, "version"),
     )
     # Where versions are equal, merge keeps this order: a snapshot comes after its answer.
-    sources = (_read_pages(transaction, wanted, page, order) for page, order in pages)
+    sources = (_read_pages(transaction, stream_id, page, order) for page, order in pages)
     yield from heapq.merge(*sources, key=lambda row: row.version)
 
 
 def _read_pages(
-    transaction: Transaction, wanted: int, page: Statement[Any], order: str
+    transaction: Transaction, stream_id: int, page: Statement[Any], order: str
 ) -> Iterator[Any]:
     after = -1
-    while rows := transaction.fetch(page, wanted, after, _PAGE):
+    while rows := transaction.fetch(page, stream_id, after, _PAGE):
         yield from rows
         after = getattr(rows[-1], order)
 
@@ -200,7 +206,7 @@ class Replay:
         self.link = row.link
 
     def check_snapshot(self) -> None:
-        """Raise if a snapshot is missing here."""
+        """Raise if a snapshot is missing."""
         if self._needs_snapshot:
             raise Difference(f"the snapshot after {self.stream.tally.answered} answers is gone")
 
@@ -216,12 +222,12 @@ class Replay:
             case changes.ARCHIVED:
                 self.stream.archived = row.at
             case _:
-                raise Difference(f"{where} cannot be replayed here")
+                raise Difference(f"{where} cannot be replayed")
 
     def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
         setup: Setup[Region] = Setup.load(content["setup"])
         self._draws = Draws(setup.seed)
-        self.made = stream.start(
+        self.made = start_stream(
             setup,
             id=row.stream,
             name=content["name"],
@@ -232,65 +238,65 @@ class Replay:
         self.made.description = content.get("description")
 
     def _amend(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        here, misses = self.stream, self._misses
-        was_on = bool(here.watch.alarm)
+        stream, misses = self.stream, self._misses
+        was_on = bool(stream.watch.alarm)
         amendments.apply(
-            here, content, read_recent=lambda count: amendments.gather_bits(misses[-count:])
+            stream, content, read_recent=lambda count: amendments.gather_bits(misses[-count:])
         )
-        if was_on and not here.watch.alarm:
+        if was_on and not stream.watch.alarm:
             self._follow_alarm(row.at)
 
     def _calibrate(self, where: str, row: ChangeRow, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
-        here = self.stream
-        kept = Progress.unpack(row.progress or b"", setup=here.setup)
-        expect(where, "number of rounds before it", here.tally.predicted, 0)
-        known = here.tally.calibrated + content["rounds"]
+        stream = self.stream
+        kept = Progress.unpack(row.progress or b"", setup=stream.setup)
+        expect(where, "number of rounds before it", stream.tally.predicted, 0)
+        known = stream.tally.calibrated + content["rounds"]
         expect(where, "history", kept.tally.calibrated, known)
-        here.progress = kept
+        stream.progress = kept
 
     def _predict(self, where: str, row: RoundRow) -> None:
-        here = self.stream
-        expect(where, "number", row.number, here.tally.predicted)
-        case = here.setup.score.unpack(row.output, row.labels)
+        stream = self.stream
+        expect(where, "number", row.number, stream.tally.predicted)
+        case = stream.setup.score.unpack(row.output, row.labels)
         draw = self._draws.of(row.number) if self._draws and self.learner.rule.draws else 0.5
-        context = unpack_context(here.setup, row.context)
-        opened = here.setup.kind.open(here.setup, here.progress, case, draw=draw, context=context)
+        context = unpack_context(stream.setup, row.context)
+        opened = stream.setup.kind.open(stream.setup, stream.progress, case, draw=draw, context=context)
         expect(where, "threshold", row.threshold, opened.prediction.threshold)
         expect(where, "size", row.size, opened.prediction.size)
         for found in list_metadata(row):
             self.metadata = add_metadata(self.metadata, found.name, found.value, row.number)
-        expires = row.at + here.lifetime
-        if here.setup.kind.is_awaited(here.setup, opened.prediction):
+        expires = row.at + stream.lifetime
+        if stream.setup.kind.is_awaited(stream.setup, opened.prediction):
             self.open[row.number] = _Open(opened, expires)
-        here.next_expiry = min(here.next_expiry, expires)
+        stream.next_expiry = min(stream.next_expiry, expires)
         self._expire(row.at)
 
     def _expire(self, now: float) -> None:
         """Drop the rounds that the store dropped when this one was opened."""
-        here = self.stream
-        if here.next_expiry <= now:
+        stream = self.stream
+        if stream.next_expiry <= now:
             for number in [n for n, waiting in self.open.items() if waiting.expires <= now]:
                 del self.open[number]
-                here.tally.expired += 1
-            here.next_expiry = min((one.expires for one in self.open.values()), default=math.inf)
-        while len(self.open) > here.setup.open_limit:
+                stream.tally.expired += 1
+            stream.next_expiry = min((one.expires for one in self.open.values()), default=math.inf)
+        while len(self.open) > stream.setup.open_limit:
             del self.open[min(self.open)]
-            here.tally.expired += 1
+            stream.tally.expired += 1
 
     def _answer(self, where: str, row: AnswerRow) -> None:
-        here = self.stream
+        stream = self.stream
         if row.number not in self.open:
             raise Difference(f"{where} comes before the round, after its time, or a second time")
         waiting, answer = self.open.pop(row.number).round, json.loads(row.answer)
         try:
-            outcome = settle_reply(here, waiting, answer)
+            outcome = settle_reply(stream, waiting, answer)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         expect(where, "kind", row.kind, find_kind(answer))
         for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
             expect(where, name, getattr(row, name), value)
-        self._needs_snapshot = outcome is not None and here.tally.answered % SNAPSHOT_EVERY == 0
+        self._needs_snapshot = outcome is not None and stream.tally.answered % SNAPSHOT_EVERY == 0
         self._at = row.at
         if row.weight:
             self._times.append(row.at)
@@ -299,25 +305,25 @@ class Replay:
 
     def _follow_alarm(self, at: float) -> None:
         """Note the alarm that this answer raised or cleared."""
-        here, times = self.stream, self._times
+        stream, times = self.stream, self._times
         last = self.alarmed[-1] if self.alarmed else None
         found = alarms.follow(
-            here.watch, last, stream=here.id, at=at, time_of=lambda count: times[count - 1]
+            stream.watch, last, stream=stream.id, at=at, time_of=lambda count: times[count - 1]
         )
         if found is not None:
             is_over = last is not None and last.raised == found.raised
             self.alarmed[-1 if is_over else len(self.alarmed) :] = [found]
 
     def _compare_snapshot(self, where: str, row: SnapshotRow) -> None:
-        here = self.stream
+        stream = self.stream
         self._needs_snapshot = False
         expect(where, "time", row.at, self._at)
-        for name, value in here.tally.sum_up()._asdict().items():
+        for name, value in stream.tally.sum_up()._asdict().items():
             expect(where, name, getattr(row, name), value)
-        kept = Progress.unpack(row.progress, setup=here.setup)
-        state, played = (self.learner.pack(one.state) for one in (kept, here.progress))
+        kept = Progress.unpack(row.progress, setup=stream.setup)
+        state, played = (self.learner.pack(one.state) for one in (kept, stream.progress))
         expect(where, "state of the learner", state, played)
-        expect(where, "progress", row.progress, here.progress.pack(self.learner))
+        expect(where, "progress", row.progress, stream.progress.pack(self.learner))
 
 
 def add_metadata(total: int, name: str, value: str, number: int) -> int:
@@ -328,20 +334,20 @@ def add_metadata(total: int, name: str, value: str, number: int) -> int:
 
 def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) -> None:
     played.check_snapshot()
-    where, here = "the stream's row", played.stream
-    here.link = played.link
+    where, stream = "the stream's row", played.stream
+    stream.link = played.link
     try:
-        kept = stream.read_row(stored)
+        kept = read_stream_row(stored)
     except QuarantinedError as error:
         raise Difference(str(error)) from None
     expect(where, "version", stored.version, played.version)
-    for name, value in here.tally.sum_up()._asdict().items():
+    for name, value in stream.tally.sum_up()._asdict().items():
         expect(where, name, getattr(kept.tally.sum_up(), name), value)
     for name in ("unreachable", "expired", "skipped"):
-        expect(where, name, getattr(kept.tally, name), getattr(here.tally, name))
-    pack = here.setup.learner.pack
-    expect(where, "state of the learner", pack(kept.progress.state), pack(here.progress.state))
-    for name, value in stream.make_row(here)._asdict().items():
+        expect(where, name, getattr(kept.tally, name), getattr(stream.tally, name))
+    pack = stream.setup.learner.pack
+    expect(where, "state of the learner", pack(kept.progress.state), pack(stream.progress.state))
+    for name, value in make_stream_row(stream)._asdict().items():
         expect(where, name, getattr(stored, name), value)
     _compare_open(transaction, stored.id, played)
     listed = alarms.list_alarms(transaction, stored.id, most=len(played.alarmed) + 1)
@@ -352,9 +358,9 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
     expect("the stream", "sum of what finds its rounds by metadata", total, played.metadata)
 
 
-def _compare_open(transaction: Transaction, wanted: int, played: Replay) -> None:
+def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> None:
     """Hold what waits for an answer to the rounds that the replay left open."""
-    stored = {row.number: row for row in transaction.fetch(statements.LIST_OPEN, wanted)}
+    stored = {row.number: row for row in transaction.fetch(statements.LIST_OPEN, stream_id)}
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")

@@ -79,7 +79,7 @@ class Backend(Protocol):
         """Give one that writes, by a connection of its own that waits for no other of ours."""
 
     def has_tables(self, transaction: Transaction) -> bool:
-        """Return whether anything was ever made here."""
+        """Return whether the tables were ever made."""
 
     def create_tables(self, transaction: Transaction) -> None:
         """Make all tables."""

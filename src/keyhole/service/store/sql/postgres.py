@@ -46,7 +46,9 @@ class PostgresBackend:
     """See ``Backend``."""
 
     def __init__(self, url: str, *, timeouts: Timeouts, read_only: bool) -> None:
-        logging.getLogger("psycopg").setLevel(logging.ERROR)  # What breaks is raised, and said once.
+        logging.getLogger("psycopg").setLevel(
+            logging.ERROR
+        )  # What breaks is raised, not logged as well.
         usual = connect_arguments(timeouts, lock=timeouts.lock, statement=timeouts.statement)
         # Requests find rows by their keys: a plan made while a table was small, and kept, must not
         # read the whole of it.
@@ -190,13 +192,13 @@ class PatientConnection(psycopg.Connection[Any]):
     def _watch(self, waiting: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         end = time.monotonic() + self.seconds
         try:
-            wanted = next(waiting)
+            awaited = next(waiting)
             while True:
-                ready = yield wanted
+                ready = yield awaited
                 if not ready and time.monotonic() > end:
                     self.close()  # What it will say when it goes on is nobody's answer any more.
-                    raise psycopg.OperationalError(f"it said nothing for {self.seconds:g} seconds")
-                wanted = waiting.send(ready)
+                    raise psycopg.OperationalError(f"it did not answer for {self.seconds:g} seconds")
+                awaited = waiting.send(ready)
         except StopIteration as done:
             return done.value
 
@@ -235,7 +237,7 @@ def find_limit(timeouts: Timeouts, statement: float) -> float:
 
 
 def connect_arguments(timeouts: Timeouts, *, lock: float, statement: float) -> dict[str, Any]:
-    """Return what the driver is told of how long to wait, in its own units."""
+    """Return what the driver takes as its timeouts, in its own units."""
     settings = {"lock_timeout": lock, "statement_timeout": statement}
     options = " ".join(f"-c {name}={round(seconds * 1000)}" for name, seconds in settings.items())
     return {

@@ -177,8 +177,8 @@ class Table(Generic[Row]):
 
     @cached_property
     def insert(self) -> str:
-        places = ", ".join("?" for _ in self.columns)
-        return f"INSERT INTO {self.name} ({self.listed}) VALUES ({places})"  # noqa: S608
+        marks = ", ".join("?" for _ in self.columns)
+        return f"INSERT INTO {self.name} ({self.listed}) VALUES ({marks})"  # noqa: S608
 
     def make_row(self, values: Iterable[Any]) -> Row:
         return self.row(*values)

@@ -23,8 +23,8 @@ from keyhole.predictor.tally import Outcome
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
 from keyhole.service.store.sql.statements import FoundRound
-from keyhole.service.store.streams import alarms, stream, unit_of_work
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams import alarms, unit_of_work
+from keyhole.service.store.streams.stream import Stream, make_archived_error, make_quarantine_error
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
 from keyhole.service.wire.responses import Receipt
 
@@ -56,10 +56,10 @@ def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
         if match is not None:
             by_stream.setdefault(int(match[1]), []).append((place, int(match[2])))
     tasks = []
-    for wanted, found in by_stream.items():
+    for stream_id, found in by_stream.items():
         positions, numbers = zip(*found, strict=True)
         change = partial(_settle_replies, replies=[replies[place] for place in positions], now=now)
-        tasks.append(Task(wanted, change, numbers=numbers, positions=positions))
+        tasks.append(Task(stream_id, change, numbers=numbers, positions=positions))
     return tasks
 
 
@@ -98,40 +98,40 @@ def _settle_replies(
 
 def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Count the reply, or find it counted, or raise."""
-    here, row = work.stream, work.found.get(reply.id)
+    stream, row = work.stream, work.found.get(reply.id)
     if row is None:
         raise unknown(reply.id)
     text, miss = work.answered.get(reply.id) or (row.answer, row.miss)
     if text is not None:
-        return _repeat(here, reply, text, miss)
-    _check_waiting(here, row, reply, now)
-    waiting = _read(here.setup.kind.recall, here, row)
-    outcome = settle_reply(here, waiting, reply.answer)
-    result, watch = list_result(outcome, waiting), here.progress.watch
+        return _repeat(stream, reply, text, miss)
+    _check_waiting(stream, row, reply, now)
+    waiting = _read(stream.setup.kind.recall, stream, row)
+    outcome = settle_reply(stream, waiting, reply.answer)
+    result, watch = list_result(outcome, waiting), stream.progress.watch
     kind, text = find_kind(reply.answer), write_reply(reply.answer)
-    here.version += 1
+    stream.version += 1
     work.answered[reply.id] = (text, result[0])  # the miss
     work.closed.append(row.number)
-    work.log.append(AnswerRow(here.id, here.version, FORMAT, row.number, now, kind, text, *result))
+    work.log.append(AnswerRow(stream.id, stream.version, FORMAT, row.number, now, kind, text, *result))
     if outcome is None:
-        return Receipt(reply.id, here.name, None)
+        return Receipt(reply.id, stream.name, None)
     if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
         _note_alarm(work, now)
-    if here.tally.answered % SNAPSHOT_EVERY == 0:
-        packed = here.progress.pack(here.setup.learner)
-        sums = here.tally.sum_up()
-        work.snapshots.append(SnapshotRow(here.id, here.version, now, *sums, progress=packed))
-    return Receipt(reply.id, here.name, is_miss(outcome.miss))
+    if stream.tally.answered % SNAPSHOT_EVERY == 0:
+        packed = stream.progress.pack(stream.setup.learner)
+        sums = stream.tally.sum_up()
+        work.snapshots.append(SnapshotRow(stream.id, stream.version, now, *sums, progress=packed))
+    return Receipt(reply.id, stream.name, is_miss(outcome.miss))
 
 
-def settle_reply(here: Stream, waiting: Round[Any], reply: Any) -> Outcome | None:
+def settle_reply(stream: Stream, waiting: Round[Any], reply: Any) -> Outcome | None:
     """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped."""
     if reply == SKIP:
-        here.tally.skipped += 1
+        stream.tally.skipped += 1
         return None
-    outcome = here.setup.kind.answer(here.setup, here.progress, waiting, reply)
+    outcome = stream.setup.kind.answer(stream.setup, stream.progress, waiting, reply)
     if outcome.weight:
-        here.note_recent(outcome.miss)
+        stream.note_recent(outcome.miss)
     return outcome
 
 
@@ -169,16 +169,16 @@ def find_kind(answer: Any) -> str:
 _BESIDE = ("chance", "wrong")  # what an answer may say besides
 
 
-def _check_waiting(here: Stream, row: FoundRound, reply: Reply, now: float) -> None:
+def _check_waiting(stream: Stream, row: FoundRound, reply: Reply, now: float) -> None:
     """Raise unless the round of a row can be answered now."""
-    if here.archived is not None:
-        raise stream.archived(here.name)
+    if stream.archived is not None:
+        raise make_archived_error(stream.name)
     if row.expires is None:
-        _read(_check_awaited, here, row)
+        _read(_check_awaited, stream, row)
     if row.expires is None or row.expires <= now:
         raise ExpiredError(
-            f"prediction {reply.id} has expired: its {here.lifetime:g} seconds are "
-            f"over, or more than {here.setup.open_limit} were open; predict again"
+            f"prediction {reply.id} has expired: its {stream.lifetime:g} seconds are "
+            f"over, or more than {stream.setup.open_limit} were open; predict again"
         )
 
 
@@ -188,10 +188,10 @@ def _check_awaited(setup: Setup[Any], row: FoundRound) -> None:
         setup.kind.check_awaited(setup, case.region(row.number, row.threshold))
 
 
-def _repeat(here: Stream, reply: Reply, first: str, miss: float | None) -> Receipt:
+def _repeat(stream: Stream, reply: Reply, first: str, miss: float | None) -> Receipt:
     if json.loads(first) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
-    return Receipt(reply.id, here.name, is_miss(miss), repeated=True)
+    return Receipt(reply.id, stream.name, is_miss(miss), repeated=True)
 
 
 def _note_alarm(work: UnitOfWork, now: float) -> None:
@@ -199,14 +199,16 @@ def _note_alarm(work: UnitOfWork, now: float) -> None:
     alarms.note(work.transaction, work.stream.id, work.stream.watch, at=now, unwritten=new)
 
 
-def _read(read: Callable[[Setup[Any], Any], Result], here: Stream, row: FoundRound) -> Result:
+def _read(read: Callable[[Setup[Any], Any], Result], stream: Stream, row: FoundRound) -> Result:
     """Return what a function makes of a row; one that cannot be read puts its stream in quarantine."""
     try:
-        return read(here.setup, row)
+        return read(stream.setup, row)
     except ReferredError:
         raise
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise stream.quarantine(here.name, f"its round {row.number} cannot be read: {error}") from None
+        raise make_quarantine_error(
+            stream.name, f"its round {row.number} cannot be read: {error}"
+        ) from None
 
 
 def unknown(id: str) -> UnknownRoundError:  # noqa: A002

@@ -22,14 +22,14 @@ from keyhole.predictor.context import (
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import changes, stream
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams import changes
+from keyhole.service.store.streams.stream import Stream, find_stream, lock_stream, write_stream
 
 AT_ONCE = 10_000
 
 
 class Past(NamedTuple):
-    """A round of history: what the model said, and what was true."""
+    """A round of history: the output of the model, and what was true."""
 
     output: Any
     label: Any
@@ -45,17 +45,17 @@ def calibrate(
     ``after`` is how many rounds of history are there already; what comes again is then not played.
     """
     with database.write() as transaction:
-        here = stream.lock(transaction, name)
-        there = here.tally.calibrated
+        stream = lock_stream(transaction, name)
+        there = stream.tally.calibrated
         if after is not None and after + len(history) <= there:
-            return here
+            return stream
         if after is not None and after != there:
             raise InvalidError(
                 f"{there:,} rounds of history are there, not {after:,}; go on after those"
             )
-        learn(here, history).note(transaction, here, now=now)
-        stream.write(transaction, here)
-        return here
+        learn(stream, history).note(transaction, stream, now=now)
+        write_stream(transaction, stream)
+        return stream
 
 
 class Lesson(NamedTuple):
@@ -64,11 +64,11 @@ class Lesson(NamedTuple):
     content: dict[str, Any]
     progress: bytes
 
-    def note(self, transaction: Transaction, here: Stream, *, now: float) -> None:
+    def note(self, transaction: Transaction, stream: Stream, *, now: float) -> None:
         """Append it to the log; the stream's row is the caller's to write."""
         changes.note(
             transaction,
-            here,
+            stream,
             kind=changes.CALIBRATED,
             content=self.content,
             now=now,
@@ -76,46 +76,46 @@ class Lesson(NamedTuple):
         )
 
 
-def learn(here: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
+def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     """Teach a stream its history, and return what is to be noted of that."""
-    if here.setup.kind.decides:
+    if stream.setup.kind.decides:
         raise InvalidError(
-            f"stream {here.name!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
-            "what it would have done with a log"
+            f"stream {stream.name!r} is a gate, which learns from its own decisions; 'keyhole gate' "
+            "says what it would have done with a log"
         )
-    if here.tally.predicted:
+    if stream.tally.predicted:
         raise InvalidError(
-            f"stream {here.name!r} has had {here.tally.predicted:,} rounds, and history comes before "
-            "the first; make a new stream for it"
+            f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "
+            "before the first; make a new stream for it"
         )
     outputs = [past.output for past in history]
     for output in outputs:
-        here.setup.kind.read(here.setup, here.progress, output)
-    learner, before = here.setup.learner, here.tally.calibrated_excess
-    contexts = [read_context(here.setup, past.features, past.groups) for past in history]
-    play(here.setup, here.progress, outputs, [past.label for past in history], contexts=contexts)
+        stream.setup.kind.read(stream.setup, stream.progress, output)
+    learner, before = stream.setup.learner, stream.tally.calibrated_excess
+    contexts = [read_context(stream.setup, past.features, past.groups) for past in history]
+    play(stream.setup, stream.progress, outputs, [past.label for past in history], contexts=contexts)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
-    content["excess"] = here.tally.calibrated_excess - before
-    return Lesson(content, here.progress.pack(learner))
+    content["excess"] = stream.tally.calibrated_excess - before
+    return Lesson(content, stream.progress.pack(learner))
 
 
-def learn_log(transaction: Transaction, here: Stream, old: str) -> list[Lesson]:
+def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson]:
     """Teach a new stream what another one's log tells, or raise if that would mislead it."""
-    source = stream.find(transaction, old)
+    source = find_stream(transaction, old)
     (silent,) = transaction.fetch(statements.COUNT_UNLABELLED_MISSES, source.id)
     if silent:
         raise InvalidError(
-            f"{silent:,} misses of stream {old!r} were told without the true label: history without "
-            "them would make sets too small; calibrate with labelled history instead"
+            f"{silent:,} misses of stream {old!r} were answered without the true label: history "
+            "without them would make sets too small; calibrate with labelled history instead"
         )
-    kept = here.setup.names == source.setup.names
-    told = _gather(_read_log(transaction, source, kept=kept), AT_ONCE)
-    return [learn(here, some, of=old) for some in told]
+    kept = stream.setup.names == source.setup.names
+    blocks = _gather(_read_log(transaction, source, kept=kept), AT_ONCE)
+    return [learn(stream, some, of=old) for some in blocks]
 
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
-    """Yield the rounds of a log whose true label was told, in order, with what was known if kept."""
+    """Yield the rounds of a log whose true label is known, in order, with their context if kept."""
     after, end = -1, source.tally.predicted
     while page := transaction.fetch(statements.PAGE_LOG, source.id, after, end, 1000):
         for row in page:

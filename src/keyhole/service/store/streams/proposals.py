@@ -17,8 +17,8 @@ from keyhole.scores import Case, Region, find_labels
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
-from keyhole.service.store.streams import stream, unit_of_work
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams import unit_of_work
+from keyhole.service.store.streams.stream import Stream, make_archived_error
 from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
 
 _BYTES = 8  # of a score
@@ -29,7 +29,7 @@ MOST_METADATA = 1024  # bytes of JSON
 class Query(NamedTuple):
     """A model's output to be turned into a set, what makes a retry recognisable, what is known.
 
-    ``metadata`` is JSON that is kept with the round, and means nothing here.
+    ``metadata`` is JSON that is kept with the round, and is not interpreted.
     """
 
     output: Any
@@ -48,7 +48,7 @@ def pack_metadata(metadata: Any) -> str:
     if len(text) > MOST_METADATA:
         raise InvalidError(
             f"metadata of {len(text):,} bytes is longer than {MOST_METADATA:,}; keep it elsewhere, and "
-            "here what finds it"
+            "send what finds it"
         )
     return text
 
@@ -83,36 +83,38 @@ def make_task(name: str, *, asks: Sequence[Query], now: float, makes: str | None
 def _open_rounds(
     work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None
 ) -> list[Opened]:
-    here = work.stream
-    _check_kind(here, makes)
-    _check_room(here, len(asks))
-    tally, expires = here.progress.tally, now + here.lifetime
-    draws, first = _draw(here, len(asks)), tally.predicted
+    stream = work.stream
+    _check_kind(stream, makes)
+    _check_room(stream, len(asks))
+    tally, expires = stream.progress.tally, now + stream.lifetime
+    draws, first = _draw(stream, len(asks)), tally.predicted
     read = [_read(work, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
     made: list[Opened] = []
     for ask, (case, context) in zip(asks, read, strict=True):
         if ask.key is not None and ask.key in work.keyed:
-            made.append(_repeat(here, work.keyed[ask.key], case, context))
+            made.append(_repeat(stream, work.keyed[ask.key], case, context))
         else:
             draw = draws[tally.predicted - first]
-            opened = here.setup.kind.open(here.setup, here.progress, case, draw=draw, context=context)
+            opened = stream.setup.kind.open(
+                stream.setup, stream.progress, case, draw=draw, context=context
+            )
             made.append(_note(work, opened, ask, context, now=now, expires=expires))
     if tally.predicted > first:
-        here.next_expiry = min(here.next_expiry, expires)
-        if here.next_expiry <= now or here.open > here.setup.open_limit:
+        stream.next_expiry = min(stream.next_expiry, expires)
+        if stream.next_expiry <= now or stream.open > stream.setup.open_limit:
             _expire(work, now)
     return made
 
 
-def _draw(here: Stream, count: int) -> list[float]:
-    """Return the draws of the next rounds; of a rule that heeds none, none are made."""
-    if not here.setup.learner.rule.draws:
+def _draw(stream: Stream, count: int) -> list[float]:
+    """Return the draws of the next rounds; of a rule that uses none, none are made."""
+    if not stream.setup.learner.rule.draws:
         return [0.5] * count
-    first = here.progress.tally.predicted
+    first = stream.progress.tally.predicted
     if count == 1:
         place = first % _BLOCK
-        return _draw_block(here.setup.seed, first - place)[place : place + 1]
-    return list(make_draws(here.setup.seed, first, count).tolist())
+        return _draw_block(stream.setup.seed, first - place)[place : place + 1]
+    return list(make_draws(stream.setup.seed, first, count).tolist())
 
 
 @lru_cache(maxsize=1024)
@@ -121,23 +123,23 @@ def _draw_block(seed: int, first: int) -> list[float]:
     return list(make_draws(seed, first, _BLOCK).tolist())
 
 
-def _check_kind(here: Stream, makes: str | None) -> None:
+def _check_kind(stream: Stream, makes: str | None) -> None:
     """Raise if the stream takes no rounds, or none of this kind."""
-    if here.archived is not None:
-        raise stream.archived(here.name)
-    found = here.setup.kind.makes
+    if stream.archived is not None:
+        raise make_archived_error(stream.name)
+    found = stream.setup.kind.makes
     if makes is not None and makes != found:
         raise InvalidError(
-            f"stream {here.name!r} makes {found}, not {makes}; ask /v1/streams/{here.name}/{found}"
+            f"stream {stream.name!r} makes {found}, not {makes}; ask /v1/streams/{stream.name}/{found}"
         )
 
 
-def _check_room(here: Stream, count: int) -> None:
+def _check_room(stream: Stream, count: int) -> None:
     """Raise if a batch has more rounds than may be open: its first would expire with its last."""
-    most = here.setup.open_limit
+    most = stream.setup.open_limit
     if count > most:
         raise InvalidError(
-            f"{count} predictions are more than the {most} that may be open in stream {here.name!r}; "
+            f"{count} predictions are more than the {most} that may be open in stream {stream.name!r}; "
             "send smaller batches"
         )
 
@@ -171,15 +173,15 @@ def _note(
     work: UnitOfWork, opened: Round[Any], ask: Query, context: Array, *, now: float, expires: float
 ) -> Opened:
     """Put an opened round into the log, and among those that wait."""
-    here, shown = work.stream, opened.prediction
-    setup, learner = here.setup, here.setup.learner
+    stream, shown = work.stream, opened.prediction
+    setup, learner = stream.setup, stream.setup.learner
     output, labels = opened.case.pack()
-    here.version += 1
+    stream.version += 1
     row = RoundRow(
-        stream=here.id,
+        stream=stream.id,
         number=shown.id,
         format=FORMAT,
-        version=here.version,
+        version=stream.version,
         at=now,
         threshold=shown.threshold,
         size=shown.size,
@@ -196,8 +198,8 @@ def _note(
         work.metadata += list_metadata(row)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
-        work.opened.append(OpenRow(here.id, shown.id, expires, opened.then, memo))
-    return Opened(here.prediction_id(shown.id), shown.id, shown, expires)
+        work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo))
+    return Opened(stream.prediction_id(shown.id), shown.id, shown, expires)
 
 
 def list_metadata(row: RoundRow) -> list[MetadataRow]:
@@ -211,20 +213,20 @@ def list_metadata(row: RoundRow) -> list[MetadataRow]:
 
 def _expire(work: UnitOfWork, now: float) -> None:
     """Drop the open rounds whose time is over, and the oldest of those that are too many."""
-    here, transaction = work.stream, work.transaction
+    stream, transaction = work.stream, work.transaction
     work.flush()
     work.is_outdated = True
-    if here.next_expiry <= now:
-        here.tally.expired += transaction.change(statements.DROP_EXPIRED, here.id, now)
-        (earliest,) = transaction.fetch(statements.FIND_NEXT_EXPIRY, here.id)
-        here.next_expiry = earliest or math.inf
-    excess = here.open - here.setup.open_limit
+    if stream.next_expiry <= now:
+        stream.tally.expired += transaction.change(statements.DROP_EXPIRED, stream.id, now)
+        (earliest,) = transaction.fetch(statements.FIND_NEXT_EXPIRY, stream.id)
+        stream.next_expiry = earliest or math.inf
+    excess = stream.open - stream.setup.open_limit
     if excess > 0:
-        here.tally.expired += transaction.change(statements.DROP_OLDEST, here.id, here.id, excess)
+        stream.tally.expired += transaction.change(statements.DROP_OLDEST, stream.id, stream.id, excess)
 
 
-def _repeat(here: Stream, row: RoundRow, case: Case[Region], context: Array) -> Opened:
-    stored = here.setup.score.unpack(row.output, row.labels)
+def _repeat(stream: Stream, row: RoundRow, case: Case[Region], context: Array) -> Opened:
+    stored = stream.setup.score.unpack(row.output, row.labels)
     is_same = case.output == stored.output
     if not is_same or pack_context(context) != row.context:
         what = "other features or groups" if is_same else "another output"
@@ -232,4 +234,6 @@ def _repeat(here: Stream, row: RoundRow, case: Case[Region], context: Array) -> 
             f"Idempotency-Key {row.key!r} came with {what} before; use a new key", code="key_reused"
         )
     shown = stored.region(row.number, row.threshold)
-    return Opened(here.prediction_id(shown.id), shown.id, shown, row.at + here.lifetime, repeated=True)
+    return Opened(
+        stream.prediction_id(shown.id), shown.id, shown, row.at + stream.lifetime, repeated=True
+    )

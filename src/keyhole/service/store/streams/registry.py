@@ -10,7 +10,7 @@ from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import StreamRow
-from keyhole.service.store.streams import alarms, calibrations, changes, stream
+from keyhole.service.store.streams import alarms, calibrations, changes
 from keyhole.service.store.streams.calibrations import Lesson
 from keyhole.service.store.streams.settings import (
     LIFETIME,
@@ -19,7 +19,16 @@ from keyhole.service.store.streams.settings import (
     check_limits,
     check_name,
 )
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.stream import (
+    Stream,
+    find_stream,
+    find_stream_row,
+    lock_any_stream,
+    make_stream_row,
+    read_stream_row,
+    start_stream,
+    write_stream,
+)
 
 
 def create(
@@ -33,35 +42,35 @@ def create(
     description: str | None = None,
     calibrate_from: str | None = None,
 ) -> Stream:
-    """Make a stream, taught by another one's log if told so, or raise if the name is taken."""
+    """Make a stream, taught by another one's log if asked for, or raise if the name is taken."""
     check_limits(lifetime=lifetime, window=window)
     check_description(description)
-    here = stream.start(
+    stream = start_stream(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
-    here.description = description
-    lessons = [] if calibrate_from is None else _calibrate(database, here, calibrate_from)
+    stream.description = description
+    lessons = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from)
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
     with database.write() as transaction:
-        _, *columns = stream.make_row(here)  # but the id, which it gets now
+        _, *columns = make_stream_row(stream)  # but the id, which it gets now
         made = transaction.fetch(statements.ADD_STREAM, *columns)
         if not made:
             raise _taken(name)
-        here.id = made[0]
-        changes.note(transaction, here, kind=changes.CREATED, content=content, now=now)
+        stream.id = made[0]
+        changes.note(transaction, stream, kind=changes.CREATED, content=content, now=now)
         for lesson in lessons:
-            lesson.note(transaction, here, now=now)
-        stream.write(transaction, here)
-    return here
+            lesson.note(transaction, stream, now=now)
+        write_stream(transaction, stream)
+    return stream
 
 
-def _calibrate(database: Database, here: Stream, old: str) -> list[Lesson]:
+def _calibrate(database: Database, stream: Stream, old: str) -> list[Lesson]:
     """Teach a stream that is to be made another one's log, which may take minutes."""
     with database.read() as transaction:  # So that whoever writes goes on meanwhile.
-        if transaction.fetch(statements.FIND_STREAM, here.name):
-            raise _taken(here.name)
-        return calibrations.learn_log(transaction, here, old)
+        if transaction.fetch(statements.FIND_STREAM, stream.name):
+            raise _taken(stream.name)
+        return calibrations.learn_log(transaction, stream, old)
 
 
 def _taken(name: str) -> StreamExistsError:
@@ -71,19 +80,19 @@ def _taken(name: str) -> StreamExistsError:
 def get(database: Database, name: str) -> Stream:
     """Return where a stream stands, or raise."""
     with database.read() as transaction:
-        return look(transaction, name)
+        return find_with_alarm(transaction, name)
 
 
-def look(transaction: Transaction, name: str) -> Stream:
+def find_with_alarm(transaction: Transaction, name: str) -> Stream:
     """Return where a stream stands, with its last alarm, or raise."""
-    here = stream.find(transaction, name)
-    if here.watch.raised:
-        here.alarmed = alarms.find_last(transaction, here.id)
-    return here
+    stream = find_stream(transaction, name)
+    if stream.watch.raised:
+        stream.alarmed = alarms.find_last(transaction, stream.id)
+    return stream
 
 
 def list_names(database: Database) -> list[str]:
-    """Return the names of all streams, the oldest first, whatever is to be said of them."""
+    """Return the names of all streams, the oldest first, usable or not."""
     with database.read() as transaction:
         return transaction.fetch(statements.LIST_NAMES)
 
@@ -102,17 +111,19 @@ class Survey(NamedTuple):
 def survey(database: Database, *, after: str | None = None, limit: int | None = None) -> Survey:
     """Return every stream, the oldest first; or those made after one, and at most so many."""
     with database.read() as transaction:
-        first = 0 if after is None else stream.find_row(transaction, after).id  # Ids begin at 1.
+        first = 0 if after is None else find_stream_row(transaction, after).id  # Ids begin at 1.
         rows = transaction.fetch(statements.LIST_STREAMS, first, limit or _ALL)
         usable, quarantined = [], {}
         for row in rows:
             try:
-                usable.append(stream.read_row(row))
+                usable.append(read_stream_row(row))
             except QuarantinedError as error:
                 quarantined[str(row.name)] = str(error)
-        alarmed = alarms.find_newest(transaction, [here.id for here in usable if here.watch.raised])
-    for here in usable:
-        here.alarmed = alarmed.get(here.id)
+        alarmed = alarms.find_newest(
+            transaction, [stream.id for stream in usable if stream.watch.raised]
+        )
+    for stream in usable:
+        stream.alarmed = alarmed.get(stream.id)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
 
 
@@ -133,7 +144,7 @@ def survey_changed(database: Database, seen: Mapping[int, int]) -> Changed:
         digest = hash(row)  # Reading the row costs little, and what it says much.
         if seen.get(row.id) != digest:
             try:
-                found.changed.append(stream.read_row(row))
+                found.changed.append(read_stream_row(row))
             except QuarantinedError as error:
                 found.quarantined[str(row.name)] = str(error)
                 continue
@@ -144,18 +155,18 @@ def survey_changed(database: Database, seen: Mapping[int, int]) -> Changed:
 def archive(database: Database, name: str, *, now: float) -> Stream:
     """Close a stream for good: it can be read and takes no more rounds. Twice is as good as once."""
     with database.write() as transaction:
-        here = stream.lock_any(transaction, name)
-        if here.archived is None:
-            changes.note(transaction, here, kind=changes.ARCHIVED, content={}, now=now)
-            here.archived = now
-            stream.write(transaction, here)
-    return here
+        stream = lock_any_stream(transaction, name)
+        if stream.archived is None:
+            changes.note(transaction, stream, kind=changes.ARCHIVED, content={}, now=now)
+            stream.archived = now
+            write_stream(transaction, stream)
+    return stream
 
 
 def delete(database: Database, name: str) -> None:
     """Remove a stream that is archived, or cannot be used, and its log for good."""
     with database.write() as transaction:
-        row = stream.find_row(transaction, name)
+        row = find_stream_row(transaction, name)
         if row.archived is None and _is_usable(row):
             raise InvalidError(f"stream {name!r} takes rounds still; archive it before you delete it")
         for statement in (*statements.DELETE_ROWS, statements.DELETE_STREAM):
@@ -164,7 +175,7 @@ def delete(database: Database, name: str) -> None:
 
 def _is_usable(row: StreamRow) -> bool:
     try:
-        stream.read_row(row)
+        read_stream_row(row)
     except QuarantinedError:
         return False
     return True

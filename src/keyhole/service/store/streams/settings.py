@@ -63,7 +63,7 @@ def make_setup(
     open_limit: int = MOST_OPEN,
 ) -> tuple[Setup[Region], list[str]]:
     """Return the setup of these settings, and what Keyhole warns of about them."""
-    with warnings.catch_warnings(record=True) as said:
+    with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         setup = setups.make_setup(
             learner,
@@ -90,7 +90,7 @@ def make_setup(
             seed=seed,
             open_limit=open_limit,
         )
-    return setup, [str(warning.message) for warning in said]
+    return setup, [str(warning.message) for warning in caught]
 
 
 def check_limits(*, lifetime: float, window: int) -> None:

@@ -94,7 +94,7 @@ def _begin_tag(seed: int) -> blake2b:
     return blake2b(key=seed.to_bytes(8, "big"), digest_size=_TAG_BYTES)
 
 
-def start(
+def start_stream(
     setup: Setup[Region],
     *,
     id: int,  # noqa: A002
@@ -120,7 +120,7 @@ def start(
     )
 
 
-def make_row(stream: Stream) -> StreamRow:
+def make_stream_row(stream: Stream) -> StreamRow:
     """Return the row of a stream as it is now."""
     return StreamRow(
         id=stream.id,
@@ -141,7 +141,7 @@ def make_row(stream: Stream) -> StreamRow:
     )
 
 
-def read_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Stream:
+def read_stream_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Stream:
     """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used.
 
     ``kept`` is what its progress unpacks to, for who knows it.
@@ -166,65 +166,65 @@ def read_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Stream:
             retargeted=row.retargeted,
         )
     except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
-        raise quarantine(row.name, f"its row cannot be read: {error}") from None
+        raise make_quarantine_error(row.name, f"its row cannot be read: {error}") from None
 
 
-def quarantine(name: str, fault: str) -> QuarantinedError:
+def make_quarantine_error(name: str, fault: str) -> QuarantinedError:
     """Return the error that says what is wrong with a stream."""
-    # What was raised below has a remedy of its own, for who sent it; here there is another.
+    # What was raised below has a remedy of its own, for the sender.
     wrong = fault.partition("; ")[0]
     return QuarantinedError(
         f"stream {name!r} is quarantined: {wrong}; restore it from a backup, or make a new one"
     )
 
 
-def find(transaction: Transaction, name: str) -> Stream:
+def find_stream(transaction: Transaction, name: str) -> Stream:
     """Return where the stream of this name stands, or raise."""
-    return read_row(find_row(transaction, name))
+    return read_stream_row(find_stream_row(transaction, name))
 
 
-def find_row(
+def find_stream_row(
     transaction: Transaction, name: str, query: Statement[StreamRow] = statements.FIND_STREAM
 ) -> StreamRow:
     """Return the row of the stream of this name, whatever it holds, or raise."""
     rows = transaction.fetch(query, name) if settings.is_name(name) else []
     if not rows:
-        raise find_none(name)
+        raise make_unknown_stream_error(name)
     return rows[0]
 
 
-def lock(transaction: Transaction, name: str) -> Stream:
+def lock_stream(transaction: Transaction, name: str) -> Stream:
     """Return where a stream that is not archived stands, held as by ``lock_any``, or raise."""
-    stream = lock_any(transaction, name)
+    stream = lock_any_stream(transaction, name)
     if stream.archived is not None:
-        raise archived(name)
+        raise make_archived_error(name)
     return stream
 
 
-def lock_any(transaction: Transaction, name: str) -> Stream:
+def lock_any_stream(transaction: Transaction, name: str) -> Stream:
     """Return where a stream stands; nobody else changes it until the commit."""
-    return read_row(find_row(transaction, name, statements.LOCK_STREAM))
+    return read_stream_row(find_stream_row(transaction, name, statements.LOCK_STREAM))
 
 
-def write(transaction: Transaction, stream: Stream) -> None:
+def write_stream(transaction: Transaction, stream: Stream) -> None:
     """Put back the whole row of a stream."""
-    _, *columns = make_row(stream)  # its id comes last
+    _, *columns = make_stream_row(stream)  # its id comes last
     transaction.execute(statements.WRITE_STREAM, *columns, stream.id)
 
 
-def archived(name: str) -> ArchivedError:
+def make_archived_error(name: str) -> ArchivedError:
     """Return the error that says that a stream takes no more rounds."""
     return ArchivedError(f"stream {name!r} is archived; it takes no more rounds")
 
 
-def find_none(wanted: str | int) -> UnknownStreamError:
+def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
     """Return the error that says that there is no such stream."""
-    return UnknownStreamError(f"there is no stream {wanted!r}; see the list of streams")
+    return UnknownStreamError(f"there is no stream {name_or_id!r}; see the list of streams")
 
 
 def compile_streams(streams: Iterable[Stream]) -> None:
     """Compile, or load, what these streams use: kernels otherwise compile at their first call."""
-    learners = {here.setup.learner.name: here.setup.learner for here in streams}
+    learners = {stream.setup.learner.name: stream.setup.learner for stream in streams}
     for learner in learners.values():
         if not learner.runs_interpreted:
             compile_learner(learner)

@@ -1,7 +1,7 @@
 """Changes of one stream in one transaction: all that they need is read first, all is written last.
 
 A commit waits for the disk, and the row of a stream has one writer at a time; so whoever waits for the
-same stream shares both. Nobody is told of a change before it is durable, and what one asks for wrongly
+same stream shares both. No change is acknowledged before it is durable, and what one asks for wrongly
 changes nothing for the others.
 """
 
@@ -29,9 +29,8 @@ from keyhole.service.store.sql.schema import (
     snapshots,
 )
 from keyhole.service.store.sql.statements import FoundRound
-from keyhole.service.store.streams import stream
 from keyhole.service.store.streams.settings import NAME
-from keyhole.service.store.streams.stream import Stream
+from keyhole.service.store.streams.stream import Stream, make_unknown_stream_error, read_stream_row
 
 _MOST_KEPT = 1024
 
@@ -99,7 +98,7 @@ def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
     with database.write() as transaction:
         row, found = _find(transaction, tasks)
         known = _kept.pop((row.setup, row.progress), None)
-        work = UnitOfWork(transaction, stream.read_row(row, kept=known))
+        work = UnitOfWork(transaction, read_stream_row(row, kept=known))
         work.note_found(found)
         if keys:
             work.find_keys(keys)
@@ -115,27 +114,29 @@ def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
 
 def _find(transaction: Transaction, tasks: Sequence[Task]) -> tuple[StreamRow, list[FoundRound]]:
     """Return the row of the stream, which is held until the end, and the rounds tasks are about."""
-    wanted, found = tasks[0].stream, list[FoundRound]()
+    name_or_id, found = tasks[0].stream, list[FoundRound]()
     numbers = [number for task in tasks for number in task.numbers]
-    by_id = isinstance(wanted, int)
-    if not by_id and not NAME.fullmatch(str(wanted)):
-        raise stream.find_none(wanted)
+    by_id = isinstance(name_or_id, int)
+    if not by_id and not NAME.fullmatch(str(name_or_id)):
+        raise make_unknown_stream_error(name_or_id)
     lock = statements.LOCK_STREAM_BY_ID if by_id else statements.LOCK_STREAM
     if numbers:
         # Asked for after the lock: it sees all that whoever held it before has written.
         owner = next(task.stream for task in tasks if task.numbers)
-        rows, found = transaction.fetch_both(lock, (wanted,), statements.FIND_ROUNDS, (owner, numbers))
+        rows, found = transaction.fetch_both(
+            lock, (name_or_id,), statements.FIND_ROUNDS, (owner, numbers)
+        )
     else:
-        rows = transaction.fetch(lock, wanted)
+        rows = transaction.fetch(lock, name_or_id)
     if not rows:
-        raise stream.find_none(wanted)
+        raise make_unknown_stream_error(name_or_id)
     return rows[0], found
 
 
 def _run(work: "UnitOfWork", task: Task) -> Any:
     """Return what one of several tasks comes to, or the error that it is refused with."""
-    here, version = work.stream, work.stream.version
-    if task.stream not in (here.id, here.name):
+    stream, version = work.stream, work.stream.version
+    if task.stream not in (stream.id, stream.name):
         raise _ApartError
     if work.is_outdated:
         work.find_again(task)
@@ -144,7 +145,7 @@ def _run(work: "UnitOfWork", task: Task) -> Any:
     except KeyholeError as error:
         if isinstance(error, (BusyError, DatabaseError)):
             raise
-        if here.version != version:  # It was refused half-way, and the others must not build on it.
+        if stream.version != version:  # It was refused half-way, and the others must not build on it.
             raise _ApartError from None
         return error
 
@@ -202,7 +203,7 @@ class UnitOfWork:
         """Write what is new in the log and beside it, not yet the stream itself."""
         if not self.log:
             return
-        here, link = self.stream, self.stream.link
+        stream, link = self.stream, self.stream.link
         new_rounds, new_answers = list[RoundRow](), list[AnswerRow]()
         for row in self.log:
             link = make_link(link, row)
@@ -210,7 +211,7 @@ class UnitOfWork:
                 new_rounds.append(row._replace(link=link))
             else:
                 new_answers.append(row._replace(link=link))
-        here.link = link
+        stream.link = link
         transaction = self.transaction
         transaction.insert(rounds, new_rounds)
         transaction.insert(answers, new_answers)
@@ -218,7 +219,7 @@ class UnitOfWork:
         transaction.insert(metadata, self.metadata)
         transaction.insert(snapshots, self.snapshots)
         if self.closed:
-            transaction.execute(statements.CLOSE_ROUNDS, here.id, self.closed)
+            transaction.execute(statements.CLOSE_ROUNDS, stream.id, self.closed)
         self.log, self.opened, self.closed, self.metadata, self.snapshots = [], [], [], [], []
         self._is_moved = True
 
@@ -226,7 +227,13 @@ class UnitOfWork:
         """Write all that is new, and the stream as it is now."""
         self.flush()
         if self._is_moved:
-            here = self.stream
-            self.written = here.progress.pack(here.setup.learner)
-            moved = (here.version, self.written, here.next_expiry, here.pack_recent(), here.link)
-            self.transaction.execute(statements.MOVE_STREAM, *moved, here.id)
+            stream = self.stream
+            self.written = stream.progress.pack(stream.setup.learner)
+            moved = (
+                stream.version,
+                self.written,
+                stream.next_expiry,
+                stream.pack_recent(),
+                stream.link,
+            )
+            self.transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
