@@ -1,5 +1,6 @@
-"""Many rounds at once, over a table of scores: the choices of one by one, without their overhead."""
+"""Many rounds at once: over a table of scores, without the overhead of each, or as labelled history."""
 
+import copy
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, overload
@@ -8,19 +9,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.checks import is_list
-from keyhole.errors import FeedbackError, ScoreError
-from keyhole.feedback import Answer, usable_scores
+from keyhole.errors import FeedbackError, InvalidError, ScoreError
+from keyhole.feedback import Answer, usable_score, usable_scores
 from keyhole.learners import Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
+from keyhole.predictor.draws import make_draws
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import R, Round, check_usable, read_answer
-from keyhole.predictor.tally import Outcome
+from keyhole.predictor.rounds import R, Round, propose, read_answer, settle
+from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import Outcome, Tally
 from keyhole.scores import LabelSet, Probabilities
 from keyhole.scores.checks import check_scores
 from keyhole.scores.labels import Candidates
 
+_CALIBRATION = 3  # the kind of draws that are no round's
 _SHOWN = 5  # sets of a batch, in a notebook
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
@@ -124,7 +128,7 @@ def propose_batch(
     """Return the sets of a table of scores, a row each; the progress is left as it is."""
     scores = check_scores(np.array(outputs))
     if score.labels is not None:
-        score.read(scores[0])  # One row tells whether there is a label for each column.
+        score.read(scores[0])  # One row shows whether there is a label for each column.
     scores = scores if score.power == 1.0 else scores**score.power
     threshold, _ = learner.choose(progress.state)
     check_choice(learner.name, threshold)
@@ -170,7 +174,7 @@ def read_answers(
         for one, given in zip(waiting, answers, strict=True)
     ]
     for outcome in outcomes:
-        check_usable(learner, outcome)
+        usable_score(learner.name, learner.needs, outcome.miss, outcome.score)
     return outcomes
 
 
@@ -179,13 +183,13 @@ def settle_batch(
 ) -> None:
     """Teach the progress in which columns the true labels of a batch are, answered whole, in order."""
     rows = np.arange(len(batch))
-    told = batch.scores[rows, places]
-    missed = told < batch.threshold
+    true = batch.scores[rows, places]
+    missed = true < batch.threshold
     sizes = batch.sizes.tolist()
     ages, stales = _measure_delays(progress, batch)
-    heard = usable_scores(learner.needs, missed, told)
+    used = usable_scores(learner.needs, missed, true)
     tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
-    columns = (missed.astype(float), heard, ages, stales, np.zeros(rows.size))
+    columns = (missed.astype(float), used, ages, stales, np.zeros(rows.size))
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
         miss, _, _, stale, _ = answer
         observe(state, (), _new(Answer, answer))
@@ -218,3 +222,35 @@ def _measure_delays(progress: Progress, batch: LabelSets) -> tuple[Array, Array]
     gaps = tally.predicted - 1.0 - (batch.first + rows)
     shares = np.minimum(1.0, (answered + 1.0) / (batch.first + rows + 1.0))
     return ages, ages + gaps * shares
+
+
+def calibrate(
+    setup: Setup[R],
+    progress: Progress,
+    outputs: Sequence[Any],
+    labels: Sequence[Any],
+    *,
+    contexts: Sequence[Array],
+) -> None:
+    """Teach the progress this history; the tally stays clean but for what was calibrated."""
+    if progress.tally.predicted:
+        raise InvalidError("history comes before the first round; make a new predictor for it")
+    if len(outputs) != len(labels):
+        raise FeedbackError(f"{len(labels)} labels came for {len(outputs)} outputs; give one for each")
+    learner, kept = setup.learner, progress.tally
+    played = Progress(
+        copy.deepcopy(progress.state), Tally.start(learner.groups), copy.deepcopy(progress.scale)
+    )
+    draws = [0.5] * len(outputs)
+    if learner.rule.draws:
+        draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=_CALIBRATION).tolist()
+    for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
+        case = played.read(setup.score, output)
+        opened: Round[R] = propose(learner, played, case, draw=draw, context=known)
+        played.tally.predicted += 1
+        settle(learner, played, opened, read_answer(learner, opened, label=label))
+    excess = played.tally.misses - learner.alpha * len(outputs)
+    tally = Tally.start(learner.groups)
+    tally.calibrated = kept.calibrated + len(outputs)
+    tally.calibrated_excess = kept.calibrated_excess + excess
+    progress.state, progress.tally, progress.scale = played.state, tally, played.scale

@@ -95,10 +95,8 @@ class Decisions:
     holder: ClassVar[str] = "Gate"
     errors: ClassVar[str] = "wrong answers"
     tally: ClassVar[type[GateTally]] = GateTally
+    learner: ClassVar[str] = DEFAULT_GATE
     default_feedback: ClassVar[GateFeedback] = GateFeedback.ACCEPTED
-
-    def choose_learner(self, names: Mapping[str, int]) -> str:  # noqa: ARG002
-        return DEFAULT_GATE
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
         self.check_features(features)
@@ -121,11 +119,8 @@ class Decisions:
             raise InvalidError(f"{setup.learner.name} is a rule for keyhole.Predictor; use it there")
         return check_gate_feedback(setup.feedback)
 
-    def count_states(self, setup: "Setup[Any]") -> int:
-        return setup.groups
-
-    def count_awaited(self, setup: "Setup[Any]", tally: GateTally) -> int:
-        return tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
+    def count_awaited(self, setup: "Setup[Any]", tally: Any) -> int:
+        return int(tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted)
 
     def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress[GateTally]:
         learner, groups = setup.learner, setup.groups
@@ -133,7 +128,7 @@ class Decisions:
         watched = Watch() if watch else None
         return Progress(learner.start(), GateTally.start(groups), None, watched, states)
 
-    def read(self, setup: "Setup[Any]", progress: Progress[GateTally], output: Any) -> Any:  # noqa: ARG002
+    def read(self, setup: "Setup[Any]", progress: Progress[Any], output: object) -> Any:  # noqa: ARG002
         return setup.score.read(output)
 
     def open(
@@ -147,22 +142,24 @@ class Decisions:
     ) -> Round[Any]:
         learner, tally = setup.learner, progress.tally
         groups = list_groups(learner, context) if context.size else ()
-        states = _list_states(progress, groups)
-        chosen = [learner.choose(state, draw) for state in states]
-        for threshold, _ in chosen:
-            check_choice(learner.name, threshold)
-        decision = case.region(tally.predicted, max(threshold for threshold, _ in chosen))
-        memos = [memo for _, memo in chosen]
+        states, memos, threshold = _list_states(progress, groups), [], -math.inf
+        for state in states:
+            own, memo = learner.choose(state, draw)
+            check_choice(learner.name, own)
+            threshold = max(threshold, own)
+            memos.append(memo)
+        decision = case.region(tally.predicted, threshold)
+        accepted = decision.accepted
         noted = Answer(math.nan, case.best)
         for state, memo in zip(states, memos, strict=True):
-            memo[ACCEPTED], memo[CHANCE] = decision.size, 1.0
+            memo[ACCEPTED], memo[CHANCE] = float(accepted), 1.0
             learner.observe(state, memo, noted)
         tally.predicted += 1
-        tally.accepted += decision.accepted
+        tally.accepted += accepted
         return Round(decision, case, memos, tally.answered, groups)
 
-    def is_awaited(self, setup: "Setup[Any]", shown: Decision) -> bool:
-        return shown.accepted or setup.feedback != GateFeedback.ACCEPTED
+    def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:
+        return bool(shown.accepted) or setup.feedback != GateFeedback.ACCEPTED
 
     def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
         if isinstance(shown, Decision) and not self.is_awaited(setup, shown):
@@ -190,28 +187,8 @@ class Decisions:
     ) -> Outcome:
         if not isinstance(answer, Mapping) or "right" not in answer or not answer.keys() <= _PARTS:
             raise FeedbackError(f"{answer!r} is not a judgement; give right, true or false, or skip")
-        return self.judge(
-            setup,
-            progress,
-            waiting,
-            right=answer["right"],
-            chance=answer.get("chance"),
-            wrong=answer.get("wrong", 0.0),
-        )
-
-    def judge(
-        self,
-        setup: "Setup[Any]",
-        progress: Progress[GateTally],
-        waiting: Round[Any],
-        *,
-        right: Any,
-        chance: float | None,
-        wrong: float,
-    ) -> Outcome:
-        """Teach the progress whether the answer of a round was right, or raise, unchanged."""
-        miss, share = self.read_judgement(setup, waiting, right=right, chance=chance, wrong=wrong)
-        return self.settle(setup, progress, waiting, miss, chance=share)
+        miss, chance = self.read_judgement(setup, waiting, **answer)
+        return self.settle(setup, progress, waiting, miss, chance=chance)
 
     def read_judgement(
         self,
@@ -240,13 +217,14 @@ class Decisions:
         learner, tally = setup.learner, progress.tally
         decision: Decision = waiting.prediction
         age, stale = measure_delay(decision.id, waiting.then, tally.predicted, tally.answered)
-        heard = Answer(miss, decision.score, age, stale)
+        answer = Answer(miss, decision.score, age, stale)
         for state, memo in zip(_list_states(progress, waiting.groups), waiting.memo, strict=True):
             memo[CHANCE] = chance
-            learner.observe(state, memo, heard)
+            learner.observe(state, memo, answer)
         tally.answered += 1
-        weight = 1.0 / chance if decision.accepted else 0.0
+        weight = 0.0
         if decision.accepted:
+            weight = 1.0 / chance
             tally.misses += miss / chance
             tally.weight += weight
             for group in waiting.groups:
@@ -269,7 +247,7 @@ class Decisions:
 
 def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[Any]:
     """Return the state that sees every round, and those of the groups."""
-    return [progress.state, *(progress.states[group] for group in groups)]
+    return [progress.state, *map(progress.states.__getitem__, groups)]
 
 
 def _read_chance(chance: Any, decision: Decision, feedback: Any) -> float:

@@ -194,10 +194,8 @@ class Gate(Session[Any]):
         GATE.check_awaited(self._setup, decision)
         with self._lock:
             waiting = self._find(decision)
-            outcome = GATE.judge(
-                self._setup, self._progress, waiting, right=right, chance=chance, wrong=wrong
-            )
-            self._close(waiting, outcome)
+            answer = {"right": right, "chance": chance, "wrong": wrong}
+            self._close(waiting, GATE.answer(self._setup, self._progress, waiting, answer))
 
     def learn_batch(self, decisions: Sequence[Decision | int], rights: Sequence[bool]) -> None:
         """Judge many rounds in order, each by whether its answer was right; all or none.

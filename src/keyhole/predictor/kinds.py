@@ -1,7 +1,8 @@
 """The kinds of prediction: each knows how to start, open, recall and answer its rounds.
 
 A setup finds its kind once (``setup.kind``); predictor, store and file ask the kind, so that nobody
-else asks whether a predictor proposes sets or accepts answers.
+else asks whether a predictor proposes sets or accepts answers. A further kind is a class with the
+members of ``Sets``, in ``Kind`` and in the table below it: mypy names every member that it lacks.
 
 In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that holds ``label``,
 ``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance`` or ``wrong`` where given.
@@ -13,8 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from keyhole import scores
 from keyhole.errors import FeedbackError, InvalidError, TheoremError
-from keyhole.feedback import HIT, MISS, Feedback, GateFeedback, check_enough, check_feedback
-from keyhole.learners import CONTEXTUAL, DEFAULT
+from keyhole.feedback import HIT, MISS, Feedback, check_enough, check_feedback
+from keyhole.learners import DEFAULT
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
@@ -46,113 +47,18 @@ class KeptRound(Protocol):
     context: bytes | None
 
 
-class Kind(Protocol):
-    """What a predictor proposes, and how its rounds are played."""
-
-    @property
-    def name(self) -> KindName:
-        """How the kind is called, over HTTP too."""
-
-    @property
-    def decides(self) -> bool:
-        """Whether a round counts when it is opened, as a decision, and only some are answered."""
-
-    @property
-    def makes(self) -> str:
-        """What its rounds are called, over HTTP too."""
-
-    @property
-    def holder(self) -> str:
-        """The class that plays such rounds."""
-
-    @property
-    def errors(self) -> str:
-        """What alpha is the share of."""
-
-    @property
-    def tally(self) -> type[Any]:
-        """What its rounds add up to."""
-
-    @property
-    def default_feedback(self) -> Feedback | GateFeedback:
-        """What the world can tell, where nothing is said of it."""
-
-    def choose_learner(self, names: Mapping[str, int]) -> str:
-        """Return the rule that is used where none is named, with so many features and groups."""
-
-    def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
-        """Return how many features and groups the learner takes, and all names; or raise."""
-
-    def check_features(self, features: Any) -> None:
-        """Raise if there are features, and rounds of this kind take none."""
-
-    def check_feedback(self, setup: "Setup[Any]") -> Feedback | GateFeedback:
-        """Return the setup's feedback, or raise if such a learner cannot work with it."""
-
-    def count_states(self, setup: "Setup[Any]") -> int:
-        """Return how many groups have a state of their own."""
-
-    def count_awaited(self, setup: "Setup[Any]", tally: Any) -> int:
-        """Return how many of the rounds up to now were, or are, to be answered."""
-
-    def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress[Any]:
-        """Return the progress of a predictor to which nothing has happened."""
-
-    def read(self, setup: "Setup[Any]", progress: Progress[Any], output: Any) -> Case[Any]:
-        """Return the case of a model output, or raise if it is one of another kind."""
-
-    def open(
-        self,
-        setup: "Setup[Any]",
-        progress: Progress[Any],
-        case: Case[Any],
-        *,
-        draw: float,
-        context: Array,
-    ) -> Round[Any]:
-        """Return the next round, open and counted."""
-
-    def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:
-        """Return whether an answer to what was shown may come."""
-
-    def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
-        """Raise if no answer to what was shown can be used."""
-
-    def recall(self, setup: "Setup[Any]", kept: KeptRound) -> Round[Any]:
-        """Return an open round again, to be answered, from what is kept of it."""
-
-    def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> Any:
-        """Return what a round of so many groups remembers."""
-
-    def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:
-        """Return how many bytes a round of so many groups remembers."""
-
-    def answer(
-        self, setup: "Setup[Any]", progress: Progress[Any], waiting: Round[Any], answer: Any
-    ) -> Outcome:
-        """Teach the progress an answer, given as the log keeps it; or raise, unchanged."""
-
-    def count_bounded(self, tally: Any) -> int:
-        """Return over how many of the rounds up to now the theorem speaks."""
-
-    def find_lateness(self, setup: "Setup[Any]", progress: Progress[Any]) -> Lateness:
-        """Return how late answers were, as the learner's own level has it."""
-
-
 @dataclass(frozen=True, slots=True)
 class Sets:
     """Sets of labels, intervals and bands: of each the answer says whether it holds the truth."""
 
     name: KindName
-    decides: ClassVar[bool] = False
-    makes: ClassVar[str] = "predictions"
-    holder: ClassVar[str] = "Predictor"
-    errors: ClassVar[str] = "misses"
-    tally: ClassVar[type[RoundTally]] = Tally
+    decides: ClassVar[bool] = False  # whether a round counts once it is opened, answered or not
+    makes: ClassVar[str] = "predictions"  # what its rounds are called, over HTTP too
+    holder: ClassVar[str] = "Predictor"  # the class that plays them
+    errors: ClassVar[str] = "misses"  # what alpha is the share of
+    tally: ClassVar[type[Tally]] = Tally
+    learner: ClassVar[str] = DEFAULT
     default_feedback: ClassVar[Feedback] = Feedback.SEMI_BANDIT
-
-    def choose_learner(self, names: Mapping[str, int]) -> str:
-        return CONTEXTUAL if any(names.values()) else DEFAULT
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
         counted, named = read_names(features, "features")
@@ -170,16 +76,13 @@ class Sets:
         check_enough(learner.name, learner.needs, feedback)
         return feedback
 
-    def count_states(self, setup: "Setup[Any]") -> int:  # noqa: ARG002
-        return 0
-
-    def count_awaited(self, setup: "Setup[Any]", tally: Tally) -> int:  # noqa: ARG002
+    def count_awaited(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
         return tally.predicted
 
     def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress:
         return Progress.start(setup.learner, setup.score, watch=watch)
 
-    def read(self, setup: "Setup[Any]", progress: Progress, output: Any) -> Case[Any]:
+    def read(self, setup: "Setup[Any]", progress: Progress[Any], output: Any) -> Case[Any]:
         scores.check_output(setup.score, output)
         score: Any = setup.score
         case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
@@ -248,6 +151,7 @@ class Sets:
         return Lateness(open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
 
 
+Kind = Sets | Decisions
 GATE = Decisions()
 _KINDS: dict[KindName, Kind] = {
     "labels": Sets("labels"),

@@ -8,6 +8,7 @@ from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor.batch import (
     LabelSets,
+    calibrate,
     check_answers,
     check_rows,
     find_places,
@@ -18,7 +19,6 @@ from keyhole.predictor.batch import (
     read_answers,
     settle_batch,
 )
-from keyhole.predictor.calibration import calibrate
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show_predictor, warn_of_answers

@@ -83,7 +83,7 @@ class Progress(Generic[T]):
 
 def _unpack_states(setup: "Setup[Any]", content: bytes) -> list[Any]:
     """Return the learner's state, and after it those of the groups that have one of their own."""
-    learner, more = setup.learner, setup.kind.count_states(setup)
+    learner, more = setup.learner, setup.groups - setup.learner.groups
     size = learner.layout.sizes[0]
     own = content if not more else content[: len(content) - more * size]
     ends = range(len(own), len(content), size)

@@ -111,12 +111,12 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
-    heard = _new(Answer, (miss, used, age, stale, cost))
+    answer = _new(Answer, (miss, used, age, stale, cost))
     observe = learner.observe
-    observe(progress.state, memo, heard)
+    observe(progress.state, memo, answer)
     if weight != 1.0:  # A loop over one costs as much as its body.
         for _ in range(int(weight) - 1):
-            observe(progress.state, memo, heard)
+            observe(progress.state, memo, answer)
     tally.count(miss, shown.size, weight, stale=stale, groups=groups)
     if unreachable:
         tally.unreachable += 1
@@ -131,11 +131,6 @@ def _compare_sizes(waiting: Round[R]) -> float:
     larger, smaller = (waiting.case.region(0, float(at)).size for at in waiting.memo[:2])
     cost = larger - smaller
     return cost if math.isfinite(cost) else 0.0  # Two endless intervals tell nothing.
-
-
-def check_usable(learner: Learner, outcome: Outcome) -> None:
-    """Raise if an answer tells too little for the learner."""
-    usable_score(learner.name, learner.needs, outcome.miss, outcome.score)
 
 
 @kernel

@@ -47,6 +47,8 @@ class Setup(Generic[R]):
     open_limit: int = MOST_OPEN
     names: Names = UNNAMED
     kind: Kind = field(init=False, repr=False, compare=False)
+    groups: int = field(init=False, repr=False, compare=False)  # how many are told apart
+    context: int = field(init=False, repr=False, compare=False)  # how many numbers a case comes with
 
     def __post_init__(self) -> None:
         fill = object.__setattr__
@@ -57,18 +59,10 @@ class Setup(Generic[R]):
         fill(self, "seed", check_seed(self.seed))
         fill(self, "open_limit", int(self.open_limit))
         fill(self, "names", Names(*(tuple(names) for names in self.names)))
+        fill(self, "groups", self.learner.groups or len(self.names.groups))
+        fill(self, "context", self.learner.features + self.groups)
         check_names(self.names.features, "features", count=self.learner.features)
         check_names(self.names.groups, "groups", count=self.groups)
-
-    @property
-    def groups(self) -> int:
-        """How many groups are told apart."""
-        return self.learner.groups or len(self.names.groups)
-
-    @property
-    def context(self) -> int:
-        """How many numbers are known of a case."""
-        return self.learner.features + self.groups
 
     def dump(self) -> dict[str, Any]:
         """Return the setup as JSON values; floats keep every bit."""
@@ -172,7 +166,7 @@ def _make_learner(
         raise InvalidError(fault, field="alpha")
     known = {what: count for what, count in counts.items() if count}
     return learners.make(
-        name or kind.choose_learner(counts),
+        name or (learners.CONTEXTUAL if known else kind.learner),
         alpha=alpha,
         horizon=horizon,
         arms=arms,

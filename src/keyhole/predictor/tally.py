@@ -3,6 +3,9 @@
 import math
 import struct
 from dataclasses import dataclass, field, fields
+from functools import cache
+from itertools import starmap
+from operator import attrgetter
 from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
 
 from keyhole.errors import SnapshotError
@@ -88,8 +91,8 @@ _MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 
 def pack_tally(tally: RoundTally) -> bytes:
     """Return a tally as bytes; floats keep every bit."""
-    counts = [getattr(tally, name) for name in _list_names(type(tally))]
-    return tally.FORMAT.pack(*counts) + b"".join([_MEMBER.pack(*one) for one in tally.members])
+    members = b"".join(starmap(_MEMBER.pack, tally.members))
+    return tally.FORMAT.pack(*attrgetter(*_list_names(type(tally)))(tally)) + members
 
 
 def unpack_tally(tally: type[_T], content: bytes, *, groups: int) -> tuple[_T, int]:
@@ -103,6 +106,7 @@ def unpack_tally(tally: type[_T], content: bytes, *, groups: int) -> tuple[_T, i
     return made(**counts, members=members), end
 
 
+@cache
 def _list_names(tally: Any) -> list[str]:
     return [one.name for one in fields(tally) if one.name != "members"]
 

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
-from keyhole.predictor import calibration
+from keyhole.predictor import batch
 from keyhole.scenarios.log import read_log
 from keyhole.service.client import operations
 from keyhole.service.store.log.replay import replay
@@ -258,7 +258,7 @@ def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
 ) -> None:
     default(one)
     play(one, 5)
-    teach, written = calibration.calibrate, []
+    teach, written = batch.calibrate, []
 
     def write_and_teach(*arguments: Any, **named: Any) -> None:
         with light.write():

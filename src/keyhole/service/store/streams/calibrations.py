@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError
-from keyhole.predictor.calibration import calibrate as play
+from keyhole.predictor.batch import calibrate as play
 from keyhole.predictor.context import (
     Features,
     Groups,
