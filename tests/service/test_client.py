@@ -1,7 +1,8 @@
 """The client against a service in a process of its own, and the commands that go with it."""
 
+import inspect
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from keyhole.errors import (
     UnknownStreamError,
     UnreachableError,
 )
+from keyhole.service.client import operations
+from keyhole.service.http import models
 from keyhole.service.wire.responses import Receipt
 from tests.patience import SECONDS
 from tests.service.process import Service
@@ -326,3 +329,20 @@ def test_rounds_are_answered_by_key_and_found_by_metadata(client: keyhole.Client
 def test_a_key_that_no_header_can_carry_is_refused_at_once(client: keyhole.Client, key: str) -> None:
     with pytest.raises(keyhole.errors.InvalidError, match="cannot be sent"):
         client.predict("nowhere", {"cat": 0.9}, key=key)  # It never gets as far as that.
+
+
+@pytest.mark.parametrize(
+    ("operation", "body"),
+    [(operations.create_stream, models.NewStream), (operations.amend, models.AmendmentBody)],
+)
+def test_settings_are_keywords_by_the_names_of_the_request_body(
+    operation: Callable[..., object], body: type[models.Body]
+) -> None:
+    keywords = inspect.signature(operation).parameters.keys()
+    assert keywords | {"name"} == body.model_fields.keys() | {"name"}
+
+
+def test_every_setting_of_a_new_stream_is_sent() -> None:
+    given = dict.fromkeys(models.NewStream.model_fields, 1)
+    call = next(operations.create_stream(**given))  # type: ignore[arg-type]
+    assert call.json == given

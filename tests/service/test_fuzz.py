@@ -23,7 +23,7 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from keyhole.service.http import demo
+from keyhole.service.http import digits_demo
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.store import tokens
 from keyhole.service.store.log import replay
@@ -69,8 +69,8 @@ def local(app: Any, answered: Counter[int]) -> Any:
 def described(url: str) -> Iterator[tuple[Any, Counter[int]]]:
     """The service on each kind of database, and what it answered by status."""
     database, answered = Database(url, timeouts=PATIENT), Counter[int]()
-    demo.create(database, now=NOW)
-    demo.pictures()  # They take seconds to make, which are no request's.
+    digits_demo.create(database, now=NOW)
+    digits_demo.pictures()  # They take seconds to make, which are no request's.
     app = local(create_app(database, Settings(clock=Clock(), demo=True)), answered)
     http = TestClient(app, base_url="http://localhost")
     made(http, name="triage")

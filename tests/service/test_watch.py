@@ -7,10 +7,10 @@ from fastapi.testclient import TestClient
 from prometheus_client.parser import text_string_to_metric_families
 
 from keyhole.predictor.monitor import bound_misses, bound_rate
-from keyhole.service.http.metrics import write_family, write_sample
+from keyhole.service.http.prometheus import write_family, write_sample
 from keyhole.service.store.log.replay import replay
 from keyhole.service.store.sql.database import Database
-from keyhole.service.times import show_time
+from keyhole.service.wire.responses import show_time
 from tests.service.scene import Clock, answered, made, predicted, run_sql
 
 MISSES = {"learner": "ocp-bandit", "feedback": "bandit", "labels": ["a"]}

@@ -78,14 +78,14 @@ def _read_port(text: str) -> int:
 
 def _serve(options: argparse.Namespace) -> None:
     database = _database(options)
-    from keyhole.service.http import access, app, demo, server
+    from keyhole.service.http import access, app, digits_demo, server
     from keyhole.service.http.limits import Limits
 
     limits = Limits(requests_per_second=options.rate)
     access.check_binding(database, options.host)
     if options.demo:
-        demo.create(database, now=time.time())
-        demo.pictures()
+        digits_demo.create(database, now=time.time())
+        digits_demo.pictures()
     settings = app.Settings(limits=limits, demo=options.demo)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("keyhole").setLevel(options.log.upper())

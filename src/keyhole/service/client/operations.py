@@ -6,29 +6,28 @@ answer counts once however often it arrives.
 """
 
 import json
+import math
 import re
 import uuid
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from keyhole.errors import FeedbackError, InvalidError, KeyholeError, UnknownRoundError
+from keyhole.errors import (
+    FeedbackError,
+    InvalidError,
+    KeyholeError,
+    LabelError,
+    ScoreError,
+    UnknownRoundError,
+)
 from keyhole.feedback import Answer
 from keyhole.predictor.context import Features, Groups, read_rows
 from keyhole.service.client.exchange import Call, Steps, read_as, read_json, send, write_body
-from keyhole.service.client.requests import (
-    MISSING,
-    Body,
-    name_place,
-    plain_label,
-    write_answer,
-    write_answer_of_batch,
-    write_case,
-    write_known,
-    write_output,
-)
 from keyhole.service.wire.problems import read_error
 from keyhole.service.wire.responses import (
     HistoryView,
+    Kind,
     Label,
     Prediction,
     Predictions,
@@ -50,13 +49,18 @@ Output = Mapping[Any, float] | Sequence[float] | float | Any  # Any: an array of
 Columns = Mapping[str, Sequence[Any]] | Sequence[Features]
 Metadata = Mapping[str, Any]
 Opened = TypeVar("Opened", Prediction, Verdict)
+Body = dict[str, Any]
+_MISSING: Any = object()
+_SKIP = {"skip": True}
+_PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong")
+_PAIR = 2  # a lower and an upper quantile
 
 
 def create_stream(
     name: str,
     *,
     alpha: float,
-    kind: Literal["labels", "interval", "band", "gate"] | None = None,
+    kind: Kind | None = None,
     learner: str | None = None,
     horizon: int | None = None,
     arms: int | None = None,
@@ -80,9 +84,17 @@ def create_stream(
     calibrate_from: str | None = None,
 ) -> Steps[StreamView]:
     """Make a stream; the settings are those of ``POST /v1/streams``."""
-    settings = {name: value for name, value in locals().items() if value is not None}
+    given = {
+        "name": name, "alpha": alpha, "kind": kind, "learner": learner, "horizon": horizon,
+        "arms": arms, "options": options, "features": features, "groups": groups, "labels": labels,
+        "power": power, "at_least": at_least, "at_most": at_most, "bound": bound, "scale": scale,
+        "side": side, "score": score, "feedback": feedback, "seed": seed, "open_limit": open_limit,
+        "lifetime": lifetime, "window": window, "description": description,
+        "calibrate_from": calibrate_from,
+    }  # fmt: skip
+    body = _leave_out_none(given)
     # Sent twice it would fail the second time.
-    return send(Call("POST", ("streams",), read_json(StreamView), json=settings, safe=False))
+    return send(Call("POST", ("streams",), read_json(StreamView), json=body, safe=False))
 
 
 def streams() -> Steps[list[StreamView]]:
@@ -113,14 +125,8 @@ def amend(
     description: str | None = None,
 ) -> Steps[StreamView]:
     """Change a stream from now on; labels are added to those that there are."""
-    given = {
-        "alpha": alpha,
-        "lifetime": lifetime,
-        "window": window,
-        "labels": labels,
-        "description": description,
-    }
-    changes = {name: value for name, value in given.items() if value is not None}
+    given = {"alpha": alpha, "lifetime": lifetime, "window": window, "labels": labels}
+    changes = _leave_out_none({**given, "description": description})
     return send(Call("PATCH", ("streams", name), read_json(StreamView), json=changes))
 
 
@@ -154,9 +160,9 @@ def calibrate(
     for start in range(0, len(history), _AT_ONCE):
         rounds: list[Body] = []
         for output, label, row, own in history[start : start + _AT_ONCE]:
-            with name_place("round", found.calibrated + len(rounds)):
-                body = {**write_output(output), **write_known(row, own)}
-                rounds.append({**body, "label": plain_label(label)})
+            with _name_place("round", found.calibrated + len(rounds)):
+                body = {**_write_output(output), **_write_known(row, own)}
+                rounds.append({**body, "label": _plain_label(label)})
         found = yield from send(
             Call(
                 "POST",
@@ -181,7 +187,7 @@ def predict(
 
     Or the interval for a centre, or for a tuple of a lower and an upper quantile.
     """
-    body = {**write_output(output), **write_known(features, groups), **_write_metadata(metadata)}
+    body = {**_write_output(output), **_write_known(features, groups), **_write_metadata(metadata)}
     return _open(stream, "predictions", body, key, Prediction)
 
 
@@ -193,8 +199,8 @@ def decide(
     key: str | None = None,
     metadata: Metadata | None = None,
 ) -> Steps[Verdict]:
-    """Return whether a gate accepts an answer of this score, or the best of several candidates."""
-    body = {**write_case(score), **write_known(None, groups), **_write_metadata(metadata)}
+    """Return whether to accept an answer of this score, or the best of several candidates."""
+    body = {**_write_case(score), **_write_known(None, groups), **_write_metadata(metadata)}
     return _open(stream, "decisions", body, key, Verdict)
 
 
@@ -215,8 +221,8 @@ def predict_batch(
     more = _write_metadata(metadata)
     bodies: list[Body] = []
     for output, row, own in zip(given, rows, members, strict=True):
-        with name_place("output", len(bodies)):
-            bodies.append({**write_output(output), **write_known(row, own), **more, **_new_key()})
+        with _name_place("output", len(bodies)):
+            bodies.append({**_write_output(output), **_write_known(row, own), **more, **_new_key()})
     parts, body = ("streams", stream, "predictions", "batch"), {"predictions": bodies}
     made = yield from send(Call("POST", parts, read_json(Predictions), json=body))
     return made.predictions
@@ -235,8 +241,8 @@ def decide_batch(
     more = _write_metadata(metadata)
     bodies: list[Body] = []
     for score, own in zip(given, members, strict=True):
-        with name_place("case", len(bodies)):
-            bodies.append({**write_case(score), **write_known(None, own), **more, **_new_key()})
+        with _name_place("case", len(bodies)):
+            bodies.append({**_write_case(score), **_write_known(None, own), **more, **_new_key()})
     parts, body = ("streams", stream, "decisions", "batch"), {"decisions": bodies}
     made = yield from send(Call("POST", parts, read_json(Verdicts), json=body))
     return made.decisions
@@ -246,15 +252,15 @@ def learn(
     prediction: Prediction | Verdict | str,
     answer: Answer | None = None,
     *,
-    label: Any = MISSING,
+    label: Any = _MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
     chance: float | None = None,
     wrong: float = 0.0,
 ) -> Steps[Receipt]:
-    """Answer as ``Predictor.learn`` does, or judge with ``right`` as ``Gate.learn`` does."""
-    body = write_answer(
+    """Answer a prediction as ``Predictor.learn`` does, or judge a decision with ``right``."""
+    body = _write_answer(
         answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
     )
     return _answer(prediction, body)
@@ -265,7 +271,7 @@ def learn_key(
     key: str,
     answer: Answer | None = None,
     *,
-    label: Any = MISSING,
+    label: Any = _MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
@@ -273,7 +279,7 @@ def learn_key(
     wrong: float = 0.0,
 ) -> Steps[Receipt]:
     """Answer the prediction that was asked for with this key; else as ``learn``."""
-    body = write_answer(
+    body = _write_answer(
         answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
     )
     return send(Call("PUT", ("streams", stream, "answers", key), read_json(Receipt), json=body))
@@ -294,8 +300,8 @@ def learn_batch(
     """
     bodies: list[Body] = []
     for prediction, given in answers:
-        with name_place("answer", len(bodies)):
-            bodies.append({"id": _find_id(prediction), **write_answer_of_batch(given)})
+        with _name_place("answer", len(bodies)):
+            bodies.append({"id": _find_id(prediction), **_write_answer_of_batch(given)})
 
     def read_results(response: "Response") -> list[Receipt | KeyholeError]:
         results = response.json()["results"]
@@ -321,9 +327,8 @@ def rounds(
             "before": before,
             "metadata": None if metadata is None else json.dumps(metadata),
         }
-        parameters = {name: value for name, value in given.items() if value is not None}
-        parts = ("streams", stream, "rounds")
-        page = yield from send(Call("GET", parts, read_json(RoundsView), parameters=parameters))
+        parts, read = ("streams", stream, "rounds"), read_json(RoundsView)
+        page = yield from send(Call("GET", parts, read, parameters=_leave_out_none(given)))
         found += page.rounds
         before = page.next
         if before is None:
@@ -335,6 +340,10 @@ def export(stream: str, *, format: Literal["csv", "parquet"] = "csv") -> Steps[b
     """Return the whole log as the bytes of a CSV or Parquet file."""
     parts, parameters = ("streams", stream, "export"), {"format": format}
     return send(Call("GET", parts, lambda response: response.content, parameters=parameters))
+
+
+def _leave_out_none(given: Body) -> Body:
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened]) -> Steps[Opened]:
@@ -378,3 +387,134 @@ def _find_id(prediction: Prediction | Verdict | str) -> str:
             f"{prediction!r:.80} is no prediction of the service; give what predict returned, or its id"
         )
     return found
+
+
+def _write_output(output: Any) -> Body:
+    """Return a model's output as JSON values."""
+    if isinstance(output, Mapping):
+        scores = [_write_number(score, f"score of {label!r}") for label, score in output.items()]
+        labels = [_plain_label(label) for label in output]
+        if all(isinstance(label, str) for label in labels):
+            return {"scores": dict(zip(labels, scores, strict=True))}
+        return {"scores": scores, "labels": labels}  # The keys of JSON are text, whatever they were.
+    if isinstance(output, tuple) and len(output) == _PAIR:
+        lower, upper = output
+        return {"lower": _write_number(lower, "lower"), "upper": _write_number(upper, "upper")}
+    if hasattr(output, "__len__"):
+        scores = [_write_number(score, f"score at place {n}") for n, score in enumerate(output)]
+        return {"scores": scores}
+    return {"centre": _write_number(output, "centre")}
+
+
+def _write_number(value: Any, what: str, error: type[InvalidError] = ScoreError) -> float:
+    """Return a number as JSON has it, or raise: there is none for NaN and the infinities."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{what} is {value!r:.80}, which is no number; give a finite one") from None
+    if not math.isfinite(number):
+        raise error(f"{what} is {number}, which cannot be sent; give a finite number")
+    return number
+
+
+def _write_case(score: Any) -> Body:
+    """Return what is decided on as JSON values: a score, or candidates with a score each."""
+    if isinstance(score, Mapping):
+        named = {name: _write_number(value, f"score of {name!r}") for name, value in score.items()}
+        return {"candidates": named}
+    return {"score": _write_number(score, "score")}
+
+
+@contextmanager
+def _name_place(what: str, place: int) -> Iterator[None]:
+    """Let an error within say which one of many it is about."""
+    try:
+        yield
+    except InvalidError as error:
+        raise type(error)(f"{what} {place}: {error}") from None
+
+
+def _write_known(features: Any, groups: Iterable[Any]) -> Body:
+    """Return what is known of a case as JSON values: there a missing feature is null."""
+    known: Body = {}
+    if isinstance(features, Mapping):
+        known["features"] = {name: _write_feature(name, value) for name, value in features.items()}
+    elif features is not None:
+        known["features"] = [_write_feature(n, value) for n, value in enumerate(features)]
+    if isinstance(groups, str):
+        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]")
+    if members := [_plain_label(group, "group", InvalidError) for group in groups]:
+        known["groups"] = members
+    return known
+
+
+def _write_feature(name: Any, value: Any) -> float | None:
+    """Return a feature as JSON has it; text is left for the service to refuse."""
+    if value is None or isinstance(value, str) or value != value:  # NaN: it is missing
+        return value if isinstance(value, str) else None  # type: ignore[return-value]
+    return _write_number(value, f"feature {name!r}", InvalidError)
+
+
+def _plain_label(label: Any, what: str = "label", error: type[InvalidError] = LabelError) -> Any:
+    """Return a label as Python has it, whatever library it came from, or raise if none can be sent."""
+    value = label.item() if hasattr(label, "item") else label
+    if not isinstance(value, (str, int, float)):
+        raise error(f"{what} {value!r:.80} cannot be sent; use text or a number")
+    if isinstance(value, float) and not math.isfinite(value):
+        raise error(f"{what} {value} cannot be sent; use a finite number, or text")
+    return value
+
+
+def _write_answer(
+    answer: Answer | None = None,
+    *,
+    label: Any = _MISSING,
+    score: float | None = None,
+    loss: float | None = None,
+    right: bool | None = None,
+    chance: float | None = None,
+    wrong: float = 0.0,
+) -> Body:
+    """Return an answer as JSON values, or raise unless it is one."""
+    more = {} if chance is None else {"chance": _write_number(chance, "chance", FeedbackError)}
+    more |= {} if wrong == 0.0 else {"wrong": _write_number(wrong, "wrong", FeedbackError)}
+    count = (answer is not None) + (label is not _MISSING) + (score is not None) + (loss is not None)
+    if right is not None:
+        if count:
+            raise FeedbackError(
+                "a decision takes one judgement, right=True or right=False; give it alone"
+            )
+        return {"right": bool(right), **more}
+    if count != 1:
+        raise FeedbackError(
+            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
+        )
+    if label is not _MISSING:
+        return {"label": _plain_label(label), **more}
+    if score is not None:
+        return {"score": _write_number(score, "score"), **more}
+    if loss is not None:
+        return {"loss": _write_number(loss, "loss", FeedbackError), **more}
+    return {_name_answer(answer): True, **more}
+
+
+def _name_answer(answer: Any) -> str:
+    if isinstance(answer, Answer) and answer.miss in (0.0, 1.0):
+        return "miss" if answer.miss else "hit"
+    raise FeedbackError(f"{answer!r} cannot be sent; use keyhole.MISS, keyhole.HIT or label=...")
+
+
+def _write_answer_of_batch(given: Any) -> Body:
+    """Return an answer of a batch as JSON values: itself, a label, or what ``learn`` takes by name."""
+    if isinstance(given, Answer):
+        return _write_answer(given)
+    if not isinstance(given, Mapping):
+        return _write_answer(label=given)
+    if given == _SKIP:
+        return dict(given)
+    for name in given:
+        if name not in _PARTS:
+            raise FeedbackError(
+                f"{name!r:.80} is no part of an answer; give {', '.join(_PARTS)}, or {_SKIP} alone"
+            )
+    return _write_answer(**given)

@@ -10,13 +10,13 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
-from keyhole.service.http import events, health, middleware, openapi, round_routes, stream_routes
+from keyhole.service.http import event_stream, health, middleware, openapi, routes
 from keyhole.service.http.access import Access, Admission
 from keyhole.service.http.bodies import Bodies
 from keyhole.service.http.limits import Limits
-from keyhole.service.http.metrics import Metrics, StreamMetrics
+from keyhole.service.http.prometheus import Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
-from keyhole.service.page import page
+from keyhole.service.page import files
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams.unit_of_work import run_tasks
 from keyhole.service.wire.responses import Fault
@@ -45,7 +45,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
         health.Quarantine(),
     )
     state.metrics = Metrics(StreamMetrics(database, state.quarantine).write)
-    state.bodies, state.reads = Bodies(limits), events.StreamReads(database)
+    state.bodies, state.reads = Bodies(limits), event_stream.StreamReads(database)
     state.readiness = health.Readiness(database)
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock
@@ -65,14 +65,13 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
 
 def _add_routes(app: FastAPI, *, demo: bool) -> None:
     # A path is looked for in this order: what is asked for most comes first.
-    app.include_router(round_routes.router)
-    app.include_router(stream_routes.router)
-    app.include_router(page.router)
-    app.include_router(stream_routes.probes)
+    app.include_router(routes.router)
+    app.include_router(files.router)
+    app.include_router(routes.probes)
     if demo:
-        from keyhole.service.http import demo as demonstration
+        from keyhole.service.http import digits_demo
 
-        app.include_router(demonstration.router)
+        app.include_router(digits_demo.router)
     # It takes a tenth of a second, and strangers may ask for it.
     app.openapi = cache(partial(openapi.describe, app))  # type: ignore[method-assign]
 

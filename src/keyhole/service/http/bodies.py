@@ -5,26 +5,23 @@ is never read. What is long is measured, parsed and checked in a thread: the eve
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from keyhole.errors import BusyError, RefusedError
 from keyhole.service.http.limits import Limits
-from keyhole.service.http.models import BATCHES
+from keyhole.service.http.models import BATCHES, Body
 
 _SMALL = 32_768  # Bytes: reading so few takes the event loop less time than starting a thread.
 TAKEN = "body_bytes"  # what a request's state says of its body
 _MOST_FAULTS = 100
 _PIECE = 65_536  # Bytes measured at a time: measuring takes ten times their room.
 _UNMARKED = bytes(set(range(256)) - set(b'[]{},"'))
-
-Model = TypeVar("Model", bound=BaseModel)
-Content = TypeVar("Content")
 
 
 class Bodies:
@@ -51,34 +48,26 @@ class Bodies:
         return b"".join(pieces)
 
 
-def body_of(
-    model: type[Model], read: Callable[[Model], Content] | None = None
-) -> Callable[[Request], Awaitable[Model | Content]]:
-    """Return a dependency that gives the body as this model, or what ``read`` makes of that."""
+def body_of(model: type[Body]) -> Callable[[Request], Awaitable[object]]:
+    """Return a dependency that gives what the body says, read by this model."""
 
-    async def take(request: Request) -> Model | Content:
-        limits: Limits = request.app.state.limits
-        content = await request.app.state.bodies.take(request)
+    async def take(request: Request) -> object:
+        content, limits = await request.app.state.bodies.take(request), request.app.state.limits
         if len(content) <= _SMALL:
-            return parse(model, content, limits, read)
-        return await run_in_threadpool(parse, model, content, limits, read)
+            return parse(model, content, limits)
+        return await run_in_threadpool(parse, model, content, limits)
 
     return take
 
 
-def describe_body(model: type[BaseModel]) -> dict[str, Any]:
+def describe_body(model: type[Body]) -> dict[str, Any]:
     """Return what the description of a route says of its body."""
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
-def parse(
-    model: type[Model],
-    content: bytes,
-    limits: Limits,
-    read: Callable[[Model], Content] | None = None,
-) -> Model | Content:
-    """Return the model that JSON describes, or what ``read`` makes of it, or raise."""
+def parse(model: type[Body], content: bytes, limits: Limits) -> object:
+    """Return what JSON says, read by a model, or raise."""
     # What is not a batch has few values, and every wrong one of them takes time and space.
     most = limits.batch_elements if issubclass(model, BATCHES) else limits.elements
     check_shape(content, elements=most, depth=limits.depth)
@@ -86,7 +75,7 @@ def parse(
         found = model.model_validate_json(content)
     except ValidationError as error:
         raise RequestValidationError(_faults(error)) from None
-    return found if read is None else read(found)
+    return found.read()
 
 
 def _faults(error: ValidationError) -> list[Any]:

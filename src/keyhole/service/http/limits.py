@@ -20,8 +20,6 @@ class Limits:
         Of a request's line and headers.
     requests_per_second
         From one token, or from one address without one; a second's worth may come at once.
-    label_length
-        Of a label.
     waiting
         Requests that may wait for one stream.
     """
@@ -33,7 +31,6 @@ class Limits:
     bodies_bytes: int = 32_000_000
     head_bytes: int = 16_384
     requests_per_second: float = 2_000.0
-    label_length: int = 200
     waiting: int = 64
 
     def __post_init__(self) -> None:

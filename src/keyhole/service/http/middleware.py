@@ -16,10 +16,9 @@ from keyhole.errors import KeyholeError
 from keyhole.service.http.access import BODILESS, Access, Admission, find_peer
 from keyhole.service.http.bodies import TAKEN, Bodies
 from keyhole.service.http.health import Outage
-from keyhole.service.http.metrics import Metrics
-from keyhole.service.times import show_time
+from keyhole.service.http.prometheus import Metrics
 from keyhole.service.wire.problems import find_problem, show_problem
-from keyhole.service.wire.responses import Fault, Problem
+from keyhole.service.wire.responses import Fault, Problem, show_time
 
 log = logging.getLogger("keyhole.service")
 STATUS = "status"  # what a request's state says of its response, once that begins

@@ -4,7 +4,6 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
-from keyhole.service.http.limits import Limits
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
@@ -13,7 +12,7 @@ from keyhole.service.wire.responses import Kind
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float
 Option = Whole | float | Annotated[list[Whole | float], Field(max_length=5000, fail_fast=True)] | None
-LabelName = Annotated[str, Field(max_length=Limits.label_length)]
+LabelName = Annotated[str, Field(max_length=200)]
 Names = Annotated[
     Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(fail_fast=True)],
     Field(max_length=200),
@@ -46,6 +45,10 @@ class Body(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
+    def read(self) -> object:
+        """Return it as the store takes it, or itself."""
+        return self
+
 
 class NewStream(Body):
     """The settings of a stream."""
@@ -57,7 +60,7 @@ class NewStream(Body):
     kind: Kind | None = Field(
         None,
         description="What is predicted: sets of labels; intervals around a centre; intervals from the "
-        "lower and upper quantile of a model; or, by a gate, whether to accept an answer. By default "
+        "lower and upper quantile of a model; or decisions, whether to accept an answer. By default "
         "what the other settings imply.",
     )
     learner: str | None = Field(None, max_length=64, description="See 'keyhole learners'.")
@@ -106,7 +109,7 @@ class NewStream(Body):
     )
     feedback: Literal["bandit", "semi-bandit", "full", "accepted", "referred", "both"] | None = Field(
         None,
-        description="What answers can reveal: bandit, semi-bandit (the default) or full; of a gate, "
+        description="What answers can reveal: bandit, semi-bandit (the default) or full; of decisions, "
         "which cases are judged: accepted (the default), referred or both.",
     )
     seed: int | None = Field(
@@ -173,7 +176,6 @@ class OutputBody(Body):
         return self
 
     def read(self, key: str | None = None) -> Query:
-        """Return it as the store takes it."""
         metadata = None if self.metadata is None else pack_metadata(self.metadata)
         return Query(self.output, key, self.features, self.groups, metadata)
 
@@ -199,7 +201,6 @@ class OutputsBody(Body):
     predictions: list[KeyedOutputBody] = Field(min_length=1, max_length=1000, fail_fast=True)
 
     def read(self) -> list[Query]:
-        """Return them as the store takes them."""
         return [output.read(output.key) for output in self.predictions]
 
 
@@ -239,7 +240,6 @@ class CaseBody(Body):
         return self
 
     def read(self, key: str | None = None) -> Query:
-        """Return it as the store takes it."""
         output = self.candidates if self.score is None else self.score
         metadata = None if self.metadata is None else pack_metadata(self.metadata)
         return Query(output, key, None, self.groups, metadata)
@@ -257,7 +257,6 @@ class CasesBody(Body):
     decisions: list[KeyedCaseBody] = Field(min_length=1, max_length=1000, fail_fast=True)
 
     def read(self) -> list[Query]:
-        """Return them as the store takes them."""
         return [case.read(case.key) for case in self.decisions]
 
 
@@ -275,7 +274,7 @@ class AnswerBody(Body):
     )
     right: bool | None = Field(
         None,
-        description="Of a gate's decision: whether the answer was right; of a referred case, whether "
+        description="Of a decision: whether the answer was right; of a referred case, whether "
         "it would have been.",
     )
     skip: Literal[True] | None = Field(
@@ -302,7 +301,6 @@ class AnswerBody(Body):
         return self
 
     def read(self) -> Any:
-        """Return what was given, as the store takes it."""
         given = {name: value for name, value in self.__dict__.items() if value is not None}
         given.pop("id", None)  # of an answer in a batch
         only = next(iter(given)) if len(given) == 1 else None
@@ -321,7 +319,6 @@ class AnswersBody(Body):
     answers: list[AnswerOfBatch] = Field(min_length=1, max_length=1000, fail_fast=True)
 
     def read(self) -> list[Reply]:
-        """Return them as the store takes them."""
         return [Reply(one.id, one.read()) for one in self.answers]
 
 

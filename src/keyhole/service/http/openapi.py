@@ -25,7 +25,7 @@ _MEANINGS = {
     "created": "When it was made.",
     "decisions": "One for each case, in order.",
     "expired": "Rounds that expired before an answer came.",
-    "feedback": "What answers can reveal: bandit, semi-bandit or full; of a gate, which are judged.",
+    "feedback": "What answers can reveal: bandit, semi-bandit or full; of decisions, which are judged.",
     "groups": "The groups: of a stream their statistics, of a round those it belongs to.",
     "guarantee": "What is proven about the learner, in a sentence.",
     "id": "The id of a round, as its prediction gave it.",

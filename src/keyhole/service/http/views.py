@@ -21,10 +21,9 @@ from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
-from keyhole.service.times import show_time
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.problems import show_problem
-from keyhole.service.wire.responses import Alert, Receipt
+from keyhole.service.wire.responses import Alert, Receipt, show_time
 
 _ALERTS = {Alarm.NONE: Alert.KEPT, Alarm.TOO_MANY: Alert.TOO_MANY, Alarm.TOO_FEW: Alert.TOO_FEW}
 _FEWEST_ROUNDS = 50  # before which nothing is said of a promise

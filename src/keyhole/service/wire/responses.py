@@ -5,7 +5,9 @@ the infinities: where a number may be one, its type is ``float | None``, and it 
 """
 
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from enum import StrEnum
+from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from keyhole.scores.regions import check_unknown
@@ -14,6 +16,12 @@ Label = str | int | float
 Json = Any  # a JSON value, whatever it is
 Kind = Literal["labels", "interval", "band", "gate"]
 Pair = tuple[float | None, float | None]
+
+
+@lru_cache(maxsize=1024)
+def show_time(seconds: float) -> str:
+    """Return a time as it leaves the service, in responses, files and logs: in ISO form, in UTC."""
+    return datetime.fromtimestamp(seconds, tz=UTC).isoformat(timespec="milliseconds")
 
 
 class Alert(StrEnum):

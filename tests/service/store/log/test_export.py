@@ -15,7 +15,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
-from keyhole.service.times import show_time
+from keyhole.service.wire.responses import show_time
 from tests.service.scene import NOW, answered, made, predicted
 
 

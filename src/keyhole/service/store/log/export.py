@@ -25,7 +25,7 @@ from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams.stream import find_stream
-from keyhole.service.times import show_time
+from keyhole.service.wire.responses import show_time
 
 _ROWS_AT_ONCE = 5000
 COLUMNS = (

@@ -1,20 +1,31 @@
-"""The routes of streams: made, shown, changed, their logs read; and the probes of the service."""
+"""The routes: rounds predicted or decided and answered, streams and their logs, probes."""
 
+import asyncio
 import json
 from collections.abc import Callable
+from functools import partial
 from typing import Annotated, Any, TypeVar
 
-from fastapi import APIRouter, Depends, Path, Query, Request
+from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
-from keyhole.errors import FeedbackError, InvalidError, LabelError
-from keyhole.service.http import events, models, views
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError
+from keyhole.service.http import event_stream, models, views
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.openapi import PROBLEMS
 from keyhole.service.store.log import export, history
-from keyhole.service.store.streams import amendments, calibrations, registry, settings
+from keyhole.service.store.streams import (
+    amendments,
+    answers,
+    calibrations,
+    proposals,
+    registry,
+    settings,
+)
+from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.unit_of_work import make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
@@ -22,22 +33,179 @@ from keyhole.service.wire import responses as wire
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 probes = APIRouter(tags=["watching"], responses=PROBLEMS)
 Name = Annotated[str, Path(max_length=64, examples=["triage"])]
-_read, _admin = Depends(needs(Scope.READ)), Depends(needs(Scope.ADMIN))
+Id = Annotated[str, Path(max_length=200)]
+IdempotencyKey = Annotated[models.Key | None, Header(alias="Idempotency-Key")]
+AnswerGiven = Annotated[Any, Depends(body_of(models.AnswerBody))]
+_PREDICTIONS, _DECISIONS = "predictions", "decisions"
+_REPEATED = "Made by an earlier request"
 _SEPARATE = ("lifetime", "window", "description", "calibrate_from")  # no settings of a predictor
 Result = TypeVar("Result")
+Handler = TypeVar("Handler", bound=Callable[..., object])
+Responses = dict[int | str, dict[str, Any]]
 
 
-def _describe_content(*kinds: str, schema: dict[str, str]) -> dict[int | str, dict[str, Any]]:
+def _route(
+    place: str,
+    scope: Scope,
+    *,
+    takes: type[models.Body] | None = None,
+    gives: type | None = None,
+    status: int = 200,
+    responses: Responses | None = None,
+) -> Callable[[Handler], Handler]:
+    """Add a route to what tokens of a scope may do; its body and its response are JSON, if any."""
+    method, path = place.split()
+    return router.api_route(
+        path,
+        methods=[method],
+        status_code=status,
+        response_model=gives,
+        response_class=Response if gives is None else JSONResponse,
+        responses=responses,
+        dependencies=[Depends(needs(scope))],
+        openapi_extra=None if takes is None else describe_body(takes),
+    )
+
+
+def _describe_content(*kinds: str, schema: dict[str, str]) -> Responses:
     return {200: {"content": {kind: {"schema": schema} for kind in kinds}}}
 
 
-@router.post(
-    "/streams",
-    status_code=201,
-    response_model=wire.StreamView,
-    dependencies=[_admin],
-    openapi_extra=describe_body(models.NewStream),
+@_route(
+    "POST /streams/{name}/predictions",
+    Scope.PREDICT,
+    takes=models.OutputBody,
+    gives=wire.Prediction,
+    status=201,
+    responses={200: {"model": wire.Prediction, "description": _REPEATED}},
 )
+async def predict(
+    request: Request,
+    name: Name,
+    query: Annotated[proposals.Query, Depends(body_of(models.OutputBody))],
+    key: IdempotencyKey = None,
+) -> Response:
+    """Predict a set or an interval; a retry with the same Idempotency-Key gives the same one."""
+    (opened,) = await _open(request, name, [query._replace(key=key)], makes=_PREDICTIONS)
+    request.state.noted = {"stream": name, "prediction": opened.id}
+    return views.send(views.show_prediction(opened), status=200 if opened.repeated else 201)
+
+
+@_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, takes=models.AnswerBody, gives=wire.Receipt)
+async def answer(
+    request: Request,
+    id: Id,  # noqa: A002
+    given: AnswerGiven,
+) -> Response:
+    """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
+    request.state.noted = {"prediction": id[:80]}
+    (result,) = await _answer(request, [Reply(id, given)])
+    if isinstance(result, KeyholeError):
+        raise result
+    return views.send(result)
+
+
+@_route(
+    "POST /streams/{name}/predictions/batch",
+    Scope.PREDICT,
+    takes=models.OutputsBody,
+    gives=wire.Predictions,
+    status=201,
+)
+async def predict_batch(
+    request: Request,
+    name: Name,
+    queries: Annotated[list[proposals.Query], Depends(body_of(models.OutputsBody))],
+) -> Response:
+    """Predict many at once, all or none."""
+    opened = await _open(request, name, queries, makes=_PREDICTIONS)
+    request.state.noted = {"stream": name, "predictions": len(opened)}
+    shown = wire.Predictions([views.show_prediction(one) for one in opened])
+    return views.send(shown, status=201)
+
+
+@_route("POST /feedback", Scope.FEEDBACK, takes=models.AnswersBody, gives=wire.Receipts)
+async def answer_batch(
+    request: Request, replies: Annotated[list[Reply], Depends(body_of(models.AnswersBody))]
+) -> Response:
+    """Answer many predictions at once; each is counted or refused on its own."""
+    results = await _answer(request, replies)
+    request.state.noted = {"answers": len(results)}
+    return views.send(wire.Receipts([views.show_result(result) for result in results]))
+
+
+@_route(
+    "POST /streams/{name}/decisions",
+    Scope.PREDICT,
+    takes=models.CaseBody,
+    gives=wire.Verdict,
+    status=201,
+    responses={200: {"model": wire.Verdict, "description": _REPEATED}},
+)
+async def decide(
+    request: Request,
+    name: Name,
+    query: Annotated[proposals.Query, Depends(body_of(models.CaseBody))],
+    key: IdempotencyKey = None,
+) -> Response:
+    """Accept an answer or refer it, in a stream of decisions; retries are as for predictions."""
+    (opened,) = await _open(request, name, [query._replace(key=key)], makes=_DECISIONS)
+    request.state.noted = {"stream": name, "prediction": opened.id}
+    return views.send(views.show_decision(opened), status=200 if opened.repeated else 201)
+
+
+@_route(
+    "POST /streams/{name}/decisions/batch",
+    Scope.PREDICT,
+    takes=models.CasesBody,
+    gives=wire.Verdicts,
+    status=201,
+)
+async def decide_batch(
+    request: Request,
+    name: Name,
+    queries: Annotated[list[proposals.Query], Depends(body_of(models.CasesBody))],
+) -> Response:
+    """Decide many at once, all or none."""
+    opened = await _open(request, name, queries, makes=_DECISIONS)
+    request.state.noted = {"stream": name, "predictions": len(opened)}
+    return views.send(wire.Verdicts([views.show_decision(one) for one in opened]), status=201)
+
+
+@_route(
+    "PUT /streams/{name}/answers/{key:path}",
+    Scope.FEEDBACK,
+    takes=models.AnswerBody,
+    gives=wire.Receipt,
+)
+async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
+    """Answer the prediction that was requested with this key, as by its id."""
+    found = await run_in_threadpool(history.find_round, request.app.state.database, name, key)
+    return await answer(request, found, given)
+
+
+async def _open(
+    request: Request, name: str, queries: list[proposals.Query], *, makes: str
+) -> list[proposals.Opened]:
+    state = request.app.state
+    task = proposals.make_task(name, asks=queries, now=state.clock(), makes=makes)
+    opened: list[proposals.Opened] = await state.queues.run(task)
+    if makes == _PREDICTIONS:
+        request.state.count = partial(state.metrics.count_sets, name, opened)
+    return opened
+
+
+async def _answer(request: Request, replies: list[Reply]) -> list[wire.Receipt | KeyholeError]:
+    """Settle replies, each in the queue of its stream."""
+    state = request.app.state
+    tasks = answers.make_tasks(replies, now=state.clock())
+    outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
+    results = answers.gather_results(replies, tasks, outcomes)
+    request.state.count = partial(state.metrics.count_answers, replies, results)
+    return results
+
+
+@_route("POST /streams", Scope.ADMIN, takes=models.NewStream, gives=wire.StreamView, status=201)
 async def create_stream(
     request: Request, new: Annotated[models.NewStream, Depends(body_of(models.NewStream))]
 ) -> Response:
@@ -55,7 +223,7 @@ async def create_stream(
     return await _change(request, new.name, create)
 
 
-@router.get("/streams", response_model=wire.StreamsView, dependencies=[_read])
+@_route("GET /streams", Scope.READ, gives=wire.StreamsView)
 def list_streams(
     request: Request,
     after: Annotated[str | None, Query(max_length=64)] = None,
@@ -70,18 +238,13 @@ def list_streams(
     return views.send(wire.StreamsView(shown, found.quarantined, found.next))
 
 
-@router.get("/streams/{name}", response_model=wire.StreamView, dependencies=[_read])
+@_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
 def get_stream(request: Request, name: Name) -> Response:
     """Return what a stream is, and its statistics."""
     return views.send(views.show_stream(registry.get(request.app.state.database, name)))
 
 
-@router.patch(
-    "/streams/{name}",
-    response_model=wire.StreamView,
-    dependencies=[_admin],
-    openapi_extra=describe_body(models.AmendmentBody),
-)
+@_route("PATCH /streams/{name}", Scope.ADMIN, takes=models.AmendmentBody, gives=wire.StreamView)
 async def amend_stream(
     request: Request,
     name: Name,
@@ -101,18 +264,15 @@ async def amend_stream(
     return await _change(request, name, amend)
 
 
-@router.delete("/streams/{name}", status_code=204, dependencies=[_admin])
+@_route("DELETE /streams/{name}", Scope.ADMIN, status=204)
 async def delete_stream(request: Request, name: Name) -> None:
     """Remove a stream that is archived, or quarantined, and its log for good."""
     await _change(request, name, lambda: registry.delete(request.app.state.database, name))
     request.app.state.metrics.forget(name)
 
 
-@router.post(
-    "/streams/{name}/calibration",
-    response_model=wire.StreamView,
-    dependencies=[_admin],
-    openapi_extra=describe_body(models.Calibration),
+@_route(
+    "POST /streams/{name}/calibration", Scope.ADMIN, takes=models.Calibration, gives=wire.StreamView
 )
 async def calibrate(
     request: Request,
@@ -134,7 +294,7 @@ async def calibrate(
     return await _change(request, name, teach)
 
 
-@router.post("/streams/{name}/archive", response_model=wire.StreamView, dependencies=[_admin])
+@_route("POST /streams/{name}/archive", Scope.ADMIN, gives=wire.StreamView)
 async def archive_stream(request: Request, name: Name) -> Response:
     """Close a stream for good: it can be read, but takes no more rounds."""
     state = request.app.state
@@ -152,7 +312,7 @@ async def _change(request: Request, name: str, change: Callable[[], Result]) -> 
     return result
 
 
-@router.get("/streams/{name}/history", response_model=wire.HistoryView, dependencies=[_read])
+@_route("GET /streams/{name}/history", Scope.READ, gives=wire.HistoryView)
 def get_history(
     request: Request, name: Name, points: Annotated[int, Query(ge=2, le=2000)] = 300
 ) -> Response:
@@ -161,7 +321,7 @@ def get_history(
     return views.send(views.show_history(*found))
 
 
-@router.get("/streams/{name}/rounds", response_model=wire.RoundsView, dependencies=[_read])
+@_route("GET /streams/{name}/rounds", Scope.READ, gives=wire.RoundsView)
 def get_rounds(
     request: Request,
     name: Name,
@@ -191,22 +351,20 @@ def _read_metadata(text: str | None) -> dict[str, Any] | None:
     return metadata
 
 
-@router.get(
-    "/streams/{name}/events",
-    dependencies=[_read],
-    response_class=Response,
+@_route(
+    "GET /streams/{name}/events",
+    Scope.READ,
     responses=_describe_content("text/event-stream", schema={"type": "string"}),
 )
 async def get_events(request: Request, name: Name) -> Response:
     """Send the stream's statistics as server-sent events whenever they change."""
     await run_in_threadpool(registry.get, request.app.state.database, name)
-    return StreamingResponse(events.follow(request, name), media_type="text/event-stream")
+    return StreamingResponse(event_stream.follow(request, name), media_type="text/event-stream")
 
 
-@router.get(
-    "/streams/{name}/export",
-    dependencies=[_read],
-    response_class=Response,
+@_route(
+    "GET /streams/{name}/export",
+    Scope.READ,
     responses={
         **_describe_content(
             "text/csv",
@@ -250,7 +408,7 @@ async def readyz(request: Request) -> Response:
 
 @probes.get(
     "/metrics",
-    dependencies=[_read],
+    dependencies=[Depends(needs(Scope.READ))],
     response_class=Response,
     responses=_describe_content("text/plain", schema={"type": "string"}),
 )

@@ -177,13 +177,13 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
     (_SIZE, "Mean set size.", "gauge", lambda s: _or_nan(s.tally.describe().mean_size)),
     (
         _ACCEPTED,
-        "Share of a gate's decisions that accepted.",
+        "Share of decisions that accepted.",
         "gauge",
         lambda s: _or_nan(s.tally.describe().accepted_share),
     ),
     (
         _WRONG,
-        "Share of a gate's accepted and judged answers that were wrong.",
+        "Share of accepted and judged answers that were wrong.",
         "gauge",
         lambda s: s.tally.miss_rate,
     ),

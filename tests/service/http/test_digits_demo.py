@@ -3,7 +3,7 @@
 import pytest
 from fastapi.testclient import TestClient
 
-from keyhole.service.http import demo
+from keyhole.service.http import digits_demo
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.store.sql.database import Database
 from tests.service.scene import NOW, Clock, answered
@@ -11,7 +11,7 @@ from tests.service.scene import NOW, Clock, answered
 
 @pytest.fixture
 def labelling(light: Database, clock: Clock) -> TestClient:
-    demo.create(light, now=NOW)
+    digits_demo.create(light, now=NOW)
     app = create_app(light, Settings(clock=clock, demo=True))
     return TestClient(app, base_url="http://localhost", client=("127.0.0.1", 50_000))
 

@@ -7,8 +7,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from keyhole.errors import UnknownStreamError
-from keyhole.service.http import events
-from keyhole.service.http.events import StreamReads
+from keyhole.service.http import event_stream
+from keyhole.service.http.event_stream import StreamReads
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
@@ -39,7 +39,7 @@ def count_reads(database: Database, followers: int) -> int:
 def test_fifty_who_follow_a_stream_ask_the_database_as_much_as_one(
     one: TestClient, light: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(events, "_SECONDS_BETWEEN_READS", SECONDS)
+    monkeypatch.setattr(event_stream, "_SECONDS_BETWEEN_READS", SECONDS)
     made(one)
     assert count_reads(light, 50) == count_reads(light, 1)
 
