@@ -5,10 +5,18 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keyhole.errors import KeyholeError, MissingExtraError, UnknownStreamError
+
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    from keyhole.service.store.sql.database import Database
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
 
 DATABASE = "sqlite:///keyhole.db"
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
@@ -18,20 +26,45 @@ class DifferenceError(KeyholeError):
     """A log and its replay are not the same."""
 
 
-def add(commands: Any) -> None:
+def add(commands: "Commands") -> None:
     """Add the commands to a parser's."""
     _add_serve(commands)
     _add_token(commands)
-    _add_verify(commands)
-    _add_backup(commands)
-    _add_export(commands)
-    _add_calibrate(commands)
-
-
-def _command(commands: Any, name: str, help_: str, run: Any, *, about: str, example: str) -> Any:
-    parser = commands.add_parser(
-        name, help=help_, description=about, epilog=f"example: keyhole {example}"
+    verify = _command(
+        commands, _verify, "verify", "replay the logs of streams and compare",
+        "verify --database sqlite:///keyhole.db digits",
+    )  # fmt: skip
+    verify.add_argument("streams", nargs="*", metavar="STREAM", help="default: every stream")
+    backup = _command(
+        commands, _backup, "backup", "copy a SQLite database that is in use", "backup keyhole-monday.db"
     )
+    backup.add_argument("out", type=Path, metavar="FILE", help="path of the copy")
+    export = _command(
+        commands, _export, "export", "write the log of a stream to a file", "export digits digits.csv"
+    )
+    export.add_argument("stream", metavar="STREAM", help="name of the stream")
+    export.add_argument("out", type=Path, metavar="FILE", help="a .csv or .parquet file")
+    calibrate = _command(
+        commands, _calibrate, "calibrate", "teach a new stream labelled history",
+        "calibrate digits history.csv",
+    )  # fmt: skip
+    calibrate.add_argument("stream", metavar="STREAM", help="name of the stream")
+    calibrate.add_argument(
+        "file",
+        type=Path,
+        metavar="FILE",
+        help=".csv: a column 'label' and one of scores for each label, or 'centre', or 'lower' and "
+        "'upper'; "
+        '.jsonl: a line like {"scores": {"cat": 0.7}, "label": "cat"}',
+    )
+
+
+def _command(
+    commands: "Commands", run: Callable[[argparse.Namespace], None], name: str, help_: str, example: str
+) -> argparse.ArgumentParser:
+    """Add a command, described by the text of the function that runs it."""
+    epilog = f"example: keyhole {example}"
+    parser = commands.add_parser(name, help=help_, description=run.__doc__, epilog=epilog)
     parser.add_argument(
         "--database",
         default=os.environ.get(VARIABLE, DATABASE),
@@ -42,12 +75,10 @@ def _command(commands: Any, name: str, help_: str, run: Any, *, about: str, exam
     return parser
 
 
-def _add_serve(commands: Any) -> None:
+def _add_serve(commands: "Commands") -> None:
     parser = _command(
-        commands, "serve", "run the service and its page", _serve,
-        about="Serve predictors as streams over HTTP, with a durable log of every round and a live "
-        "page. On an address that other machines can reach it starts only if there is a token.",
-        example="serve --database sqlite:///keyhole.db --port 8000",
+        commands, _serve, "serve", "run the service and its page",
+        "serve --database sqlite:///keyhole.db --port 8000",
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument(
@@ -70,13 +101,16 @@ def _add_serve(commands: Any) -> None:
 
 
 def _read_port(text: str) -> int:
-    """Return a port's number, or raise what argparse says."""
     if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, a whole number from 0 to 65535")
     return int(text)
 
 
 def _serve(options: argparse.Namespace) -> None:
+    """Serve predictors as streams over HTTP, with a durable log of every round and a live page.
+
+    On an address that other machines can reach it starts only if there is a token.
+    """
     database = _database(options)
     from keyhole.service.http import access, app, digits_demo, server
     from keyhole.service.http.limits import Limits
@@ -92,7 +126,7 @@ def _serve(options: argparse.Namespace) -> None:
     server.run(app.create_app(database, settings), host=options.host, port=options.port)
 
 
-def _add_token(commands: Any) -> None:
+def _add_token(commands: "Commands") -> None:
     parser = commands.add_parser(
         "token",
         help="create, list and revoke bearer tokens",
@@ -102,27 +136,20 @@ def _add_token(commands: Any) -> None:
     )
     actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
     make = _command(
-        actions, "create", "create a token and show it once", _token_create,
-        about="Create a token and print it; only its hash is stored.",
-        example="token create warehouse --scopes predict feedback",
+        actions, _token_create, "create", "create a token and show it once",
+        "token create warehouse --scopes predict feedback",
     )  # fmt: skip
     make.add_argument("name", help="name of its owner")
     make.add_argument(
         "--scopes", nargs="+", default=["read"], help="read, predict, feedback, admin; default: read"
     )
-    _command(
-        actions, "list", "list the tokens, not their secrets", _token_list,
-        about="Print id, state, scopes and name of every token.", example="token list",
-    )  # fmt: skip
-    gone = _command(
-        actions, "revoke", "revoke a token", _token_revoke,
-        about="Revoke a token; a running service refuses it within a second.",
-        example="token revoke 3f2a",
-    )  # fmt: skip
-    gone.add_argument("id", help="as keyhole token list shows it")
+    _command(actions, _token_list, "list", "list the tokens, not their secrets", "token list")
+    revoke = _command(actions, _token_revoke, "revoke", "revoke a token", "token revoke 3f2a")
+    revoke.add_argument("id", help="as keyhole token list shows it")
 
 
 def _token_create(options: argparse.Namespace) -> None:
+    """Create a token and print it; only its hash is stored."""
     database = _database(options)
     from keyhole.service.store import tokens
 
@@ -131,6 +158,7 @@ def _token_create(options: argparse.Namespace) -> None:
 
 
 def _token_list(options: argparse.Namespace) -> None:
+    """Print id, state, scopes and name of every token."""
     database = _database(options, there=True)
     from keyhole.service.store import tokens
 
@@ -140,6 +168,7 @@ def _token_list(options: argparse.Namespace) -> None:
 
 
 def _token_revoke(options: argparse.Namespace) -> None:
+    """Revoke a token; a running service refuses it within a second."""
     database = _database(options, there=True)
     from keyhole.service.store import tokens
 
@@ -147,17 +176,11 @@ def _token_revoke(options: argparse.Namespace) -> None:
     print(f"token {options.id} is revoked")
 
 
-def _add_verify(commands: Any) -> None:
-    parser = _command(
-        commands, "verify", "replay the logs of streams and compare", _verify,
-        about="Replay every logged round and compare; fails if one choice differs, or if there is "
-        "nothing to verify.",
-        example="verify --database sqlite:///keyhole.db digits",
-    )  # fmt: skip
-    parser.add_argument("streams", nargs="*", metavar="STREAM", help="default: every stream")
-
-
 def _verify(options: argparse.Namespace) -> None:
+    """Replay every logged round and compare.
+
+    It fails if one choice differs, or if there is nothing to verify.
+    """
     database = _database(options, read_only=True)
     from keyhole.service.store.log import replay
     from keyhole.service.store.streams import registry
@@ -174,7 +197,7 @@ def _verify(options: argparse.Namespace) -> None:
         raise DifferenceError(f"{differing} of {len(names)} streams are not what their log says{gone}")
 
 
-def _verify_one(database: Any, name: str) -> bool:
+def _verify_one(database: "Database", name: str) -> bool:
     """Print what the replay of a stream says, and return whether it is the same."""
     from keyhole.service.store.log import replay
 
@@ -192,17 +215,11 @@ def _verify_one(database: Any, name: str) -> bool:
     return found.difference is None
 
 
-def _add_backup(commands: Any) -> None:
-    parser = _command(
-        commands, "backup", "copy a SQLite database that is in use", _backup,
-        about="Make a complete copy of a SQLite database while a service writes to it. For PostgreSQL "
-        "use pg_dump.",
-        example="backup keyhole-monday.db",
-    )  # fmt: skip
-    parser.add_argument("out", type=Path, metavar="FILE", help="path of the copy")
-
-
 def _backup(options: argparse.Namespace) -> None:
+    """Make a complete copy of a SQLite database while a service writes to it.
+
+    For PostgreSQL use pg_dump.
+    """
     database = _database(options, read_only=True)
     streams, rounds = database.copy_to(options.out)
     print(f"{options.out}: {_count(streams, 'stream')}, {_count(rounds, 'round')}")
@@ -213,18 +230,8 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _add_export(commands: Any) -> None:
-    parser = _command(
-        commands, "export", "write the log of a stream to a file", _export,
-        about="Write every round of a stream, with its answer, as a table that keyhole compare "
-        "--scores can read.",
-        example="export digits digits.csv",
-    )  # fmt: skip
-    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
-    parser.add_argument("out", type=Path, metavar="FILE", help="a .csv or .parquet file")
-
-
 def _export(options: argparse.Namespace) -> None:
+    """Write every round of a stream, with its answer, as a table for keyhole compare --scores."""
     database = _database(options, read_only=True)
     from keyhole.service.store.log import export
 
@@ -232,25 +239,11 @@ def _export(options: argparse.Namespace) -> None:
     print(f"{options.out}: {export.describe_scores(database, options.stream)}")
 
 
-def _add_calibrate(commands: Any) -> None:
-    parser = _command(
-        commands, "calibrate", "teach a new stream labelled history", _calibrate,
-        about="Teach a stream labelled history before its first round, so that its first set is as "
-        "good as a late one; its counts stay at zero.",
-        example="calibrate digits history.csv",
-    )  # fmt: skip
-    parser.add_argument("stream", metavar="STREAM", help="name of the stream")
-    parser.add_argument(
-        "file",
-        type=Path,
-        metavar="FILE",
-        help=".csv: a column 'label' and one of scores for each label, or 'centre', or 'lower' and "
-        "'upper'; "
-        '.jsonl: a line like {"scores": {"cat": 0.7}, "label": "cat"}',
-    )
-
-
 def _calibrate(options: argparse.Namespace) -> None:
+    """Teach a stream labelled history before its first round.
+
+    Its first set is then as good as a late one; its counts stay at zero.
+    """
     database = _database(options, there=True)
     from keyhole.live_line import live_line
     from keyhole.service.history_file import read_history
@@ -265,7 +258,9 @@ def _calibrate(options: argparse.Namespace) -> None:
     print(f"{options.stream}: {tally.calibrated - before:,} rounds of history played")
 
 
-def _database(options: argparse.Namespace, *, read_only: bool = False, there: bool = False) -> Any:
+def _database(
+    options: argparse.Namespace, *, read_only: bool = False, there: bool = False
+) -> "Database":
     """Return the database; where it must be there, a mistyped name makes no new one."""
     try:
         import fastapi  # noqa: F401

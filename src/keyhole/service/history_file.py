@@ -81,6 +81,6 @@ def _read_object(given: dict[str, Any]) -> Past:
     return Past(output, given[LABEL], given.get("features"), tuple(given.get("groups", ())))
 
 
-def _read_output(given: dict[str, Any]) -> Any:
+def _read_output(given: dict[str, Any]) -> object:
     """Return a centre, or a lower and an upper quantile."""
     return given[_CENTRE] if _CENTRE in given else tuple(given[name] for name in _BAND)

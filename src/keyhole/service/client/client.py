@@ -52,10 +52,10 @@ def _awaits(
     return _sign(method, operation)
 
 
-Method = TypeVar("Method", bound=Callable[..., Any])
+Method = TypeVar("Method", bound=Callable[..., object])
 
 
-def _sign(method: Method, operation: Callable[..., Steps[Any]]) -> Method:
+def _sign(method: Method, operation: Callable[..., Steps[object]]) -> Method:
     """Let ``help`` show the operation's name, text and parameters, and what the method returns."""
     update_wrapper(method, operation)
     signature = inspect.signature(operation)
@@ -142,7 +142,7 @@ class Client:
             else:
                 time.sleep(step)
 
-    def _try(self, call: Call[Any]) -> "httpx.Response | Exception":
+    def _try(self, call: Call[object]) -> "httpx.Response | Exception":
         check_open(self._http)
         try:
             return self._http.request(call.method, call.path, **list_arguments(call))
@@ -214,7 +214,7 @@ class AsyncClient:
             else:
                 await asyncio.sleep(step)
 
-    async def _try(self, call: Call[Any]) -> "httpx.Response | Exception":
+    async def _try(self, call: Call[object]) -> "httpx.Response | Exception":
         check_open(self._http)
         try:
             return await self._http.request(call.method, call.path, **list_arguments(call))

@@ -20,7 +20,7 @@ from keyhole.errors import (
 from keyhole.service.wire import problems
 
 if TYPE_CHECKING:
-    from httpx import Response
+    from httpx import AsyncClient, Client, Response
 
 _RETRIED = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
@@ -35,9 +35,9 @@ class Call(Generic[Result]):
     method: str
     parts: tuple[str, ...]
     read: Callable[["Response"], Result]
-    json: Mapping[str, Any] | None = None
+    json: Mapping[str, object] | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
-    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parameters: Mapping[str, str | int] = field(default_factory=dict)
     safe: bool = True
 
     @property
@@ -77,11 +77,10 @@ def exchange(
 
 
 def read_json(kind: type[Result]) -> Callable[["Response"], Result]:
-    """Return what reads a response as this dataclass."""
     return lambda response: read_as(kind, response.json())
 
 
-def read_as(kind: type[Result], value: Any) -> Result:
+def read_as(kind: type[Result], value: object) -> Result:
     """Return a JSON value as this type; fields that the type does not know are left out."""
     described: Any = kind  # mypy takes not every type for hashable
     found: Result = _make_reader(described)(value)
@@ -90,7 +89,7 @@ def read_as(kind: type[Result], value: Any) -> Result:
 
 @cache
 def _make_reader(kind: Any) -> Callable[[Any], Any]:
-    make: Callable[..., Any] = kind
+    make: Callable[..., object] = kind
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is UnionType and len(arguments) == 2 and NoneType in arguments:
         read = _make_reader(next(one for one in arguments if one is not NoneType))
@@ -113,7 +112,7 @@ class Retries:
     most: int
     longest_pause: float
 
-    def allow(self, call: Call[Any], turn: int, *, status: int | None) -> bool:
+    def allow(self, call: Call[object], turn: int, *, status: int | None) -> bool:
         """Return whether a call may be sent once more; a status of None means that none came."""
         if turn >= self.most:
             return False
@@ -151,7 +150,7 @@ def _read_refusal(response: "Response") -> KeyholeError:
 
 
 def judge(
-    outcome: "Response | Exception", call: Call[Any], turn: int, *, retries: Retries, url: object
+    outcome: "Response | Exception", call: Call[object], turn: int, *, retries: Retries, url: object
 ) -> float | None:
     """Return None for a success and else the seconds to wait before the next try, or raise."""
     if isinstance(outcome, Exception):
@@ -170,8 +169,7 @@ def judge(
     raise _read_refusal(outcome)
 
 
-def list_arguments(call: Call[Any]) -> dict[str, Any]:
-    """Return what httpx is given for a call."""
+def list_arguments(call: Call[object]) -> dict[str, Any]:
     headers, parameters = dict(call.headers), dict(call.parameters)
     if call.json is None:
         return {"headers": headers, "params": parameters}
@@ -179,7 +177,7 @@ def list_arguments(call: Call[Any]) -> dict[str, Any]:
     return {"headers": headers, "params": parameters, "content": write_body(call.json)}
 
 
-def write_body(body: Mapping[str, Any]) -> bytes:
+def write_body(body: Mapping[str, object]) -> bytes:
     """Return a body as JSON, or raise with the part of it that cannot be sent."""
     parts = []
     for name, value in body.items():
@@ -204,7 +202,6 @@ def read_response(call: Call[Result], response: "Response") -> Result:
 
 
 def check_url(url: str) -> str:
-    """Return where a service is, or raise."""
     httpx = find_httpx()
     try:
         parsed = httpx.URL(url)
@@ -215,8 +212,7 @@ def check_url(url: str) -> str:
     return url
 
 
-def check_open(http: Any) -> None:
-    """Raise if a client was closed."""
+def check_open(http: "Client | AsyncClient") -> None:
     if http.is_closed:
         raise UnreachableError("the client is closed; make another one")
 

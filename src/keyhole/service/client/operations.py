@@ -46,11 +46,12 @@ if TYPE_CHECKING:
 _AT_ONCE, _MOST_ROUNDS = 1000, 500  # rounds of history in a request, of the log in a response
 _KEY = re.compile(r"(?! )[ -~]{1,200}(?<! )")
 Output = Mapping[Any, float] | Sequence[float] | float | Any  # Any: an array of numpy or its like
-Columns = Mapping[str, Sequence[Any]] | Sequence[Features]
-Metadata = Mapping[str, Any]
+Columns = Mapping[str, Sequence[object]] | Sequence[Features]
+Metadata = Mapping[str, object]
 Opened = TypeVar("Opened", Prediction, Verdict)
-Body = dict[str, Any]
-_MISSING: Any = object()
+Value = TypeVar("Value")
+Body = dict[str, object]
+_MISSING = object()
 _SKIP = {"skip": True}
 _PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong")
 _PAIR = 2  # a lower and an upper quantile
@@ -64,7 +65,7 @@ def create_stream(
     learner: str | None = None,
     horizon: int | None = None,
     arms: int | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     features: Sequence[str] | int | None = None,
     groups: Sequence[str] | int | None = None,
     labels: Sequence[str] | None = None,
@@ -74,7 +75,7 @@ def create_stream(
     bound: float | None = None,
     scale: float | None = None,
     side: Literal["both", "upper", "lower"] | None = None,
-    score: Mapping[str, Any] | None = None,
+    score: Mapping[str, object] | None = None,
     feedback: str | None = None,
     seed: int | None = None,
     open_limit: int | None = None,
@@ -100,7 +101,7 @@ def create_stream(
 def streams() -> Steps[list[StreamView]]:
     """Return every stream, with its statistics."""
     found: list[StreamView] = []
-    parameters: dict[str, Any] = {}
+    parameters: dict[str, str] = {}
     while True:
         call = Call("GET", ("streams",), read_json(StreamsView), parameters=parameters)
         page = yield from send(call)
@@ -252,7 +253,7 @@ def learn(
     prediction: Prediction | Verdict | str,
     answer: Answer | None = None,
     *,
-    label: Any = _MISSING,
+    label: object = _MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
@@ -271,7 +272,7 @@ def learn_key(
     key: str,
     answer: Answer | None = None,
     *,
-    label: Any = _MISSING,
+    label: object = _MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
@@ -291,7 +292,7 @@ def skip(prediction: Prediction | Verdict | str) -> Steps[Receipt]:
 
 
 def learn_batch(
-    answers: Sequence[tuple[Prediction | Verdict | str, Any]],
+    answers: Sequence[tuple[Prediction | Verdict | str, object]],
 ) -> Steps[list[Receipt | KeyholeError]]:
     """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place.
 
@@ -322,7 +323,7 @@ def rounds(
     """Return the newest rounds, the newest first; those before a round, or with this metadata."""
     found: list[RoundView] = []
     while len(found) < limit:
-        given = {
+        given: dict[str, str | int | None] = {
             "limit": min(limit - len(found), _MOST_ROUNDS),
             "before": before,
             "metadata": None if metadata is None else json.dumps(metadata),
@@ -342,7 +343,7 @@ def export(stream: str, *, format: Literal["csv", "parquet"] = "csv") -> Steps[b
     return send(Call("GET", parts, lambda response: response.content, parameters=parameters))
 
 
-def _leave_out_none(given: Body) -> Body:
+def _leave_out_none(given: Mapping[str, Value | None]) -> dict[str, Value]:
     return {name: value for name, value in given.items() if value is not None}
 
 
@@ -375,7 +376,7 @@ def _new_key() -> Body:
 def _write_metadata(metadata: Metadata | None) -> Body:
     if metadata is None:
         return {}
-    body = {"metadata": dict(metadata)}
+    body: Body = {"metadata": dict(metadata)}
     write_body(body)  # Within a batch an error would name the whole batch.
     return body
 
@@ -390,7 +391,6 @@ def _find_id(prediction: Prediction | Verdict | str) -> str:
 
 
 def _write_output(output: Any) -> Body:
-    """Return a model's output as JSON values."""
     if isinstance(output, Mapping):
         scores = [_write_number(score, f"score of {label!r}") for label, score in output.items()]
         labels = [_plain_label(label) for label in output]
@@ -417,7 +417,7 @@ def _write_number(value: Any, what: str, error: type[InvalidError] = ScoreError)
     return number
 
 
-def _write_case(score: Any) -> Body:
+def _write_case(score: object) -> Body:
     """Return what is decided on as JSON values: a score, or candidates with a score each."""
     if isinstance(score, Mapping):
         named = {name: _write_number(value, f"score of {name!r}") for name, value in score.items()}
@@ -434,7 +434,7 @@ def _name_place(what: str, place: int) -> Iterator[None]:
         raise type(error)(f"{what} {place}: {error}") from None
 
 
-def _write_known(features: Any, groups: Iterable[Any]) -> Body:
+def _write_known(features: Features | None, groups: Iterable[object]) -> Body:
     """Return what is known of a case as JSON values: there a missing feature is null."""
     known: Body = {}
     if isinstance(features, Mapping):
@@ -448,14 +448,14 @@ def _write_known(features: Any, groups: Iterable[Any]) -> Body:
     return known
 
 
-def _write_feature(name: Any, value: Any) -> float | None:
+def _write_feature(name: object, value: object) -> object:
     """Return a feature as JSON has it; text is left for the service to refuse."""
     if value is None or isinstance(value, str) or value != value:  # NaN: it is missing
-        return value if isinstance(value, str) else None  # type: ignore[return-value]
+        return value if isinstance(value, str) else None
     return _write_number(value, f"feature {name!r}", InvalidError)
 
 
-def _plain_label(label: Any, what: str = "label", error: type[InvalidError] = LabelError) -> Any:
+def _plain_label(label: object, what: str = "label", error: type[InvalidError] = LabelError) -> Label:
     """Return a label as Python has it, whatever library it came from, or raise if none can be sent."""
     value = label.item() if hasattr(label, "item") else label
     if not isinstance(value, (str, int, float)):
@@ -468,14 +468,13 @@ def _plain_label(label: Any, what: str = "label", error: type[InvalidError] = La
 def _write_answer(
     answer: Answer | None = None,
     *,
-    label: Any = _MISSING,
+    label: object = _MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
     chance: float | None = None,
     wrong: float = 0.0,
 ) -> Body:
-    """Return an answer as JSON values, or raise unless it is one."""
     more = {} if chance is None else {"chance": _write_number(chance, "chance", FeedbackError)}
     more |= {} if wrong == 0.0 else {"wrong": _write_number(wrong, "wrong", FeedbackError)}
     count = (answer is not None) + (label is not _MISSING) + (score is not None) + (loss is not None)
@@ -498,13 +497,13 @@ def _write_answer(
     return {_name_answer(answer): True, **more}
 
 
-def _name_answer(answer: Any) -> str:
+def _name_answer(answer: object) -> str:
     if isinstance(answer, Answer) and answer.miss in (0.0, 1.0):
         return "miss" if answer.miss else "hit"
     raise FeedbackError(f"{answer!r} cannot be sent; use keyhole.MISS, keyhole.HIT or label=...")
 
 
-def _write_answer_of_batch(given: Any) -> Body:
+def _write_answer_of_batch(given: object) -> Body:
     """Return an answer of a batch as JSON values: itself, a label, or what ``learn`` takes by name."""
     if isinstance(given, Answer):
         return _write_answer(given)

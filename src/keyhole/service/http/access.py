@@ -39,19 +39,10 @@ _FORWARDED = b"x-forwarded"  # -for, -host, -proto, ...
 
 
 class Access:
-    """Looks tokens up, and remembers for a second what it found.
+    """Looks tokens up, and remembers for a second what it found."""
 
-    Parameters
-    ----------
-    database
-        Where the tokens are.
-    guarded
-        Whether requests need a token from the start; None looks whether there is one.
-    """
-
-    def __init__(self, database: Database, *, guarded: bool | None = None) -> None:
-        self._database = database
-        self.guarded = tokens.in_use(database) if guarded is None else guarded
+    def __init__(self, database: Database) -> None:
+        self._database, self.guarded = database, tokens.in_use(database)
         self._looked = time.monotonic()
         self._found: dict[bytes, tuple[float, Token]] = {}
 
@@ -151,7 +142,7 @@ class Admission:
 
     async def check(self, scope: ScopeOfRequest) -> None:
         """Raise if a request should not be here, or its sender is too fast."""
-        headers, peer = Headers(scope=scope), (scope.get("client") or ("",))[0]
+        headers, peer = Headers(scope=scope), find_peer(scope)
         known = self._access.recognise(headers.get("authorization"))
         self._limiter.count(f"address {peer}" if known is None else f"token {known}")
         size = 4 * len(headers.raw) + sum(map(len, chain.from_iterable(headers.raw)))
@@ -168,7 +159,6 @@ class Admission:
 
 
 def find_peer(scope: ScopeOfRequest) -> str:
-    """Return the address at the other end."""
     return (scope.get("client") or ("",))[0]
 
 

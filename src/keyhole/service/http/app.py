@@ -34,7 +34,6 @@ class Settings:
 
 
 def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
-    """Return the service on a database."""
     chosen = Settings() if settings is None else settings
     app = FastAPI(title="Keyhole", summary=_SUMMARY, docs_url=None, redoc_url=None)
     limits, state = chosen.limits, app.state

@@ -5,7 +5,6 @@ is never read. What is long is measured, parsed and checked in a thread: the eve
 """
 
 from collections.abc import Awaitable, Callable, Iterator
-from typing import Any
 
 import numpy as np
 from fastapi.exceptions import RequestValidationError
@@ -31,7 +30,6 @@ class Bodies:
         self._limits, self.taken = limits, 0
 
     async def take(self, request: Request) -> bytes:
-        """Return the body of a request, or raise if it is too long."""
         pieces, size, most = [], 0, self._limits.body_bytes
         async for piece in request.stream():
             size += len(piece)
@@ -60,14 +58,12 @@ def body_of(model: type[Body]) -> Callable[[Request], Awaitable[object]]:
     return take
 
 
-def describe_body(model: type[Body]) -> dict[str, Any]:
-    """Return what the description of a route says of its body."""
+def describe_body(model: type[Body]) -> dict[str, object]:
     schema = {"$ref": f"#/components/schemas/{model.__name__}"}
     return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
 
 
 def parse(model: type[Body], content: bytes, limits: Limits) -> object:
-    """Return what JSON says, read by a model, or raise."""
     # What is not a batch has few values, and every wrong one of them takes time and space.
     most = limits.batch_elements if issubclass(model, BATCHES) else limits.elements
     check_shape(content, elements=most, depth=limits.depth)
@@ -78,7 +74,7 @@ def parse(model: type[Body], content: bytes, limits: Limits) -> object:
     return found.read()
 
 
-def _faults(error: ValidationError) -> list[Any]:
+def _faults(error: ValidationError) -> list[object]:
     if error.error_count() > _MOST_FAULTS:  # A list of them all would be longer than the body.
         message = f"{error.error_count():,} values are not what they must be"
         return [{"loc": (), "msg": message, "type": "faults"}]

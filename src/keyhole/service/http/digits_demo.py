@@ -2,9 +2,10 @@
 
 import threading
 from functools import lru_cache
-from typing import Annotated, Any
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request
+from starlette.datastructures import State
 from starlette.responses import Response
 
 from keyhole.errors import StreamExistsError
@@ -37,7 +38,6 @@ _lock = threading.Lock()
 
 
 def create(database: Database, *, now: float) -> None:
-    """Make the demo's stream unless it is there."""
     setup, _ = settings.make_setup(
         DEFAULT,
         alpha=_ALPHA,
@@ -77,7 +77,7 @@ def simulate(
     with _lock:
         for _ in range(asked.rounds):
             shown = _propose(state)
-            reply = Reply(shown.id, _truth(shown))
+            reply = Reply(shown.id, _find_answer(shown))
             result = answers.answer(state.database, [reply], now=state.clock())[0]
             if isinstance(result, Receipt):
                 done += 1
@@ -85,20 +85,19 @@ def simulate(
     return views.send(Simulated(done, misses))
 
 
-def _truth(shown: Prediction) -> Any:
-    """Return what a person who knows the digit would answer."""
+def _find_answer(shown: Prediction) -> str | dict[str, str]:
     digit = str(pictures().digits[shown.round % _PICTURES])
     return {"label": digit} if digit in (shown.labels or ()) else "miss"
 
 
-def _propose(state: Any) -> Prediction:
+def _propose(state: State) -> Prediction:
     """Return the newest prediction if it can still be answered, else a new one."""
-    here, now = registry.get(state.database, NAME), state.clock()
+    stream, now = registry.get(state.database, NAME), state.clock()
     newest, _ = history.last(state.database, NAME, count=1)
-    if newest and newest[0].answer is None and newest[0].at + here.lifetime > now:
+    if newest and newest[0].answer is None and newest[0].at + stream.lifetime > now:
         found = newest[0]
-        expires = found.at + here.lifetime
+        expires = found.at + stream.lifetime
         return views.show_prediction(Opened(found.id, found.number, found.region, expires))
-    scores = pictures().probabilities[here.tally.predicted % _PICTURES].tolist()
+    scores = pictures().probabilities[stream.tally.predicted % _PICTURES].tolist()
     (made,) = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
     return views.show_prediction(made)

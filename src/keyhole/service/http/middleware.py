@@ -68,12 +68,12 @@ class LogRequests:
             self._outage.end()
         if not log.isEnabledFor(logging.INFO):
             return
-        line: dict[str, Any] = {"time": show_time(time.time()), **self._describe_sender(scope)}
+        line: dict[str, object] = {"time": show_time(time.time()), **self._describe_sender(scope)}
         line |= {"method": scope["method"], "route": path, "status": status}
         line |= {**state.get("noted", {}), "ms": round(seconds * 1e3, 2)}
         log.info(json.dumps(line))
 
-    def _describe_sender(self, scope: Scope) -> dict[str, Any]:
+    def _describe_sender(self, scope: Scope) -> dict[str, str | None]:
         """Return who sent a request: what is known of them, and what a proxy says."""
         headers = Headers(scope=scope)
         token = self._access.recognise(headers.get("authorization"))

@@ -41,8 +41,6 @@ _WORDS = ("hit", "miss", "skip")  # which are an answer by themselves
 
 
 class Body(BaseModel):
-    """The body of a request."""
-
     model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
     def read(self) -> object:
@@ -181,7 +179,6 @@ class OutputBody(Body):
 
     @property
     def output(self) -> Any:
-        """The one that was given."""
         if self.labels is not None and isinstance(self.scores, list):
             return dict(zip(self.labels, self.scores, strict=True))
         if self.lower is not None:
@@ -300,7 +297,7 @@ class AnswerBody(Body):
             raise ValueError("chance and wrong speak of an answer, and skip says that none comes")
         return self
 
-    def read(self) -> Any:
+    def read(self) -> str | dict[str, Any]:
         given = {name: value for name, value in self.__dict__.items() if value is not None}
         given.pop("id", None)  # of an answer in a batch
         only = next(iter(given)) if len(given) == 1 else None

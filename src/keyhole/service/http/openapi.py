@@ -66,7 +66,6 @@ _MEANINGS = {
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """Return the OpenAPI document of a service."""
     document = FastAPI.openapi(app)
     # The bodies are read by our own dependencies, which FastAPI cannot look into.
     template = "#/components/schemas/{model}"
@@ -81,7 +80,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
     return document
 
 
-def _list_meanings(kind: Any) -> dict[str, str]:
+def _list_meanings(kind: type | None) -> dict[str, str]:
     """Return the texts beside the types of a dataclass's fields."""
     hints = get_type_hints(kind, include_extras=True) if is_dataclass(kind) else {}
     return {name: get_args(hint)[1] for name, hint in hints.items() if get_origin(hint) is Annotated}

@@ -72,12 +72,10 @@ class Metrics:
             self._feedback.labels(stream, kind).inc(count)
 
     def forget(self, stream: str) -> None:
-        """Drop the metrics of a stream that is gone."""
         for metric in (self._sizes, self._feedback):
             metric.remove_by_labels({"stream": stream})
 
     def write(self) -> bytes:
-        """Return everything in the text format."""
         return generate_latest(self._registry) + self._write_streams().encode()
 
 
@@ -91,7 +89,6 @@ class StreamMetrics:
         self._lines: dict[int, list[list[str]]] = {}  # of a stream, for each metric
 
     def write(self) -> str:
-        """Return the metrics of every stream that takes rounds."""
         with self._lock:
             found = registry.survey_changed(self._database, self._seen)
             self._lines.update({stream.id: list_lines(stream) for stream in found.changed})
@@ -132,7 +129,6 @@ def write_family(name: str, text: str, kind: str, lines: Iterable[str]) -> str:
 
 
 def write_sample(name: str, value: float, **labels: str) -> str:
-    """Return the line of one sample."""
     written = ",".join([f'{key}="{_escape(label)}"' for key, label in labels.items()])
     shown = repr(float(value)).replace("nan", "NaN").replace("inf", "Inf")
     return f"{name}{{{written}}} {shown}\n"

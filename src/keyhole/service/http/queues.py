@@ -88,7 +88,6 @@ class StreamQueues:
             )
 
     def _start(self, stream: str | int, queue: _Queue) -> None:
-        """Let a thread do all that wait."""
         group, queue.waiting = queue.waiting[:_MOST_TOGETHER], queue.waiting[_MOST_TOGETHER:]
         queue.at_work = len(group)
         loop, asked = asyncio.get_running_loop(), time.monotonic()
@@ -112,7 +111,6 @@ class StreamQueues:
             self._finish(stream, queue, group, Results([BusyError(f"{error}; try again")] * len(group)))
 
     def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Results) -> None:
-        """Set the outcome of each, and start the next ones."""
         if done.id is not None:
             if len(self._names) >= _MOST_NAMES:
                 self._names.clear()

@@ -29,13 +29,14 @@ from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.unit_of_work import make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
+from keyhole.service.wire.problems import show_problem
 
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 probes = APIRouter(tags=["watching"], responses=PROBLEMS)
 Name = Annotated[str, Path(max_length=64, examples=["triage"])]
 Id = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[models.Key | None, Header(alias="Idempotency-Key")]
-AnswerGiven = Annotated[Any, Depends(body_of(models.AnswerBody))]
+AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _REPEATED = "Made by an earlier request"
 _SEPARATE = ("lifetime", "window", "description", "calibrate_from")  # no settings of a predictor
@@ -131,7 +132,8 @@ async def answer_batch(
     """Answer many predictions at once; each is counted or refused on its own."""
     results = await _answer(request, replies)
     request.state.noted = {"answers": len(results)}
-    return views.send(wire.Receipts([views.show_result(result) for result in results]))
+    shown = [show_problem(one) if isinstance(one, KeyholeError) else one for one in results]
+    return views.send(wire.Receipts(shown))
 
 
 @_route(

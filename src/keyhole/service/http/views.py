@@ -11,19 +11,17 @@ from typing import Any, Literal
 from pydantic_core import to_json
 from starlette.responses import Response
 
-from keyhole.errors import KeyholeError, TheoremError
+from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
-from keyhole.scores import Decision, Interval, Region, find_labels
+from keyhole.scores import Decision, Interval, find_labels
 from keyhole.service.store.log.history import LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
-from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire import responses as wire
-from keyhole.service.wire.problems import show_problem
-from keyhole.service.wire.responses import Alert, Receipt, show_time
+from keyhole.service.wire.responses import Alert, show_time
 
 _ALERTS = {Alarm.NONE: Alert.KEPT, Alarm.TOO_MANY: Alert.TOO_MANY, Alarm.TOO_FEW: Alert.TOO_FEW}
 _FEWEST_ROUNDS = 50  # before which nothing is said of a promise
@@ -36,7 +34,7 @@ def send(value: object, *, status: int = 200) -> Response:
 
 def show_prediction(opened: Opened) -> wire.Prediction:
     shown: Any = opened.region
-    labels, interval = _show_region(shown)
+    labels, interval, _ = _show_region(shown)
     expires = show_time(opened.expires)
     return wire.Prediction(
         opened.id, opened.number, shown.threshold, labels, interval, shown.size, expires
@@ -56,12 +54,8 @@ def show_decision(opened: Opened) -> wire.Verdict:
     )
 
 
-def show_result(result: Receipt | KeyholeError) -> Receipt | wire.Problem:
-    return show_problem(result) if isinstance(result, KeyholeError) else result
-
-
 def show_round(found: LogEntry) -> wire.RoundView:
-    labels, interval = _show_region(found.region)
+    labels, interval, decision = _show_region(found.region)
     return wire.RoundView(
         round=found.number,
         id=found.id,
@@ -70,7 +64,7 @@ def show_round(found: LogEntry) -> wire.RoundView:
         size=found.size,
         labels=labels,
         interval=interval,
-        decision=_name_decision(found.region),
+        decision=decision,
         features=found.known.features,
         groups=list(found.known.groups),
         answer=found.answer,
@@ -83,26 +77,24 @@ def show_round(found: LogEntry) -> wire.RoundView:
     )
 
 
-def _show_region(shown: Any) -> tuple[tuple[wire.Label, ...] | None, wire.Pair | None]:
-    """Return a set as labels, or an interval as its two ends; of an empty interval both are None."""
+def _show_region(
+    shown: Any,
+) -> tuple[tuple[wire.Label, ...] | None, wire.Pair | None, Literal["accepted", "referred"] | None]:
+    """Return a set as labels, an interval as its two ends, or none if it is empty, or a decision."""
     if isinstance(shown, Decision):
         candidate: Any = shown.candidate
-        return None if candidate is None else (candidate,), None
+        labels = None if candidate is None else (candidate,)
+        return labels, None, "accepted" if shown.accepted else "referred"
     if not isinstance(shown, Interval):
-        return shown.labels, None
-    return None, None if shown.lower > shown.upper else (shown.lower, shown.upper)
-
-
-def _name_decision(shown: Region | Decision) -> Literal["accepted", "referred"] | None:
-    if not isinstance(shown, Decision):
-        return None
-    return "accepted" if shown.accepted else "referred"
+        return shown.labels, None, None
+    return None, None if shown.lower > shown.upper else (shown.lower, shown.upper), None
 
 
 def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = False) -> wire.StreamView:
     """Return what a stream is, and its statistics; in a list without its distribution."""
     setup, tally = stream.setup, stream.tally
     rule, settings, labels = setup.learner.rule, setup.dump(), find_labels(setup.score)
+    rounds, misses = stream.recent_rounds, stream.recent_misses
     return wire.StreamView(
         name=stream.name,
         learner=setup.learner.name,
@@ -132,7 +124,7 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         calibrated=tally.calibrated,
         miss_rate=tally.miss_rate,
         **tally.describe()._asdict(),
-        recent=_show_recent(stream),
+        recent=wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None),
         promise=_show_promise(stream),
         distribution=None if listed else _show_distribution(stream),
         notes=[*notes, *_list_notes(stream)],
@@ -156,13 +148,7 @@ def _show_groups(stream: Stream) -> list[wire.GroupView]:
     ]
 
 
-def _show_recent(stream: Stream) -> wire.Recent:
-    rounds, misses = stream.recent_rounds, stream.recent_misses
-    return wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None)
-
-
 def find_alert(stream: Stream) -> Alert:
-    """Return what a stream's monitor says now."""
     early = not stream.watch.alarm and stream.watch.rounds < _FEWEST_ROUNDS
     return Alert.EARLY if early else _ALERTS[Alarm(stream.watch.alarm)]
 
@@ -189,7 +175,6 @@ def _show_alarm(found: AlarmRow) -> wire.AlarmView:
 
 
 def _list_notes(stream: Stream) -> list[str]:
-    """Return what the predictor itself would note."""
     learner, notes = stream.setup.learner, list_notes(stream.setup, stream.progress)
     if learner.horizon is not None and stream.tally.answered > learner.horizon:
         return [f"past its horizon of {learner.horizon} rounds, for which it was tuned", *notes]
@@ -213,15 +198,14 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
         last=[int(missed) for missed in curve.last],
         on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
         alarms=[_show_alarm(found) for found in curve.alarms],
-        changes=[_show_change(found) for found in curve.changes],
+        changes=[
+            wire.ChangeView(show_time(change.at), change.kind, change.content)
+            for change in curve.changes
+        ],
         recent=wire.RecentRounds(**asdict(curve.recent)),
         # Each round counts against the target of its time, and those are not kept.
         proven=None if stream.retargeted is not None else _show_proven(stream),
     )
-
-
-def _show_change(found: Change) -> wire.ChangeView:
-    return wire.ChangeView(at=show_time(found.at), kind=found.kind, content=found.content)
 
 
 def _show_proven(stream: Stream) -> wire.ProvenBounds:

@@ -23,19 +23,16 @@ _KINDS = {
 
 @router.get("/")
 def index() -> Response:
-    """Return the page."""
     return _send(*_OURS, "index.html", caching="no-cache")
 
 
 @router.get("/docs")
 def docs() -> Response:
-    """Return the description of the routes."""
     return _send(*_OURS, "docs.html", caching="no-cache")
 
 
 @router.get("/page/{name}")
 def asset(name: str) -> Response:
-    """Return a file of the page."""
     if name in {file.name for file in resources.files(_OURS[0]).joinpath(_OURS[1]).iterdir()}:
         return _send(*_OURS, name, caching="no-cache")
     return Response("there is no such file", 404, media_type="text/plain")
@@ -43,7 +40,6 @@ def asset(name: str) -> Response:
 
 @router.get("/plotly.js")
 def plotly() -> Response:
-    """Return plotly's script."""
     try:
         return _send("plotly", "package_data", "plotly.min.js", caching="max-age=86400")
     except ModuleNotFoundError:

@@ -20,14 +20,14 @@ export function tiles(stream) {
   ];
 }
 
-function sizes(stream, lately) {
-  if (!lately?.rounds) return [tile(stream.kind === "labels" ? "set size" : "width", "–", "no answers yet")];
-  const late = tile("answers come after", duration(lately.median_seconds), `9 in 10: ${duration(lately.late_seconds)}`);
+function sizes(stream, recent) {
+  if (!recent?.rounds) return [tile(stream.kind === "labels" ? "set size" : "width", "–", "no answers yet")];
+  const late = tile("answers come after", duration(recent.median_seconds), `9 in 10: ${duration(recent.late_seconds)}`);
   if (stream.kind === "gate") return [tile("accepted", percent(stream.accepted_share), "of all decisions"), late];
   const notes = stream.kind === "labels"
-    ? [`${percent(lately.empty)} empty`, `${percent(lately.full)} full`]
-    : [`${percent(lately.empty)} empty`, lately.unbounded ? `${percent(lately.unbounded)} unbounded` : null];
-  const median = lately.median_size === null ? "unbounded" : size(lately.median_size);
+    ? [`${percent(recent.empty)} empty`, `${percent(recent.full)} full`]
+    : [`${percent(recent.empty)} empty`, recent.unbounded ? `${percent(recent.unbounded)} unbounded` : null];
+  const median = recent.median_size === null ? "unbounded" : size(recent.median_size);
   return [
     tile(stream.kind === "labels" ? "set size, median" : "width, median", median, ...notes),
     late,
