@@ -252,8 +252,8 @@ def _calibrate(options: argparse.Namespace) -> None:
     before = registry.get(database, options.stream).tally.calibrated
     size = options.file.stat().st_size if options.file.is_file() else 1
     with live_line(f"calibrating {options.stream}", size) as advance:
-        for some in read_history(options.file, advance=advance):
-            calibrations.calibrate(database, options.stream, some, now=time.time())
+        for batch in read_history(options.file, advance=advance):
+            calibrations.calibrate(database, options.stream, batch, now=time.time())
     tally = registry.get(database, options.stream).tally
     print(f"{options.stream}: {tally.calibrated - before:,} rounds of history played")
 

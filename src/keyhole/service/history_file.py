@@ -27,17 +27,17 @@ def read_history(path: Path, *, advance: Callable[[int], None]) -> Iterator[list
     if kind not in (*KINDS, ".jsonl"):
         raise InvalidError(f"{path} is not a .csv, .parquet or .jsonl file; convert it")
     check_file(path)
-    some: list[Past] = []
+    batch: list[Past] = []
     done = 0
     for past, tell in _read_lines(path) if kind == ".jsonl" else _read_table(path):
-        some.append(past)
-        if len(some) == AT_ONCE:
-            yield some
-            some, position = [], tell()
+        batch.append(past)
+        if len(batch) == AT_ONCE:
+            yield batch
+            batch, position = [], tell()
             advance(position - done)
             done = position
-    if some:
-        yield some
+    if batch:
+        yield batch
 
 
 def _read_table(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:

@@ -70,7 +70,7 @@ class LogRequests:
             return
         line: dict[str, object] = {"time": show_time(time.time()), **self._describe_sender(scope)}
         line |= {"method": scope["method"], "route": path, "status": status}
-        line |= {**state.get("noted", {}), "ms": round(seconds * 1e3, 2)}
+        line |= {**state.get("logged", {}), "ms": round(seconds * 1e3, 2)}
         log.info(json.dumps(line))
 
     def _describe_sender(self, scope: Scope) -> dict[str, str | None]:

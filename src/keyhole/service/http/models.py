@@ -9,6 +9,7 @@ from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
 from keyhole.service.wire.responses import Kind
 
+_FEW = Field(max_length=200, fail_fast=True)
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float
 Option = Whole | float | Annotated[list[Whole | float], Field(max_length=5000, fail_fast=True)] | None
@@ -27,7 +28,7 @@ ScoreMap = Annotated[dict[LabelName, float], Field(max_length=LABELS)]
 ScoreArray = Annotated[list[float], Field(max_length=LABELS, fail_fast=True)]
 LabelArray = Annotated[list[LabelName | Whole | float], Field(max_length=LABELS, fail_fast=True)]
 FeatureMap = Annotated[dict[str, float | None], Field(max_length=200)]
-FeatureArray = Annotated[list[float | None], Field(max_length=200, fail_fast=True)]
+FeatureArray = Annotated[list[float | None], _FEW]
 Metadata = Annotated[
     dict[str, JsonValue] | None,
     Field(
@@ -37,6 +38,7 @@ Metadata = Annotated[
 ]
 
 _ANSWERS = ("label", "hit", "miss", "score", "loss", "right", "skip")
+_MEMBERS = "Those that the case belongs to."
 _WORDS = ("hit", "miss", "skip")  # which are an answer by themselves
 
 
@@ -54,14 +56,14 @@ class NewStream(Body):
     name: str = Field(
         max_length=64, examples=["triage"], description="Letters, digits, dots, dashes, underscores."
     )
-    alpha: float = Field(description="Target miss rate, between 0 and 1/2.", examples=[0.1])
+    alpha: float = Field(examples=[0.1])
     kind: Kind | None = Field(
         None,
         description="What is predicted: sets of labels; intervals around a centre; intervals from the "
         "lower and upper quantile of a model; or decisions, whether to accept an answer. By default "
         "what the other settings imply.",
     )
-    learner: str | None = Field(None, max_length=64, description="See 'keyhole learners'.")
+    learner: str | None = Field(None, max_length=64)
     horizon: int | None = Field(
         None, ge=1, le=10**12, description="Number of rounds to come, if known."
     )
@@ -113,12 +115,10 @@ class NewStream(Body):
     seed: int | None = Field(
         None, ge=0, lt=2**64, description="Fixes every draw; omit it in production."
     )
-    open_limit: int | None = Field(
-        None, ge=1, le=10**6, description="How many rounds may be open; then the oldest expires."
-    )
-    lifetime: Seconds | None = Field(None, description="Seconds until an open round expires.")
-    window: Window | None = Field(None, description="Answered rounds in the recent miss rate.")
-    description: Description | None = Field(None, description="What people should know of the stream.")
+    open_limit: int | None = Field(None, ge=1, le=10**6)
+    lifetime: Seconds | None = None
+    window: Window | None = None
+    description: Description | None = None
     calibrate_from: str | None = Field(
         None, max_length=64, description="A stream whose labelled rounds calibrate this one."
     )
@@ -127,13 +127,13 @@ class NewStream(Body):
 class AmendmentBody(Body):
     """What is to change; what is left out stays as it is."""
 
-    alpha: float | None = Field(None, description="Target miss rate, between 0 and 1/2.")
-    lifetime: Seconds | None = Field(None, description="Seconds until a new round expires.")
-    window: Window | None = Field(None, description="Answered rounds in the recent miss rate.")
+    alpha: float | None = None
+    lifetime: Seconds | None = None
+    window: Window | None = None
     labels: LabelNames | None = Field(
         None, max_length=LABELS, description="Labels to append to the existing ones."
     )
-    description: Description | None = Field(None, description="What people should know of the stream.")
+    description: Description | None = None
 
 
 class OutputBody(Body):
@@ -153,10 +153,8 @@ class OutputBody(Body):
         description="By name or in order; a feature that is omitted or null is missing.",
         examples=[{"hour": 7}],
     )
-    groups: Annotated[list[str | Whole], Field(max_length=200, fail_fast=True)] = Field(
-        default_factory=list,
-        description="Those that the case belongs to, by name or number.",
-        examples=[["weekend"]],
+    groups: Annotated[list[str | Whole], _FEW] = Field(
+        default_factory=list, description=f"{_MEMBERS[:-1]}, by name or number.", examples=[["weekend"]]
     )
     metadata: Metadata = None
 
@@ -223,10 +221,8 @@ class CaseBody(Body):
     candidates: ScoreMap | None = Field(
         None, description="A score for each; the best is decided on.", examples=[{"invoice": 0.93}]
     )
-    groups: Annotated[list[str], Field(max_length=200, fail_fast=True)] = Field(
-        default_factory=list,
-        description="Those that the case belongs to.",
-        examples=[["new customers"]],
+    groups: Annotated[list[str], _FEW] = Field(
+        default_factory=list, description=_MEMBERS, examples=[["new customers"]]
     )
     metadata: Metadata = None
 
@@ -260,9 +256,7 @@ class CasesBody(Body):
 class AnswerBody(Body):
     """One of: the true label, a hit, a miss, the true label's score, a loss; or that none will come."""
 
-    label: Label | None = Field(
-        None, description="The true label, or the true value.", examples=["cat"]
-    )
+    label: Label | None = Field(None, examples=["cat"])
     hit: Literal[True] | None = Field(None, description="The set contained the truth.")
     miss: Literal[True] | None = Field(None, description="It did not.")
     score: float | None = Field(None, description="The true label's score, in [0, 1].", examples=[0.4])

@@ -15,7 +15,7 @@ PROBLEMS: dict[int | str, dict[str, Any]] = {
 }
 _MEANINGS = {
     "accepted": "Whether the answer may be used as it is; otherwise ask a person.",
-    "alpha": "Target miss rate: the share of rounds that may miss.",
+    "alpha": "Target miss rate, between 0 and 1/2: the share of rounds that may miss.",
     "answer": "As it was given, a word or its fields by name; null while the round is open.",
     "answered_at": "When its answer came.",
     "answers": "Each with the id of its prediction.",
@@ -24,6 +24,7 @@ _MEANINGS = {
     "code": "What is wrong, in a word for programs.",
     "created": "When it was made.",
     "decisions": "One for each case, in order.",
+    "description": "What people should know of the stream.",
     "expired": "Rounds that expired before an answer came.",
     "feedback": "What answers can reveal: bandit, semi-bandit or full; of decisions, which are judged.",
     "groups": "The groups: of a stream their statistics, of a round those it belongs to.",

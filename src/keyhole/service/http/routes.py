@@ -26,6 +26,7 @@ from keyhole.service.store.streams import (
     settings,
 )
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.stream import Stream
 from keyhole.service.store.streams.unit_of_work import make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
@@ -40,7 +41,6 @@ AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody)
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _REPEATED = "Made by an earlier request"
 _SEPARATE = ("lifetime", "window", "description", "calibrate_from")  # no settings of a predictor
-Result = TypeVar("Result")
 Handler = TypeVar("Handler", bound=Callable[..., object])
 Responses = dict[int | str, dict[str, Any]]
 
@@ -88,7 +88,7 @@ async def predict(
 ) -> Response:
     """Predict a set or an interval; a retry with the same Idempotency-Key gives the same one."""
     (opened,) = await _open(request, name, [query._replace(key=key)], makes=_PREDICTIONS)
-    request.state.noted = {"stream": name, "prediction": opened.id}
+    request.state.logged = {"stream": name, "prediction": opened.id}
     return views.send(views.show_prediction(opened), status=200 if opened.repeated else 201)
 
 
@@ -99,7 +99,7 @@ async def answer(
     given: AnswerGiven,
 ) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
-    request.state.noted = {"prediction": id[:80]}
+    request.state.logged = {"prediction": id[:80]}
     (result,) = await _answer(request, [Reply(id, given)])
     if isinstance(result, KeyholeError):
         raise result
@@ -120,7 +120,7 @@ async def predict_batch(
 ) -> Response:
     """Predict many at once, all or none."""
     opened = await _open(request, name, queries, makes=_PREDICTIONS)
-    request.state.noted = {"stream": name, "predictions": len(opened)}
+    request.state.logged = {"stream": name, "predictions": len(opened)}
     shown = wire.Predictions([views.show_prediction(one) for one in opened])
     return views.send(shown, status=201)
 
@@ -131,7 +131,7 @@ async def answer_batch(
 ) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
     results = await _answer(request, replies)
-    request.state.noted = {"answers": len(results)}
+    request.state.logged = {"answers": len(results)}
     shown = [show_problem(one) if isinstance(one, KeyholeError) else one for one in results]
     return views.send(wire.Receipts(shown))
 
@@ -152,7 +152,7 @@ async def decide(
 ) -> Response:
     """Accept an answer or refer it, in a stream of decisions; retries are as for predictions."""
     (opened,) = await _open(request, name, [query._replace(key=key)], makes=_DECISIONS)
-    request.state.noted = {"stream": name, "prediction": opened.id}
+    request.state.logged = {"stream": name, "prediction": opened.id}
     return views.send(views.show_decision(opened), status=200 if opened.repeated else 201)
 
 
@@ -170,7 +170,7 @@ async def decide_batch(
 ) -> Response:
     """Decide many at once, all or none."""
     opened = await _open(request, name, queries, makes=_DECISIONS)
-    request.state.noted = {"stream": name, "predictions": len(opened)}
+    request.state.logged = {"stream": name, "predictions": len(opened)}
     return views.send(wire.Verdicts([views.show_decision(one) for one in opened]), status=201)
 
 
@@ -217,12 +217,12 @@ async def create_stream(
     separate = {name: given.pop(name) for name in _SEPARATE if name in given}
     state = request.app.state
 
-    def create() -> Response:
+    def create() -> tuple[Stream, list[str]]:
         setup, notes = settings.make_setup(**given)
-        stream = registry.create(state.database, new.name, setup=setup, now=state.clock(), **separate)
-        return views.send(views.show_stream(stream, notes=notes), status=201)
+        now = state.clock()
+        return registry.create(state.database, new.name, setup=setup, now=now, **separate), notes
 
-    return await _change(request, new.name, create)
+    return await _change(request, new.name, create, status=201)
 
 
 @_route("GET /streams", Scope.READ, gives=wire.StreamsView)
@@ -258,19 +258,17 @@ async def amend_stream(
     if not given:
         raise InvalidError("nothing is to change; give alpha, lifetime, window, labels or description")
     amendment = amendments.Amendment(**given)
-
-    def amend() -> Response:
-        stream, notes = amendments.amend(state.database, name, amendment, now=state.clock())
-        return views.send(views.show_stream(stream, notes=notes))
-
-    return await _change(request, name, amend)
+    return await _change(
+        request, name, lambda: amendments.amend(state.database, name, amendment, now=state.clock())
+    )
 
 
 @_route("DELETE /streams/{name}", Scope.ADMIN, status=204)
 async def delete_stream(request: Request, name: Name) -> None:
     """Remove a stream that is archived, or quarantined, and its log for good."""
-    await _change(request, name, lambda: registry.delete(request.app.state.database, name))
-    request.app.state.metrics.forget(name)
+    state = request.app.state
+    await state.queues.run(make_separate_task(name, partial(registry.delete, state.database, name)))
+    state.metrics.forget(name)
 
 
 @_route(
@@ -284,14 +282,12 @@ async def calibrate(
     """Teach a stream labelled history before its first round."""
     state = request.app.state
 
-    def teach() -> Response:
+    def teach() -> tuple[Stream, list[str]]:
         past = [
             calibrations.Past(one.output, one.label, one.features, one.groups) for one in history.rounds
         ]
-        stream = calibrations.calibrate(
-            state.database, name, past, now=state.clock(), after=history.after
-        )
-        return views.send(views.show_stream(stream))
+        now, after = state.clock(), history.after
+        return calibrations.calibrate(state.database, name, past, now=now, after=after), []
 
     return await _change(request, name, teach)
 
@@ -300,18 +296,22 @@ async def calibrate(
 async def archive_stream(request: Request, name: Name) -> Response:
     """Close a stream for good: it can be read, but takes no more rounds."""
     state = request.app.state
-
-    def archive() -> Response:
-        stream = registry.archive(state.database, name, now=state.clock())
-        return views.send(views.show_stream(stream))
-
-    return await _change(request, name, archive)
+    return await _change(
+        request, name, lambda: (registry.archive(state.database, name, now=state.clock()), [])
+    )
 
 
-async def _change(request: Request, name: str, change: Callable[[], Result]) -> Result:
-    """Return the result of a change that is neither a round nor an answer, made in a thread."""
-    result: Result = await request.app.state.queues.run(make_separate_task(name, change))
-    return result
+async def _change(
+    request: Request, name: str, change: Callable[[], tuple[Stream, list[str]]], *, status: int = 200
+) -> Response:
+    """Show a stream and notes after a change that is neither a round nor an answer."""
+
+    def run() -> Response:  # in a thread, as a change and its view take long
+        stream, notes = change()
+        return views.send(views.show_stream(stream, notes=notes), status=status)
+
+    response: Response = await request.app.state.queues.run(make_separate_task(name, run))
+    return response
 
 
 @_route("GET /streams/{name}/history", Scope.READ, gives=wire.HistoryView)

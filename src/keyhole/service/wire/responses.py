@@ -229,7 +229,7 @@ class StreamView:
     lifetime: float
     created: str
     archived: str | None
-    description: Annotated[str | None, "What people should know of the stream."]
+    description: str | None
     predicted: int
     rounds: int
     misses: float
