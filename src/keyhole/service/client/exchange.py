@@ -69,7 +69,7 @@ def exchange(
             return done.value
         for turn in count():
             outcome = yield call
-            pause = judge(outcome, call, turn, retries=retries, url=url)
+            pause = _judge(outcome, call, turn, retries=retries, url=url)
             if pause is None:
                 break
             yield pause
@@ -112,13 +112,6 @@ class Retries:
     most: int
     longest_pause: float
 
-    def allow(self, call: Call[object], turn: int, *, status: int | None) -> bool:
-        """Return whether a call may be sent once more; a status of None means that none came."""
-        if turn >= self.most:
-            return False
-        # Refused for now, it was not done; without an answer nobody knows.
-        return call.safe if status is None else status in _RETRIED
-
     def pause(self, turn: int, *, asked: str | None = None) -> float:
         """Return the seconds to wait before the next try: more each time, and what was asked for."""
         least = float(asked) if asked is not None and asked.isdecimal() else 0.0
@@ -149,24 +142,25 @@ def _read_refusal(response: "Response") -> KeyholeError:
         return problems.read_error(response.text)
 
 
-def judge(
+def _judge(
     outcome: "Response | Exception", call: Call[object], turn: int, *, retries: Retries, url: object
 ) -> float | None:
     """Return None for a success and else the seconds to wait before the next try, or raise."""
+    is_last = turn >= retries.most
     if isinstance(outcome, Exception):
-        # What never reached the service was certainly not done there.
+        # What never reached the service was certainly not done there; else nobody knows.
         httpx = find_httpx()
         unsent = isinstance(outcome, (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout))
-        if retries.allow(call, turn, status=503 if unsent else None):
-            return retries.pause(turn)
-        raise UnreachableError(
-            f"no answer from {url} after {turn + 1} tries ({outcome}); is it running?"
-        ) from outcome
+        if is_last or not (unsent or call.safe):
+            raise UnreachableError(
+                f"no answer from {url} after {turn + 1} tries ({outcome}); is it running?"
+            ) from outcome
+        return retries.pause(turn)
     if outcome.is_success:
         return None
-    if retries.allow(call, turn, status=outcome.status_code):
-        return retries.pause(turn, asked=outcome.headers.get("retry-after"))
-    raise _read_refusal(outcome)
+    if is_last or outcome.status_code not in _RETRIED:
+        raise _read_refusal(outcome)
+    return retries.pause(turn, asked=outcome.headers.get("retry-after"))
 
 
 def list_arguments(call: Call[object]) -> dict[str, Any]:
