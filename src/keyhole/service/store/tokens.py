@@ -34,7 +34,6 @@ class Token(NamedTuple):
     revoked: float | None
 
     def allows(self, scope: Scope) -> bool:
-        """Return whether the token is good for this."""
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
 
@@ -62,14 +61,12 @@ def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
 
 
 def every(database: Database) -> list[Token]:
-    """Return what is known of every token, the oldest first."""
     with database.read() as transaction:
         rows = transaction.fetch(statements.LIST_TOKENS)
     return [_token(row) for row in rows]
 
 
 def in_use(database: Database) -> bool:
-    """Return whether there is any token that is not revoked."""
     with database.read() as transaction:
         return bool(transaction.fetch(statements.FIND_TOKEN_IN_USE))
 

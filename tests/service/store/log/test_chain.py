@@ -63,7 +63,6 @@ def test_every_column_that_is_written_now_is_hashed_but_the_format_and_the_link(
 
 @pytest.mark.parametrize("table", ["rounds", "answers", "changes"])
 def test_a_log_verifies_after_its_tables_got_another_column(light: Database, table: str) -> None:
-    """Kills: a hash of every column."""
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     registry.create(light, "pets", setup=setup, now=NOW)
     opened = proposals.predict(light, "pets", asks=[Query([0.5])] * 3, now=NOW)
@@ -77,7 +76,7 @@ def test_a_log_verifies_after_its_tables_got_another_column(light: Database, tab
 def test_a_field_that_a_later_format_names_breaks_no_link_of_an_earlier_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A row with one more field, as a later version would write it."""
+    """A row with one more field, as a later version would write it. Kills: a hash of every column."""
     from typing import NamedTuple
 
     from keyhole.service.store.log import chain

@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Iterator
 from enum import StrEnum
+from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -58,8 +59,6 @@ _KINDS = {"round": "int64", "missed": "bool", **dict.fromkeys(_REALS, "float64")
 
 
 class Format(StrEnum):
-    """What kind of file."""
-
     CSV = "csv"
     PARQUET = "parquet"
 
@@ -74,7 +73,6 @@ def csv_lines(database: Database, name: str) -> Iterator[str]:
 
 
 def parquet(database: Database, name: str) -> bytes:
-    """Return the log as a Parquet file."""
     try:
         import pyarrow as arrow
         import pyarrow.parquet
@@ -87,8 +85,9 @@ def parquet(database: Database, name: str) -> bytes:
     schema = arrow.schema(columns)
     buffer = arrow.BufferOutputStream()
     with arrow.parquet.ParquetWriter(buffer, schema) as writer:
-        for rows in _blocks(database, name):
-            writer.write_table(arrow.Table.from_pylist(rows, schema=schema))
+        rows = (dict(zip(COLUMNS, _row(entry), strict=True)) for entry in log(database, name))
+        while block := list(islice(rows, _ROWS_AT_ONCE)):
+            writer.write_table(arrow.Table.from_pylist(block, schema=schema))
     return bytes(buffer.getvalue())
 
 
@@ -116,16 +115,6 @@ def describe_scores(database: Database, name: str) -> str:
     predicted = stream.tally.predicted
     share = scores / predicted if predicted else 0.0
     return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
-
-
-def _blocks(database: Database, name: str) -> Iterator[list[dict[str, Any]]]:
-    block: list[dict[str, Any]] = []
-    for entry in log(database, name):
-        block.append(dict(zip(COLUMNS, _row(entry), strict=True)))
-        if len(block) == _ROWS_AT_ONCE:
-            yield block
-            block = []
-    yield block
 
 
 def _row(entry: LogEntry) -> tuple[Any, ...]:

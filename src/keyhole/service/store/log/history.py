@@ -235,7 +235,6 @@ def _read_snapshots(transaction: Transaction, stream: Stream, points: int) -> li
 
 
 def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
-    """Return what the newest answered rounds of a stream were like."""
     rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
     kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)

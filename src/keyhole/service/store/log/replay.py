@@ -149,14 +149,6 @@ def _read_pages(
         after = getattr(rows[-1], order)
 
 
-@dataclass(slots=True)
-class _Open:
-    """A round that waits for its answer."""
-
-    round: Round[Region]
-    expires: float
-
-
 @dataclass
 class Replay:
     """What the rows up to now come to; until the first one no stream is made."""
@@ -164,7 +156,7 @@ class Replay:
     made: Stream | None = None
     version: int = -1
     link: bytes = FIRST
-    open: dict[int, _Open] = field(default_factory=dict)
+    open: dict[int, tuple[Round[Region], float]] = field(default_factory=dict)  # with when it expires
     alarmed: list[AlarmRow] = field(default_factory=list)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
     _misses: bytearray = field(default_factory=bytearray)  # of the answers
@@ -206,7 +198,6 @@ class Replay:
         self.link = row.link
 
     def check_snapshot(self) -> None:
-        """Raise if a snapshot is missing."""
         if self._needs_snapshot:
             raise Difference(f"the snapshot after {self.stream.tally.answered} answers is gone")
 
@@ -268,7 +259,7 @@ class Replay:
             self.metadata = add_metadata(self.metadata, found.name, found.value, row.number)
         expires = row.at + stream.lifetime
         if stream.setup.kind.is_awaited(stream.setup, opened.prediction):
-            self.open[row.number] = _Open(opened, expires)
+            self.open[row.number] = opened, expires
         stream.next_expiry = min(stream.next_expiry, expires)
         self._expire(row.at)
 
@@ -276,10 +267,10 @@ class Replay:
         """Drop the rounds that the store dropped when this one was opened."""
         stream = self.stream
         if stream.next_expiry <= now:
-            for number in [n for n, waiting in self.open.items() if waiting.expires <= now]:
+            for number in [n for n, (_, expires) in self.open.items() if expires <= now]:
                 del self.open[number]
                 stream.tally.expired += 1
-            stream.next_expiry = min((one.expires for one in self.open.values()), default=math.inf)
+            stream.next_expiry = min((expires for _, expires in self.open.values()), default=math.inf)
         while len(self.open) > stream.setup.open_limit:
             del self.open[min(self.open)]
             stream.tally.expired += 1
@@ -288,7 +279,7 @@ class Replay:
         stream = self.stream
         if row.number not in self.open:
             raise Difference(f"{where} comes before the round, after its time, or a second time")
-        waiting, answer = self.open.pop(row.number).round, json.loads(row.answer)
+        (waiting, _), answer = self.open.pop(row.number), json.loads(row.answer)
         try:
             outcome = settle_reply(stream, waiting, answer)
         except KeyholeError as error:
@@ -364,15 +355,14 @@ def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> N
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
-    for number, waiting in played.open.items():
+    for number, (waiting, expires) in played.open.items():
         row, where = stored[number], f"open round {number}"
-        expect(where, "expires", row.expires, waiting.expires)
-        expect(where, "then", row.then, waiting.round.then)
-        expect(where, "memo", row.memo, played.learner.pack_memo(waiting.round.memo))
+        expect(where, "expires", row.expires, expires)
+        expect(where, "then", row.then, waiting.then)
+        expect(where, "memo", row.memo, played.learner.pack_memo(waiting.memo))
 
 
 def expect(where: str, what: str, stored: Any, played: Any) -> None:
-    """Raise if the two are not equal."""
     if stored == played:
         return
     if isinstance(stored, bytes) and isinstance(played, bytes):

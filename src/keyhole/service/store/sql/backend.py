@@ -101,7 +101,6 @@ class Backend(Protocol):
 
 
 def read_scalar(values: Sequence[Any]) -> Any:
-    """Return the only column of a row."""
     return values[0]
 
 
@@ -184,6 +183,5 @@ class Pool(Generic[Connection]):
             self._idle.append(connection)
 
     def clear(self) -> None:
-        """Close the connections that nobody uses."""
         while self._idle:
             self._close(self._idle.pop())

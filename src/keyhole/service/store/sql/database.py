@@ -102,7 +102,6 @@ class Database:
         return streams, rounds
 
     def close(self) -> None:
-        """Close every connection."""
         self.backend.close()
 
 

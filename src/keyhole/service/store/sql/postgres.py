@@ -7,8 +7,8 @@ who needs no rows does not wait. Each is planned once by each connection.
 import logging
 import math
 import time
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from functools import cache, partial
 from pathlib import Path
 from typing import Any
@@ -59,32 +59,14 @@ class PostgresBackend:
         self._writers = _make_pool(url, by_keys, limit, timeouts, read_only=read_only)
         self._connect_probe = partial(_connect, url, probing, find_limit(timeouts, timeouts.probe))
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
-        with (
-            named_errors(name_error),
-            self._readers.take() as connection,
-            _transaction(connection) as transaction,
-        ):
-            yield transaction
+    def read(self) -> AbstractContextManager[Transaction]:
+        return _transaction(self._readers.take)
 
-    @contextmanager
-    def write(self) -> Iterator[Transaction]:
-        with (
-            named_errors(name_error),
-            self._writers.take() as connection,
-            _transaction(connection) as transaction,
-        ):
-            yield transaction
+    def write(self) -> AbstractContextManager[Transaction]:
+        return _transaction(self._writers.take)
 
-    @contextmanager
-    def probe(self) -> Iterator[Transaction]:
-        with (
-            named_errors(name_error),
-            closing(self._connect_probe()) as connection,
-            _transaction(connection) as transaction,
-        ):
-            yield transaction
+    def probe(self) -> AbstractContextManager[Transaction]:
+        return _transaction(lambda: closing(self._connect_probe()))
 
     def has_tables(self, transaction: Transaction) -> bool:
         return transaction.fetch(_FIND_META) != [None]
@@ -119,11 +101,13 @@ _LOCK_SCHEMA = Statement("SELECT 1 FROM pg_advisory_xact_lock(?)", read_scalar)
 
 
 @contextmanager
-def _transaction(connection: "PatientConnection") -> Iterator[Transaction]:
-    with ExitStack() as stack:
+def _transaction(
+    connect: Callable[[], AbstractContextManager["PatientConnection"]],
+) -> Iterator[Transaction]:
+    with named_errors(name_error), connect() as connection, ExitStack() as stack:
         yield PostgresTransaction(connection, stack)
-        connection.execute("COMMIT")  # as one more of the pipeline, whose end waits for all
-        # (The driver began the transaction with its first statement.)
+        # One more of the pipeline, whose end waits for all; the driver began with the first statement.
+        connection.execute("COMMIT")
 
 
 class PostgresTransaction:

@@ -214,7 +214,6 @@ class Words:
 
 
 def define(table: Table[Any], words: Words) -> list[str]:
-    """Return the statements that make a table."""
     lines = []
     for name, kind, nullable in table.columns:
         if table.counted and (name,) == table.key:

@@ -231,7 +231,6 @@ def name_error(error: BaseException) -> KeyholeError | None:
 
 
 def find_file(path: Path) -> None:
-    """Raise if there is no such file."""
     if not path.is_file():
         raise DatabaseError(f"there is no database file {path}; check --database")
 

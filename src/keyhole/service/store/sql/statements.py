@@ -21,17 +21,14 @@ from keyhole.service.store.sql.schema import (
 
 
 def _select(table: Table[Row], rest: str) -> Statement[Row]:
-    """Return the statement that reads whole rows."""
     return Statement(f"SELECT {table.listed} FROM {table.name} {rest}", table.make_row)
 
 
 def _scalar(text: str) -> Statement[Any]:
-    """Return a statement of one column."""
     return Statement(text, read_scalar)
 
 
 def _change(text: str) -> Statement[None]:
-    """Return a statement that returns no rows."""
     return Statement(text, read_scalar)
 
 

@@ -50,13 +50,11 @@ def note(
 
 
 def find_last(transaction: Transaction, stream: int) -> AlarmRow | None:
-    """Return the newest alarm of a stream."""
     rows = transaction.fetch(statements.LIST_ALARMS, stream, 1)
     return rows[0] if rows else None
 
 
 def find_newest(transaction: Transaction, streams: list[int]) -> dict[int, AlarmRow]:
-    """Return the newest alarm of each of these streams that had one."""
     return {alarm.stream: alarm for alarm in transaction.fetch(statements.LIST_ALARMS_OF, streams)}
 
 

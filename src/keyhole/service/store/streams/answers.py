@@ -150,7 +150,6 @@ def list_result(
 
 
 def write_reply(reply: Any) -> str:
-    """Return a reply as the log keeps it."""
     if type(reply) is dict and len(reply) == 1:
         ((name, value),) = reply.items()
         if type(value) is int or type(value) is str:
@@ -170,7 +169,6 @@ _BESIDE = ("chance", "wrong")  # what an answer may say besides
 
 
 def _check_waiting(stream: Stream, row: FoundRound, reply: Reply, now: float) -> None:
-    """Raise unless the round of a row can be answered now."""
     if stream.archived is not None:
         raise make_archived_error(stream.name)
     if row.expires is None:
@@ -212,5 +210,4 @@ def _read(read: Callable[[Setup[Any], Any], Result], stream: Stream, row: FoundR
 
 
 def unknown(id: str) -> UnknownRoundError:  # noqa: A002
-    """Return the error that says that there is no such round."""
     return UnknownRoundError(f"there is no prediction {id[:80]!r}; check the id")

@@ -7,6 +7,7 @@ history, not the history itself.
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import islice
 from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError
@@ -110,8 +111,10 @@ def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson
             "without them would make sets too small; calibrate with labelled history instead"
         )
     kept = stream.setup.names == source.setup.names
-    blocks = _gather(_read_log(transaction, source, kept=kept), AT_ONCE)
-    return [learn(stream, some, of=old) for some in blocks]
+    history, lessons = _read_log(transaction, source, kept=kept), list[Lesson]()
+    while block := list(islice(history, AT_ONCE)):
+        lessons.append(learn(stream, block, of=old))
+    return lessons
 
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
@@ -127,14 +130,3 @@ def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterat
                 label = json.loads(row.answer)["label"]
                 yield Past(case.output, label, known.features, known.groups)
         after = page[-1].number
-
-
-def _gather(history: Iterator[Past], most: int) -> Iterator[list[Past]]:
-    some: list[Past] = []
-    for past in history:
-        some.append(past)
-        if len(some) == most:
-            yield some
-            some = []
-    if some:
-        yield some

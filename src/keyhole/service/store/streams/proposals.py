@@ -124,7 +124,6 @@ def _draw_block(seed: int, first: int) -> list[float]:
 
 
 def _check_kind(stream: Stream, makes: str | None) -> None:
-    """Raise if the stream takes no rounds, or none of this kind."""
     if stream.archived is not None:
         raise make_archived_error(stream.name)
     found = stream.setup.kind.makes

@@ -78,13 +78,11 @@ def _taken(name: str) -> StreamExistsError:
 
 
 def get(database: Database, name: str) -> Stream:
-    """Return where a stream stands, or raise."""
     with database.read() as transaction:
         return find_with_alarm(transaction, name)
 
 
 def find_with_alarm(transaction: Transaction, name: str) -> Stream:
-    """Return where a stream stands, with its last alarm, or raise."""
     stream = find_stream(transaction, name)
     if stream.watch.raised:
         stream.alarmed = alarms.find_last(transaction, stream.id)

@@ -29,7 +29,6 @@ def dump_setup(setup: Setup[Region]) -> str:
 
 @lru_cache(maxsize=1024)
 def load_setup(text: str, seed: str) -> Setup[Region]:
-    """Return the setup that was written as JSON, with its seed."""
     # What is alike is checked once and kept once, however many streams there are: a cache of whole
     # setups is of no use to who goes through all of them.
     return replace(_load_alike(text), seed=int(seed))
@@ -112,12 +111,10 @@ def check_description(text: str | None) -> None:
 
 
 def is_name(name: str) -> bool:
-    """Return whether a stream can have this name."""
     return NAME.fullmatch(name) is not None
 
 
 def check_name(name: str) -> str:
-    """Return the name if a stream can have it, else raise."""
     if not is_name(name):
         raise InvalidError(
             f"{name!r} cannot name a stream; use up to 64 letters, digits, dots, dashes and "

@@ -1,13 +1,12 @@
 """A stream: one row, locked while a request changes it."""
 
+import math
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any
-
-import numpy as np
 
 from keyhole.errors import ArchivedError, KeyholeError, QuarantinedError, UnknownStreamError
 from keyhole.learners import compile_learner
@@ -35,30 +34,27 @@ class Stream:
     lifetime: float
     window: int
     created: float
-    archived: float | None
-    version: int
     progress: Progress[Any]
-    next_expiry: float  # No open round expires before this time.
-    recent: int  # The last rounds as bits, 1 for a miss.
-    link: bytes  # of the last row of its log
+    archived: float | None = None
+    version: int = -1
+    next_expiry: float = math.inf  # No open round expires before this time.
+    recent: int = 0  # The last rounds as bits, 1 for a miss.
+    link: bytes = FIRST  # of the last row of its log
     description: str | None = None  # what people say of it
     retargeted: int | None = None  # how many answers had come when alpha was changed, if it ever was
     alarmed: AlarmRow | None = None  # The last alarm; only there for who asks to see the stream.
 
     @property
     def tally(self) -> RoundTally:
-        """What its rounds add up to."""
         tally: RoundTally = self.progress.tally
         return tally
 
     @property
     def watch(self) -> Watch:
-        """What is known of whether the promise is kept."""
         return self.progress.watch or Watch()
 
     @property
     def open(self) -> int:
-        """How many rounds wait for an answer."""
         tally = self.tally
         awaited = self.setup.kind.count_awaited(self.setup, tally)
         return awaited - tally.answered - tally.expired - tally.skipped
@@ -70,11 +66,9 @@ class Stream:
 
     @property
     def recent_misses(self) -> int:
-        """How many of them missed."""
         return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
 
     def note_recent(self, miss: float) -> None:
-        """Remember an answered round among the recent ones."""
         self.recent = (self.recent << 1 | (miss >= 0.5)) & ((1 << self.window) - 1)
 
     def pack_recent(self) -> bytes:
@@ -82,7 +76,6 @@ class Stream:
         return self.recent.to_bytes(self.window // 8 + 1, "big")
 
     def prediction_id(self, number: int) -> str:
-        """Return the public id of a round."""
         # The tag makes an id hard to guess, and a mistyped one unknown.
         tag = _begin_tag(self.setup.seed).copy()
         tag.update(str(number).encode())
@@ -111,17 +104,11 @@ def start_stream(
         lifetime=lifetime,
         window=window,
         created=created,
-        archived=None,
-        version=-1,
         progress=setup.kind.start(setup, watch=True),
-        next_expiry=np.inf,
-        recent=0,
-        link=FIRST,
     )
 
 
 def make_stream_row(stream: Stream) -> StreamRow:
-    """Return the row of a stream as it is now."""
     return StreamRow(
         id=stream.id,
         name=stream.name,
@@ -170,7 +157,6 @@ def read_stream_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Str
 
 
 def make_quarantine_error(name: str, fault: str) -> QuarantinedError:
-    """Return the error that says what is wrong with a stream."""
     # What was raised below has a remedy of its own, for the sender.
     wrong = fault.partition("; ")[0]
     return QuarantinedError(
@@ -179,7 +165,6 @@ def make_quarantine_error(name: str, fault: str) -> QuarantinedError:
 
 
 def find_stream(transaction: Transaction, name: str) -> Stream:
-    """Return where the stream of this name stands, or raise."""
     return read_stream_row(find_stream_row(transaction, name))
 
 
@@ -194,7 +179,7 @@ def find_stream_row(
 
 
 def lock_stream(transaction: Transaction, name: str) -> Stream:
-    """Return where a stream that is not archived stands, held as by ``lock_any``, or raise."""
+    """Return where a stream that is not archived stands, held as by ``lock_any_stream``, or raise."""
     stream = lock_any_stream(transaction, name)
     if stream.archived is not None:
         raise make_archived_error(name)
@@ -207,18 +192,15 @@ def lock_any_stream(transaction: Transaction, name: str) -> Stream:
 
 
 def write_stream(transaction: Transaction, stream: Stream) -> None:
-    """Put back the whole row of a stream."""
     _, *columns = make_stream_row(stream)  # its id comes last
     transaction.execute(statements.WRITE_STREAM, *columns, stream.id)
 
 
 def make_archived_error(name: str) -> ArchivedError:
-    """Return the error that says that a stream takes no more rounds."""
     return ArchivedError(f"stream {name!r} is archived; it takes no more rounds")
 
 
 def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
-    """Return the error that says that there is no such stream."""
     return UnknownStreamError(f"there is no stream {name_or_id!r}; see the list of streams")
 
 

@@ -179,12 +179,10 @@ class UnitOfWork:
     _is_moved: bool = False
 
     def note_found(self, found: Sequence[FoundRound]) -> None:
-        """Let rounds be found by their public ids."""
         for row in found:
             self.found[self.stream.prediction_id(row.number)] = row
 
     def find_keys(self, keys: Sequence[str]) -> None:
-        """Read the rounds that were asked for with these keys."""
         for row in self.transaction.fetch(statements.FIND_KEYS, self.stream.id, list(keys)):
             self.keyed[str(row.key)] = row
 
