@@ -83,7 +83,6 @@ class Feedback(StrEnum):
 
     @property
     def tells(self) -> Needs:
-        """What an answer of this kind holds."""
         return _TELLS[self]
 
 
@@ -96,7 +95,6 @@ _ORDER = list(Needs)
 
 
 def check_feedback(name: str) -> Feedback:
-    """Return the kind of feedback of that name, or raise."""
     try:
         return Feedback(name)
     except ValueError:
@@ -106,12 +104,10 @@ def check_feedback(name: str) -> Feedback:
 
 
 def is_enough(needs: Needs, feedback: Feedback) -> bool:
-    """Return whether the feedback tells at least what is needed."""
     return _ORDER.index(feedback.tells) >= _ORDER.index(needs)
 
 
 def check_enough(learner: str, needs: Needs, feedback: Feedback) -> None:
-    """Raise if the feedback tells less than the learner needs."""
     if not is_enough(needs, feedback):
         raise FeedbackError(
             f"{learner} needs {needs.value!r}, but {feedback.value} feedback tells only "
@@ -144,9 +140,9 @@ def usable_score(learner: str, needs: Needs, miss: float, score: float) -> float
         return math.nan
     if score == score:  # not NaN: known
         return score
-    told = "a hit without the true label" if miss == 0.0 else "a miss without the true label"
+    given = "a hit without the true label" if miss == 0.0 else "a miss without the true label"
     raise FeedbackError(
-        f"{learner} needs {needs.value!r}, but the answer is {told}; give label= or score=, "
+        f"{learner} needs {needs.value!r}, but the answer is {given}; give label= or score=, "
         "or use a learner that needs only 'hit or miss'"
     )
 
@@ -157,7 +153,6 @@ def is_miss(miss: float | None) -> bool | None:
 
 
 def check_chance(chance: Any) -> float:
-    """Return the known chance of an answer, or raise if it is none that one can learn from."""
     if not (is_real(chance) and 0.0 < chance <= 1.0):
         raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
     if chance < LEAST_CHANCE:
@@ -169,7 +164,6 @@ def check_chance(chance: Any) -> float:
 
 
 def check_wrong(wrong: Any) -> float:
-    """Return the known chance that an answer says the opposite of the truth, or raise."""
     if not (is_real(wrong) and 0.0 <= wrong < 0.5):
         raise FeedbackError(f"wrong {wrong!r} is not a probability below 1/2; try 0.1")
     return float(wrong)
@@ -223,10 +217,10 @@ def outcomes(answer: Answer, *, threshold: float, thresholds: Array) -> NDArray[
     [-1, -1, 1, 1, 1]
     """
     covering, missing = find_unlocked(thresholds, threshold, answer.miss > 0.0, answer.score)
-    told = np.full(thresholds.size, UNSEEN, dtype=np.int8)
-    told[:covering] = 0
-    told[missing:] = 1
-    return told
+    found = np.full(thresholds.size, UNSEEN, dtype=np.int8)
+    found[:covering] = 0
+    found[missing:] = 1
+    return found
 
 
 class GateFeedback(StrEnum):
@@ -238,7 +232,6 @@ class GateFeedback(StrEnum):
 
 
 def check_gate_feedback(name: str) -> GateFeedback:
-    """Return the kind of feedback of a gate of that name, or raise."""
     try:
         return GateFeedback(name)
     except ValueError:

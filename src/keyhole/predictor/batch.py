@@ -54,7 +54,6 @@ class LabelSets(Sequence[LabelSet]):
 
     @property
     def numbers(self) -> range:
-        """The numbers of the rounds."""
         return range(self.first, self.first + len(self))
 
     def __len__(self) -> int:
@@ -87,7 +86,6 @@ class LabelSets(Sequence[LabelSet]):
         return (self[place] for place in range(len(self)))
 
     def case(self, place: int) -> Candidates:
-        """Return the case of a round."""
         row = self.scores[place]
         labels = range(row.size) if self.kind.labels is None else self.kind.labels
         return Candidates(labels, row, self.kind)
@@ -137,7 +135,6 @@ def propose_batch(
 
 
 def list_outputs(outputs: Any) -> list[Any]:
-    """Return the outputs of a batch as a list, or raise if they are not several."""
     if not is_list(outputs):
         raise ScoreError(
             f"outputs {outputs!r} are not a list; give what the model says of each round: [...]"
@@ -146,14 +143,12 @@ def list_outputs(outputs: Any) -> list[Any]:
 
 
 def list_labels(labels: Any) -> list[Any]:
-    """Return the labels of a batch as a list, or raise if they are not several."""
     if not is_list(labels):
         raise FeedbackError(f"labels {labels!r} are not a list; give the truth of each round: [...]")
     return list(labels)
 
 
-def check_answers(predictions: Any, answers: Any) -> None:
-    """Raise unless these are rounds, and as many answers."""
+def check_answers(predictions: Sized, answers: Sized) -> None:
     for given, what in ((predictions, "rounds"), (answers, "answers")):
         if not (is_list(given) and isinstance(given, Sized)):
             raise FeedbackError(f"{given!r} is not a list of {what}; give one for each round: [...]")
@@ -164,7 +159,7 @@ def check_answers(predictions: Any, answers: Any) -> None:
 
 
 def read_answers(
-    learner: Learner, waiting: Sequence[Round[R]], answers: Sequence[Any]
+    learner: Learner, waiting: Sequence[Round[R]], answers: Sequence[object]
 ) -> list[Outcome]:
     """Return what each answer says of its round; raise if one says too little."""
     outcomes = [
@@ -198,7 +193,7 @@ def settle_batch(
             find_monitor(learner.alpha).observe(watch, miss)
 
 
-def find_places(batch: LabelSets, answers: Sequence[Any]) -> NDArray[np.int64] | None:
+def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64] | None:
     """Return in which column each true label is; None unless every answer is one of the labels."""
     if any(isinstance(answer, Answer) for answer in answers):
         return None
@@ -215,7 +210,6 @@ def find_places(batch: LabelSets, answers: Sequence[Any]) -> NDArray[np.int64] |
 
 
 def _measure_delays(progress: Progress, batch: LabelSets) -> tuple[Array, Array]:
-    """Return what ``measure_delay`` says of each round, as they are answered in order."""
     tally, rows = progress.tally, np.arange(len(batch), dtype=np.float64)
     answered = tally.answered + rows
     ages = answered - batch.then
@@ -227,8 +221,8 @@ def _measure_delays(progress: Progress, batch: LabelSets) -> tuple[Array, Array]
 def calibrate(
     setup: Setup[R],
     progress: Progress,
-    outputs: Sequence[Any],
-    labels: Sequence[Any],
+    outputs: Sequence[object],
+    labels: Sequence[object],
     *,
     contexts: Sequence[Array],
 ) -> None:

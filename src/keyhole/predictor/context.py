@@ -69,8 +69,7 @@ def read_names(given: int | Iterable[str] | None, kind: str) -> tuple[int, tuple
     return len(names), names
 
 
-def check_names(names: tuple[Any, ...], kind: str, *, count: int) -> None:
-    """Raise unless these are so many different names, or none at all."""
+def check_names(names: tuple[object, ...], kind: str, *, count: int) -> None:
     if strange := [name for name in names if not isinstance(name, str) or not name]:
         raise InvalidError(f"{strange[0]!r} does not name one of the {kind}; use text", field=kind)
     if twice := [name for name in names if names.count(name) > 1]:
@@ -81,14 +80,12 @@ def check_names(names: tuple[Any, ...], kind: str, *, count: int) -> None:
 
 
 def list_groups(learner: Learner, context: Array) -> tuple[int, ...]:
-    """Return the numbers of the groups that a context belongs to."""
     return tuple(np.flatnonzero(context[learner.features :]).tolist())
 
 
 def read_context(
     setup: "Setup[Any]", features: Features | None = None, groups: Groups | None = ()
 ) -> Array:
-    """Return the context of a case with these features, in these groups, or raise."""
     if features is None and not groups and not setup.context:
         return NOTHING_KNOWN
     learner, context = setup.learner, _know_nothing(setup)
@@ -109,7 +106,6 @@ def read_context(
 
 
 def _know_nothing(setup: "Setup[Any]") -> Array:
-    """Return the context of a case of which nothing is known: all features missing, no group."""
     return np.concatenate((np.full(setup.learner.features, np.nan), np.zeros(setup.groups)))
 
 
@@ -199,7 +195,7 @@ def _find_group(setup: "Setup[Any]", group: str | int) -> int:
     raise InvalidError(f"there is no group {group!r}; {hint}", field="groups")
 
 
-def _suggest(name: Any, names: tuple[str, ...], kind: str) -> str:
+def _suggest(name: object, names: tuple[str, ...], kind: str) -> str:
     if near := find_near(name, names):
         return f"did you mean {near!r}?"
     if names:
@@ -237,7 +233,7 @@ def read_rows(
     return rows, members
 
 
-def _check_count(given: Any, count: int, what: str, *, field: str) -> None:
+def _check_count(given: object, count: int, what: str, *, field: str) -> None:
     if not isinstance(given, Sized):
         fault = f"{what} {given!r} are not one for each of {count} cases; give a list"
         raise InvalidError(fault, field=field)

@@ -69,12 +69,10 @@ class GateTally:
 
     @property
     def miss_rate(self) -> float:
-        """The share of wrong answers among the accepted and judged; NaN before the first."""
         return self.misses / self.weight if self.weight else math.nan
 
     @property
     def accepted_share(self) -> float:
-        """The share of cases that were accepted; NaN before the first."""
         return self.accepted / self.predicted if self.predicted else math.nan
 
     def sum_up(self) -> Sums:
@@ -246,12 +244,10 @@ class Decisions:
 
 
 def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[Any]:
-    """Return the state that sees every round, and those of the groups."""
     return [progress.state, *map(progress.states.__getitem__, groups)]
 
 
 def _read_chance(chance: Any, decision: Decision, feedback: Any) -> float:
-    """Return the chance with which an accepted answer is judged, or raise."""
     if chance is None:
         if decision.accepted and feedback == GateFeedback.REFERRED:
             raise FeedbackError(

@@ -50,7 +50,6 @@ class Draws:
         self._block = array("d")  # a quarter of the room that a list takes
 
     def of(self, number: int) -> float:
-        """Return the draw of a round."""
         place = number - self._start
         if not 0 <= place < _DRAWS_AT_ONCE:
             self._start = number - number % _DRAWS_AT_ONCE

@@ -26,7 +26,6 @@ def pack(header: dict[str, Any], content: bytes) -> bytes:
 
 
 def unpack(file: bytes) -> tuple[dict[str, Any], bytes]:
-    """Return the header and the content, or raise if the file is damaged or too new."""
     if not isinstance(file, (bytes, bytearray, memoryview)):
         raise SnapshotError(
             f"{file!r} is not a snapshot, which is bytes; restore what dump returned, or load a file"
@@ -78,7 +77,6 @@ def write(path: Path, content: bytes) -> None:
 
 
 def _usual_mode() -> int:
-    """Return the mode of a file that is made the ordinary way."""
     mask = os.umask(0)
     os.umask(mask)
     return 0o666 & ~mask
@@ -142,7 +140,6 @@ def _restore_rounds(
 
 
 def _check_round(setup: Setup[Any], number: Any, then: Any, groups: tuple[Any, ...]) -> None:
-    """Raise unless these are the numbers of a round, and of groups that there are."""
     if not is_whole(number, least=0) or not is_whole(then, least=0):
         raise SnapshotError(f"an open round is numbered {number!r}, {then!r}; restore a copy")
     if not all(is_whole(group, least=0, most=setup.groups - 1) for group in groups):

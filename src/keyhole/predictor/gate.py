@@ -11,7 +11,7 @@ from keyhole.predictor.context import Features, Groups, read_context, read_conte
 from keyhole.predictor.decisions import GateTally
 from keyhole.predictor.kinds import GATE
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.report import bound_excess, show_gate
+from keyhole.predictor.report import bound_excess, show
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
 from keyhole.scores import BestScore, Decision
@@ -95,7 +95,15 @@ class Gate(Session[Any]):
         return self._describe(f"{self.predicted_rounds:,} decided", figures)
 
     def _repr_html_(self) -> str:
-        return show_gate(self)
+        rows = {
+            "rule": self.learner.name,
+            "target share wrong": f"{self.alpha:g}",
+            "decided": f"{self.predicted_rounds:,}",
+            "accepted": f"{self.accepted_share:.4f}",
+            "judged": f"{self.rounds:,}",
+            "wrong among the accepted": f"{self.wrong_share:.4f}",
+        }
+        return show(self, rows, rate=self.wrong_share, called="share wrong")
 
     @property
     def accepted_share(self) -> float:

@@ -48,7 +48,6 @@ class History:
             del self._rows[next(iter(self._rows))]
 
     def read(self) -> dict[str, Array]:
-        """Return an array a column."""
         width = len(self._columns)
         table = np.array(list(self._rows.values()), dtype=np.float64).reshape(-1, width)
         return {name: table[:, place].copy() for place, name in enumerate(self._columns)}

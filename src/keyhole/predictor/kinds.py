@@ -168,7 +168,6 @@ def find_kind(score: Score[Any]) -> Kind:
 
 
 def _read_parts(answer: Any) -> Mapping[str, Any]:
-    """Return the parts of an answer, or raise unless there is one answer among them."""
     parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
     if isinstance(parts, dict):
         beside = parts.keys() - _ONE_OF

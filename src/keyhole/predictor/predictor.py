@@ -21,7 +21,7 @@ from keyhole.predictor.batch import (
 )
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.report import bound_excess, bound_regret, show_predictor, warn_of_answers
+from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
 from keyhole.predictor.rounds import MISSING, R, read_answer, settle
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
@@ -114,7 +114,14 @@ class Predictor(Session[R]):
         return self._describe(f"{self.rounds:,} rounds", figures if self.rounds else "")
 
     def _repr_html_(self) -> str:
-        return show_predictor(self)
+        rows = {
+            "learner": self.learner.name,
+            "target miss rate": f"{self.alpha:g}",
+            "rounds": f"{self.rounds:,}",
+            "miss rate": f"{self.miss_rate:.4f}",
+            "mean size": f"{self.mean_size:.4g}",
+        }
+        return show(self, rows, rate=self.miss_rate, called="miss rate")
 
     @property
     def unreachable(self) -> int:
@@ -189,7 +196,7 @@ class Predictor(Session[R]):
 
     def predict_batch(
         self,
-        outputs: Iterable[Any],
+        outputs: Iterable[object],
         *,
         features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
         groups: Sequence[Groups] | None = None,
@@ -227,7 +234,7 @@ class Predictor(Session[R]):
         prediction: R | int,
         answer: Answer | None = None,
         *,
-        label: Any = MISSING,
+        label: object = MISSING,
         score: float | None = None,
         loss: float | None = None,
         chance: float = 1.0,
@@ -279,7 +286,7 @@ class Predictor(Session[R]):
         if learner.horizon is not None or outcome.unreachable:
             warn_of_answers(setup, answered - 1, answered, unreachable=outcome.unreachable)
 
-    def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[Any]) -> None:
+    def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[object]) -> None:
         """Answer many rounds in order, each with ``HIT``, ``MISS`` or its true label; all or none.
 
         Examples
@@ -297,7 +304,7 @@ class Predictor(Session[R]):
             after, is_unreachable = tally.answered, tally.unreachable > unreachable
         warn_of_answers(setup, before, after, unreachable=is_unreachable)
 
-    def _learn_batch(self, predictions: Sequence[R | int], answers: Sequence[Any]) -> None:
+    def _learn_batch(self, predictions: Sequence[R | int], answers: Sequence[object]) -> None:
         """Answer many rounds, without their overhead where they are a batch; the lock is held."""
         learner, progress = self._setup.learner, self._progress
         if (
@@ -332,8 +339,8 @@ class Predictor(Session[R]):
 
     def calibrate(
         self,
-        outputs: Iterable[Any],
-        labels: Iterable[Any],
+        outputs: Iterable[object],
+        labels: Iterable[object],
         *,
         features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
         groups: Sequence[Groups] | None = None,

@@ -42,7 +42,6 @@ class Progress(Generic[T]):
         return Progress(learner.start(), tally, scale, Watch() if watch else None)
 
     def read(self, score: Any, output: Any) -> Any:
-        """Return the case of a model output, at the scale of now where one is found."""
         return score.read(output) if self.scale is None else self.scale.fit(score).read(output)
 
     def pack(self, learner: Learner) -> bytes:
@@ -57,7 +56,6 @@ class Progress(Generic[T]):
 
     @classmethod
     def unpack(cls, content: bytes, *, setup: "Setup[Any]") -> "Progress[Any]":
-        """Return the progress of a predictor of this setup that was packed, or raise."""
         if len(content) < _HEAD.size:
             raise SnapshotError(f"{len(content)} bytes are no predictor's progress; restore a copy")
         version, follows = _HEAD.unpack_from(content)

@@ -1,5 +1,6 @@
-"""What is told of a predictor or a gate at work: notes, warnings, bounds, groups, and its picture."""
+"""What is reported of a predictor or a gate: notes, warnings, bounds, groups, and its picture."""
 
+from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
@@ -19,7 +20,6 @@ _ENOUGH = 100  # answers before anything is said
 
 
 def list_notes(setup: Setup[Any], progress: Progress[Any]) -> list[str]:
-    """Return what a user should know of how things stand, in plain sentences; mostly none."""
     tally, alpha = progress.tally, setup.learner.alpha
     return [
         *describe_lateness(setup.learner, tally),
@@ -32,10 +32,10 @@ def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
     """Return a sentence if answers are so late that sets must be larger, else none."""
     if tally.answered < _ENOUGH or tally.stale < _LATE:
         return []
-    told = learner.rule.about.late or "what late answers do to it has not been measured"
+    effect = learner.rule.about.late or "what late answers do to it has not been measured"
     return [
         f"Answers come late: about {tally.stale:,.0f} rounds pass before one is heard. Sets must be "
-        f"larger than with prompt answers, and adapt more slowly. {learner.name}: {told}. Smaller "
+        f"larger than with prompt answers, and adapt more slowly. {learner.name}: {effect}. Smaller "
         "batches, or sooner answers, make sets smaller."
     ]
 
@@ -53,25 +53,25 @@ def describe_alarm(watch: Watch | None, *, alpha: float) -> list[str]:
 
 def describe_reach(learner: Learner, score: Any, tally: RoundTally) -> list[str]:
     """Return what limits on sets do to the promise, and whether truths out of reach break it."""
-    said = []
+    notes = []
     cap, alpha = getattr(score, "at_most", None), learner.alpha
     if (floor := getattr(score, "at_least", 0)) > 0:
-        said.append(
+        notes.append(
             f"No set holds fewer than {floor} labels: where those alone are right more often than "
             f"{1.0 - alpha:g} of the time, misses stay below {alpha:g}; the upper bound alone is kept."
         )
     if cap is not None:
-        said.append(
+        notes.append(
             f"No set holds more than {cap} labels: a truth that is not among a case's best {cap} is a "
             f"miss that no threshold prevents, so that misses are not promised to stay near {alpha:g}."
         )
     if tally.answered >= _ENOUGH and tally.unreachable > alpha * tally.answered:
         remedy = f"raise at_most above {cap}, or bear more misses" if cap else "give more candidates"
-        said.append(
+        notes.append(
             f"The target {alpha:g} is out of reach: of {tally.answered:,} truths {tally.unreachable:,} "
             f"({tally.unreachable / tally.answered:.1%}) could be in no set; {remedy}."
         )
-    return said
+    return notes
 
 
 def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: bool) -> None:
@@ -143,51 +143,20 @@ def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, 
 _MOST_GROUPS = 12  # that are shown; predictor.groups has all
 
 
-def show_predictor(predictor: Any) -> str:
-    """Return HTML with the predictor's numbers and a bar of its miss rate, the target marked."""
-    rows = {
-        "learner": predictor.learner.name,
-        "target miss rate": f"{predictor.alpha:g}",
-        "rounds": f"{predictor.rounds:,}",
-        "miss rate": f"{predictor.miss_rate:.4f}",
-        **_list_rates(predictor, "miss rate"),
-        "mean size": f"{predictor.mean_size:.4g}",
-        "open": f"{predictor.open_rounds:,}",
+def show(holder: Any, rows: Mapping[str, str], *, rate: float, called: str) -> str:
+    """Return HTML with the figures of a predictor or a gate, and a bar of the rate it is to keep."""
+    from html import escape
+
+    groups = {
+        f"{called}, {escape(str(name))}": f"{group.miss_rate:.4f}"
+        for name, group in islice(holder.groups.items(), _MOST_GROUPS)
     }
-    bar = draw_rate(predictor.miss_rate, predictor.alpha, called="miss rate; the mark is the target")
-    return f"{write_table(rows)}{bar}{_write_notes(predictor)}"
-
-
-def show_gate(gate: Any) -> str:
-    """Return HTML with the gate's numbers and a bar of its share wrong, the target marked."""
-    rows = {
-        "rule": gate.learner.name,
-        "target share wrong": f"{gate.alpha:g}",
-        "decided": f"{gate.predicted_rounds:,}",
-        "accepted": f"{gate.accepted_share:.4f}",
-        "judged": f"{gate.rounds:,}",
-        "wrong among the accepted": f"{gate.wrong_share:.4f}",
-        **_list_rates(gate, "wrong"),
-        "open": f"{gate.open_rounds:,}",
-    }
-    bar = draw_rate(gate.wrong_share, gate.alpha, called="share wrong; the mark is the target")
-    return f"{write_table(rows)}{bar}{_write_notes(gate)}"
-
-
-def _list_rates(holder: Any, what: str) -> dict[str, str]:
-    import html
-
-    groups = islice(holder.groups.items(), _MOST_GROUPS)
-    return {f"{what}, {html.escape(str(name))}": f"{group.miss_rate:.4f}" for name, group in groups}
-
-
-def _write_notes(holder: Any) -> str:
-    import html
-
-    return "".join(f"<p>{html.escape(note)}</p>" for note in holder.notes)
+    table = write_table({**rows, **groups, "open": f"{holder.open_rounds:,}"})
+    bar = draw_rate(rate, holder.alpha, called=f"{called}; the mark is the target")
+    return f"{table}{bar}" + "".join(f"<p>{escape(note)}</p>" for note in holder.notes)
 
 
 def show_rates(rows: dict[str, str], rate: float, alpha: float) -> str:
-    """Return HTML with what is told of many rounds, and a bar of their miss rate, the target marked."""
-    told = {**rows, "target miss rate": f"{alpha:g}", "miss rate": f"{rate:.4f}"}
-    return write_table(told) + draw_rate(rate, alpha, called="miss rate; the mark is the target")
+    """Return HTML with the figures of many rounds, and a bar of their miss rate, the target marked."""
+    figures = {**rows, "target miss rate": f"{alpha:g}", "miss rate": f"{rate:.4f}"}
+    return write_table(figures) + draw_rate(rate, alpha, called="miss rate; the mark is the target")

@@ -154,7 +154,7 @@ def read_answer(
     waiting: Round[R],
     answer: Answer | None = None,
     *,
-    label: Any = MISSING,
+    label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,
     chance: float = 1.0,
@@ -201,7 +201,7 @@ def _check_loss(loss: Any) -> float:
     return float(loss)
 
 
-def _judge_answer(threshold: float, answer: Any) -> Outcome:
+def _judge_answer(threshold: float, answer: object) -> Outcome:
     if not isinstance(answer, Answer):
         raise FeedbackError(
             f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, label=... or score=..."
@@ -231,7 +231,7 @@ def _check_not_empty(shown: Any) -> None:
     )
 
 
-def _judge_label(waiting: Round[R], label: Any) -> Outcome:
+def _judge_label(waiting: Round[R], label: object) -> Outcome:
     """Return what a label says. What was shown decides between hit and miss, not rounding."""
     prediction: Any = waiting.prediction
     case, edge = waiting.case, prediction.threshold
@@ -259,7 +259,6 @@ def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:
 
 
 def check_graded(learner: Learner, what: str) -> None:
-    """Raise if the learner can only use plain hits and misses."""
     if not learner.rule.graded:
         raise FeedbackError(
             f"{learner.name} takes hits and misses only, not {what}; use a learner that takes them, "

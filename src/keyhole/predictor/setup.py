@@ -22,30 +22,14 @@ MOST_OPEN = 10_000
 
 @dataclass(frozen=True, kw_only=True)
 class Setup(Generic[R]):
-    """A learner, a way to read model outputs, a feedback, a seed, and how many rounds may wait.
-
-    Parameters
-    ----------
-    learner
-        The rule at work, with its parameters.
-    score
-        How to read a model's output.
-    feedback
-        What the world can tell.
-    seed
-        Fixes every draw.
-    open_limit
-        How many rounds may wait for an answer; past that the oldest is dropped.
-    names
-        What the features and groups of the learner are called, where they are.
-    """
+    """A learner, how to read model outputs, what answers reveal, the seed of every draw, and names."""
 
     learner: Learner
     score: Score[R]
     feedback: Feedback | GateFeedback
     seed: int
-    open_limit: int = MOST_OPEN
-    names: Names = UNNAMED
+    open_limit: int = MOST_OPEN  # Beyond that the oldest open round is dropped.
+    names: Names = UNNAMED  # of the learner's features and groups
     kind: Kind = field(init=False, repr=False, compare=False)
     groups: int = field(init=False, repr=False, compare=False)  # how many are told apart
     context: int = field(init=False, repr=False, compare=False)  # how many numbers a case comes with
@@ -65,7 +49,6 @@ class Setup(Generic[R]):
         check_names(self.names.groups, "groups", count=self.groups)
 
     def dump(self) -> dict[str, Any]:
-        """Return the setup as JSON values; floats keep every bit."""
         return {
             **self.learner.dump(),
             "score": scores.dump(self.score),
@@ -77,7 +60,6 @@ class Setup(Generic[R]):
         }
 
     def to_json(self) -> str:
-        """Return the setup as JSON."""
         return json.dumps(self.dump())
 
     @classmethod

@@ -90,7 +90,6 @@ _MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 
 
 def pack_tally(tally: RoundTally) -> bytes:
-    """Return a tally as bytes; floats keep every bit."""
     members = b"".join(starmap(_MEMBER.pack, tally.members))
     return tally.FORMAT.pack(*attrgetter(*_list_names(type(tally)))(tally)) + members
 
@@ -141,22 +140,18 @@ class Tally:
 
     @classmethod
     def start(cls, groups: int) -> Self:
-        """Return a tally of no rounds yet, with room for so many groups."""
         return cls(members=[[0.0, 0.0] for _ in range(groups)])
 
     @property
     def miss_rate(self) -> float:
-        """The share of answered rounds that missed; NaN before the first answer."""
         return self.misses / self.weight if self.weight else math.nan
 
     @property
     def bounded(self) -> int:
-        """How many of the answered sizes were bounded."""
         return self.answered - self.unbounded
 
     @property
     def mean_size(self) -> float:
-        """The mean of the bounded sizes that were answered; NaN before the first of them."""
         return self.size / self.bounded if self.bounded else math.nan
 
     @property
@@ -166,7 +161,6 @@ class Tally:
 
     @property
     def unbounded_share(self) -> float:
-        """The share of answered sizes that were unbounded; NaN before the first answer."""
         return self.unbounded / self.answered if self.answered else math.nan
 
     def sum_up(self) -> Sums:
