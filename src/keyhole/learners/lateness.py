@@ -13,7 +13,7 @@ that were open already can carry it on. docs/guarantees.md has the proof.
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
@@ -153,8 +153,29 @@ def check_guards(excess: float, lateness: int, most: float, least: float) -> int
     return 0
 
 
-def bound_stretched(prompt: Excess, *, alpha: float, rounds: int, lateness: Lateness) -> Excess:
+class Guarded(Protocol):
+    """Parameters of a rule that says between what its excess lies as long as answers come at once."""
+
+    @property
+    def alpha(self) -> float: ...
+    @property
+    def most(self) -> float: ...
+    @property
+    def least(self) -> float: ...
+
+
+def find_excess(given: Guarded, rounds: int) -> Excess:
+    return Excess(least=given.least, most=given.most)
+
+
+def find_late_excess(given: Guarded, rounds: int, lateness: Lateness) -> Excess:
     """Return the bounds that ``check_late_guards`` keeps around those of prompt answers."""
+    prompt = find_excess(given, rounds)
+    return bound_stretched(prompt, alpha=given.alpha, rounds=rounds, lateness=lateness)
+
+
+def bound_stretched(prompt: Excess, *, alpha: float, rounds: int, lateness: Lateness) -> Excess:
+    """Return the bounds of guards that stand ``stretch`` times as far out as these."""
     far = stretch(lateness.level(rounds))
     guards = Excess(least=far * prompt.least, most=far * prompt.most)
     return bound_late_tracker(guards, alpha=alpha, rounds=rounds, lateness=lateness)

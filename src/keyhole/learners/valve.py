@@ -21,6 +21,7 @@ from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
 _EXCESS, _ROUNDS = 0, 1
+_PASSED_ON = {"horizon", "needs", "features", "groups"}  # as the rule inside has them
 _OWN = 2  # numbers of a memo, before those of the rule inside
 _INNER: dict[Rule[...], Rule[...]] = {}  # the rule inside, by the one with a valve
 
@@ -48,21 +49,10 @@ class ValveParameters:
     def alpha(self) -> float:
         return float(self.inner.alpha)
 
-    @property
-    def horizon(self) -> int | None:
-        return getattr(self.inner, "horizon", None)
-
-    @property
-    def needs(self) -> Needs | None:
-        return getattr(self.inner, "needs", None)
-
-    @property
-    def features(self) -> int:
-        return int(getattr(self.inner, "features", 0))
-
-    @property
-    def groups(self) -> int:
-        return int(getattr(self.inner, "groups", 0))
+    def __getattr__(self, name: str) -> Any:
+        if name in _PASSED_ON:
+            return getattr(self.inner, name)
+        raise AttributeError(name)
 
     def prepare(self) -> ValveSettings:
         return ValveSettings(prepare_settings(self.inner), self.alpha, self.budget)
@@ -143,12 +133,6 @@ def wrap(inner: Rule[...]) -> Rule[...]:
     inside = _find_inside(inner)
     valved = derive_tuple(inside, "Valved", (*inside._fields, "valve"))
 
-    def start(settings: ValveSettings) -> Any:
-        return valved(*inner.start_state(settings.inner), np.zeros(2))
-
-    def memory(settings: ValveSettings) -> int:
-        return _OWN + inner.count_memory(settings.inner)
-
     def limits(settings: ValveSettings) -> dict[str, Any]:
         held = inner.list_limits(settings.inner)
         memo = spread(held.get(MEMO, ()), inner.count_memory(settings.inner))
@@ -172,8 +156,8 @@ def wrap(inner: Rule[...]) -> Rule[...]:
         parameters=ValveParameters,
         choose=bind(choose, **names),
         observe=bind(observe, **names),
-        state=start,
-        memory=memory,
+        state=lambda s: valved(*inner.start_state(s.inner), np.zeros(2)),
+        memory=lambda s: _OWN + inner.count_memory(s.inner),
         limits=limits,
         distribution=None if inner.distribution is None else distribution,
         about=About(

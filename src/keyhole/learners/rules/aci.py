@@ -9,10 +9,9 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import (
-    Excess,
-    Lateness,
-    bound_stretched,
     check_late_guards,
+    find_excess,
+    find_late_excess,
     raise_level,
     slow,
 )
@@ -30,21 +29,18 @@ class AciParameters:
 
     @property
     def most(self) -> float:
-        """The most that misses exceed alpha a round by, with answers that come at once."""
+        """The most that misses exceed alpha a round by, with answers that come at once.
+
+        The level is alpha - step excess; at 0 it cannot miss, at 1 it must.
+        """
         return self.alpha / self.step + (1.0 - self.alpha)
 
     @property
     def least(self) -> float:
         return -(1.0 - self.alpha) / self.step - self.alpha
 
-    def excess(self, rounds: int) -> Excess:
-        """Return the bounds: the level is alpha - step excess; at 0 it cannot miss, at 1 it must."""
-        return Excess(least=self.least, most=self.most)
-
-    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
-        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-        prompt = self.excess(rounds)
-        return bound_stretched(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
+    excess = find_excess
+    late_excess = find_late_excess
 
 
 class AciState(NamedTuple):

@@ -20,10 +20,9 @@ import numpy as np
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import (
-    Excess,
-    Lateness,
-    bound_stretched,
     check_late_guards,
+    find_excess,
+    find_late_excess,
     raise_level,
     slow,
 )
@@ -66,13 +65,8 @@ class AgaciParameters:
     def least(self) -> float:
         return -(1.0 - self.start) / min(self.steps) - self.alpha
 
-    def excess(self, rounds: int) -> Excess:
-        return Excess(least=self.least, most=self.most)
-
-    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
-        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-        prompt = self.excess(rounds)
-        return bound_stretched(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
+    excess = find_excess
+    late_excess = find_late_excess
 
 
 class AgaciState(NamedTuple):

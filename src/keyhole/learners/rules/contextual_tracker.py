@@ -45,7 +45,7 @@ _STRETCH, _NARROWEST, _WIDEST = 0.2, 0.02, 5.0
 
 
 @parameters
-class ContextualTrackerParameters:
+class ContextualParameters:
     """The parameters of the contextual tracker; beside the first three none needs tuning."""
 
     alpha: float = target()
@@ -118,7 +118,7 @@ class ContextualTrackerParameters:
         most = self._bound(conflicts=rounds, groups=1 + self.groups, level=lateness.level(rounds))
         return Excess(least=-most, most=most)
 
-    def bound_groups(self, state: "ContextualTrackerState") -> float:
+    def bound_groups(self, state: "ContextualState") -> float:
         """Return what no group's |excess|, nor that of all rounds, has passed by now."""
         conflicts, groups = (int(count) for count in state.conflicts)
         return self._bound(conflicts=conflicts, groups=groups, level=int(state.lateness[0]))
@@ -142,7 +142,7 @@ class ContextualTrackerParameters:
         return self.guard + 4.0 * level + 1.0 + beyond
 
 
-class ContextualTrackerState(NamedTuple):
+class ContextualState(NamedTuple):
     """The common logit; of each cell its weight and visits; samples of the features; the excesses.
 
     ``excess`` is that of all rounds, then of each group. ``conflicts`` holds in how many rounds a guard
@@ -177,10 +177,10 @@ def start_ranks(features: int, room: int) -> Ranks:
     return Ranks(np.zeros((features, room)), counts, counts.copy())
 
 
-def start(settings: ContextualTrackerParameters) -> ContextualTrackerState:
+def start(settings: ContextualParameters) -> ContextualState:
     cells = settings.features * (settings.knots + 1) + settings.groups
     count = np.zeros(1, dtype=np.int64)
-    return ContextualTrackerState(
+    return ContextualState(
         np.zeros(1), count, count.copy(), np.zeros(cells), np.zeros(cells),
         *start_ranks(settings.features, settings.kept),
         np.zeros(1 + settings.groups), np.zeros(2, dtype=np.int64), np.full(1, 0.5), np.zeros(1),
@@ -188,9 +188,7 @@ def start(settings: ContextualTrackerParameters) -> ContextualTrackerState:
 
 
 @kernel
-def choose(
-    settings: ContextualTrackerParameters, state: ContextualTrackerState, memo: Array, ask: Ask
-) -> float:
+def choose(settings: ContextualParameters, state: ContextualState, memo: Array, ask: Ask) -> float:
     """Return the threshold of the case, or all or nothing where a guard says so."""
     offset = _place_features(settings, state, memo, ask.context)
     own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
@@ -216,7 +214,7 @@ def choose(
 
 @kernel
 def _place_features(
-    settings: ContextualTrackerParameters, state: ContextualTrackerState, memo: Array, context: Array
+    settings: ContextualParameters, state: ContextualState, memo: Array, context: Array
 ) -> float:
     """Return what the features add to the logit; the memo keeps their values and their cells."""
     ranks = Ranks(state.kept, state.held, state.seen)
@@ -240,7 +238,7 @@ def _place_features(
 
 @kernel
 def observe(
-    settings: ContextualTrackerParameters, state: ContextualTrackerState, memo: Array, answer: Answer
+    settings: ContextualParameters, state: ContextualState, memo: Array, answer: Answer
 ) -> None:
     """Count the miss; step the common logit and the cells of the case; perhaps keep its features."""
     raise_level(state.lateness, answer.age)
@@ -270,8 +268,8 @@ def observe(
 
 @kernel
 def _step_cells(
-    settings: ContextualTrackerParameters,
-    state: ContextualTrackerState,
+    settings: ContextualParameters,
+    state: ContextualState,
     memo: Array,
     pull: float,
     damping: float,
@@ -293,8 +291,8 @@ def _step_cells(
 
 @kernel
 def _step_cell(
-    settings: ContextualTrackerParameters,
-    state: ContextualTrackerState,
+    settings: ContextualParameters,
+    state: ContextualState,
     cell: int,
     share: float,
     pull: float,
@@ -406,7 +404,7 @@ def _put(row: Array, place: int, value: float) -> None:
 contextual_tracker = Rule(
     name="contextual-tracker",
     needs=Needs.HIT_OR_MISS,
-    parameters=ContextualTrackerParameters,
+    parameters=ContextualParameters,
     choose=choose,
     observe=observe,
     state=start,

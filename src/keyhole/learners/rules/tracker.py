@@ -6,10 +6,9 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import (
-    Excess,
-    Lateness,
-    bound_stretched,
     check_late_guards,
+    find_excess,
+    find_late_excess,
     raise_level,
     slow,
 )
@@ -26,24 +25,18 @@ class TrackerParameters:
 
     @property
     def most(self) -> float:
-        """The most that misses exceed alpha a round by, with answers that come at once."""
+        """The most that misses exceed alpha a round by, with answers that come at once.
+
+        The threshold tells the excess: at or below 0 it cannot miss, and above 1 it must.
+        """
         return self.start / self.step + (1.0 - self.alpha)
 
     @property
     def least(self) -> float:
         return -(1.0 - self.start) / self.step - self.alpha
 
-    def excess(self, rounds: int) -> Excess:
-        """Return the bounds; the threshold tells the excess, and stays within a step of [0, 1].
-
-        At or below 0 it cannot miss, and above 1 it must.
-        """
-        return Excess(least=self.least, most=self.most)
-
-    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
-        """Return the bounds that the guards keep, which stand at those of prompt answers, and wider."""
-        prompt = self.excess(rounds)
-        return bound_stretched(prompt, alpha=self.alpha, rounds=rounds, lateness=lateness)
+    excess = find_excess
+    late_excess = find_late_excess
 
 
 class TrackerState(NamedTuple):

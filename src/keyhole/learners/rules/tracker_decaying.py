@@ -18,7 +18,7 @@ _CLOCK, _SEEN, _MISSES = 0, 1, 2
 
 
 @parameters
-class DecayingTrackerParameters:
+class DecayingParameters:
     alpha: float = target()
     first: float = positive("The first step; step n is first n^-decay.", default=1.0)
     decay: float = number("How fast steps shrink.", default=0.6, above=0.0, below=1.0)
@@ -52,7 +52,7 @@ class DecayingTrackerParameters:
         return Excess(least=-(1.0 + self.first) / last, most=(1.0 + self.first) / last)
 
 
-class DecayingTrackerState(NamedTuple):
+class DecayingState(NamedTuple):
     """The threshold; the steps taken, rounds seen and misses of the window; and those rounds."""
 
     threshold: Array
@@ -60,8 +60,8 @@ class DecayingTrackerState(NamedTuple):
     recent: NDArray[np.bool_]
 
 
-def start(settings: DecayingTrackerParameters) -> DecayingTrackerState:
-    return DecayingTrackerState(
+def start(settings: DecayingParameters) -> DecayingState:
+    return DecayingState(
         threshold=np.array([settings.start]),
         clock=np.zeros(3, dtype=np.int64),
         recent=np.zeros(settings.length, dtype=np.bool_),
@@ -75,9 +75,7 @@ def play_held(settings: Any, state: Any, memo: Array, ask: Ask) -> float:
 
 
 @kernel
-def observe(
-    settings: DecayingTrackerParameters, state: DecayingTrackerState, memo: Array, answer: Answer
-) -> None:
+def observe(settings: DecayingParameters, state: DecayingState, memo: Array, answer: Answer) -> None:
     """Step against miss - alpha, then look for drift."""
     clock = state.clock
     clock[_CLOCK] += 1
@@ -92,7 +90,7 @@ def observe(
 
 
 @kernel
-def _remember(state: DecayingTrackerState, missed: bool) -> None:
+def _remember(state: DecayingState, missed: bool) -> None:
     place = state.clock[_SEEN] % state.recent.size
     state.clock[_MISSES] += int(missed) - int(state.recent[place])
     state.recent[place] = missed
@@ -102,7 +100,7 @@ def _remember(state: DecayingTrackerState, missed: bool) -> None:
 tracker_decaying = Rule(
     name="tracker-decaying",
     needs=Needs.HIT_OR_MISS,
-    parameters=DecayingTrackerParameters,
+    parameters=DecayingParameters,
     choose=play_held,
     observe=observe,
     state=start,

@@ -32,7 +32,7 @@ _FASTEST = 50.0
 
 
 @parameters
-class UnlockHedgeParameters:
+class HedgeParameters:
     alpha: float = target()
     arms: int | None = arms(
         "Number of thresholds (K); 101 unless given. More cost only time.", default=None
@@ -70,28 +70,28 @@ class UnlockHedgeParameters:
         return math.log(self.grid.size)
 
 
-class UnlockHedgeState(NamedTuple):
+class HedgeState(NamedTuple):
     """The arms' estimated losses with their sign turned, and what AdaHedge lost by mixing."""
 
     gains: Array
     slack: Array
 
 
-def start(settings: UnlockHedgeParameters) -> UnlockHedgeState:
-    return UnlockHedgeState(np.zeros(settings.grid.size), np.array([settings.log_arms]))
+def start(settings: HedgeParameters) -> HedgeState:
+    return HedgeState(np.zeros(settings.grid.size), np.array([settings.log_arms]))
 
 
-def distribution(settings: UnlockHedgeParameters, state: UnlockHedgeState) -> Distribution:
+def distribution(settings: HedgeParameters, state: HedgeState) -> Distribution:
     return Distribution(settings.grid, shares(state.gains, _rate(settings, state)))
 
 
 @kernel
-def _rate(settings: UnlockHedgeParameters, state: UnlockHedgeState) -> float:
+def _rate(settings: HedgeParameters, state: HedgeState) -> float:
     return settings.fixed if settings.fixed > 0.0 else settings.log_arms / state.slack[0]
 
 
 @kernel
-def choose(settings: UnlockHedgeParameters, state: UnlockHedgeState, memo: Array, ask: Ask) -> float:
+def choose(settings: HedgeParameters, state: HedgeState, memo: Array, ask: Ask) -> float:
     """Return a threshold drawn with probability proportional to exp(-rate loss)."""
     weights = memo[_MEMO_WEIGHTS:]
     memo[_MEMO_RATE] = _rate(settings, state)
@@ -100,9 +100,7 @@ def choose(settings: UnlockHedgeParameters, state: UnlockHedgeState, memo: Array
 
 
 @kernel
-def observe(
-    settings: UnlockHedgeParameters, state: UnlockHedgeState, memo: Array, answer: Answer
-) -> None:
+def observe(settings: HedgeParameters, state: HedgeState, memo: Array, answer: Answer) -> None:
     """Charge every arm with its unbiased estimate, and AdaHedge with its gap."""
     rate = memo[_MEMO_RATE]
     weights = memo[_MEMO_WEIGHTS:]
@@ -134,7 +132,7 @@ def observe(
 unlock_hedge = Rule(
     name="unlock-hedge",
     needs=Needs.LABEL_IF_HIT,
-    parameters=UnlockHedgeParameters,
+    parameters=HedgeParameters,
     choose=choose,
     observe=observe,
     state=start,
