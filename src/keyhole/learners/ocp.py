@@ -1,6 +1,6 @@
-"""What the three OCP rules share: parameters, prepared tables, and the choice of a threshold."""
+"""What the OCP rules and EXP3-IX share: parameters, prepared tables, and the choice of a threshold."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -18,6 +18,7 @@ from keyhole.learners.parameters import (
 )
 from keyhole.learners.rule import About, Ask, Distribution, Rule
 from keyhole.learners.strategy import (
+    Epoch,
     State,
     Tuning,
     bonus,
@@ -64,15 +65,7 @@ class OcpParameters:
         return Loss(alpha=self.alpha, horizon=length, cost=self.cost)
 
     def prepare(self) -> "OcpSettings":
-        grid = np.array(self.thresholds)
-        lengths = epoch_lengths(grid.size, self.horizon)
-        losses = [self.loss(length) for length in lengths]
-        return OcpSettings(
-            grid=grid,
-            epochs=np.array([self.tuning.make_epoch(grid.size, length) for length in lengths]),
-            hit_gains=np.array([loss.gain(grid, missed=False) for loss in losses]),
-            miss_gains=np.array([loss.gain(grid, missed=True) for loss in losses]),
-        )
+        return prepare(np.array(self.thresholds), self.horizon, self.loss, self.tuning.make_epoch)
 
 
 class OcpSettings(NamedTuple):
@@ -82,6 +75,23 @@ class OcpSettings(NamedTuple):
     epochs: Array
     hit_gains: Array
     miss_gains: Array
+
+
+def prepare(
+    grid: Array,
+    horizon: int | None,
+    make_loss: Callable[[int], Loss],
+    tune: Callable[[int, int], Epoch],
+) -> OcpSettings:
+    """Return the tables of a rule, given the loss of an epoch's length and its rates."""
+    lengths = epoch_lengths(grid.size, horizon)
+    losses = [make_loss(length) for length in lengths]
+    return OcpSettings(
+        grid=grid,
+        epochs=np.array([tune(grid.size, length) for length in lengths]),
+        hit_gains=np.array([loss.gain(grid, missed=False) for loss in losses]),
+        miss_gains=np.array([loss.gain(grid, missed=True) for loss in losses]),
+    )
 
 
 def distribution(settings: OcpSettings, state: State) -> Distribution:

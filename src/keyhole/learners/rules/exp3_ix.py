@@ -2,27 +2,17 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
+from keyhole.learners import ocp
 from keyhole.learners.loss import Loss, cost
+from keyhole.learners.ocp import OcpSettings
 from keyhole.learners.parameters import arms, complete_grid, horizon, parameters, target, thresholds
-from keyhole.learners.rule import About, Ask, Distribution, Rule
-from keyhole.learners.strategy import (
-    Epoch,
-    State,
-    advance,
-    choose_arm,
-    count_memory,
-    epoch_lengths,
-    is_current,
-    list_limits,
-    recall,
-    running_weights,
-    start,
-)
+from keyhole.learners.rule import About, Distribution
+from keyhole.learners.strategy import Epoch, State, advance, is_current, recall, running_weights
 from keyhole.learners.weights import shares
 from keyhole.numeric import Array, kernel
 
@@ -40,23 +30,11 @@ class Exp3IxParameters:
     def complete(self) -> dict[str, Any]:
         return complete_grid(self.thresholds, self.arms, default=20)
 
-    def prepare(self) -> "Exp3IxSettings":
-        grid = np.array(self.thresholds)
-        lengths = epoch_lengths(grid.size, self.horizon)
-        losses = [Loss(alpha=self.alpha, horizon=length, cost=self.cost) for length in lengths]
-        return Exp3IxSettings(
-            grid=grid,
-            epochs=np.array([tune(grid.size, length) for length in lengths]),
-            hit_losses=np.array([1.0 - loss.gain(grid, missed=False) for loss in losses]),
-            miss_losses=np.array([1.0 - loss.gain(grid, missed=True) for loss in losses]),
-        )
+    def prepare(self) -> OcpSettings:
+        return ocp.prepare(np.array(self.thresholds), self.horizon, self.loss, tune)
 
-
-class Exp3IxSettings(NamedTuple):
-    grid: Array
-    epochs: Array
-    hit_losses: Array
-    miss_losses: Array
+    def loss(self, length: int) -> Loss:
+        return Loss(alpha=self.alpha, horizon=length, cost=self.cost)
 
 
 def tune(arms: int, horizon: int) -> Epoch:
@@ -65,14 +43,9 @@ def tune(arms: int, horizon: int) -> Epoch:
     return Epoch(bonus=rate / 2.0, exploration=0.0, rate=rate, length=horizon)
 
 
-def distribution(settings: Exp3IxSettings, state: State) -> Distribution:
+def distribution(settings: OcpSettings, state: State) -> Distribution:
     rate = Epoch(*settings.epochs[state.clock[-1]]).rate
     return Distribution(settings.grid, shares(state.gains, rate))
-
-
-@kernel
-def choose(settings: Exp3IxSettings, state: State, memo: Array, ask: Ask) -> float:
-    return settings.grid[choose_arm(settings.epochs, state, memo, ask.draw)]
 
 
 @kernel
@@ -89,22 +62,18 @@ def charge(epochs: Array, state: State, memo: Array, loss: float) -> None:
 
 
 @kernel
-def observe(settings: Exp3IxSettings, state: State, memo: Array, answer: Answer) -> None:
+def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) -> None:
     """Charge the chosen arm with its own loss; the score is not used."""
     arm, epoch, _, _, _ = recall(settings.epochs, memo)  # not how likely the arm was
-    loss = settings.miss_losses[epoch, arm] if answer.miss > 0.0 else settings.hit_losses[epoch, arm]
-    charge(settings.epochs, state, memo, loss)
+    gain = settings.miss_gains[epoch, arm] if answer.miss > 0.0 else settings.hit_gains[epoch, arm]
+    charge(settings.epochs, state, memo, 1.0 - gain)
 
 
-exp3_ix = Rule(
+exp3_ix = ocp.rule(
     name="exp3-ix",
     needs=Needs.HIT_OR_MISS,
     parameters=Exp3IxParameters,
-    choose=choose,
     observe=observe,
-    state=start,
-    memory=count_memory,
-    limits=list_limits,
     distribution=distribution,
     about=About(
         summary="a bandit with implicit exploration, on the loss of the OCP family",
