@@ -37,7 +37,6 @@ Examples
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -405,7 +404,7 @@ def _find_first(holds: Callable[[int], bool]) -> float:
     return high
 
 
-def check_rounds(rounds: Any) -> None:
+def check_rounds(rounds: object) -> None:
     if isinstance(rounds, int) and rounds >= 2**63:
         raise InvalidError(f"{rounds:,} rounds are too many to count; give at most 2**63 - 1")
     if not is_whole(rounds, least=1):
@@ -424,15 +423,12 @@ def _find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     """Return what the rule's own theorem says, of prompt answers or of late ones."""
     parameters = check_learner(learner).parameters
     check_rounds(rounds)
-    if not hasattr(parameters, "excess") and learner.rule.kind == "gate":
-        raise TheoremError(
-            f"no theorem bounds the wrong answers of {learner.name} on every sequence; "
-            f"gate-tracker's are bounded"
-        )
     if not hasattr(parameters, "excess"):
+        bounded, remedy = "misses", "put it behind a valve: keyhole.learners.safety_valve"
+        if learner.rule.kind == "gate":
+            bounded, remedy = "wrong answers", "gate-tracker's are bounded"
         raise TheoremError(
-            f"no theorem bounds the misses of {learner.name} on every sequence; "
-            f"put it behind a valve: keyhole.learners.safety_valve"
+            f"no theorem bounds the {bounded} of {learner.name} on every sequence; {remedy}"
         )
     if lateness.is_prompt:
         return parameters.excess(rounds)

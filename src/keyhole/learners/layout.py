@@ -9,16 +9,19 @@ one, a number is whole and from 0. What is read and lies beyond is refused.
 
 import math
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
+from keyhole.numeric import Array
 
 ANY = math.inf  # the limit of a number that may be any
 COUNT = 2**53  # the most that a count may be: floats do not tell larger ones apart
 MEMO = "memo"  # what the memo is called among the limits
+Limits = Mapping[str, float | Sequence[float]]
 _new: Any = tuple.__new__  # makes a named tuple in half the time
 _CODES = {"f": "d", "i": "q", "b": "?"}
 
@@ -30,9 +33,9 @@ class _Part(NamedTuple):
     """
 
     name: str
-    first: Any
+    first: NDArray[np.generic]
     place: int
-    most: Any
+    most: NDArray[np.uint64] | None
     limits: list[tuple[int, float]]
 
 
@@ -49,7 +52,7 @@ class Layout:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, first: Any, memory: int, *, interpreted: bool, limits: Mapping[str, Any]
+        self, name: str, first: Any, memory: int, *, interpreted: bool, limits: Limits
     ) -> None:
         codes = "".join(_CODES[part.dtype.kind] * part.size for part in first)
         self._name, self._kind, self._memory = name, type(first), memory
@@ -101,7 +104,7 @@ class Layout:
             )
         return _new(self._kind, [self._unpack_part(content, part) for part in self._parts])
 
-    def _unpack_part(self, content: bytes, part: _Part) -> Any:
+    def _unpack_part(self, content: bytes, part: _Part) -> NDArray[np.generic]:
         name, first, place, most, limits = part
         held = np.frombuffer(content, first.dtype, first.size, place)
         kind = first.dtype.kind
@@ -109,7 +112,7 @@ class Layout:
             raise self._refuse_endless()
         if kind == "b" and held.size and held.view(np.uint8).max() > 1:
             raise InvalidError(f"the state of {self._name} holds truths that are neither 0 nor 1")
-        # To who takes no negative numbers they are larger than any limit.
+        # Without their sign, negative numbers are larger than any limit.
         if most is not None and b"\0" in (held.view(np.uint64) <= most).tobytes():
             wrong = int(np.argmax(held.view(np.uint64) > most))
             raise self._refuse(name, held[wrong], most[wrong])
@@ -117,7 +120,7 @@ class Layout:
             self._check(name, held, limits)
         return held.reshape(first.shape).copy()
 
-    def _check(self, name: str, held: Any, limits: Iterable[tuple[int, float]]) -> None:
+    def _check(self, name: str, held: NDArray[np.generic], limits: Iterable[tuple[int, float]]) -> None:
         """Raise if one of these numbers, which are floats, is not whole, below 0 or above its limit."""
         look_up = held.item
         for place, most in limits:
@@ -125,7 +128,7 @@ class Layout:
             if not 0.0 <= number <= most or not number.is_integer():
                 raise self._refuse(name, number, most)
 
-    def _refuse(self, name: str, number: Any, most: Any) -> InvalidError:
+    def _refuse(self, name: str, number: float, most: float) -> InvalidError:
         where = f"the {name} of a round" if name == MEMO else f"the {name} of the state"
         return InvalidError(
             f"{where} of {self._name} holds {number:.9g}, not a whole number from 0 to {most:.9g}"
@@ -134,12 +137,12 @@ class Layout:
     def _refuse_endless(self) -> InvalidError:
         return InvalidError(f"the state of {self._name} holds numbers that are not finite")
 
-    def pack_memo(self, memo: Any) -> bytes:
+    def pack_memo(self, memo: Array | list[float]) -> bytes:
         if not self._memory:
             return b""
         return memo.tobytes() if isinstance(memo, np.ndarray) else np.array(memo).tobytes()
 
-    def unpack_memo(self, content: bytes) -> Any:
+    def unpack_memo(self, content: bytes) -> Array | list[float]:
         """Return the memo that was packed, or raise if it does not fit."""
         if self._is_interpreted and not content and not self._memory:
             return []
@@ -155,10 +158,10 @@ class Layout:
         return memo.tolist() if self._is_interpreted else memo
 
 
-def spread(most: Any, size: int) -> Any:
+def spread(most: float | Sequence[float], size: int) -> Array:
     """Return a limit for each of so many numbers: one for all, or those of the first; then any."""
     limits = np.full(size, ANY)
-    if np.ndim(most) == 0:
+    if not isinstance(most, Sequence):
         limits[:] = most
     elif len(most) > size:
         raise InvalidError(f"{len(most)} limits are too many for {size} numbers")
@@ -167,7 +170,7 @@ def spread(most: Any, size: int) -> Any:
     return limits
 
 
-def _list_parts(first: Any, limits: Mapping[str, Any]) -> list[_Part]:
+def _list_parts(first: Any, limits: Limits) -> list[_Part]:
     parts, place = [], 0
     for name, part in zip(first._fields, first, strict=True):
         most, listed = None, []
@@ -180,16 +183,16 @@ def _list_parts(first: Any, limits: Mapping[str, Any]) -> list[_Part]:
     return parts
 
 
-def _make_unsigned(limits: Any) -> Any:
+def _make_unsigned(limits: Array) -> NDArray[np.uint64]:
     unsigned = np.full(limits.size, np.iinfo(np.uint64).max)
     unsigned[limits < ANY] = limits[limits < ANY].astype(np.uint64)
     return unsigned
 
 
-def _list_limits(limits: Any) -> list[tuple[int, float]]:
+def _list_limits(limits: Array) -> list[tuple[int, float]]:
     return [(int(place), float(limits[place])) for place in np.flatnonzero(limits < ANY)]
 
 
-def _is_finite(numbers: Any) -> bool:
+def _is_finite(numbers: NDArray[np.generic]) -> bool:
     """Return whether no number is endless or NaN; for a few, twice as fast as ``all``."""
     return b"\0" not in np.isfinite(numbers).tobytes()

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
+from keyhole.learners import strategy
+from keyhole.learners.layout import COUNT, Limits
 from keyhole.learners.loss import Loss, cost
 from keyhole.learners.parameters import (
     arms,
@@ -17,20 +19,7 @@ from keyhole.learners.parameters import (
     thresholds,
 )
 from keyhole.learners.rule import About, Ask, Distribution, Rule
-from keyhole.learners.strategy import (
-    Epoch,
-    State,
-    Tuning,
-    bonus,
-    choose_arm,
-    count_memory,
-    epoch_lengths,
-    exploration,
-    list_limits,
-    probabilities,
-    rate,
-    start,
-)
+from keyhole.learners.strategy import Epoch, State, Tuning, choose_arm
 from keyhole.numeric import Array, kernel
 
 DEFAULT_ARMS = 20
@@ -49,11 +38,11 @@ class OcpParameters:
     thresholds: Sequence[float] | None = thresholds(default=None)
     cost: float = cost(default=40.0)
     delta: float = number("How likely the guarantee may fail.", default=0.05, above=0.0, below=1.0)
-    bonus: float | None = bonus(default=None)
-    exploration: float | None = exploration(default=None)
-    rate: float | None = rate(default=None)
+    bonus: float | None = strategy.bonus(default=None)
+    exploration: float | None = strategy.exploration(default=None)
+    rate: float | None = strategy.rate(default=None)
 
-    def complete(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, object]:
         return complete_grid(self.thresholds, self.arms, default=DEFAULT_ARMS, theorem=5)
 
     @property
@@ -84,7 +73,7 @@ def prepare(
     tune: Callable[[int, int], Epoch],
 ) -> OcpSettings:
     """Return the tables of a rule, given the loss of an epoch's length and its rates."""
-    lengths = epoch_lengths(grid.size, horizon)
+    lengths = strategy.epoch_lengths(grid.size, horizon)
     losses = [make_loss(length) for length in lengths]
     return OcpSettings(
         grid=grid,
@@ -94,8 +83,22 @@ def prepare(
     )
 
 
+def start(settings: OcpSettings) -> State:
+    return strategy.start_arms(settings.grid.size)
+
+
+def count_memory(settings: OcpSettings) -> int:
+    return strategy.memory_of(settings.grid.size)
+
+
+def list_limits(settings: OcpSettings) -> Limits:
+    """Return what the clock, and the arm and the epoch that a round remembers, may be."""
+    last_arm, last_epoch = settings.grid.size - 1, len(settings.epochs) - 1
+    return {"clock": (COUNT, last_epoch), "memo": (last_arm, last_epoch)}
+
+
 def distribution(settings: OcpSettings, state: State) -> Distribution:
-    return Distribution(settings.grid, probabilities(settings.epochs, state))
+    return Distribution(settings.grid, strategy.probabilities(settings.epochs, state))
 
 
 @kernel

@@ -209,7 +209,7 @@ def _check(given: Any) -> None:
         if constraint is not None:
             checked = constraint.check(one.name, getattr(given, one.name))
             object.__setattr__(given, one.name, checked)
-    complete: Callable[[], Mapping[str, Any] | None] = getattr(given, "complete", dict)
+    complete: Callable[[], Mapping[str, object] | None] = getattr(given, "complete", dict)
     for name, value in (complete() or {}).items():
         object.__setattr__(given, name, value)
 
@@ -266,7 +266,7 @@ class AlphaParameters:
 
 def complete_grid(
     thresholds: Sequence[float] | None, arms: int | None, *, default: int, theorem: int = 2
-) -> dict[str, Any]:
+) -> dict[str, object]:
     """Return the thresholds and their number; say so if the rule's theorem wants more of them."""
     values = pick_thresholds(thresholds, arms, default=default)
     if values.size < theorem:

@@ -7,7 +7,7 @@ certain.
 
 import copyreg
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import lru_cache, partial
 from typing import Any, Generic, NamedTuple, ParamSpec, get_type_hints
@@ -18,7 +18,7 @@ from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.entries import Ask as Ask
 from keyhole.learners.entries import bind_entries
-from keyhole.learners.layout import Layout
+from keyhole.learners.layout import Layout, Limits
 from keyhole.learners.parameters import describe_fields, find_settings, prepare_settings
 from keyhole.numeric import Array
 
@@ -110,7 +110,7 @@ class Rule(Generic[P]):
     state: Callable[..., Any]
     about: About
     memory: "int | Callable[[Any], int]" = 0
-    limits: Callable[[Any], Mapping[str, Any]] | None = None
+    limits: Callable[[Any], Limits] | None = None
     distribution: Callable[[Any, Any], Distribution] | None = None
     graded: bool = False
     kind: str = "set"
@@ -165,7 +165,7 @@ class Rule(Generic[P]):
         """Return how many numbers a round must remember."""
         return self.memory(settings) if callable(self.memory) else self.memory
 
-    def list_limits(self, settings: Any) -> Mapping[str, Any]:
+    def list_limits(self, settings: Any) -> Limits:
         """Return the limits of stored numbers."""
         return {} if self.limits is None else self.limits(settings)
 
@@ -347,7 +347,7 @@ class Learner:
         return {"learner": self.name, "parameters": asdict(self.parameters)}
 
 
-def check_learner(given: Any) -> Learner:
+def check_learner(given: object) -> Learner:
     """Return the learner, or raise if it is only the name of one, a rule, or something else."""
     if isinstance(given, Learner):
         return given

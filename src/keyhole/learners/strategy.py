@@ -5,12 +5,11 @@ lengths double, each tuned for its own length.
 """
 
 import math
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyhole.errors import HorizonError
-from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters
 from keyhole.learners.weights import first_above, weigh
 from keyhole.numeric import Array, Counts, kernel
@@ -110,36 +109,13 @@ class State(NamedTuple):
     clock: Counts
 
 
-class Tables(Protocol):
-    """What the settings of a rule with this strategy have: the thresholds, and a row for each epoch."""
-
-    @property
-    def grid(self) -> Array: ...
-    @property
-    def epochs(self) -> Array: ...
-
-
 def start_arms(arms: int) -> State:
     return State(gains=np.zeros(arms), clock=np.zeros(2, dtype=np.int64))
-
-
-def start(settings: Tables) -> State:
-    return start_arms(settings.grid.size)
 
 
 def memory_of(arms: int) -> int:
     """Return how many numbers a round must remember: its arm, its epoch and its weights."""
     return _MEMO_WEIGHTS + arms
-
-
-def count_memory(settings: Tables) -> int:
-    return memory_of(settings.grid.size)
-
-
-def list_limits(settings: Tables) -> dict[str, Any]:
-    """Return what the clock, and the arm and the epoch that a round remembers, may be."""
-    last_arm, last_epoch = settings.grid.size - 1, len(settings.epochs) - 1
-    return {"clock": (COUNT, last_epoch), "memo": (last_arm, last_epoch)}
 
 
 @kernel

@@ -14,7 +14,7 @@ import numpy as np
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess, Lateness
-from keyhole.learners.layout import ANY, COUNT, MEMO, spread
+from keyhole.learners.layout import ANY, COUNT, MEMO, Limits, spread
 from keyhole.learners.parameters import derive_tuple, parameters, positive, prepare_settings
 from keyhole.learners.rule import EVERY, About, Ask, Distribution, Learner, Rule, check_learner
 from keyhole.numeric import Array, bind, kernel
@@ -133,7 +133,7 @@ def wrap(inner: Rule[...]) -> Rule[...]:
     inside = _find_inside(inner)
     valved = derive_tuple(inside, "Valved", (*inside._fields, "valve"))
 
-    def limits(settings: ValveSettings) -> dict[str, Any]:
+    def limits(settings: ValveSettings) -> Limits:
         held = inner.list_limits(settings.inner)
         memo = spread(held.get(MEMO, ()), inner.count_memory(settings.inner))
         return {**held, "valve": (ANY, COUNT), MEMO: [ANY] * _OWN + memo.tolist()}

@@ -7,7 +7,7 @@ it happens, without waiting for a judgement.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -36,7 +36,7 @@ class ExaulParameters:
         remedy="try 20",
     )
 
-    def complete(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, object]:
         grid = complete_grid(self.thresholds, self.arms, default=50)
         return {**grid, "weight": 1.0 / self.alpha if self.weight is None else self.weight}
 

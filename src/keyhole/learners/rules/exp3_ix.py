@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
@@ -11,7 +10,7 @@ from keyhole.learners import ocp
 from keyhole.learners.loss import Loss, cost
 from keyhole.learners.ocp import OcpSettings
 from keyhole.learners.parameters import arms, complete_grid, horizon, parameters, target, thresholds
-from keyhole.learners.rule import About, Distribution
+from keyhole.learners.rule import About, Distribution, Rule
 from keyhole.learners.strategy import Epoch, State, advance, is_current, recall, running_weights
 from keyhole.learners.weights import shares
 from keyhole.numeric import Array, kernel
@@ -27,7 +26,7 @@ class Exp3IxParameters:
     thresholds: Sequence[float] | None = thresholds(default=None)
     cost: float = cost(default=40.0)
 
-    def complete(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, object]:
         return complete_grid(self.thresholds, self.arms, default=20)
 
     def prepare(self) -> OcpSettings:
@@ -69,11 +68,15 @@ def observe(settings: OcpSettings, state: State, memo: Array, answer: Answer) ->
     charge(settings.epochs, state, memo, 1.0 - gain)
 
 
-exp3_ix = ocp.rule(
+exp3_ix = Rule(
     name="exp3-ix",
     needs=Needs.HIT_OR_MISS,
     parameters=Exp3IxParameters,
+    choose=ocp.choose,
     observe=observe,
+    state=ocp.start,
+    memory=ocp.count_memory,
+    limits=ocp.list_limits,
     distribution=distribution,
     about=About(
         summary="a bandit with implicit exploration, on the loss of the OCP family",

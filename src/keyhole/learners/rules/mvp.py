@@ -1,7 +1,7 @@
 """MVP: every bucket of thresholds that is played covers at the target rate, in every group."""
 
 import math
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -32,7 +32,7 @@ class MvpParameters:
         "Number of groups, which may overlap; each is to miss at the target rate.", default=0, least=0
     )
 
-    def complete(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, object]:
         """Return the rate, tuned to the number of cells unless given."""
         cells = (1 + self.groups) * self.buckets
         check_room(3 * cells, f"{self.buckets:,} buckets in {1 + self.groups:,} groups")

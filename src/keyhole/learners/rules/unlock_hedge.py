@@ -8,7 +8,7 @@ these estimates is at most 2 - q, whatever the number of arms.
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -48,7 +48,7 @@ class HedgeParameters:
         remedy="try 0.1",
     )
 
-    def complete(self) -> dict[str, Any]:
+    def complete(self) -> dict[str, object]:
         return complete_grid(self.thresholds, self.arms, default=101)
 
     @property
