@@ -32,7 +32,7 @@ def answer(id: str, second: float, label: Any = None, hit: bool | None = None) -
 
 
 def start(fold: Fold = FOLD, **more: Any) -> Any:
-    processor = StreamsProcessor(fold, keys=["shop"], answers=["label", "hit"], places=True, **more)
+    processor = StreamsProcessor(fold, keys=["shop"], answers=["label", "hit"], indexed=True, **more)
     return tester.TwsTester(
         processor,
         timeMode="EventTime",
@@ -41,17 +41,19 @@ def start(fold: Fold = FOLD, **more: Any) -> Any:
 
 
 def test_rows_of_a_batch_are_folded_in_the_order_of_their_times() -> None:
-    spark = start(said=Kind)
+    spark = start(kinds=Kind)
     rows = [answer("1", 2, "0"), ask("2", 1), answer("2", 1, "2"), ask("1", 0)]
-    said = spark.test("a", rows)
+    written = spark.test("a", rows)
     events: list[Event] = [
         Asked("1", [0.6, 0.3, 0.1], at=START_MS),
         Asked("2", [0.6, 0.3, 0.1], at=START_MS + 1000),
         Answered("2", label=2, at=START_MS + 1000),
         Answered("1", label=0, at=START_MS + 2000),
     ]
-    state, told = FOLD.run("a", b"", events)
-    assert [(row.id, row.kind, row.miss) for row in said] == [(o.id, o.kind, o.miss) for o in told]
+    state, outputs = FOLD.run("a", b"", events)
+    assert [(row.id, row.kind, row.miss) for row in written] == [
+        (o.id, o.kind, o.miss) for o in outputs
+    ]
     assert spark.peekValueState("keyhole", "a")[0] == state
 
 
@@ -70,20 +72,20 @@ def test_a_map_of_scores_is_read() -> None:
 
 
 def test_a_hit_answers_as_well_as_a_label() -> None:
-    spark = start(said=[Kind.COUNTED])
-    said = spark.test(
+    spark = start(kinds=[Kind.COUNTED])
+    written = spark.test(
         "a", [ask("1", 0), ask("2", 1), answer("1", 2, hit=True), answer("2", 3, hit=False)]
     )
-    assert [(row.id, row.miss) for row in said] == [("1", 0.0), ("2", 1.0)]
+    assert [(row.id, row.miss) for row in written] == [("1", 0.0), ("2", 1.0)]
 
 
 @pytest.mark.parametrize(
     "row", [answer("1", 1, "none of these"), COLUMNS("a", "1", None, None, "0", None)]
 )
 def test_a_row_that_cannot_be_used_is_refused_and_stops_nothing(row: Any) -> None:
-    spark = start(said=[Kind.REFUSED, Kind.COUNTED])
-    said = spark.test("a", [ask("1", 0), row, answer("1", 2, "0")])
-    assert sorted(row.kind for row in said) == ["counted", "refused"]
+    spark = start(kinds=[Kind.REFUSED, Kind.COUNTED])
+    written = spark.test("a", [ask("1", 0), row, answer("1", 2, "0")])
+    assert sorted(row.kind for row in written) == ["counted", "refused"]
 
 
 def test_unanswered_rounds_expire_when_the_watermark_passes() -> None:
@@ -121,7 +123,7 @@ def test_features_and_groups_of_a_row_reach_the_rule() -> None:
     fold = make_fold(alpha=0.1, features=["load"], groups=["night"], seed=3, lifetime=60_000)
     columns = Row("shop", "id", "at", "output", "features", "groups", "label", "hit")
     processor = StreamsProcessor(
-        fold, keys=["shop"], known=["features", "groups"], answers=["label", "hit"], places=True
+        fold, keys=["shop"], known=["features", "groups"], answers=["label", "hit"], indexed=True
     )
     spark = tester.TwsTester(
         processor,
@@ -137,9 +139,9 @@ def test_features_and_groups_of_a_row_reach_the_rule() -> None:
         known = {} if load is None else {"load": load}
         events.append(Asked(str(second), [0.6, 0.3, 0.1], ms, known or None, tuple(groups or ())))
         events.append(Answered(str(second), HIT if second % 3 else MISS, at=ms))
-    said = spark.test("a", rows)
-    state, told = fold.run("a", b"", events)
+    written = spark.test("a", rows)
+    state, outputs = fold.run("a", b"", events)
     assert spark.peekValueState("keyhole", "a")[0] == state
-    shown = [one.region.threshold for one in told if one.region is not None]
-    assert [row.threshold for row in said] == shown
+    shown = [one.region.threshold for one in outputs if one.region is not None]
+    assert [row.threshold for row in written] == shown
     assert len(set(shown)) > 20

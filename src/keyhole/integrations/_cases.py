@@ -17,7 +17,7 @@ class Wrapper(Protocol):
     """An adapter, with the parameters that it has in common with a predictor."""
 
     alpha: float
-    features: Any
+    features: Any  # columns, which each adapter names in its own way
     groups: Any
     learner: Any
     feedback: str
@@ -46,7 +46,7 @@ def _name_columns(columns: Columns) -> list[str] | None:
 
 
 def learn_rows(
-    predictor: Predictor[Any], shown: Iterable[Region | int], answers: Iterable[Any]
+    predictor: Predictor[Any], shown: Iterable[Region | int], answers: Iterable[object]
 ) -> None:
     """Answer the rounds that have an answer, all or none of them."""
     predictions = list(shown)
@@ -61,7 +61,7 @@ def learn_rows(
     predictor.learn_batch([one for one, _ in known], [answer for _, answer in known])
 
 
-def is_missing(value: Any) -> bool:
+def is_missing(value: object) -> bool:
     """Return whether a cell of a table holds nothing: None, NaN, NaT or NA."""
     try:
         return value is None or bool(value != value)
@@ -86,7 +86,7 @@ def read_context(wrapper: Wrapper, table: Any, *, features: Any, groups: Any) ->
     return {"features": features, "groups": groups}
 
 
-def read_case(wrapper: Wrapper, x: Mapping[Any, Any]) -> dict[str, Any]:
+def read_case(wrapper: Wrapper, x: Mapping[Any, object]) -> dict[str, Any]:
     """Return the features and the groups of one case, as ``predict`` takes them."""
     known: dict[str, Any] = {}
     if wrapper.features:
@@ -96,7 +96,7 @@ def read_case(wrapper: Wrapper, x: Mapping[Any, Any]) -> dict[str, Any]:
     return known
 
 
-def _is_member(value: Any, group: Any) -> bool:
+def _is_member(value: object, group: str | int) -> bool:
     """Return whether a cell says that a case is in a group; one that holds nothing says no."""
     if is_missing(value):
         return False

@@ -6,7 +6,7 @@ is such a column, is when the row was forecast; without it, just before ``ds``.
 """
 
 import heapq
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,14 +27,12 @@ __all__ = ["SeriesPredictors"]
 
 @dataclass(frozen=True, slots=True)
 class _Row:
-    """One row of a table."""
-
-    place: int
-    series: Any
-    asked: Any  # the cutoff; None: just before it is told
-    told: Any
-    output: Any
-    truth: Any  # None where it is not known yet
+    number: int
+    series: Hashable
+    cutoff: Any  # when it was forecast; None: just before its time
+    time: Any
+    output: object
+    truth: object  # None where it is not known yet
     known: dict[str, Any]  # its features and groups
 
 
@@ -92,15 +90,15 @@ class SeriesPredictors:
         self.feedback, self.seed, self.history = feedback, seed, history
         self._series = [series] if isinstance(series, str) else list(series)
         self._time, self._truth, self._cutoff = time, truth, cutoff
-        self._predictors: dict[Any, Predictor[Any]] = {}
-        self._open: dict[tuple[Any, Any], list[int]] = {}  # (series, time): the rounds that wait
-        start_predictor(self, Probabilities(), seed=None)  # what is wrong with these is said now
+        self._predictors: dict[Hashable, Predictor[Any]] = {}
+        self._open: dict[tuple[Hashable, Any], list[int]] = {}  # (series, time): the rounds that wait
+        start_predictor(self, Probabilities(), seed=None)  # refuses wrong parameters now
 
-    def __getitem__(self, series: Any) -> Predictor[Any]:
+    def __getitem__(self, series: Hashable) -> Predictor[Any]:
         """Return the predictor of a series that was seen."""
         return self._predictors[series]
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Hashable]:
         return iter(self._predictors)
 
     def __len__(self) -> int:
@@ -109,7 +107,7 @@ class SeriesPredictors:
     def add_intervals(self, table: Any, model: str) -> Any:
         """Return the table with the columns ``MODEL-lo-LEVEL`` and ``MODEL-hi-LEVEL``.
 
-        Series by series and in order of time, each row is asked and, where its outcome is known,
+        Series by series and in order of time, each row is predicted and, where its outcome is known,
         answered before the rows that were forecast later. Rows without an outcome stay open.
         """
         frame = _read(table, [*self._series, self._time, *self.features, *self.groups, model])
@@ -122,7 +120,7 @@ class SeriesPredictors:
             _column(frame, f"{model}-hi-{level}", [interval.upper for interval in shown]),
         ).to_native()
 
-    def add_sets(self, table: Any, labels: Mapping[str, Any] | Sequence[str]) -> Any:
+    def add_sets(self, table: Any, labels: Mapping[str, object] | Sequence[str]) -> Any:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
 
         ``labels`` are the columns that hold a probability each, named as the labels are in the
@@ -147,81 +145,88 @@ class SeriesPredictors:
         frame = _read(table, [*self._series, self._time, self._truth])
         rows = [row for row in self._rows(frame, [None] * len(frame)) if row.truth is not None]
         self._check_outcomes(rows)
-        return sum(self._answer(row) for row in sorted(rows, key=lambda row: row.told))
+        return sum(self._answer(row) for row in sorted(rows, key=lambda row: row.time))
 
     def _check_outcomes(self, rows: list[_Row]) -> None:
         """Raise before the first answer if it is not certain which open round an outcome is of."""
-        told: dict[tuple[Any, Any], Any] = {}
+        outcomes: dict[tuple[Hashable, object], object] = {}
         for row in rows:
-            waiting = self._open.get((row.series, row.told), [])
-            if len(waiting) > 1 and told.setdefault((row.series, row.told), row.truth) != row.truth:
+            waiting = self._open.get((row.series, row.time), [])
+            if len(waiting) > 1 and outcomes.setdefault((row.series, row.time), row.truth) != row.truth:
                 raise InvalidError(
-                    f"row {row.place} ({row.series!r}, {row.told}): {len(waiting)} open rows have this "
-                    "series and time, and outcomes differ; give each row a time of its own"
+                    f"row {row.number} ({row.series!r}, {row.time}): {len(waiting)} open rows have "
+                    "this series and time, and outcomes differ; give each row a time of its own"
                 )
         if rows and self._open:
-            _check_order([rows[0].told, next(iter(self._open))[1]], self._time)
+            _check_order([rows[0].time, next(iter(self._open))[1]], self._time)
 
-    def _rows(self, frame: Any, outputs: Iterable[Any]) -> list[_Row]:
-        """Return the rows as they stand in the table."""
+    def _rows(self, frame: Any, outputs: Iterable[object]) -> list[_Row]:
         keys = [frame[name].to_list() for name in self._series]
         for name, values in zip(self._series, keys, strict=True):
             _check_filled(values, name, "series")
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
-        told = frame[self._time].to_list()
-        _check_filled(told, self._time, "time")
-        _check_order(told, self._time)
-        asked = frame[self._cutoff].to_list() if self._cutoff in frame.columns else [None] * len(told)
-        truths = frame[self._truth].to_list() if self._truth in frame.columns else [None] * len(told)
-        columns = zip(series, asked, told, outputs, truths, self._context(frame), strict=True)
+        times = frame[self._time].to_list()
+        _check_filled(times, self._time, "time")
+        _check_order(times, self._time)
+        nothing = [None] * len(times)
+        cutoffs = frame[self._cutoff].to_list() if self._cutoff in frame.columns else nothing
+        truths = frame[self._truth].to_list() if self._truth in frame.columns else nothing
+        columns = zip(series, cutoffs, times, outputs, truths, self._context(frame), strict=True)
         return [
-            _Row(place, whose, _fill(early), late, output, _fill(truth), known)
-            for place, (whose, early, late, output, truth, known) in enumerate(columns)
+            _Row(
+                number,
+                name,
+                None if is_missing(cutoff) else cutoff,
+                time,
+                output,
+                None if is_missing(truth) else truth,
+                known,
+            )
+            for number, (name, cutoff, time, output, truth, known) in enumerate(columns)
         ]
 
     def _context(self, frame: Any) -> list[dict[str, Any]]:
-        """Return the features and the groups of every row; a column that is not there is missing."""
+        """Return the features and the groups of every row; an absent column counts as missing."""
         names = [name for name in (*self.features, *self.groups) if name in frame.columns]
         rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
         return [read_case(self, row) for row in rows]
 
     def _play(self, rows: list[_Row], kind: Score[Any]) -> list[Any]:
-        """Ask and answer every row in order of time; return what was shown, in the table's order."""
+        """Predict and answer every row in order of time; return predictions in the table's order."""
         _check_rows(rows, kind)
         shown: list[Any] = [None] * len(rows)
-        waiting: list[tuple[Any, int, _Row]] = []  # a heap: when it is told, the order of asking
+        waiting: list[tuple[Any, int, _Row]] = []  # a heap: a row's time, the order of forecasts
         for order, row in enumerate(
-            sorted(rows, key=lambda row: (row.told if row.asked is None else row.asked, row.told))
+            sorted(rows, key=lambda row: (row.time if row.cutoff is None else row.cutoff, row.time))
         ):
             while waiting and _is_known(waiting[0][0], row):
                 self._answer_own(heapq.heappop(waiting)[2], shown)
             predictor = self._predictor(row.series, kind)
-            shown[row.place] = predictor.predict(row.output, **row.known)
+            shown[row.number] = predictor.predict(row.output, **row.known)
             if row.truth is not None:
-                heapq.heappush(waiting, (row.told, order, row))
-        for _told, _order, row in sorted(waiting):
+                heapq.heappush(waiting, (row.time, order, row))
+        for _time, _order, row in sorted(waiting):
             self._answer_own(row, shown)
         for row in rows:
             if row.truth is None:
-                self._open.setdefault((row.series, row.told), []).append(shown[row.place].id)
+                self._open.setdefault((row.series, row.time), []).append(shown[row.number].id)
         return shown
 
     def _answer_own(self, row: _Row, shown: list[Any]) -> None:
         """Answer a row's own round, after those of earlier tables that waited for its outcome."""
         self._answer(row)
-        self._predictors[row.series].learn(shown[row.place].id, label=row.truth)
+        self._predictors[row.series].learn(shown[row.number].id, label=row.truth)
 
     def _answer(self, row: _Row) -> int:
         """Answer the open rounds of a row's series and time; return how many there were."""
-        rounds = self._open.get((row.series, row.told), [])
+        rounds = self._open.get((row.series, row.time), [])
         for number in rounds:
             self._predictors[row.series].learn(number, label=row.truth)
-        self._open.pop(
-            (row.series, row.told), None
-        )  # now, not before: what was refused can be told again
+        # Now, not before: an outcome that was refused can be given again.
+        self._open.pop((row.series, row.time), None)
         return len(rounds)
 
-    def _predictor(self, series: Any, kind: Score[Any]) -> Predictor[Any]:
+    def _predictor(self, series: Hashable, kind: Score[Any]) -> Predictor[Any]:
         if series not in self._predictors:
             seed = None if self.seed is None else self.seed + len(self._predictors)
             self._predictors[series] = start_predictor(self, kind, seed=seed)
@@ -242,17 +247,12 @@ def _read(table: Any, needed: Sequence[str]) -> Any:
     return frame
 
 
-def _fill(value: Any) -> Any:
-    """Return what a cell holds; None where it holds nothing."""
-    return None if is_missing(value) else value
-
-
-def _check_filled(values: list[Any], column: str, what: str) -> None:
+def _check_filled(values: list[object], column: str, what: str) -> None:
     """Raise with the first row that holds nothing."""
-    for place, value in enumerate(values):
+    for number, value in enumerate(values):
         if is_missing(value):
             raise InvalidError(
-                f"row {place} has no {what}; fill the column {column!r}, or leave it out"
+                f"row {number} has no {what}; fill the column {column!r}, or leave it out"
             )
 
 
@@ -270,9 +270,9 @@ def _column(frame: Any, name: str, values: list[Any]) -> Any:
     return nw.new_series(name, values, backend=frame.implementation)
 
 
-def _is_known(told: Any, now: _Row) -> bool:
-    """Return whether what is told at that time is known when the row is asked."""
-    return bool(told < now.told if now.asked is None else told <= now.asked)
+def _is_known(time: Any, row: _Row) -> bool:
+    """Return whether the outcome of that time is known when the row is forecast."""
+    return bool(time < row.time if row.cutoff is None else time <= row.cutoff)
 
 
 def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:
@@ -283,10 +283,10 @@ def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:
             if row.truth is not None:
                 case.score(row.truth)
         except (ScoreError, LabelError) as error:
-            raise type(error)(f"row {row.place} ({row.series!r}, {row.told}): {error}") from None
+            raise type(error)(f"row {row.number} ({row.series!r}, {row.time}): {error}") from None
 
 
-def _check_labels(rows: list[_Row], names: Mapping[str, Any]) -> None:
+def _check_labels(rows: list[_Row], names: Mapping[str, object]) -> None:
     """Raise before the first round if the true labels are named otherwise than the columns' are.
 
     Where some are, the others were no candidates: they count as out of reach.
@@ -296,7 +296,7 @@ def _check_labels(rows: list[_Row], names: Mapping[str, Any]) -> None:
     if truths and not any(row.truth in known for row in truths):
         row = truths[0]
         raise LabelError(
-            f"row {row.place} ({row.series!r}, {row.told}): the true label {row.truth!r} "
+            f"row {row.number} ({row.series!r}, {row.time}): the true label {row.truth!r} "
             f"({type(row.truth).__name__}), like all others, is none of {known!r}; convert it, or if "
             "the columns are named otherwise than the labels, give a mapping from column to label, "
             f"such as {{{next(iter(names))!r}: {row.truth!r}}}"

@@ -22,6 +22,8 @@ except ImportError:
 
 __all__ = ["OnlineIntervalRegressor", "OnlineSetClassifier"]
 
+Case = dict[Any, object]  # what river calls x
+
 _NOTHING_KNOWN = LabelSet(-1, 0.0, ())  # what is shown before the model has seen a label
 
 
@@ -33,14 +35,14 @@ class _OpenRounds:
         self._ids: OrderedDict[Hashable, deque[int]] = OrderedDict()
         self._count = 0
 
-    def put(self, x: dict[Any, Any], number: int) -> None:
+    def put(self, x: Case, number: int) -> None:
         """Remember a prediction; the oldest is forgotten where there are too many."""
         self._ids.setdefault(_key(x), deque()).append(number)
         self._count += 1
         if self._count > self._limit:
             self._take(next(iter(self._ids)))
 
-    def take(self, x: dict[Any, Any]) -> int | None:
+    def take(self, x: Case) -> int | None:
         """Return the oldest prediction for such a case, and forget it; None if there is none."""
         key = _key(x)
         return self._take(key) if key in self._ids else None
@@ -54,7 +56,7 @@ class _OpenRounds:
         return number
 
 
-def _key(x: dict[Any, Any]) -> Hashable:
+def _key(x: Case) -> Hashable:
     """Return what is the same for equal cases, whatever the order of their features."""
     return frozenset((name, repr(value)) for name, value in x.items())
 
@@ -62,16 +64,24 @@ def _key(x: dict[Any, Any]) -> Hashable:
 class _Online(base.Wrapper):
     """What both wrappers do; each gives ``_output``, what its score reads of the wrapped model."""
 
+    alpha: float
     features: Sequence[str] | None
     groups: Sequence[str] | None
+    learner: str | None
+    feedback: str
+    seed: int
+    history: int
     predictor: Predictor[Any]
-    _open: _OpenRounds
 
-    def predict_one(self, x: dict[Any, Any], **kwargs: Any) -> Any:
+    def _start(self, kind: Score[Any]) -> None:
+        self.predictor = start_predictor(self, kind, seed=self.seed)
+        self._open = _OpenRounds(limit=10_000)
+
+    def predict_one(self, x: Case, **kwargs: object) -> Any:
         """Return the model's one answer."""
         return self._wrapped_model.predict_one(x, **kwargs)
 
-    def learn_one(self, x: dict[Any, Any], y: Any, **kwargs: Any) -> None:
+    def learn_one(self, x: Case, y: object, **kwargs: object) -> None:
         """Answer the round of this case, then teach the model its truth."""
         number = self._open.take(x)
         if number is None:
@@ -85,15 +95,15 @@ class _Online(base.Wrapper):
             self.predictor.learn(number, label=y)  # one not seen by then was in no set: a miss
         self._wrapped_model.learn_one(x, y, **kwargs)
 
-    def _output(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+    def _output(self, x: Case, kwargs: dict[str, object]) -> object:
         raise NotImplementedError
 
-    def _propose(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+    def _propose(self, x: Case, kwargs: dict[str, object]) -> Any:
         """Return a prediction; None if the model has nothing to say yet."""
         output = self._output(x, kwargs)
         return None if output is None else self.predictor.predict(output, **read_case(self, x))
 
-    def _show(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+    def _show(self, x: Case, kwargs: dict[str, object]) -> Any:
         """Return a prediction that waits for the case to come again; None as above."""
         shown = self._propose(x, kwargs)
         if shown is not None:
@@ -120,7 +130,7 @@ class OnlineSetClassifier(_Online, base.Classifier):
     learner
         The name of a rule in ``keyhole.LEARNERS``; by default that of a predictor.
     feedback
-        What the world can tell: "bandit", "semi-bandit" or "full".
+        What an answer can reveal: "bandit", "semi-bandit" or "full".
     seed
         Fixes every draw.
     history
@@ -150,16 +160,10 @@ class OnlineSetClassifier(_Online, base.Classifier):
         seed: int = 0,
         history: int = 0,
     ) -> None:
-        self.classifier = classifier
-        self.alpha = alpha
-        self.features = features
-        self.groups = groups
-        self.learner = learner
-        self.feedback = feedback
-        self.seed = seed
-        self.history = history
-        self.predictor = start_predictor(self, Probabilities(), seed=seed)
-        self._open = _OpenRounds(limit=10_000)
+        self.classifier, self.alpha, self.learner = classifier, alpha, learner
+        self.features, self.groups = features, groups
+        self.feedback, self.seed, self.history = feedback, seed, history
+        self._start(Probabilities())
 
     @property
     def _wrapped_model(self) -> Any:
@@ -172,11 +176,11 @@ class OnlineSetClassifier(_Online, base.Classifier):
         yield {"classifier": preprocessing.StandardScaler() | linear_model.LogisticRegression()}
         yield {"classifier": naive_bayes.GaussianNB()}
 
-    def predict_proba_one(self, x: dict[Any, Any], **kwargs: Any) -> dict[Any, float]:
+    def predict_proba_one(self, x: Case, **kwargs: object) -> dict[Any, float]:
         """Return the classifier's probabilities."""
         return self.classifier.predict_proba_one(x, **kwargs)
 
-    def predict_set_one(self, x: dict[Any, Any], **kwargs: Any) -> LabelSet:
+    def predict_set_one(self, x: Case, **kwargs: object) -> LabelSet:
         """Return the labels to show, open until ``learn_one`` brings the same case again.
 
         Before the classifier has seen a label the set is empty, and there is nothing to answer.
@@ -184,7 +188,7 @@ class OnlineSetClassifier(_Online, base.Classifier):
         shown = self._show(x, kwargs)
         return _NOTHING_KNOWN if shown is None else shown
 
-    def _output(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> dict[Any, float] | None:
+    def _output(self, x: Case, kwargs: dict[str, object]) -> dict[Any, float] | None:
         chances = self.classifier.predict_proba_one(x, **kwargs)
         return {label: min(1.0, max(0.0, p)) for label, p in chances.items()} or None
 
@@ -232,18 +236,10 @@ class OnlineIntervalRegressor(_Online, base.Regressor):
         seed: int = 0,
         history: int = 0,
     ) -> None:
-        self.regressor = regressor
-        self.alpha = alpha
-        self.residuals = residuals
-        self.features = features
-        self.groups = groups
-        self.learner = learner
-        self.feedback = feedback
-        self.seed = seed
-        self.history = history
-        kind = ScaledResiduals() if residuals is None else residuals
-        self.predictor = start_predictor(self, kind, seed=seed)
-        self._open = _OpenRounds(limit=10_000)
+        self.regressor, self.alpha, self.learner = regressor, alpha, learner
+        self.residuals, self.features, self.groups = residuals, features, groups
+        self.feedback, self.seed, self.history = feedback, seed, history
+        self._start(ScaledResiduals() if residuals is None else residuals)
 
     @property
     def _wrapped_model(self) -> Any:
@@ -255,10 +251,10 @@ class OnlineIntervalRegressor(_Online, base.Regressor):
 
         yield {"regressor": preprocessing.StandardScaler() | linear_model.LinearRegression()}
 
-    def predict_interval_one(self, x: dict[Any, Any], **kwargs: Any) -> Interval:
+    def predict_interval_one(self, x: Case, **kwargs: object) -> Interval:
         """Return the interval to show, open until ``learn_one`` brings the same case again."""
         shown: Interval = self._show(x, kwargs)
         return shown
 
-    def _output(self, x: dict[Any, Any], kwargs: dict[str, Any]) -> Any:
+    def _output(self, x: Case, kwargs: dict[str, object]) -> Any:
         return self.regressor.predict_one(x, **kwargs)

@@ -11,33 +11,34 @@ from keyhole.scores import Interval, LabelSet, Region
 KNOWN = ("features", "groups")
 
 
-def name_key(key: Sequence[Any]) -> str:
+def name_key(key: Sequence[object]) -> str:
     """Return the text that stands for a key: a column's own, or of several a JSON list."""
     return str(key[0]) if len(key) == 1 else json.dumps([str(part) for part in key])
 
 
-def read_output(output: Any) -> Any:
+def read_output(output: object) -> object:
     """Return a model's output as a score kind takes it: a map comes from Spark as its pairs."""
-    pairs = isinstance(output, list) and len(output) > 0 and isinstance(output[0], tuple)
-    return dict(output) if pairs else output
+    if isinstance(output, list) and output and isinstance(output[0], tuple):
+        return dict(output)
+    return output
 
 
-def read_place(label: Any) -> Any:
-    """Return a label as the place of a score, if it is one; any other is left to be refused by name."""
+def read_index(label: Any) -> Any:
+    """Return a label as the index of a score if it is one; others stay, to be refused by name."""
     try:
-        place = int(label)
+        index = int(label)
     except (TypeError, ValueError, OverflowError):
         return label
-    return place if isinstance(label, str) or place == label else label
+    return index if isinstance(label, str) or index == label else label
 
 
-def read_known(names: Sequence[str], values: Sequence[Any]) -> dict[str, Any]:
-    """Return what the first values say of a case, by name; what is null was not said."""
+def read_known(names: Sequence[str], values: Sequence[object]) -> dict[str, Any]:
+    """Return what is known of a case, by name; further values, and nulls, are left out."""
     known = zip(names, values, strict=False)
     return {name: read_output(value) for name, value in known if value is not None}
 
 
-def tell_output(one: Output) -> tuple[Any, ...]:
+def write_output(one: Output) -> tuple[object, ...]:
     """Return an output as the columns after the key."""
     region = one.region
     shown = (None, None, None, None) if region is None else (region.threshold, *show_region(region))
@@ -52,7 +53,9 @@ def show_region(region: Region) -> tuple[list[str] | None, float | None, float |
     return [str(label) for label in region.labels], None, None
 
 
-def play_group(fold: Fold, name: Any, group: Any, *, columns: list[str], places: bool) -> Any:
+def play_group(
+    fold: Fold, name: Sequence[object], group: Any, *, columns: list[str], indexed: bool
+) -> Any:
     """Return the rounds of one key, a pandas table, as a table of these columns."""
     setup = fold.setup
     predictor: Predictor[Any] = Predictor(
@@ -72,7 +75,7 @@ def play_group(fold: Fold, name: Any, group: Any, *, columns: list[str], places:
         region = predictor.predict(read_output(output), **read_known(names, values))
         miss = None
         if label is not None and label == label:  # NaN is pandas' null
-            truth = read_place(label) if places else label
+            truth = read_index(label) if indexed else label
             predictor.learn(region, label=truth)
             miss = float(truth not in region)
         else:

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 
 from keyhole.errors import MissingExtraError, ScoreError
 from keyhole.integrations._cases import Columns, learn_rows, read_context, start_predictor
+from keyhole.learners import Learner
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Interval, LabelSet, Probabilities, Region, ScaledResiduals, Score
 
@@ -43,26 +44,21 @@ class _Wrapper:
         alpha: float = 0.1,
         features: Columns = None,
         groups: Columns = None,
-        learner: Any = None,
+        learner: str | Learner | None = None,
         feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
     ) -> None:
-        self.estimator = estimator
-        self.alpha = alpha
-        self.features = features
-        self.groups = groups
-        self.learner = learner
-        self.feedback = feedback
-        self.seed = seed
-        self.history = history
+        self.estimator, self.alpha, self.learner = estimator, alpha, learner
+        self.features, self.groups = features, groups
+        self.feedback, self.seed, self.history = feedback, seed, history
 
     def predict(self, X: Any) -> Any:
         """Return the estimator's one answer for every row."""
         check_is_fitted(self)
         return self.estimator_.predict(X)
 
-    def learn(self, shown: Iterable[Region | int], answers: Iterable[Any]) -> None:
+    def learn(self, shown: Iterable[Region | int], answers: Iterable[object]) -> None:
         """Answer predictions, or their ids, each with the truth, ``keyhole.HIT`` or ``keyhole.MISS``.
 
         Where the answer is None the round stays open.
@@ -123,7 +119,7 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     learner
         The name of a rule in ``keyhole.LEARNERS``, or a learner; by default that of a predictor.
     feedback
-        What the world can tell: "bandit", "semi-bandit" or "full".
+        What an answer can reveal: "bandit", "semi-bandit" or "full".
     seed
         Fixes every draw; without one nobody can guess them.
     history
@@ -239,7 +235,7 @@ class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstima
         residuals: Score[Interval] | None = None,
         features: Columns = None,
         groups: Columns = None,
-        learner: Any = None,
+        learner: str | Learner | None = None,
         feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,

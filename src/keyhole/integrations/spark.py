@@ -15,10 +15,10 @@ from keyhole.integrations.rows import (
     KNOWN,
     name_key,
     play_group,
+    read_index,
     read_known,
     read_output,
-    read_place,
-    tell_output,
+    write_output,
 )
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Skipped, make_fold
 from keyhole.learners import Learner
@@ -37,18 +37,18 @@ except ImportError:
 __all__ = ["backtest", "streams"]
 
 WEEK = timedelta(days=7)
-SAID = (Kind.SHOWN, Kind.EXPIRED, Kind.REFUSED)
+WRITTEN = (Kind.SHOWN, Kind.EXPIRED, Kind.REFUSED)
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 ANSWERS = ("label", "hit", "score", "loss", "skipped")
 _EPOCH, _NAIVE_EPOCH = datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1)
 _MS = timedelta(milliseconds=1)
 _STATE = "state BINARY, timer BIGINT"
-_SAID = (
+_OUTPUT = (
     "id STRING, kind STRING, number BIGINT, threshold DOUBLE, labels ARRAY<STRING>, "
     "lower DOUBLE, upper DOUBLE, miss DOUBLE, note STRING"
 )
-_COLUMNS = tuple(column.split()[0] for column in _SAID.split(", "))
+_COLUMNS = tuple(column.split()[0] for column in _OUTPUT.split(", "))
 
 
 class StreamsProcessor(StatefulProcessor):
@@ -61,23 +61,22 @@ class StreamsProcessor(StatefulProcessor):
         keys: Sequence[str],
         known: Sequence[str] = (),
         answers: Sequence[str] = ("label",),
-        said: Iterable[Kind] = SAID,
-        places: bool = False,
+        kinds: Iterable[Kind] = WRITTEN,
+        indexed: bool = False,
     ) -> None:
-        self._fold, self._said, self._places = fold, frozenset(said), places
+        self._fold, self._kinds, self._indexed = fold, frozenset(kinds), indexed
         self._first, self._known, self._answers = len(keys), tuple(known), tuple(answers)
         self._columns = (*keys, *_COLUMNS)
 
     def init(self, handle: Any) -> None:
-        """Declare the one value that a key has."""
         self._handle = handle
         self._value = handle.getValueState("keyhole", _STATE)
         self._row = Row(*self._columns)  # what makes rows of these names
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Yield what is to be said of a batch of the key's rows, which come in no order."""
+        """Yield the output of a batch of the key's rows, which come in no order."""
         events = [self._read_row(row) for row in rows]
-        # Of what has the same time asks come first, or their answers would find no round.
+        # At equal times asks come first, or their answers would find no round.
         events.sort(key=lambda event: (event.at or 0, not isinstance(event, Asked)))
         return self._fold_in(key, events, timerValues.getCurrentWatermarkInMs())
 
@@ -87,20 +86,20 @@ class StreamsProcessor(StatefulProcessor):
         return self._fold_in(key, [Elapsed(watermark)], watermark, fired=True)
 
     def close(self) -> None:
-        """Keep nothing open: there is nothing."""
+        pass
 
     def _fold_in(
         self, key: Any, events: list[Event], watermark: int, *, fired: bool = False
     ) -> Iterator[Any]:
         held = self._value.get()
         before, timer = (b"", 0) if held is None else (bytes(held[0]), held[1])
-        state, said = self._fold.run(name_key(key), before, events)
+        state, outputs = self._fold.run(name_key(key), before, events)
         waiting = self._set_timer(self._fold.next_due(state), 0 if fired else timer, watermark)
         if state != before or waiting != timer:
             self._value.update((state, waiting))
-        for one in said:
-            if one.kind in self._said:
-                yield self._row(*key, *tell_output(one))
+        for one in outputs:
+            if one.kind in self._kinds:
+                yield self._row(*key, *write_output(one))
 
     def _set_timer(self, due: int | None, timer: int, watermark: int) -> int:
         """Have a timer at or before the next expiry, if there is one; return when it fires, or 0.
@@ -118,24 +117,22 @@ class StreamsProcessor(StatefulProcessor):
     def _read_row(self, row: Any) -> Event:
         """Return the event of a row, which is an ask if it has an output.
 
-        Columns are taken by their places, as ``join_inputs`` puts them: by name each costs as much as
+        Columns are taken by position, as ``join_inputs`` orders them: by name each costs as much as
         the round.
         """
         id, at, output, *rest = row[self._first :]  # noqa: A001
-        told = rest[len(self._known) :]
         ms: Any = at  # None in a row without a time, which the fold refuses
         if at is not None:
             ms = (at - (_EPOCH if at.tzinfo else _NAIVE_EPOCH)) // _MS
         if output is not None:
             return Asked(id, read_output(output), at=ms, **read_known(self._known, rest))
-        answer = {
-            name: value for name, value in zip(self._answers, told, strict=True) if value is not None
-        }
+        given = zip(self._answers, rest[len(self._known) :], strict=True)
+        answer = {name: value for name, value in given if value is not None}
         if answer.pop("skipped", False):
             return Skipped(id, at=ms)
         hit, label = answer.pop("hit", None), answer.get("label")
         if label is not None:
-            return Answered(id, label=read_place(label) if self._places else label, at=ms)
+            return Answered(id, label=read_index(label) if self._indexed else label, at=ms)
         if hit is not None:
             return Answered(id, HIT if hit else MISS, at=ms)
         return Answered(id, **answer, at=ms)
@@ -157,7 +154,7 @@ def streams(
     lifetime: timedelta = WEEK,
     delay: str = "10 minutes",
     recall: int = 2,
-    said: Iterable[str] = SAID,
+    kinds: Iterable[str] = WRITTEN,
 ) -> DataFrame:
     """Return the sets of a stream of asks, every key learning from its own answers.
 
@@ -178,8 +175,8 @@ def streams(
         How long a round may wait for its answer, by the times in the rows.
     delay
         How late a row may come: Spark's watermark, set on both inputs.
-    said
-        What rows there are of: "shown", "counted", "skipped", "expired", "repeated", "refused".
+    kinds
+        The kinds of rows to write: "shown", "counted", "skipped", "expired", "repeated", "refused".
 
     Returns
     -------
@@ -210,8 +207,8 @@ def streams(
             keys=keys,
             known=find_known(asks),
             answers=find_answers(answers),
-            said=map(Kind, said),
-            places=_has_places(asks, fold),
+            kinds=map(Kind, kinds),
+            indexed=_has_indexes(asks, fold),
         ),
         outputStructType=_describe_output(asks, keys),
         outputMode="append",
@@ -224,20 +221,19 @@ def join_inputs(asks: DataFrame, answers: DataFrame, *, keys: list[str], delay: 
 
     Every further column costs every row, so that only those are there that answers have.
     """
-    asking, telling = ["output", *find_known(asks)], find_answers(answers)
+    asking, answering = ["output", *find_known(asks)], find_answers(answers)
     common = [*keys, "id", "at"]
-    asked = asks.withWatermark("at", delay).select(*common, *asking, *_leave_out(answers, telling))
-    told = answers.withWatermark("at", delay).select(*common, *_leave_out(asks, asking), *telling)
-    return asked.unionByName(told)
+    asked = asks.withWatermark("at", delay).select(*common, *asking, *_leave_out(answers, answering))
+    answered = answers.withWatermark("at", delay).select(*common, *_leave_out(asks, asking), *answering)
+    return asked.unionByName(answered)
 
 
 def _leave_out(table: DataFrame, names: list[str]) -> list[Any]:
-    """Return columns that are like a table's of these names, and hold nothing."""
+    """Return empty columns of the types that a table has under these names."""
     return [F.lit(None).cast(table.schema[name].dataType).alias(name) for name in names]
 
 
 def find_known(asks: DataFrame) -> list[str]:
-    """Return the columns of what is known of a case."""
     return [name for name in KNOWN if name in asks.columns]
 
 
@@ -277,24 +273,24 @@ def backtest(
         seed=seed,
     )
     keys = [key] if isinstance(key, str) else list(key)
-    places = _has_places(table, fold)
-    said = StructType.fromDDL(_SAID)
+    indexed = _has_indexes(table, fold)
+    output = StructType.fromDDL(_OUTPUT)
     kept = [table.schema[name] for name in (*keys, "at")]
-    shown = [said[name] for name in ("threshold", "labels", "lower", "upper", "miss")]
+    shown = [output[name] for name in ("threshold", "labels", "lower", "upper", "miss")]
     schema = StructType([*kept, *shown, StructField("size", DoubleType())])
 
     def play(name: Any, group: Any) -> Any:
-        return play_group(fold, name, group, columns=schema.names, places=places)
+        return play_group(fold, name, group, columns=schema.names, indexed=indexed)
 
     return table.groupBy(*keys).applyInPandas(play, schema)
 
 
-def _has_places(table: DataFrame, fold: Fold) -> bool:
-    """Return whether labels are the places of an array of scores, which are whole numbers."""
+def _has_indexes(table: DataFrame, fold: Fold) -> bool:
+    """Return whether labels are indexes into an array of scores."""
     is_array = isinstance(table.schema["output"].dataType, ArrayType)
     return is_array and not find_labels(fold.setup.score)
 
 
 def _describe_output(table: DataFrame, keys: list[str]) -> StructType:
-    said = StructType.fromDDL(_SAID)
-    return StructType([*(table.schema[name] for name in keys), *said.fields])
+    output = StructType.fromDDL(_OUTPUT)
+    return StructType([*(table.schema[name] for name in keys), *output.fields])

@@ -159,7 +159,8 @@ def _read_features(learner: Learner, given: Features, names: tuple[str, ...]) ->
     for value in values:
         if not _is_number(value):
             raise InvalidError(
-                f"feature {value!r} is not a number; encode it, or give None where it is missing",
+                f"feature {value!r} is not a number; encode it, or give NaN or None where it is "
+                "missing",
                 field="features",
             )
     read = np.array([np.nan if one is None else one for one in values], dtype=np.float64)
