@@ -28,11 +28,11 @@ ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "mutants"
 TREE = OUT / "tree"
 PARTS = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md")
-BOUNDS = tuple(f"src/keyhole/learners/{name}.py" for name in ("bounds", "proofs", "theorems"))
+BOUNDS = ("src/keyhole/learners/bounds.py",)
 ROOMS = {
     "bounds": BOUNDS,
-    "learners": ("src/keyhole/learners/*.py",),
-    "predictor": ("src/keyhole/predictor/*.py",),
+    "learners": ("src/keyhole/learners/**/*.py",),  # without those of bounds
+    "predictor": ("src/keyhole/predictor/*.py", "src/keyhole/keyed/*.py", "src/keyhole/feedback.py"),
     "store": ("src/keyhole/service/store/**/*.py",),
 }
 TESTS = {
@@ -50,12 +50,12 @@ def copy_tree() -> None:
     for part in PARTS:
         source = ROOT / part
         files = source.rglob("*") if source.is_dir() else (source,)
-        wanted = {path.relative_to(ROOT) for path in files if path.is_file()}
-        there = {path.relative_to(TREE) for path in (TREE / part).rglob("*") if path.is_file()}
-        for path in there - wanted:
+        sources = {path.relative_to(ROOT) for path in files if path.is_file()}
+        copies = {path.relative_to(TREE) for path in (TREE / part).rglob("*") if path.is_file()}
+        for path in copies - sources:
             if "__pycache__" not in path.parts:
                 (TREE / path).unlink()
-        for path in wanted:
+        for path in sources:
             target = TREE / path
             if not target.exists() or target.read_bytes() != (ROOT / path).read_bytes():
                 target.parent.mkdir(parents=True, exist_ok=True)
@@ -67,7 +67,7 @@ def find(folder: Path, patterns: Iterable[str]) -> list[str]:
     return sorted(found)
 
 
-def of_room(folder: Path, room: str) -> list[Mutant]:
+def list_room(folder: Path, room: str) -> list[Mutant]:
     paths = [path for path in find(folder, ROOMS[room]) if room == "bounds" or path not in BOUNDS]
     return [mutant for path in paths for mutant in list_mutants(folder, path)]
 
@@ -79,7 +79,7 @@ def draw(mutants: list[Mutant], *, share: float, seed: int) -> list[Mutant]:
 
 
 def meet(mutant: Mutant, nodes: list[str], *, seconds: float) -> str:
-    """Return how the tests received the mutant: killed, survived or timeout; or that it is none."""
+    """Return what became of the mutant: killed, survived or timeout; or that it is none."""
     file = TREE / mutant.path
     source, age = file.read_text(encoding="utf-8"), file.stat()
     changed = mutate(source, mutant)
@@ -111,7 +111,7 @@ def run_room(room: str, *, share: float, seed: int, budget: float, slow: float, 
     print(f"{room}: which test executes which lines", flush=True)
     tests = learn_tests(TREE, find(TREE, TESTS[room]), kept=OUT / "watched", slow=slow)
     results = load_results()
-    drawn = draw(of_room(TREE, room), share=share, seed=seed)
+    drawn = draw(list_room(TREE, room), share=share, seed=seed)
     mutants = [mutant for mutant in drawn if only in mutant.path]
     began = time.monotonic()
     with (OUT / "results.jsonl").open("a", encoding="utf-8") as log:
@@ -130,7 +130,7 @@ def run_room(room: str, *, share: float, seed: int, budget: float, slow: float, 
 
 def report(room: str, *, share: float, seed: int, survivors: bool) -> None:
     """Print the score of the share of a room, of its mutants that were met, with its standard error."""
-    results, mutants = load_results(), of_room(ROOT, room)
+    results, mutants = load_results(), list_room(ROOT, room)
     drawn = draw(mutants, share=share, seed=seed)
     met = [one for one in drawn if results.get(one.key, {"outcome": NO_MUTANT})["outcome"] != NO_MUTANT]
     outcomes = [results[mutant.key]["outcome"] for mutant in met]

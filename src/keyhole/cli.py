@@ -20,7 +20,7 @@ _WIDTH = 80
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; return 0, 2 or 3 after saying what was wrong, 130 if interrupted."""
+    """Run one command; return 0, 2 or 3 after an error message, 130 if interrupted."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if not hasattr(options, "run"):
@@ -84,10 +84,10 @@ def _learners(options: argparse.Namespace) -> None:
     rules = [find(name) for name in options.names] or [*LEARNERS.values(), *GATES.values()]
     for rule in rules:
         about = rule.about
-        told = "for gates" if rule.kind == "gate" else f"needs {rule.needs.value}"
+        use = "for gates" if rule.kind == "gate" else f"needs {rule.needs.value}"
         late = f"late answers: {about.late or 'not measured'}"
         default = " (the default)" if rule.name in (DEFAULT, DEFAULT_GATE) else ""
-        print(f"{rule.name:<18} {told}{default}")
+        print(f"{rule.name:<18} {use}{default}")
         for line in (about.summary, _takes(rule), about.guarantee, late, about.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
         print()

@@ -99,7 +99,7 @@ class _Online(base.Wrapper):
         raise NotImplementedError
 
     def _propose(self, x: Case, kwargs: dict[str, object]) -> Any:
-        """Return a prediction; None if the model has nothing to say yet."""
+        """Return a prediction; None if the model predicts nothing yet."""
         output = self._output(x, kwargs)
         return None if output is None else self.predictor.predict(output, **read_case(self, x))
 

@@ -201,6 +201,7 @@ def streams(
     conf = asks.sparkSession.conf
     if conf.get(_PROVIDER, "") != _ROCKS_DB:
         conf.set(_PROVIDER, _ROCKS_DB)  # the only provider that transformWithState works with
+    output = StructType.fromDDL(_OUTPUT)
     return rows.groupBy(*keys).transformWithState(
         statefulProcessor=StreamsProcessor(
             fold,
@@ -210,7 +211,7 @@ def streams(
             kinds=map(Kind, kinds),
             indexed=_has_indexes(asks, fold),
         ),
-        outputStructType=_describe_output(asks, keys),
+        outputStructType=StructType([*(asks.schema[name] for name in keys), *output.fields]),
         outputMode="append",
         timeMode="eventTime",
     )
@@ -289,8 +290,3 @@ def _has_indexes(table: DataFrame, fold: Fold) -> bool:
     """Return whether labels are indexes into an array of scores."""
     is_array = isinstance(table.schema["output"].dataType, ArrayType)
     return is_array and not find_labels(fold.setup.score)
-
-
-def _describe_output(table: DataFrame, keys: list[str]) -> StructType:
-    output = StructType.fromDDL(_OUTPUT)
-    return StructType([*(table.schema[name] for name in keys), *output.fields])
