@@ -1,9 +1,6 @@
 """The contextual tracker: round for round as worked out anew here, its theorem attacked."""
 
 import math
-import os
-import subprocess
-import sys
 from bisect import bisect_left, bisect_right, insort
 from typing import Any
 
@@ -19,6 +16,7 @@ from keyhole.learners.rules.contextual_tracker import contextual_tracker
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import measure_delay
 from keyhole.simulation import Channel
+from tests.learners.lanes import play_script
 
 KNOTS = 8
 
@@ -241,12 +239,7 @@ for channel in (Channel(), Channel(delay=70, geometric=True, lost=0.3)):
 
 
 def test_both_lanes_play_the_same_bits() -> None:
-    def play(disable: str) -> bytes:
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": disable}
-        command = [sys.executable, "-c", PLAY]
-        return subprocess.run(command, env=environment, capture_output=True, check=True).stdout  # noqa: S603
-
-    assert play("0") == play("1")
+    assert play_script(PLAY, compiled=True) == play_script(PLAY, compiled=False)
 
 
 def test_it_finds_the_spread_that_a_feature_tells() -> None:

@@ -1,9 +1,6 @@
 """The default under late answers: as worked out by hand here, and as ever with prompt ones."""
 
 import math
-import os
-import subprocess
-import sys
 from typing import Any
 
 import numpy as np
@@ -13,6 +10,7 @@ from keyhole import Predictor, make, simulate
 from keyhole.feedback import HIT, MISS, Answer
 from keyhole.numeric import Array, sigmoid
 from keyhole.simulation import Channel
+from tests.learners.lanes import play_script
 
 ALPHAS = [0.05, 0.1, 0.3]
 CHANNELS = {
@@ -188,9 +186,4 @@ for channel in (Channel(delay=70, geometric=True, lost=0.3), Channel(batch=90)):
 
 
 def test_both_lanes_hear_late_answers_alike() -> None:
-    def play(disable: str) -> bytes:
-        environment = {**os.environ, "NUMBA_DISABLE_JIT": disable}
-        command = [sys.executable, "-c", PLAY]
-        return subprocess.run(command, env=environment, capture_output=True, check=True).stdout  # noqa: S603
-
-    assert play("0") == play("1")
+    assert play_script(PLAY, compiled=True) == play_script(PLAY, compiled=False)

@@ -95,16 +95,20 @@ def visit(url: str) -> None:
         transaction.fetch(statements.COUNT_ROUNDS)
 
 
-def prepared(url: str) -> None:
+def prepare(url: str) -> None:
     with Client(url) as client:
         client.create_stream("load", alpha=0.1, learner="ocp-unlock+", horizon=100_000, arms=20, seed=3)
+
+
+def make_workers(service: Service) -> list[Worker]:
+    prepare(service.url)
+    return [Worker([service.url], seed=k, rounds=10) for k in range(4)]
 
 
 def test_kills_at_any_moment_lose_nothing_and_double_nothing(url: str) -> None:
     rng = np.random.default_rng(SEED)
     with Service(url) as service:
-        prepared(service.url)
-        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        workers = make_workers(service)
         with busy(workers):
             for _ in range(KILLS):
                 under_way(workers, int(rng.integers(1, 20)))
@@ -120,7 +124,7 @@ def test_kills_at_any_moment_lose_nothing_and_double_nothing(url: str) -> None:
 def test_two_processes_on_one_stream_lose_nothing_and_double_nothing(url: str) -> None:
     rounds = 20 if KILLS < 50 else 1000
     with Service(url) as one, Service(url) as other:
-        prepared(one.url)
+        prepare(one.url)
         urls = [one.url, other.url]
         workers = [Worker(urls if k % 2 else urls[::-1], seed=k, rounds=rounds) for k in range(8)]
         with busy(workers):
@@ -132,7 +136,7 @@ def test_two_processes_on_one_stream_lose_nothing_and_double_nothing(url: str) -
 @pytest.mark.parametrize("signal", ["kill", "stop"])
 def test_an_acknowledged_answer_survives_the_end_of_the_process(url: str, signal: str) -> None:
     with Service(url) as service, Client(service.url) as client:
-        prepared(service.url)
+        prepare(service.url)
         client.learn(client.predict("load", [0.6, 0.4]), keyhole.MISS)
         getattr(service, signal)()
         service.start()
@@ -143,8 +147,7 @@ def test_an_acknowledged_answer_survives_the_end_of_the_process(url: str, signal
 def test_crashes_of_the_database_lose_nothing_and_double_nothing(postgres: Callable[[], str]) -> None:
     url, rng = postgres(), np.random.default_rng(SEED)
     with Service(url) as service:
-        prepared(service.url)
-        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        workers = make_workers(service)
         with busy(workers):
             for _ in range(CRASHES):
                 under_way(workers, int(rng.integers(1, 40)))
@@ -158,8 +161,7 @@ def test_crashes_of_the_database_lose_nothing_and_double_nothing(postgres: Calla
 def test_a_frozen_database_stops_no_probe_and_loses_nothing(postgres: Callable[[], str]) -> None:
     url = postgres()
     with Service(url) as service:
-        prepared(service.url)
-        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        workers = make_workers(service)
         with busy(workers):
             for _ in range(CRASHES):
                 under_way(workers, 10)
@@ -177,8 +179,7 @@ def test_a_frozen_database_stops_no_probe_and_loses_nothing(postgres: Callable[[
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
     with Service(url) as service:
-        prepared(service.url)
-        workers = [Worker([service.url], seed=k, rounds=10) for k in range(4)]
+        workers = make_workers(service)
         with busy(workers):
             for _ in range(CRASHES):
                 under_way(workers, 10)

@@ -21,17 +21,6 @@ from keyhole.studies.compare.contest import (
 )
 from keyhole.studies.compare.record import make_record
 
-NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
-
-
-@pytest.fixture(scope="module")
-def contest() -> Contest:
-    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=1_500, runs=3)
-    scenarios = listing.pick_scenarios(
-        ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
-    )
-    return run_contest(NAMES, scenarios, terms)
-
 
 def test_figures_are_those_of_the_runs(contest: Contest) -> None:
     cell = next(c for c in contest.cells if c.learner == "logit-tracker" and c.scenario == "fall")

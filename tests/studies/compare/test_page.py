@@ -9,21 +9,9 @@ from typing import Any
 import pytest
 from plotly import graph_objects
 
-from keyhole.feedback import Feedback
-from keyhole.studies.compare import listing, page
-from keyhole.studies.compare.contest import Contest, Terms, run_contest
+from keyhole.studies.compare import page
+from keyhole.studies.compare.contest import Contest
 from tests.patience import SECONDS
-
-NAMES = ["logit-tracker", "ocp-unlock+", "dtaci"]
-
-
-@pytest.fixture(scope="module")
-def contest() -> Contest:
-    terms = Terms(alpha=0.1, feedback=Feedback.SEMI_BANDIT, rounds=1_000, runs=2)
-    scenarios = listing.pick_scenarios(
-        ["fall", "digits-by-label", "lure-and-strike"], listing.list_scenarios()
-    )
-    return run_contest(NAMES, scenarios, terms)
 
 
 @pytest.fixture(scope="module")
