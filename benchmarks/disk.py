@@ -17,7 +17,7 @@ ROUNDS, BATCH = 2_000, 500
 def fill(folder: Path, labels: int) -> None:
     """Play rounds of a stream with so many labels into a new database."""
     database = Database(f"sqlite:///{folder / 'keyhole.db'}")
-    names = [f"label {place}" for place in range(labels)]
+    names = [f"label {index}" for index in range(labels)]
     setup, _ = settings.make_setup(DEFAULT, alpha=0.1, seed=1, labels=names)
     registry.create(database, "disk", setup=setup, now=0.0)
     rng = np.random.default_rng(1)

@@ -3,7 +3,7 @@
 Forecasts of a linear model that is fitted anew every 200 rounds on all that it has seen. Of each
 scenario: the mean length of intervals relative to the default's, which knows nothing of a case, and the
 worst |miss rate - alpha| over groups of rounds: thirds of the forecast and of every feature. ``groups``
-are told the thirds of the forecast and of the first feature. Scenarios of river are played where it is
+know the thirds of the forecast and of the first feature. Scenarios of river are played where it is
 installed. None of them was used to choose a constant.
 """
 
@@ -96,7 +96,7 @@ def main() -> None:
     print(
         f"alpha {alpha}: length relative to the default's / worst |miss rate - alpha| over all thirds"
     )
-    print("/ over those that groups are told, of the forecast and of the first feature")
+    print("/ over those that groups know, of the forecast and of the first feature")
     print(f"{'scenario':<22}{'rounds':>7}  {'default':<22}" + "".join(f"{h:<22}" for h in LEARNERS))
     for name, known, truths in make_scenarios(options.rounds):
         features, later, guesses = forecast(known, truths)
@@ -105,17 +105,17 @@ def main() -> None:
         groups = np.hstack([cut_thirds(features[:, column]) for column in (-1, 0)])
         judged = np.hstack([cut_thirds(column) for column in features.T])
         judged = judged[:, judged.sum(axis=0) >= min(FEWEST, scores.size // 4)]
-        told, lengths = [], []
+        cells, lengths = [], []
         for how in ("default", *LEARNERS):
             run = play(how, scores, features, groups, alpha)
             lengths.append((1.0 / np.maximum(run.thresholds[0], 1e-6) - 1.0).mean())
-            worst, worst_told = (
+            worst, worst_known = (
                 max(abs(run.misses[0, own].mean() - alpha) for own in members.T)
                 for members in (judged, groups)
             )
-            told.append(f"{lengths[-1] / lengths[0]:.3f} / {worst:.3f} / {worst_told:.3f}")
+            cells.append(f"{lengths[-1] / lengths[0]:.3f} / {worst:.3f} / {worst_known:.3f}")
         ratios.append(np.array(lengths) / lengths[0])
-        print(f"{name:<22}{scores.size:>7}  " + "".join(f"{one:<22}" for one in told), flush=True)
+        print(f"{name:<22}{scores.size:>7}  " + "".join(f"{one:<22}" for one in cells), flush=True)
     means = np.exp(np.log(ratios).mean(axis=0))
     print(f"{'geometric mean':<31}" + "".join(f"{one:<22.3f}" for one in means))
 

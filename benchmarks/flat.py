@@ -133,8 +133,8 @@ def main() -> None:
             fill(database, count=count, rounds=rounds)
             database.close()
             found = measure(url)
-        told = "   ".join(f"{name} {seconds:.3f}" for name, seconds in found.items())
-        print(f"{count:>8,} {rounds:>10,}   {told}", flush=True)
+        shown = "   ".join(f"{name} {seconds:.3f}" for name, seconds in found.items())
+        print(f"{count:>8,} {rounds:>10,}   {shown}", flush=True)
 
 
 if __name__ == "__main__":

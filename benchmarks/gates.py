@@ -69,8 +69,8 @@ def steer(cases: GateCases, threshold: float, *, alpha: float) -> Accepted:
     accepted, excess = np.zeros(cases.scores.size, dtype=np.bool_), 0.0
     least = math.log(threshold / (1.0 - threshold))
     logits = np.log(cases.scores) - np.log1p(-np.minimum(cases.scores, 1.0 - 1e-12))
-    for number, (place, bad) in enumerate(zip(logits.tolist(), cases.wrong.tolist(), strict=True)):
-        if place >= least + STEER * excess:
+    for number, (logit, bad) in enumerate(zip(logits.tolist(), cases.wrong.tolist(), strict=True)):
+        if logit >= least + STEER * excess:
             accepted[number] = True
             excess += bad - alpha
     return accepted
@@ -94,16 +94,16 @@ def measure(scenario: GateScenario, *, alpha: float, rounds: int) -> None:
         simulate_gate(learner, *cases, seed=seed, audit=scenario.audit).accepted
         for seed, cases in zip(SEEDS, drawn, strict=True)
     ]
-    tell(f"{scenario.name:<25}{alpha:>5g}  gate", drawn, played, alpha=alpha, within=within)
+    print_run(f"{scenario.name:<25}{alpha:>5g}  gate", drawn, played, alpha=alpha, within=within)
     if scenario.is_known:
         known = best_fixed(*scenario.draw(1_000_000, seed=1), alpha=alpha)[0]
         fixed = [cases.scores >= known for cases in drawn]
-        tell(f"{'':<30}  known", drawn, fixed, alpha=alpha, within=within)
+        print_run(f"{'':<30}  known", drawn, fixed, alpha=alpha, within=within)
         steered = [steer(cases, known, alpha=alpha) for cases in drawn]
-        tell(f"{'':<30}  steered", drawn, steered, alpha=alpha, within=within)
+        print_run(f"{'':<30}  steered", drawn, steered, alpha=alpha, within=within)
 
 
-def tell(
+def print_run(
     title: str,
     drawn: Sequence[GateCases],
     played: Sequence[Accepted],

@@ -80,7 +80,7 @@ def measure_fold() -> None:
 
 def measure_million() -> None:
     fold = make_fold(alpha=0.1, lifetime=10**9)
-    output = [0.1 * place for place in range(10)]
+    output = [0.1 * index for index in range(10)]
     states: dict[str, bytes] = {}
     began = time.perf_counter()
     for number in range(MILLION):

@@ -125,7 +125,7 @@ def load_images() -> tuple[Array, Counts, str]:
 def make_scenarios(rounds: int) -> tuple[dict[str, Scenario], str]:
     """Return the seven scenarios, and what the images are."""
     rng = np.random.default_rng(1)
-    probabilities, labels, told = load_images()
+    probabilities, labels, source = load_images()
     half = rounds // 2
     easy = np.argsort(-probabilities[np.arange(labels.size), labels])
     first, second = rng.choice(easy[:4_000], half), rng.choice(easy[1_000:], rounds - half)
@@ -141,7 +141,7 @@ def make_scenarios(rounds: int) -> tuple[dict[str, Scenario], str]:
         "scale 30 times too large": residuals(noise[2], 30.0),
         "scale 30 times too small": residuals(noise[3], 1.0 / 30.0),
     }
-    return scenarios, told
+    return scenarios, source
 
 
 def make_far_scenarios(rounds: int) -> dict[str, Scenario]:
@@ -212,8 +212,8 @@ def summarise(runs: list[Measure]) -> str:
 def measure_all(
     names: tuple[str, ...], channels: tuple[str, ...], alphas: tuple[float, ...], rounds: int
 ) -> Iterator[tuple[str, str, list[Measure], list[Measure]]]:
-    scenarios, told = make_scenarios(rounds)
-    print(f"{rounds:,} rounds, alpha {', '.join(map(str, alphas))}; images: {told}")
+    scenarios, source = make_scenarios(rounds)
+    print(f"{rounds:,} rounds, alpha {', '.join(map(str, alphas))}; images: {source}")
     for name in names:
         for channel in channels:
             pairs = [(alpha, one) for alpha in alphas for one in scenarios.values()]

@@ -23,10 +23,10 @@ def run_monitor(misses: NDArray[np.bool_]) -> NDArray[np.int64]:
     bets, weights = (np.array(column) for column in zip(*monitor.bets, strict=True))
     evidence = np.zeros((misses.shape[0], len(ABOVE) + len(BELOW)))
     found = np.zeros(misses.shape[0], dtype=np.int64)
-    for place, column in enumerate(misses.T.astype(float)):
+    for number, column in enumerate(misses.T.astype(float)):
         evidence = (1.0 + evidence) * (1.0 + np.multiply.outer(column - ALPHA, bets))
         evidence = np.minimum(evidence, 1e200)  # Rows go on after their alarm.
-        found[(found == 0) & (evidence @ weights >= monitor.run_length)] = place + 1
+        found[(found == 0) & (evidence @ weights >= monitor.run_length)] = number + 1
     return found
 
 
@@ -74,15 +74,15 @@ def show_delays(rng: np.random.Generator, runs: int) -> None:
     for ratio in (1.25, 1.5, 2.0, 4.0, 0.5, 0.1):
         before, after = rng.random((runs, 2_000)) < ALPHA, rng.random((runs, 8_000)) < ratio * ALPHA
         misses = np.concatenate((before, after), axis=1)
-        told = []
+        cells = []
         for find in (run_monitor, run_window):
             found = find(misses)
             good = found[found > 2_000] - 2_000
-            told.append(
+            cells.append(
                 f"{np.median(good):6.0f} {np.quantile(good, 0.9):6.0f} "
                 f"({np.mean(found <= 2000):.1%} too early)"
             )
-        print(f"  {ratio:>4} alpha   monitor {told[0]}   window {told[1]}", flush=True)
+        print(f"  {ratio:>4} alpha   monitor {cells[0]}   window {cells[1]}", flush=True)
 
 
 def show_learners(rounds: int, runs: int) -> None:

@@ -85,11 +85,11 @@ def measure(*plays: Callable[[], object], rounds: int) -> list[float]:
             play()
     best = [math.inf] * len(plays)
     for _ in range(_BURSTS):
-        for place, play in enumerate(plays):
+        for index, play in enumerate(plays):
             began = time.perf_counter()
             for _ in range(rounds):
                 play()
-            best[place] = min(best[place], time.perf_counter() - began)
+            best[index] = min(best[index], time.perf_counter() - began)
     return [seconds / rounds * 1e6 for seconds in best]
 
 

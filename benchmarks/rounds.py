@@ -192,7 +192,7 @@ def first_round() -> None:
     )
     with tempfile.TemporaryDirectory() as cache:
         alone = _quickest("import numpy", cache)
-        imported, light = (
+        imported, played = (
             _quickest("import keyhole", cache),
             _quickest(code.format("logit-tracker"), cache),
         )
@@ -202,7 +202,7 @@ def first_round() -> None:
     for name, seconds, reach in (
         ("import numpy", alone, ""),
         ("import keyhole", imported, ""),
-        ("and a first round of logit-tracker", light, "2 x"),
+        ("and a first round of logit-tracker", played, "2 x"),
         ("and a first round of ocp-unlock+, compiled", anew, ""),
         ("and a first round of ocp-unlock+, loaded", loaded, ""),
     ):

@@ -174,8 +174,8 @@ class Asker:
 
 
 def single(asker: Asker, bodies: list[dict[str, Any]], streams: int = 1) -> None:
-    for place, body in enumerate(bodies):
-        name = "load" if streams == 1 else f"load{(place + asker.first) % streams}"
+    for index, body in enumerate(bodies):
+        name = "load" if streams == 1 else f"load{(index + asker.first) % streams}"
         made = asker.post(f"/v1/streams/{name}/predictions", json.dumps(body).encode())
         answer = {"label": 0} if 0 in made["labels"] else {"miss": True}
         asker.post(f"/v1/predictions/{made['id']}/feedback", json.dumps(answer).encode())
@@ -258,12 +258,12 @@ def take_turns(
     """Return the seconds of every block, of the one service and of the other."""
     times: tuple[list[float], list[float]] = ([], [])
     for turn in range(-2, BLOCKS):
-        for place in (turn % 2, 1 - turn % 2):
-            seconds = timed(lanes[place], ask, block)
+        for index in (turn % 2, 1 - turn % 2):
+            seconds = timed(lanes[index], ask, block)
             if turn >= 0:
-                times[place].append(seconds)
+                times[index].append(seconds)
             else:  # The first ones warm up.
-                for lane in lanes[place]:
+                for lane in lanes[index]:
                     lane.each.clear()
     return times
 
@@ -278,12 +278,12 @@ def filled(url: str, rounds: int) -> None:
     answers.answer(database, [answers.Reply(made.id, "miss")], now=time.time())
     with database.read() as transaction:
         (row,) = transaction.fetch(statements.PAGE_ROUNDS, 1, -1, 1)
-        (told,) = transaction.fetch(statements.PAGE_ANSWERS, 1, -1, 1)
+        (template,) = transaction.fetch(statements.PAGE_ANSWERS, 1, -1, 1)
     for start in range(1, rounds, 20_000):
         numbers = range(start, min(start + 20_000, rounds))
         with database.write() as transaction:
             asked = [row._replace(number=n, version=2 * n + 1) for n in numbers]
-            answered = [told._replace(number=n, version=2 * n + 2) for n in numbers]
+            answered = [template._replace(number=n, version=2 * n + 2) for n in numbers]
             transaction.insert(schema.rounds, asked)
             transaction.insert(schema.answers, answered)
             last = numbers[-1] + 1

@@ -36,9 +36,9 @@ def serving() -> Iterator[tuple[int, int]]:
         options = ["--log", "warning", "--database", f"sqlite:///{Path(folder) / 'keyhole.db'}"]
         process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None
-        said = next(line for line in process.stderr if "listens on" in line)
+        line = next(line for line in process.stderr if "listens on" in line)
         try:
-            yield int(re.findall(r":(\d+)\s*$", said)[0]), process.pid
+            yield int(re.findall(r":(\d+)\s*$", line)[0]), process.pid
         finally:
             process.terminate()
             process.wait()

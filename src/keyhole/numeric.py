@@ -60,7 +60,7 @@ def kernel(function: Function) -> Function:
 
 @cache
 def can_compile() -> bool:
-    """Return whether there is a compiled lane: numba is installed, and not told to stand still."""
+    """Return whether there is a compiled lane: numba is installed and not disabled."""
     from importlib.util import find_spec
 
     if find_spec("numba") is None:
@@ -122,7 +122,7 @@ def _compile(function: FunctionType, *, entry: bool) -> Any:
 
 @contextmanager
 def _cache_folder(function: FunctionType) -> Iterator[Path | None]:
-    """Let numba keep what it compiles in a folder of this very code's own, as it looks now.
+    """Let numba keep what it compiles in a folder that belongs to exactly this code.
 
     numba alone would return stale code when a kernel in another file changes.
     """
@@ -159,14 +159,18 @@ def compile_for(function: Callable[..., Any], *arguments: object) -> None:
 
 
 def _find_cause(error: Exception) -> str:
-    """Return what numba cannot do and where that stands, in one line; its passes are its own affair."""
+    """Return what numba cannot do and in which line, without the names of its passes."""
     message = str(error)
     lines = [line.strip() for line in message.splitlines()]
-    told = [line for line in lines if line and not line.startswith("Failed in ")]
-    cause = f"{told[0]} {told[1]}" if told and told[0].endswith(":") else (told or [repr(error)])[0]
+    reasons = [line for line in lines if line and not line.startswith("Failed in ")]
+    cause = (
+        f"{reasons[0]} {reasons[1]}"
+        if reasons and reasons[0].endswith(":")
+        else (reasons or [repr(error)])[0]
+    )
     cause = cause.partition("Raised from ")[0].rstrip(". ")
-    places = [(path or other, line or at) for path, line, other, at in _PLACE.findall(message)]
-    own = [f" ({Path(path).name}, line {at})" for path, at in places if "/numba/" not in path]
+    lines_named = [(path or other, line or at) for path, line, other, at in _PLACE.findall(message)]
+    own = [f" ({Path(path).name}, line {at})" for path, at in lines_named if "/numba/" not in path]
     return f"{cause[:_LONGEST]}{own[0] if own else ''}"
 
 
