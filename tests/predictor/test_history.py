@@ -136,7 +136,7 @@ def test_no_group_has_the_colour_of_another_line() -> None:
     for n in range(50):
         predictor.learn(predictor.predict({"x": 0.6}, groups=["ab"[n % 2]]), label="x")
     colours = [line.get_color() for line in predictor.plot()[0].get_lines()]
-    assert len(colours) == len(set(colours)) == 5  # so far, lately, two groups, the target
+    assert len(colours) == len(set(colours)) == 5  # so far, recent, two groups, the target
 
 
 def test_a_simulated_gate_draws_itself_too() -> None:

@@ -143,14 +143,14 @@ def read_gate_log(path: Path) -> GateCases:
         if score is None or outcome is None:
             there = f"the columns {', '.join(table.columns)}" if table.columns else "no columns"
             raise InvalidError(f"{path} has {there}; it needs score, and right or wrong")
-        at, said = table.columns.index(score), table.columns.index(outcome)
+        at, judged = table.columns.index(score), table.columns.index(outcome)
         read = [
             (
                 table.score(line, score, "" if row[at] is None else row[at]),
-                table.truth(line, outcome, row[said]),
+                table.truth(line, outcome, row[judged]),
             )
             for line, row in table.rows
-            if row[said] is not None
+            if row[judged] is not None
         ]
     if not read:
         raise InvalidError(f"{path} has no row with an outcome")

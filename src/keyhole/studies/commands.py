@@ -17,7 +17,7 @@ from keyhole.numeric import can_compile
 from keyhole.scenarios.gate_cases import pick_gate_scenarios, read_gate_log
 from keyhole.simulation.channel import Channel
 from keyhole.studies import demo, imagenet_file
-from keyhole.studies.compare import gate_contest, listing, page, table
+from keyhole.studies.compare import contest_page, gate_contest, listing, table
 from keyhole.studies.compare.contest import (
     CHANNELS,
     Contest,
@@ -26,11 +26,11 @@ from keyhole.studies.compare.contest import (
     drop_adversaries,
     run_contest,
     run_late,
+    write_record,
 )
-from keyhole.studies.compare.record import write_record
 from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.figure_files import check_picture
-from keyhole.studies.paper.report import Request, reproduce
+from keyhole.studies.paper.reproduce import Request, reproduce
 
 _CHANNEL = ("delay", "batch", "geometric", "lost", "wrong")
 _OF_SETS = ("feedback", "arms", "late", *_CHANNEL)
@@ -285,7 +285,7 @@ def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
 def _publish(contest: Contest, folder: Path, *, late: Mapping[str, Contest] | None = None) -> None:
     print(f"\n{write_record(contest, folder / 'compare.json', late=late)}")
     path = folder / "compare.html"
-    _print_file("page", lambda: page.write_page(contest, path, late=late), path, plain=True)
+    _print_file("page", lambda: contest_page.write_page(contest, path, late=late), path, plain=True)
 
 
 def _show(lines: Iterable[table.Line]) -> None:

@@ -16,10 +16,10 @@ from keyhole.studies.compare.contest import (
     Estimate,
     Frontier,
     Terms,
+    make_record,
     rank_learners,
     run_contest,
 )
-from keyhole.studies.compare.record import make_record
 
 
 def test_figures_are_those_of_the_runs(contest: Contest) -> None:

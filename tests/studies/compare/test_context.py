@@ -17,11 +17,11 @@ from keyhole.studies.compare.contest import (
     Contest,
     Terms,
     judge_groups,
+    make_record,
     read_context,
     run_contest,
     worst_group,
 )
-from keyhole.studies.compare.record import make_record
 
 ROUNDS = 1_800
 NAMES = ["contextual-tracker", "mvp", "logit-tracker", "contextual-tracker+valve"]

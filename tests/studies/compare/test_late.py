@@ -8,7 +8,7 @@ import pytest
 from keyhole.errors import InvalidError
 from keyhole.feedback import Feedback
 from keyhole.simulation import Channel
-from keyhole.studies.compare import listing, page, table
+from keyhole.studies.compare import contest_page, listing, table
 from keyhole.studies.compare.contest import (
     CHANNELS,
     Contest,
@@ -16,8 +16,8 @@ from keyhole.studies.compare.contest import (
     run_contest,
     run_late,
     summarise_late,
+    write_record,
 )
-from keyhole.studies.compare.record import write_record
 
 NAMES = ["logit-tracker", "kt"]
 TERMS = Terms(alpha=0.1, feedback=Feedback.BANDIT, rounds=1_200, runs=2)
@@ -71,5 +71,5 @@ def test_record_and_page_hold_every_way(tmp_path: Path, lateness: dict[str, Cont
     written = json.loads(write_record(prompt, tmp_path / "late.json", late=lateness).read_text())
     assert list(written["late"]) == list(CHANNELS)
     assert written["late"]["b100"]["channel"]["batch"] == 100
-    drawn = page.make_page(prompt, lateness)
+    drawn = contest_page.make_page(prompt, lateness)
     assert 'data-chart="late"' in drawn

@@ -62,7 +62,7 @@ def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> 
         "scenarios/digits.py",
         "studies/engine.py",
         "live_line.py",
-        "studies/compare/page.py",
+        "studies/compare/contest_page.py",
         "studies/paper/figures.py",
         "studies/paper/words.py",
         "studies/paper/runs.py",

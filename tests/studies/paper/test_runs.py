@@ -27,7 +27,7 @@ from keyhole.studies.paper.play import (
     play_run,
     rounds_kept,
 )
-from keyhole.studies.paper.report import Request, reproduce
+from keyhole.studies.paper.reproduce import Request, reproduce
 from keyhole.studies.paper.runs import FinishedRuns, run
 from tests.patience import SECONDS
 

@@ -103,8 +103,8 @@ def pick_scenarios(names: Iterable[str], scenarios: dict[str, Listed]) -> list[L
     unknown = [name for name in names if name not in scenarios]
     if unknown:
         near = find_near(unknown[0], scenarios)
-        said = f"did you mean {near!r}?" if near else f"there are {', '.join(scenarios)}"
-        raise InvalidError(f"there is no scenario {unknown[0]!r}; {said}")
+        hint = f"did you mean {near!r}?" if near else f"there are {', '.join(scenarios)}"
+        raise InvalidError(f"there is no scenario {unknown[0]!r}; {hint}")
     return [scenarios[name] for name in names]
 
 

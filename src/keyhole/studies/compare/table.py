@@ -16,6 +16,7 @@ from keyhole.studies.compare.contest import (
     rank_learners,
     summarise_late,
 )
+from keyhole.studies.compare.listing import Listed
 
 _WIDTH = 80
 _KEY = (
@@ -52,7 +53,7 @@ def write_key() -> str:
 
 def write_lines(contest: Contest) -> Iterator[Line]:
     for listed in contest.scenarios:
-        yield from _block(contest, listed.name)
+        yield from _block(contest, listed)
         yield Line("")
     yield from _refusals(contest)
     if len(contest.frontiers) > 1:
@@ -113,26 +114,22 @@ def _summary(contest: Contest) -> Iterator[Line]:
         )
 
 
-def _block(contest: Contest, scenario: str) -> Iterator[Line]:
-    about = next(listed for listed in contest.scenarios if listed.name == scenario)
-    title = f"{scenario}: {about.about} (size in {about.unit})"
+def _block(contest: Contest, listed: Listed) -> Iterator[Line]:
+    title = f"{listed.name}: {listed.about} (size in {listed.unit})"
     yield from (Line(line) for line in textwrap.wrap(title, _WIDTH))
-    cells = contest.of_scenario(scenario)
+    cells = contest.of_scenario(listed.name)
     grouped = any(not math.isnan(cell.figures["worst_group"].mean) for cell in cells)
-    yield Line(_head("group" if grouped else "regret"), "head")
+    yield Line(
+        f"{'learner':<18}{'miss rate':>14}{'worst':>6}{'size':>6}{'/fix':>6}{'/seg':>6}"
+        f"{'group' if grouped else 'regret':>7}{'full':>6}{'none':>6}{'us':>5}",
+        "head",
+    )
     broken = False
     for cell in cells:
         if not broken and not contest.keeps(cell):
             broken = True
             yield Line(f"{'-- more misses than asked for ':-<{_WIDTH}}", "faint")
         yield Line(_line(cell, grouped=grouped), "broken" if broken else "kept")
-
-
-def _head(judged: str) -> str:
-    return (
-        f"{'learner':<18}{'miss rate':>14}{'worst':>6}{'size':>6}{'/fix':>6}{'/seg':>6}"
-        f"{judged:>7}{'full':>6}{'none':>6}{'us':>5}"
-    )
 
 
 def _line(cell: Cell, *, grouped: bool) -> str:
@@ -177,8 +174,8 @@ def _refusals(contest: Contest) -> Iterator[Line]:
             reasons[cell.refusal.replace(cell.learner, "it", 1)].append(cell)
     for reason, cells in reasons.items():
         names = dict.fromkeys(cell.learner for cell in cells)
-        places = dict.fromkeys(cell.scenario for cell in cells)
-        where = "" if len(places) == len(contest.scenarios) else f" on {', '.join(places)}"
+        scenarios = dict.fromkeys(cell.scenario for cell in cells)
+        where = "" if len(scenarios) == len(contest.scenarios) else f" on {', '.join(scenarios)}"
         line = f"not run{where}: {', '.join(names)}: {reason}"
         yield from (Line(part, "faint") for part in textwrap.wrap(line, _WIDTH, subsequent_indent="  "))
     if reasons:

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from keyhole.errors import MissingExtraError
 from keyhole.scenarios.imagenet import SCHEDULE
+from keyhole.studies.figure_files import open_figure
 from keyhole.studies.paper.plan import CURVES, LABELS, MISS_RATE, SCENARIO_NAMES, Panel
 from keyhole.studies.paper.play import AIRFOIL, Pair, Setting, Source, rounds_kept
 from keyhole.studies.paper.results import Results
@@ -35,24 +35,19 @@ _LOG_FROM = 20.0
 
 def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) -> None:
     """Write one figure, a row of axes for each panel (side by side for boxes), as PNG and SVG."""
-    try:
-        import matplotlib as mpl
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtraError(
-            "the figures need matplotlib; pip install 'keyhole-conformal[paper]'"
-        ) from None
-    with mpl.rc_context(_STYLE):
-        if panels[0].kind == CURVES:
-            figure = Figure(figsize=(9.0, 2.75 * len(panels) + 0.45), layout="constrained")
-            axes = figure.subplots(len(panels), 2, squeeze=False)
+    count, are_curves = len(panels), panels[0].kind == CURVES
+    figure = open_figure(9.0, 2.75 * count + 0.45) if are_curves else open_figure(4.5 * count, 3.1)
+    from matplotlib import rc_context
+
+    with rc_context(_STYLE):
+        if are_curves:
+            axes = figure.subplots(count, 2, squeeze=False)
             for row, panel in zip(axes, panels, strict=True):
                 _curves(results, panel, source, row)
             handles, names = axes[0, 0].get_legend_handles_labels()
             figure.legend(handles, names, loc="outside upper center", ncols=len(names), frameon=False)
         else:
-            figure = Figure(figsize=(4.5 * len(panels), 3.1), layout="constrained")
-            axes = figure.subplots(1, len(panels), squeeze=False, sharey=True)
+            axes = figure.subplots(1, count, squeeze=False, sharey=True)
             for axis, panel in zip(axes[0], panels, strict=True):
                 _boxes(results, panel, source, axis)
         stem.parent.mkdir(parents=True, exist_ok=True)

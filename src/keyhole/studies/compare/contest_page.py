@@ -12,6 +12,7 @@ import numpy as np
 
 from keyhole.errors import MissingExtraError
 from keyhole.learners import find
+from keyhole.numeric import Array
 from keyhole.studies.compare import table
 from keyhole.studies.compare.contest import (
     CHANNELS,
@@ -22,8 +23,9 @@ from keyhole.studies.compare.contest import (
     rank_learners,
     summarise_late,
 )
+from keyhole.studies.compare.listing import Listed
 
-Chart = dict[str, Any]
+Chart = dict[str, Any]  # a part of what plotly draws
 
 FOLLOWED = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
 _LARGEST, _SMALLEST = 100.0, 0.7  # ratios of size that are drawn
@@ -50,8 +52,8 @@ def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | No
 def make_page(contest: Contest, late: Mapping[str, Contest] | None = None) -> str:
     ranked = rank_learners(contest)
     drawn = _charts(contest, late)
-    panels = "".join(_panel(contest, listed.name) for listed in contest.scenarios)
-    tables = "".join(_table(contest, listed.name) for listed in contest.scenarios)
+    panels = "".join(_panel(contest, listed) for listed in contest.scenarios)
+    tables = "".join(_table(contest, listed) for listed in contest.scenarios)
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -130,7 +132,7 @@ def _caption(contest: Contest) -> str:
 def _ranking(ranked: list[LearnerSummary], contest: Contest) -> str:
     rows = "".join(
         f"<tr{_mark_broken(one.kept < one.scenarios)}>{_write_name(one.learner)}"
-        f'<td class="word">{_needs(one.learner)}</td><td>{one.kept} of {one.scenarios}</td>'
+        f'<td class="word">{find(one.learner).needs.value}</td><td>{one.kept} of {one.scenarios}</td>'
         f"<td>{one.miss_rate:.4f}</td><td>{one.strayed:.3f}</td><td>{one.worst_window:.3f}</td>"
         f"<td>{_or_dash(one.worst_group)}</td><td>{one.ratio:.2f}</td>"
         f"<td>{_or_dash(one.attacked)}</td></tr>"
@@ -188,30 +190,25 @@ def _or_dash(value: float) -> str:
     return "–" if math.isnan(value) else f"{value:.3f}"
 
 
-def _needs(learner: str) -> str:
-    return find(learner).needs.value
-
-
-def _panel(contest: Contest, name: str) -> str:
-    if not contest.of_scenario(name):
+def _panel(contest: Contest, listed: Listed) -> str:
+    if not contest.of_scenario(listed.name):
         return ""
-    listed = next(one for one in contest.scenarios if one.name == name)
+    name = html.escape(listed.name)
     return (
-        f"<section><h3>{html.escape(name)}</h3><p>{html.escape(listed.about)}</p>"
-        f'<div class="chart" data-chart="over-time {html.escape(name)}"></div></section>'
+        f"<section><h3>{name}</h3><p>{html.escape(listed.about)}</p>"
+        f'<div class="chart" data-chart="over-time {name}"></div></section>'
     )
 
 
-def _table(contest: Contest, name: str) -> str:
-    listed = next(one for one in contest.scenarios if one.name == name)
-    rows = "".join(_row(cell, contest) for cell in contest.of_scenario(name))
+def _table(contest: Contest, listed: Listed) -> str:
+    rows = "".join(_row(cell, contest) for cell in contest.of_scenario(listed.name))
     heads = "".join(f"<th>{title}</th>" for title, _ in _COLUMNS.values())
     refusals = "".join(
         f"<li>not run: <b>{html.escape(cell.learner)}</b>: {html.escape(cell.refusal or '')}</li>"
-        for cell in contest.list_refused(name)
+        for cell in contest.list_refused(listed.name)
     )
     return (
-        f"<details><summary><b>{html.escape(name)}</b>: {html.escape(listed.about)}; size in "
+        f"<details><summary><b>{html.escape(listed.name)}</b>: {html.escape(listed.about)}; size in "
         f'{html.escape(listed.unit)}</summary><div class="scroll"><table><thead><tr>'
         f'<th class="word">learner</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
         f"<ul>{refusals}</ul></details>"
@@ -264,7 +261,7 @@ def draw_near(contest: Contest) -> Chart:
     return {"data": [*_frontier(contest), *_means(near)], "layout": plane}
 
 
-def _names(shown: list[LearnerSummary], *, at: float, low: float, high: float) -> list[dict[str, Any]]:
+def _names(shown: list[LearnerSummary], *, at: float, low: float, high: float) -> list[Chart]:
     """Return the names in a column, in the order of size, each with a line to its ring."""
     gap = min(1.0 / max(1, len(shown)), 0.068) * (high - low)
     ranked = sorted(shown, key=lambda one: (one.ratio, one.learner))
@@ -291,13 +288,14 @@ def _names(shown: list[LearnerSummary], *, at: float, low: float, high: float) -
 
 
 def draw_over_time(contest: Contest, scenario: str) -> Chart:
-    cells = [cell for cell in contest.of_scenario(scenario) if cell.curve is not None]
+    cells = contest.of_scenario(scenario)
+    curves = {cell.learner: cell.curve for cell in cells if cell.curve is not None}
     alpha = contest.terms.alpha
     return {
         "data": [
-            _curve(cell, name, axis)
-            for cell in cells
-            for name, axis in (("miss_rates", "y"), ("sizes", "y2"))
+            _curve(name, curve.rounds, values, axis)
+            for name, curve in curves.items()
+            for values, axis in ((curve.miss_rates, "y"), (curve.sizes, "y2"))
         ],
         "layout": {
             "margin": {"l": 44, "r": 8, "t": 8, "b": 26},
@@ -312,7 +310,7 @@ def draw_over_time(contest: Contest, scenario: str) -> Chart:
                 "domain": [0.0, 0.46],
                 "title": {"text": "size", "standoff": 4},
                 "nticks": 4,
-                **_sizes_axis(cells),
+                **_sizes_axis(np.concatenate([curve.sizes for curve in curves.values()])),
             },
             "shapes": [_target("y", "x domain", alpha)],
         },
@@ -324,25 +322,21 @@ def draw_late(late: Mapping[str, Contest]) -> Chart:
     channels = list(late)
     return {
         "data": [
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "x": channels,
-                "y": [
-                    round(by_channel[channel].ratio, 4) if channel in by_channel else None
-                    for channel in channels
-                ],
-                "text": [
+            _scatter(
+                name,
+                "curve",
+                "lines+markers",
+                x=channels,
+                y=[round(one.ratio, 4) if one else None for one in map(by_channel.get, channels)],
+                text=[
                     f"{name}, {CHANNELS[channel][0]}: size {by_channel[channel].ratio:.2f} x best, "
                     f"misses {by_channel[channel].miss_rate:.3f}"
                     if channel in by_channel
                     else ""
                     for channel in channels
                 ],
-                "hoverinfo": "text",
-                "name": name,
-                "meta": {"learner": name, "kind": "curve"},
-            }
+                hoverinfo="text",
+            )
             for name, by_channel in found.items()
         ],
         "layout": {
@@ -357,7 +351,7 @@ def _is_near(one: LearnerSummary, alpha: float) -> bool:
     return 0.88 * alpha <= one.miss_rate <= 1.16 * alpha and 0.93 <= one.ratio <= 1.5
 
 
-def _plane(alpha: float, *, x: dict[str, Any], y: dict[str, Any]) -> dict[str, Any]:
+def _plane(alpha: float, *, x: Chart, y: Chart) -> Chart:
     return {
         "margin": {"l": 56, "r": 12, "t": 26, "b": 48},
         "xaxis": x,
@@ -378,7 +372,7 @@ def _plane(alpha: float, *, x: dict[str, Any], y: dict[str, Any]) -> dict[str, A
     }
 
 
-def _target(along: str, across: str, alpha: float) -> dict[str, Any]:
+def _target(along: str, across: str, alpha: float) -> Chart:
     """Return a line at alpha; ``along`` is the axis that alpha is a place on."""
     other = "y" if along == "x" else "x"
     return {
@@ -421,57 +415,63 @@ def _dots(contest: Contest, learner: str, most: float) -> Chart:
     ]
     rates = [cell.figures["miss_rate"].mean for cell in cells]
     ratios = [cell.figures[RATIO].mean for cell in cells]
-    return {
-        "type": "scatter",
-        "mode": "markers",
-        "x": [round(min(rate, most), 5) for rate in rates],
-        "y": [round(min(max(ratio, _SMALLEST), _LARGEST), 4) for ratio in ratios],
-        "text": [
+    return _scatter(
+        learner,
+        "dot",
+        "markers",
+        x=[round(min(rate, most), 5) for rate in rates],
+        y=[round(min(max(ratio, _SMALLEST), _LARGEST), 4) for ratio in ratios],
+        text=[
             f"{learner} on {cell.scenario}: misses {rate:.3f}, size {ratio:.2f} x best"
             for cell, rate, ratio in zip(cells, rates, ratios, strict=True)
         ],
-        "hoverinfo": "text",
-        "name": learner,
-        "meta": {"learner": learner, "kind": "dot"},
-    }
+        hoverinfo="text",
+    )
 
 
 def _means(shown: list[LearnerSummary]) -> list[Chart]:
     return [
-        {
-            "type": "scatter",
-            "mode": "markers",
-            "x": [round(one.miss_rate, 5)],
-            "y": [round(one.ratio, 4)],
-            "hovertext": [
+        _scatter(
+            one.learner,
+            "mean",
+            "markers",
+            x=[round(one.miss_rate, 5)],
+            y=[round(one.ratio, 4)],
+            hovertext=[
                 f"{one.learner}: misses {one.miss_rate:.4f}, size {one.ratio:.2f} x best, promise kept "
                 f"on {one.kept} of {one.scenarios}"
             ],
-            "hoverinfo": "text",
-            "name": one.learner,
-            "meta": {"learner": one.learner, "kind": "mean"},
-        }
+            hoverinfo="text",
+        )
         for one in shown
     ]
 
 
-def _curve(cell: Cell, name: str, axis: str) -> Chart:
-    values = getattr(cell.curve, name)
+def _curve(learner: str, rounds: Array, values: Array, axis: str) -> Chart:
+    return _scatter(
+        learner,
+        "curve",
+        "lines",
+        x=rounds.astype(int).tolist(),
+        y=[float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()],
+        yaxis=axis,
+        hovertemplate=f"{learner}: %{{y}} by round %{{x}}<extra></extra>",
+    )
+
+
+def _scatter(learner: str, kind: str, mode: str, **fields: object) -> Chart:
+    """Return a trace of plotly's that the page's script colours as the learner's."""
     return {
         "type": "scatter",
-        "mode": "lines",
-        "x": cell.curve.rounds.astype(int).tolist() if cell.curve else [],
-        "y": [float(f"{value:.4g}") if math.isfinite(value) else None for value in values.tolist()],
-        "yaxis": axis,
-        "name": cell.learner,
-        "meta": {"learner": cell.learner, "kind": "curve"},
-        "hovertemplate": f"{cell.learner}: %{{y}} by round %{{x}}<extra></extra>",
+        "mode": mode,
+        **fields,
+        "name": learner,
+        "meta": {"learner": learner, "kind": kind},
     }
 
 
-def _sizes_axis(cells: list[Cell]) -> dict[str, Any]:
+def _sizes_axis(known: Array) -> Chart:
     """Return a logarithmic axis where sizes differ by more than an eye can follow."""
-    known = np.concatenate([cell.curve.sizes for cell in cells if cell.curve is not None])
     high, low = float(np.nanmax(known)), float(np.nanquantile(known, 0.02))
     if high > 12.0 * max(low, 1e-9):
         return {"type": "log", "dtick": 1}

@@ -9,14 +9,14 @@ from typing import Any
 import pytest
 from plotly import graph_objects
 
-from keyhole.studies.compare import page
+from keyhole.studies.compare import contest_page
 from keyhole.studies.compare.contest import Contest
 from tests.patience import SECONDS
 
 
 @pytest.fixture(scope="module")
 def text(contest: Contest) -> str:
-    return page.make_page(contest, {"prompt": contest})
+    return contest_page.make_page(contest, {"prompt": contest})
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +74,7 @@ def test_every_scenario_has_its_curves(contest: Contest, charts: dict[str, Any])
 
 
 def test_text_in_a_name_cannot_end_the_script() -> None:
-    assert "</script>" not in page._embed({"</script>": {}})
+    assert "</script>" not in contest_page._embed({"</script>": {}})
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -83,7 +83,7 @@ def test_browser_draws_it_in_both_schemes_without_scrolling_sideways(
     contest: Contest, tmp_path: Path, browser: Any, scheme: Any, width: int
 ) -> None:
     path = tmp_path / "compare.html"
-    page.write_page(contest, path)
+    contest_page.write_page(contest, path)
     with browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme) as shown:
         shown.set_default_timeout(1000 * SECONDS)
         faults: list[str] = []
