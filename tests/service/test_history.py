@@ -158,21 +158,21 @@ def test_another_learner_can_be_tried_on_the_rounds_that_tell(
     assert (
         main(["export", "pets", str(path), "--database", f"sqlite:///{tmp_path / 'keyhole.db'}"]) == 0
     )
-    known = [entry.score for entry in history.log(light, "pets") if entry.score is not None]
+    known = [entry.row.score for entry in history.log(light, "pets") if entry.row.score is not None]
     most, fewest = log.read_log(path)
     assert len(known) == misses.count(False)
     assert f"{len(known)} of 300 scores told" in most.about
     hit = ~np.array(misses)
     assert most.scores[hit].tolist() == fewest.scores[hit].tolist() == known
     assert (most.scores[~hit] == 0.0).all()
-    played = np.array([entry.threshold for entry in history.log(light, "pets")])
+    played = np.array([entry.row.threshold for entry in history.log(light, "pets")])
     assert (fewest.scores[~hit] < played[~hit]).all()
 
 
 def test_the_log_is_whole_across_pages(light: Database, one: TestClient) -> None:
     made(one)
     lived(light, "pets", 1203)
-    assert [entry.number for entry in history.log(light, "pets")] == list(range(1203))
+    assert [entry.row.number for entry in history.log(light, "pets")] == list(range(1203))
     assert registry.get(light, "pets").tally.answered == 1203
 
 

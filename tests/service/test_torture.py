@@ -40,7 +40,7 @@ def check(url: str, workers: Sequence[Worker]) -> None:
     assert len({made.id for made in asked}) == len(asked)
     assert set(entries) == {made.id for made in asked}
     for made in asked:
-        assert entries[made.id].threshold == made.threshold
+        assert entries[made.id].row.threshold == made.threshold
         assert tuple(entries[made.id].region) == made.labels  # type: ignore[arg-type]
     told = {id_: answer for worker in workers for id_, answer in worker.answers.items()}
     assert {id_: entry.answer for id_, entry in entries.items() if entry.answer is not None} == told

@@ -94,10 +94,10 @@ def _propose(state: State) -> Prediction:
     """Return the newest prediction if it can still be answered, else a new one."""
     stream, now = registry.get(state.database, NAME), state.clock()
     newest, _ = history.last(state.database, NAME, count=1)
-    if newest and newest[0].answer is None and newest[0].at + stream.lifetime > now:
+    if newest and newest[0].answer is None and newest[0].row.at + stream.lifetime > now:
         found = newest[0]
-        expires = found.at + stream.lifetime
-        return views.show_prediction(Opened(found.id, found.number, found.region, expires))
+        expires = found.row.at + stream.lifetime
+        return views.show_prediction(Opened(found.id, found.row.number, found.region, expires))
     scores = pictures().probabilities[stream.tally.predicted % _PICTURES].tolist()
     (made,) = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
     return views.show_prediction(made)

@@ -55,24 +55,25 @@ def show_decision(opened: Opened) -> wire.Verdict:
 
 
 def show_round(found: LogEntry) -> wire.RoundView:
+    row = found.row
     labels, interval, decision = _show_region(found.region)
     return wire.RoundView(
-        round=found.number,
+        round=row.number,
         id=found.id,
-        at=show_time(found.at),
-        threshold=found.threshold,
-        size=found.size,
+        at=show_time(row.at),
+        threshold=row.threshold,
+        size=row.size,
         labels=labels,
         interval=interval,
         decision=decision,
         features=found.known.features,
         groups=list(found.known.groups),
         answer=found.answer,
-        answered_at=None if found.answered_at is None else show_time(found.answered_at),
-        missed=is_miss(found.miss),
-        weight=found.weight,
-        score=found.score,
-        key=found.key,
+        answered_at=None if row.answered_at is None else show_time(row.answered_at),
+        missed=is_miss(row.miss),
+        weight=row.weight,
+        score=row.score,
+        key=row.key,
         metadata=found.metadata,
     )
 

@@ -38,7 +38,7 @@ def played(light: Database) -> Database:
 def test_the_newest_rounds_come_first_and_say_before_which_there_are_more(played: Database) -> None:
     def page(count: int, before: int | None = None) -> tuple[list[int], int | None]:
         entries, more = history.last(played, "pets", count=count, before=before)
-        return [one.number for one in entries], more
+        return [one.row.number for one in entries], more
 
     assert page(4) == ([9, 8, 7, 6], 6)
     assert page(4, 6) == ([5, 4, 3, 2], 2)
@@ -51,9 +51,9 @@ def test_rounds_are_found_by_what_was_noted_with_them_and_not_by_what_looks_like
     played: Database,
 ) -> None:
     entries, more = history.last(played, "pets", count=10, metadata={"shop": 1})
-    assert ([one.number for one in entries], more) == ([7, 4, 1], None)
+    assert ([one.row.number for one in entries], more) == ([7, 4, 1], None)
     entries, _ = history.last(played, "pets", count=10, metadata={"shop": 2, "text": '"shop":1'})
-    assert [one.number for one in entries] == [8, 5, 2]
+    assert [one.row.number for one in entries] == [8, 5, 2]
     assert history.last(played, "pets", count=10, metadata={"shop": 7}) == ([], None)
     assert history.last(played, "pets", count=10, metadata={"town": 1}) == ([], None)
 
@@ -78,7 +78,7 @@ def test_a_round_is_found_behind_newer_ones_that_are_only_alike(
     asks = [Query([0.9], metadata=pack_metadata({"a": 0, **noted})) for noted in (given, alike)]
     proposals.predict(light, "pets", asks=asks, now=NOW)
     entries, _ = history.last(light, "pets", count=1, metadata=given)
-    assert [one.number for one in entries] == [0]
+    assert [one.row.number for one in entries] == [0]
 
 
 def stand_at(database: Database, *, predicted: int) -> None:
@@ -92,9 +92,9 @@ def stand_at(database: Database, *, predicted: int) -> None:
 def test_a_round_is_found_by_its_metadata_however_many_came_since(played: Database) -> None:
     stand_at(played, predicted=500_004)
     entries, more = history.last(played, "pets", count=2, metadata={"shop": 1})
-    assert ([one.number for one in entries], more) == ([7, 4], 4)
+    assert ([one.row.number for one in entries], more) == ([7, 4], 4)
     entries, more = history.last(played, "pets", count=2, before=more, metadata={"shop": 1})
-    assert ([one.number for one in entries], more) == ([1], None)
+    assert ([one.row.number for one in entries], more) == ([1], None)
     everything, _ = history.last(played, "pets", count=20)
     assert len(everything) == 10
 
@@ -114,9 +114,19 @@ def test_metadata_of_a_kilobyte_is_taken_and_no_more() -> None:
 
 def test_an_entry_holds_the_round_and_its_answer(played: Database) -> None:
     (entry, unanswered), _ = history.last(played, "pets", count=2, before=3)
-    assert (entry.number, entry.key, entry.at, entry.answered_at) == (2, "key 2", NOW + 2, NOW + 62)
-    assert (entry.answer, entry.miss, entry.weight, entry.score) == ({"label": 0}, 0.0, 1.0, 0.9)
-    assert (unanswered.answer, unanswered.miss, unanswered.answered_at) == (None, None, None)
+    assert (entry.row.number, entry.row.key, entry.row.at, entry.row.answered_at) == (
+        2,
+        "key 2",
+        NOW + 2,
+        NOW + 62,
+    )
+    assert (entry.answer, entry.row.miss, entry.row.weight, entry.row.score) == (
+        {"label": 0},
+        0.0,
+        1.0,
+        0.9,
+    )
+    assert (unanswered.answer, unanswered.row.miss, unanswered.row.answered_at) == (None, None, None)
     assert entry.metadata == {"shop": 2, "text": '"shop":1'}
     assert history.find_round(played, "pets", "key 2") == entry.id
 
@@ -136,8 +146,8 @@ def test_of_a_key_or_an_id_that_is_too_long_the_first_80_letters_are_told(played
 
 
 def test_the_log_is_every_round_in_order(played: Database) -> None:
-    assert [one.number for one in history.log(played, "pets")] == list(range(10))
-    assert [one.number for one in history.log(played, "other")] == [0]
+    assert [one.row.number for one in history.log(played, "pets")] == list(range(10))
+    assert [one.row.number for one in history.log(played, "other")] == [0]
 
 
 @pytest.mark.parametrize("count", [500, 501])
@@ -151,7 +161,7 @@ def test_a_log_is_whole_and_ends_where_it_ended_when_its_first_page_was_read(
     entries = history.log(light, "pets")
     first = next(entries)
     proposals.predict(light, "pets", asks=[Query([0.9])], now=NOW)
-    assert [one.number for one in (first, *entries)] == list(range(count))
+    assert [one.row.number for one in (first, *entries)] == list(range(count))
 
 
 def test_the_curve_adds_up_answers_as_they_came(played: Database) -> None:

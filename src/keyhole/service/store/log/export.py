@@ -118,24 +118,25 @@ def describe_scores(database: Database, name: str) -> str:
 
 
 def _row(entry: LogEntry) -> tuple[Any, ...]:
+    row = entry.row
     return (
-        entry.number,
+        row.number,
         entry.id,
-        show_time(entry.at),
-        entry.threshold,
-        entry.size,
+        show_time(row.at),
+        row.threshold,
+        row.size,
         *_shown(entry.region),
         *_list_candidates(entry.case),
         None if entry.known.features is None else json.dumps(entry.known.features),
         json.dumps(entry.known.groups) if entry.known.groups else None,
-        entry.kind,
-        json.dumps(entry.answer["label"]) if entry.kind == "label" else None,
-        is_miss(entry.miss),
-        entry.miss,
-        entry.weight,
-        entry.score,
-        None if entry.answered_at is None else show_time(entry.answered_at),
-        None if entry.key is None else json.dumps(entry.key),
+        row.kind,
+        json.dumps(entry.answer["label"]) if row.kind == "label" else None,
+        is_miss(row.miss),
+        row.miss,
+        row.weight,
+        row.score,
+        None if row.answered_at is None else show_time(row.answered_at),
+        None if row.key is None else json.dumps(row.key),
         None if entry.metadata is None else json.dumps(entry.metadata),
     )
 

@@ -70,23 +70,14 @@ class StreamCurve:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """One round of the log; fields of its answer are None while there is none."""
+    """A row of the log, and what its packed columns hold; ``answer`` is None while there is none."""
 
-    number: int
+    row: LoggedRound
     id: str
-    key: str | None
-    at: float
     case: Case[Region]
-    threshold: float
-    size: float
     region: Region
     known: Known
-    kind: str | None  # of the answer
     answer: Any
-    answered_at: float | None
-    miss: float | None
-    weight: float | None
-    score: float | None
     metadata: dict[str, Any] | None
 
 
@@ -168,21 +159,12 @@ def _entry(stream: Stream, row: LoggedRound) -> LogEntry:
 def _read_entry(stream: Stream, row: LoggedRound) -> LogEntry:
     case = stream.setup.score.unpack(row.output, row.labels)
     return LogEntry(
-        number=row.number,
+        row=row,
         id=stream.prediction_id(row.number),
-        key=row.key,
-        at=row.at,
         case=case,
-        threshold=row.threshold,
-        size=row.size,
         region=case.region(row.number, row.threshold),
         known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
-        kind=row.kind,
         answer=None if row.answer is None else json.loads(row.answer),
-        answered_at=row.answered_at,
-        miss=row.miss,
-        weight=row.weight,
-        score=row.score,
         metadata=None if row.metadata is None else json.loads(row.metadata),
     )
 

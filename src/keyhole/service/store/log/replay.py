@@ -362,7 +362,7 @@ def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> N
         expect(where, "memo", row.memo, played.learner.pack_memo(waiting.memo))
 
 
-def expect(where: str, what: str, stored: Any, played: Any) -> None:
+def expect(where: str, what: str, stored: object, played: object) -> None:
     if stored == played:
         return
     if isinstance(stored, bytes) and isinstance(played, bytes):

@@ -45,7 +45,7 @@ class Timeouts:
 class Transaction(Protocol):
     """What sees the tables as of one moment, and changes all that it changes or nothing."""
 
-    def fetch(self, statement: Statement[Row], *values: Any) -> list[Row]:
+    def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
         """Return the rows of a statement."""
 
     def fetch_both(
@@ -53,10 +53,10 @@ class Transaction(Protocol):
     ) -> tuple[list[Row], list[Other]]:
         """Return the rows of two statements, run one after the other, in one exchange."""
 
-    def execute(self, statement: Statement[None], *values: Any) -> None:
+    def execute(self, statement: Statement[None], *values: object) -> None:
         """Run a statement before the transaction ends; what goes wrong may be raised later."""
 
-    def change(self, statement: Statement[None], *values: Any) -> int:
+    def change(self, statement: Statement[None], *values: object) -> int:
         """Run a statement, and return how many rows it changed."""
 
     def insert(self, table: Table[Row], rows: Sequence[Row]) -> None:

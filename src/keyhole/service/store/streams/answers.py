@@ -124,7 +124,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     return Receipt(reply.id, stream.name, is_miss(outcome.miss))
 
 
-def settle_reply(stream: Stream, waiting: Round[Any], reply: Any) -> Outcome | None:
+def settle_reply(stream: Stream, waiting: Round[Any], reply: object) -> Outcome | None:
     """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped."""
     if reply == SKIP:
         stream.tally.skipped += 1
@@ -149,7 +149,7 @@ def list_result(
     return outcome.miss, outcome.weight, score, size
 
 
-def write_reply(reply: Any) -> str:
+def write_reply(reply: object) -> str:
     if type(reply) is dict and len(reply) == 1:
         ((name, value),) = reply.items()
         if type(value) is int or type(value) is str:

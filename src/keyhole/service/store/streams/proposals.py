@@ -32,14 +32,14 @@ class Query(NamedTuple):
     ``metadata`` is JSON that is kept with the round, and is not interpreted.
     """
 
-    output: Any
+    output: object
     key: str | None = None
     features: Features | None = None
     groups: Groups = ()
     metadata: str | None = None
 
 
-def pack_metadata(metadata: Any) -> str:
+def pack_metadata(metadata: object) -> str:
     """Return metadata as the one text of its JSON, so that it can be sought, or raise if it is long."""
     try:
         text = json.dumps(metadata, separators=(",", ":"), sort_keys=True, allow_nan=False)

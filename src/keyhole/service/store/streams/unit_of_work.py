@@ -42,11 +42,11 @@ class Task(NamedTuple):
     """
 
     stream: str | int
-    change: Callable[["UnitOfWork"], Any]
+    change: Callable[["UnitOfWork"], object]
     numbers: Sequence[int] = ()
     keys: Sequence[str] = ()
     positions: Sequence[int] = ()
-    run_alone: Callable[[], Any] | None = None  # what makes the change in a transaction of its own
+    run_alone: Callable[[], object] | None = None  # what makes the change in a transaction of its own
 
 
 class Results(NamedTuple):
@@ -61,7 +61,7 @@ class _ApartError(Exception):
     """These tasks cannot share a transaction."""
 
 
-def make_separate_task(name: str, run: Callable[[], Any]) -> Task:
+def make_separate_task(name: str, run: Callable[[], object]) -> Task:
     """Return a change of a stream that waits with the others, and has a transaction of its own."""
 
     def refuse(_work: "UnitOfWork") -> None:
@@ -133,7 +133,7 @@ def _find(transaction: Transaction, tasks: Sequence[Task]) -> tuple[StreamRow, l
     return rows[0], found
 
 
-def _run(work: "UnitOfWork", task: Task) -> Any:
+def _run(work: "UnitOfWork", task: Task) -> object:
     """Return what one of several tasks comes to, or the error that it is refused with."""
     stream, version = work.stream, work.stream.version
     if task.stream not in (stream.id, stream.name):
