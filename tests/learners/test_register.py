@@ -198,7 +198,7 @@ def test_the_cause_why_it_cannot_be_compiled_is_one_line_with_its_place(
         learner.choose(learner.start())
     (told,) = str(said[0].message).splitlines()
     assert "Unknown attribute 'loads' of type Module(<module 'json'" in told
-    assert told.endswith("(stubborn_told.py, line 38)")
+    assert told.endswith("(stubborn_told.py, line 28)")
     assert "nopython" not in told
 
 
