@@ -82,7 +82,7 @@ def change_held(address: Address, ids: dict[str, str], kind: str) -> httpx.Respo
         case "calibrate":
             return httpx.post(f"{held}/calibration", json=HISTORY, timeout=long)
     both = [{"id": ids[name], "miss": True} for name in ("held", "free")]
-    return httpx.post(f"{address.url}/v1/feedback", json={"feedback": both}, timeout=long)
+    return httpx.post(f"{address.url}/v1/feedback", json={"answers": both}, timeout=long)
 
 
 @pytest.mark.parametrize("kind", ["predict", "amend", "calibrate", "answer"])
