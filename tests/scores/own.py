@@ -1,10 +1,13 @@
 """A score of one's own, as a user would write it."""
 
-from dataclasses import dataclass
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
+from keyhole.scores import Interval, LabelSet
 from keyhole.scores.residuals import Centred
-from keyhole.scores.score import unpack_numbers
+from keyhole.scores.score import pack_numbers, unpack_numbers
 
 
 @dataclass(frozen=True)
@@ -28,3 +31,87 @@ class Excess:
 
     def unpack(self, content: bytes, labels: str | None) -> Centred:  # noqa: ARG002
         return Centred(unpack_numbers(content)[0], self)
+
+
+@dataclass(frozen=True)
+class Spread:
+    """The distance from a centre in units of a scale that is found from the first residuals."""
+
+    name: ClassVar[str] = "spread"
+    kind: ClassVar[Any] = "interval"
+
+    scale: float | None = None
+
+    def at_scale(self, scale: float | None) -> "Spread":
+        return replace(self, scale=scale)
+
+    def read(self, output: Any) -> "SpreadCase":
+        return SpreadCase(float(output), self.scale)
+
+    def unpack(self, content: bytes, labels: str | None) -> "SpreadCase":  # noqa: ARG002
+        centre, scale = unpack_numbers(content)
+        return SpreadCase(centre, scale or None)
+
+
+@dataclass(frozen=True)
+class SpreadCase:
+    """A centre and its scale; until there is one, the whole line."""
+
+    output: float
+    scale: float | None
+
+    def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
+        known = self.scale is not None and threshold > 0.0
+        half = (self.scale or 1.0) * (1.0 / threshold - 1.0) if known else math.inf
+        return Interval(id, threshold, self.output - half, self.output + half)
+
+    def score(self, label: Any) -> float:
+        return 1.0 if self.scale is None else 1.0 / (1.0 + abs(self.residual(label)) / self.scale)
+
+    def residual(self, label: Any) -> float:
+        return float(label) - self.output
+
+    def pack(self) -> tuple[bytes, None]:
+        return pack_numbers(self.output, self.scale or 0.0), None
+
+
+@dataclass(frozen=True)
+class Halves:
+    """Scores by label, halved."""
+
+    name: ClassVar[str] = "halves"
+    kind: ClassVar[Any] = "labels"
+
+    labels: Sequence[str] = ("a", "b")
+
+    def read(self, output: Any) -> "HalvesCase":
+        return HalvesCase(tuple(float(output[label]) for label in self.labels), tuple(self.labels))
+
+    def unpack(self, content: bytes, labels: str | None) -> "HalvesCase":  # noqa: ARG002
+        numbers = unpack_numbers(content)
+        return HalvesCase(tuple(numbers), tuple(self.labels[: len(numbers)]))
+
+
+@dataclass(frozen=True)
+class HalvesCase:
+    """A score for each label."""
+
+    scores: tuple[float, ...]
+    labels: tuple[str, ...]
+
+    @property
+    def output(self) -> dict[str, float]:
+        return dict(zip(self.labels, self.scores, strict=True))
+
+    @property
+    def candidates(self) -> tuple[tuple[str, ...], list[float]]:
+        return self.labels, [score / 2 for score in self.scores]
+
+    def region(self, id: int, threshold: float) -> LabelSet:  # noqa: A002
+        return LabelSet(id, threshold, tuple(k for k in self.labels if self.score(k) >= threshold))
+
+    def score(self, label: Any) -> float:
+        return self.output[label] / 2
+
+    def pack(self) -> tuple[bytes, None]:
+        return pack_numbers(*self.scores), None

@@ -13,11 +13,11 @@ import pytest
 
 import keyhole
 from keyhole import HIT, Predictor
-from keyhole.errors import ScoreError
+from keyhole.errors import BoundWarning, LabelError, ScoreError
 from keyhole.keyed import Answered, Asked, make_fold
-from keyhole.scores import SCORES, BoundedResiduals, CustomIntervals, CustomScores
+from keyhole.scores import SCORES, BoundedResiduals, CustomIntervals, CustomScores, add_labels
 from tests.scores import own
-from tests.scores.own import Excess
+from tests.scores.own import Excess, Halves, Spread
 
 USE = """
 import keyhole
@@ -31,6 +31,37 @@ def registered() -> Iterator[None]:
     assert keyhole.register(Excess) is Excess
     yield
     del SCORES._known["excess"]
+
+
+def test_a_scale_is_found_for_a_score_that_says_so() -> None:
+    """As for Keyhole's own score of scaled residuals, whose formula this is."""
+    own: Predictor[Any] = Predictor(alpha=0.1, score=Spread())
+    ours: Predictor[Any] = Predictor(alpha=0.1, score=keyhole.ScaledResiduals())
+    for value in (12.0, 9.0, 11.5, 30.0, 8.0, 10.5):
+        shown, expected = own.predict(10.0), ours.predict(10.0)
+        assert shown == expected
+        own.learn(shown, label=value)
+        ours.learn(expected, label=value)
+    assert shown.size < float("inf")
+
+
+class Warned(Excess):
+    """A score that has something to say of what is out of reach."""
+
+    out_of_reach: ClassVar[str] = "the true value leaves no room; make more of it"
+
+
+def test_a_score_says_what_to_warn_of_where_no_threshold_reaches() -> None:
+    predictor: Predictor[Any] = Predictor(alpha=0.1, score=Warned())
+    shown = predictor.predict(10.0)
+    with pytest.warns(BoundWarning, match="leaves no room; make more of it"):
+        predictor.learn(shown, label=99.0)
+
+
+def test_labels_are_added_to_a_score_that_fixes_them() -> None:
+    assert add_labels(Halves(), ["c"]) == Halves(("a", "b", "c"))
+    with pytest.raises(LabelError, match="has no labels of its own"):
+        add_labels(Excess(), ["c"])
 
 
 FUNCTIONS: list[Any] = [
@@ -150,11 +181,13 @@ def test_what_is_no_whole_score_is_refused_when_the_predictor_is_made(score: Any
 
 
 def test_what_cannot_be_in_the_table_is_refused() -> None:
+    before = [*SCORES]
     with pytest.raises(ScoreError, match="there is a score 'probabilities' already"):
         keyhole.register(Taken)
     with pytest.raises(ScoreError, match="is not a class; register the class of the score"):
         keyhole.scores.register(Excess())  # type: ignore[arg-type]
-    assert [*SCORES] == [
+    assert [*SCORES] == before
+    assert before[:5] == [
         "probabilities", "scaled residuals", "bounded residuals", "quantile bands", "best score",
     ]  # fmt: skip
 

@@ -1,4 +1,6 @@
+import copy
 import math
+import pickle
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,16 @@ from hypothesis import strategies as st
 
 from keyhole import Predictor, Probabilities, ScaledResiduals
 from keyhole.errors import InvalidError, LabelError, ScoreError
-from keyhole.scores import BoundedResiduals, CustomIntervals, CustomScores, Interval, dump, load
+from keyhole.scores import (
+    BoundedResiduals,
+    CustomIntervals,
+    CustomScores,
+    Decision,
+    Interval,
+    LabelSet,
+    dump,
+    load,
+)
 
 unit = st.floats(0.0, 1.0)
 PROBABILITIES = st.lists(unit, min_size=1, max_size=30)
@@ -208,3 +219,14 @@ def test_what_is_no_number_is_neither_in_an_interval_nor_outside_it(value: Any) 
 def test_an_array_for_a_number_is_told_so() -> None:
     with pytest.raises(ScoreError, match="give one of its numbers"):
         Predictor(alpha=0.1, score=ScaledResiduals()).predict(np.array([1.0]))
+
+
+@pytest.mark.parametrize(
+    "shown", [LabelSet(3, 0.5, ("a",), 4), Interval(3, 0.5, 1.0, 2.0), Decision(3, 0.5, 0.7, "a")]
+)
+def test_what_was_shown_cannot_be_changed_and_is_the_same_after_pickling(shown: Any) -> None:
+    with pytest.raises(AttributeError, match="cannot assign to field 'threshold'"):
+        shown.threshold = 0.0
+    again = pickle.loads(pickle.dumps(shown))  # noqa: S301
+    assert (again, hash(again), again.size) == (shown, hash(shown), 1.0)
+    assert copy.deepcopy(shown) == shown

@@ -1,5 +1,6 @@
 """A score of one's own behind the service."""
 
+import csv
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,17 +10,18 @@ from fastapi.testclient import TestClient
 import keyhole
 from keyhole import Predictor
 from keyhole.scores import SCORES
-from keyhole.service.store.log import replay
+from keyhole.service.store.log import export, replay
 from keyhole.service.store.sql.database import Database
-from tests.scores.own import Excess
+from tests.scores.own import Excess, Halves
 from tests.service.scene import answered, made
 
 
 @pytest.fixture
 def registered() -> Iterator[None]:
     keyhole.register(Excess)
+    keyhole.register(Halves)
     yield
-    del SCORES._known["excess"]
+    del SCORES._known["excess"], SCORES._known["halves"]
 
 
 @pytest.mark.usefixtures("registered")
@@ -37,6 +39,19 @@ def test_a_registered_score_is_served_and_replayed(one: TestClient, light: Datab
     assert (stream["kind"], stream["score"]) == ("interval", {"name": "excess", "room": 20.0})
     assert stream["miss_rate"] == predictor.miss_rate
     assert replay.replay(light, "pets").difference is None
+
+
+@pytest.mark.usefixtures("registered")
+def test_labels_of_a_registered_score_are_added_to_and_its_log_exported(
+    one: TestClient, light: Database
+) -> None:
+    made(one, learner=None, horizon=None, score={"name": "halves"})
+    one.patch("/v1/streams/pets", json={"labels": ["c"]}).raise_for_status()
+    scores = {"a": 1.0, "b": 0.5, "c": 0.0}
+    response = one.post("/v1/streams/pets/predictions", json={"scores": scores})
+    assert response.status_code == 201, response.text
+    (row,) = csv.DictReader(export.csv_lines(light, "pets"))
+    assert (row["candidates"], row["scores"]) == ('["a", "b", "c"]', "[0.5, 0.25, 0.0]")
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.checks import find_near
-from keyhole.errors import InvalidError, KeyholeWarning, warn_user
+from keyhole.errors import InvalidError
 from keyhole.learners.entries import Ask, compile_learner
 from keyhole.learners.lateness import Excess
 from keyhole.learners.parameters import parameters
 from keyhole.learners.rule import About, Distribution, Learner, Rule
 from keyhole.learners.valve import SUFFIX, safety_valve, unwrap, wrap
+from keyhole.packages import add_entry_points
 
 __all__ = [
     "CONTEXTUAL", "DEFAULT", "GATES", "LEARNERS", "SUFFIX", "About", "Ask", "Distribution", "Excess",
@@ -79,20 +80,9 @@ class _Table(Mapping[str, Rule[...]]):
         self._known[rule.name] = rule
 
     def _ask_packages(self) -> None:
-        if self._asked_packages:
-            return
-        self._asked_packages = True
-        from importlib.metadata import entry_points  # slower to import than all of Keyhole
-
-        for point in entry_points(group=self._group):
-            try:
-                self.add(point.load())
-            except Exception as error:  # noqa: BLE001 - one broken package must not hide the others.
-                warn_user(
-                    f"the learner {point.name!r} of {point.value!r} cannot be used: {error}; mend or "
-                    "remove the package that brings it",
-                    KeyholeWarning,
-                )
+        if not self._asked_packages:
+            self._asked_packages = True
+            add_entry_points(self._group, "learner", self.add)
 
 
 LEARNERS = _Table(DEFAULT, CONTEXTUAL, kind="set", folder="rules", group="keyhole.learners")

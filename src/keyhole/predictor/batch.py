@@ -20,9 +20,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import R, Round, propose, read_answer, settle
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome, Tally
-from keyhole.scores import LabelSet, Probabilities
-from keyhole.scores.checks import check_scores
-from keyhole.scores.labels import Candidates
+from keyhole.scores import Case, LabelSet, TableScore
 
 _CALIBRATION = 3  # the kind of draws that are no round's
 _SHOWN = 5  # sets of a batch, in a notebook
@@ -40,7 +38,7 @@ class LabelSets(Sequence[LabelSet]):
     then: int
     threshold: float
     scores: Array
-    kind: Probabilities
+    score: TableScore
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -85,10 +83,9 @@ class LabelSets(Sequence[LabelSet]):
     def __iter__(self) -> Iterator[LabelSet]:
         return (self[place] for place in range(len(self)))
 
-    def case(self, place: int) -> Candidates:
-        row = self.scores[place]
-        labels = range(row.size) if self.kind.labels is None else self.kind.labels
-        return Candidates(labels, row, self.kind)
+    def case(self, place: int) -> Case[LabelSet]:
+        """Return the case of a round."""
+        return self.score.read_row(self.scores[place])
 
     def open(self, number: int) -> Round[LabelSet]:
         """Return a round of the batch as any other round that waits."""
@@ -114,20 +111,14 @@ def fits(learner: Learner, score: object, outputs: object) -> bool:
         and learner.runs_interpreted
         and not learner.rule.draws
         and learner.memory == 0
-        and isinstance(score, Probabilities)
-        and score.at_least == 0
-        and score.at_most is None
+        and hasattr(score, "read_table")
+        and getattr(score, "is_unlimited", False)
     )
 
 
-def propose_batch(
-    learner: Learner, progress: Progress, score: Probabilities, outputs: Array
-) -> LabelSets:
+def propose_batch(learner: Learner, progress: Progress, score: TableScore, outputs: Array) -> LabelSets:
     """Return the sets of a table of scores, a row each; the progress is left as it is."""
-    scores = check_scores(np.array(outputs))
-    if score.labels is not None:
-        score.read(scores[0])  # One row shows whether there is a label for each column.
-    scores = scores if score.power == 1.0 else scores**score.power
+    scores = score.read_table(np.array(outputs))
     threshold, _ = learner.choose(progress.state)
     check_choice(learner.name, threshold)
     tally = progress.tally
@@ -197,7 +188,7 @@ def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64
     """Return in which column each true label is; None unless every answer is one of the labels."""
     if any(isinstance(answer, Answer) for answer in answers):
         return None
-    names, columns = batch.kind.labels, batch.scores.shape[1]
+    names, columns = batch.score.labels, batch.scores.shape[1]
     if names is not None:
         known = {name: place for place, name in enumerate(names)}
         try:

@@ -13,7 +13,6 @@ from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
-from keyhole.scores import BoundedResiduals
 
 _LATE = 30.0  # From here on sets are measurably larger: benchmarks/late.py.
 _ENOUGH = 100  # answers before anything is said
@@ -83,12 +82,9 @@ def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: 
             "guarantee were tuned for that many",
             TheoryWarning,
         )
-    if unreachable and isinstance(setup.score, BoundedResiduals):
-        warn_user(
-            "the true value lies beyond the residual bound, where no threshold covers it; it counts as "
-            "a miss: use a larger bound, or ScaledResiduals",
-            BoundWarning,
-        )
+    out_of_reach = getattr(setup.score, "out_of_reach", None)
+    if unreachable and out_of_reach:
+        warn_user(out_of_reach, BoundWarning)
 
 
 def bound_excess(setup: Setup[Any], progress: Progress[Any], *, rounds: int | None = None) -> Excess:

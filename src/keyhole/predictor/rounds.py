@@ -25,9 +25,7 @@ from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Case, Interval, LabelSet, Region, Score
-from keyhole.scores.labels import Candidates
-from keyhole.scores.residuals import Centred
+from keyhole.scores import Case, LabelSet, Region, Score
 
 MISSING: Any = object()
 if TYPE_CHECKING:
@@ -66,12 +64,20 @@ class Recalled(NamedTuple):
     def __contains__(self, label: object) -> bool:
         return bool(self.case.score(label) >= self.threshold)
 
+    @property
+    def noun(self) -> str:
+        return LabelSet.noun
+
+    @property
+    def is_empty(self) -> bool:
+        return self.size == 0.0
+
 
 def recall_round(score: Score[Region], kept: Any, *, memo: Any) -> Round[Any]:
     """Return an open round again, to be answered, from what is kept of it: a row, or the like."""
     case = score.unpack(kept.output, kept.labels)
     # Without limits on its size, the set holds just the labels whose score reaches the threshold.
-    if isinstance(case, Candidates) and case.kind.at_most is None and not case.kind.at_least:
+    if getattr(case, "is_unlimited", False):
         shown: Any = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
     else:
         shown = case.region(kept.number, kept.threshold)
@@ -222,13 +228,11 @@ def _judge_answer(threshold: float, answer: object) -> Outcome:
 
 def _check_not_empty(shown: Any) -> None:
     """Raise if what was shown holds nothing; an interval of no width holds its one value."""
-    if isinstance(shown, Interval) and shown.lower <= shown.upper:
-        return
-    what = "interval" if isinstance(shown, Interval) else "set"
-    raise FeedbackError(
-        f"the {what} of round {shown.id} is empty, and no truth is in it: a hit cannot be; it was a "
-        "miss: say keyhole.MISS"
-    )
+    if shown.is_empty:
+        raise FeedbackError(
+            f"the {shown.noun} of round {shown.id} is empty, and no truth is in it: a hit cannot be; "
+            "it was a miss: say keyhole.MISS"
+        )
 
 
 def _judge_label(waiting: Round[R], label: object) -> Outcome:
@@ -241,7 +245,8 @@ def _judge_label(waiting: Round[R], label: object) -> Outcome:
     if missed != (score < edge):
         score = math.nextafter(edge, -math.inf) if missed else edge
     known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
-    residual = case.residual(label) if isinstance(case, Centred) else None
+    find_residual = getattr(case, "residual", None)
+    residual = None if find_residual is None else find_residual(label)
     miss = 1.0 if missed else 0.0
     return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0))
 

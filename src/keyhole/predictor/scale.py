@@ -11,7 +11,7 @@ import struct
 from dataclasses import dataclass, field
 
 from keyhole.errors import SnapshotError
-from keyhole.scores import ScaledResiduals
+from keyhole.scores import ScaledScore
 
 _FEWEST, _MOST = 3, 25
 _HEAD = struct.Struct("<dB")
@@ -24,17 +24,17 @@ class Scale:
 
     value: float = 0.0
     residuals: list[float] = field(default_factory=list)
-    _fitted: ScaledResiduals | None = field(default=None, repr=False, compare=False)
+    _fitted: ScaledScore | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def start(cls, score: object) -> "Scale | None":
-        """Return the scale before the first round; None for kinds that have none to find."""
-        return cls(score.scale or 0.0) if isinstance(score, ScaledResiduals) else None
+        """Return the scale before the first round; None for scores that have none to find."""
+        return cls(getattr(score, "scale", None) or 0.0) if hasattr(score, "at_scale") else None
 
-    def fit(self, kind: ScaledResiduals) -> ScaledResiduals:
-        """Return the score kind at the scale of now."""
+    def fit(self, score: ScaledScore) -> ScaledScore:
+        """Return the score at the scale of now."""
         if self._fitted is None:
-            self._fitted = kind.at_scale(self.value or None)
+            self._fitted = score.at_scale(self.value or None)
         return self._fitted
 
     def add(self, residual: float) -> None:

@@ -6,47 +6,36 @@ by ``register``, or by an entry point of the group ``keyhole.scores`` in the pac
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
-from typing import Any, get_args
+from dataclasses import MISSING, fields, is_dataclass, replace
+from typing import Any, TypeVar, cast, get_args
 
-from keyhole.errors import InvalidError, KeyholeWarning, LabelError, ScoreError, warn_user
+from keyhole.errors import InvalidError, LabelError, ScoreError
+from keyhole.packages import add_entry_points
 from keyhole.scores.best import BestScore
 from keyhole.scores.checks import check_scores
 from keyhole.scores.intervals import CustomIntervals, QuantileBands
 from keyhole.scores.labels import CustomScores, Probabilities
 from keyhole.scores.regions import Decision, Interval, Label, LabelSet, Region
 from keyhole.scores.residuals import BoundedResiduals, ScaledResiduals
-from keyhole.scores.score import Case, Kind, Score, pack_label, unpack_label
+from keyhole.scores.score import (
+    Case,
+    Kind,
+    ScaledScore,
+    Score,
+    TableScore,
+    pack_label,
+    unpack_label,
+)
 
 __all__ = [
-    "SCORES",
-    "BestScore",
-    "BoundedResiduals",
-    "Case",
-    "CustomIntervals",
-    "CustomScores",
-    "Decision",
-    "Interval",
-    "Kind",
-    "Label",
-    "LabelSet",
-    "Probabilities",
-    "QuantileBands",
-    "Region",
-    "ScaledResiduals",
-    "Score",
-    "check_output",
-    "check_score",
-    "check_scores",
-    "check_storable",
-    "choose",
-    "dump",
-    "find_labels",
-    "load",
+    "SCORES", "BestScore", "BoundedResiduals", "Case", "CustomIntervals", "CustomScores", "Decision",
+    "Interval", "Kind", "Label", "LabelSet", "Probabilities", "QuantileBands", "Region",
+    "ScaledResiduals", "ScaledScore", "Score", "TableScore", "add_labels", "check_output",
+    "check_score", "check_scores", "check_storable", "choose", "dump", "find_labels", "load",
     "register",
-]
+]  # fmt: skip
 
-_GROUP = "keyhole.scores"
+R = TypeVar("R", bound=Region | Decision)
 _MEMBERS = ("name", "kind", "read", "unpack")
 _TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
 
@@ -84,20 +73,9 @@ class _Table(Mapping[str, type[Score[Any]]]):
         self._known[name] = score
 
     def _ask_packages(self) -> None:
-        if self._has_asked_packages:
-            return
-        self._has_asked_packages = True
-        from importlib.metadata import entry_points  # slower to import than all of Keyhole
-
-        for point in entry_points(group=_GROUP):
-            try:
-                self.add(point.load())
-            except Exception as error:  # noqa: BLE001 - one broken package must not hide the others.
-                warn_user(
-                    f"the score {point.name!r} of {point.value!r} cannot be used: {error}; mend or "
-                    "remove the package that brings it",
-                    KeyholeWarning,
-                )
+        if not self._has_asked_packages:
+            self._has_asked_packages = True
+            add_entry_points("keyhole.scores", "score", self.add)
 
 
 SCORES = _Table(Probabilities, ScaledResiduals, BoundedResiduals, QuantileBands, BestScore)
@@ -232,6 +210,15 @@ def find_labels(score: Score[Any]) -> Sequence[Any] | None:
     """Return the labels that a score fixes, by the places of an array of scores; if it does."""
     labels: Sequence[Any] | None = getattr(score, "labels", None)
     return labels
+
+
+def add_labels(score: Score[R], labels: Sequence[Label]) -> Score[R]:
+    """Return a score that fixes more labels, the new ones last; or raise if it fixes none."""
+    known = find_labels(score)
+    if known is None or "labels" not in _list_fields(score):
+        raise LabelError("the stream has no labels of its own; there is nothing to add to")
+    changed: Score[R] = replace(cast("Any", score), labels=(*known, *labels))
+    return changed
 
 
 def check_output(score: Score[Any], output: Any) -> None:

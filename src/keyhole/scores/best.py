@@ -22,6 +22,10 @@ class BestCase:
     def output(self) -> float | dict[Label, float]:
         return self.best if self.candidate is None else {self.candidate: self.best}
 
+    @property
+    def candidates(self) -> tuple[None, list[float]]:
+        return None, [self.best]
+
     def region(self, id: int, threshold: float) -> Decision:  # noqa: A002
         return Decision(id, float(threshold), self.best, self.candidate)
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from keyhole.checks import is_list, is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
-from keyhole.scores.checks import FEW, check_callable, check_row, read_scores
+from keyhole.scores.checks import FEW, check_callable, check_row, check_scores, read_scores
 from keyhole.scores.regions import Label, LabelSet, check_unknown
 from keyhole.scores.score import Kind, pack_label, unpack_label
 
@@ -69,6 +69,15 @@ class Candidates:
         if most is not None and place not in self._rank(-1.0)[:most]:
             return UNREACHABLE
         return scores[place] if isinstance(scores, list) else scores.item(place)
+
+    @property
+    def is_unlimited(self) -> bool:
+        return self.kind.is_unlimited
+
+    @property
+    def candidates(self) -> tuple[Sequence[Label] | None, list[float]]:
+        labels = None if type(self.labels) is range else self.labels
+        return labels, [float(score) for score in self.scores]
 
     @property
     def output(self) -> list[float] | dict[Label, float]:
@@ -141,6 +150,21 @@ class Probabilities:
         if self.labels is not None:
             object.__setattr__(self, "labels", _distinct(self.labels))
 
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether a set holds just the labels whose score reaches the threshold."""
+        return self.at_least == 0 and self.at_most is None
+
+    def read_table(self, outputs: Array) -> Array:
+        """Return the scores of a table of outputs, a row for each round, or raise."""
+        scores = check_scores(outputs)
+        self._names(scores.shape[1])
+        return scores if self.power == 1.0 else scores**self.power
+
+    def read_row(self, scores: Array) -> Candidates:
+        """Return the case of a row that ``read_table`` returned."""
+        return Candidates(self._names(scores.size), scores, self)
+
     def read(self, output: Mapping[Any, float] | ArrayLike) -> Candidates:
         """Return the candidates of a label-to-score mapping, or of an array of scores."""
         kind = type(output)
@@ -201,6 +225,7 @@ class CustomScores:
     power: ClassVar[float] = 1.0
     at_least: ClassVar[int] = 0
     at_most: ClassVar[int | None] = None
+    is_unlimited: ClassVar[bool] = True
 
     function: Callable[[Any, Any], float]
     labels: Sequence[Label]

@@ -78,6 +78,10 @@ class BoundedResiduals:
     name: ClassVar[str] = "bounded residuals"
     kind: ClassVar[Kind] = "interval"
     numbers: ClassVar[tuple[float, ...]] = ()
+    out_of_reach: ClassVar[str] = (
+        "the true value lies beyond the residual bound, where no threshold covers it; it counts as a "
+        "miss: use a larger bound, or ScaledResiduals"
+    )
 
     bound: float
 

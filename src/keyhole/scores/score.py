@@ -6,19 +6,27 @@ loads or serves something.
 """
 
 from array import array
+from collections.abc import Sequence
 from typing import Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from keyhole.errors import LabelError
-from keyhole.scores.regions import Decision, Label, Region
+from keyhole.numeric import Array
+from keyhole.scores.regions import Decision, Interval, Label, LabelSet, Region
 
 Kind = Literal["labels", "interval", "band", "gate"]  # what is proposed, and from what
 R_co = TypeVar("R_co", bound=Region | Decision, covariant=True)
 
 
 class Case(Protocol[R_co]):
-    """One model output, read and checked."""
+    """One model output, read and checked.
+
+    It may have more: ``residual(label)``, by how much a true value is above the centre, for a score
+    whose scale is found; ``candidates``, all labels (None where they are places) and their scores, for
+    the log that is exported; ``is_unlimited``, whether its set holds just the labels whose score
+    reaches the threshold, so that an answer can be judged without it.
+    """
 
     @property
     def output(self) -> Any:
@@ -40,6 +48,9 @@ class Score(Protocol[R_co]):
     ``name`` is its own among all scores. ``kind`` is "labels" if it reads a score for each label,
     "interval" if it reads a centre, "band" if it reads a pair (lower, upper), and "gate" if it decides
     about one answer.
+
+    It may have more: ``labels``, if it fixes them; ``out_of_reach``, what to warn of where a true value
+    scores below 0; and what ``ScaledScore`` and ``TableScore`` have.
     """
 
     name: ClassVar[str]
@@ -50,6 +61,38 @@ class Score(Protocol[R_co]):
 
     def unpack(self, content: bytes, labels: str | None) -> Case[R_co]:
         """Return the case that ``Case.pack`` wrote."""
+
+
+class ScaledScore(Protocol):
+    """What a score has beside, if its scale is to be found from the first residuals.
+
+    ``scale`` is a first guess, or None; its cases have a method ``residual(label)``.
+    """
+
+    @property
+    def scale(self) -> float | None: ...
+
+    def at_scale(self, scale: float | None) -> "ScaledScore":
+        """Return the score at another scale."""
+
+    def read(self, output: Any) -> Case[Interval]: ...
+
+
+class TableScore(Protocol):
+    """What a score of labels has beside, if it reads a table of many rounds at once."""
+
+    @property
+    def labels(self) -> Sequence[Label] | None: ...
+
+    @property
+    def is_unlimited(self) -> bool:
+        """Whether a set holds just the labels whose score reaches the threshold."""
+
+    def read_table(self, outputs: Array) -> Array:
+        """Return the scores of a table of outputs, a row for each round, or raise."""
+
+    def read_row(self, scores: Array) -> Case[LabelSet]:
+        """Return the case of a row that ``read_table`` returned."""
 
 
 def pack_numbers(*numbers: float) -> bytes:

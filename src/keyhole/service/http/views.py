@@ -6,7 +6,7 @@ Nothing checks these values when they are sent: mypy holds them to the descripti
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, Literal
+from typing import Any
 
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -15,7 +15,7 @@ from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
-from keyhole.scores import Decision, Interval, find_labels
+from keyhole.scores import Decision, Region, find_labels
 from keyhole.service.store.log.history import LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.proposals import Opened
@@ -34,8 +34,7 @@ def send(value: object, *, status: int = 200) -> Response:
 
 def show_prediction(opened: Opened) -> wire.Prediction:
     shown: Any = opened.region
-    labels, interval, _ = _show_region(shown)
-    expires = show_time(opened.expires)
+    labels, interval, expires = shown.contents.labels, _show_ends(shown), show_time(opened.expires)
     return wire.Prediction(
         opened.id, opened.number, shown.threshold, labels, interval, shown.size, expires
     )
@@ -56,16 +55,16 @@ def show_decision(opened: Opened) -> wire.Verdict:
 
 def show_round(found: LogEntry) -> wire.RoundView:
     row = found.row
-    labels, interval, decision = _show_region(found.region)
+    contents: Any = found.region.contents
     return wire.RoundView(
         round=row.number,
         id=found.id,
         at=show_time(row.at),
         threshold=row.threshold,
         size=row.size,
-        labels=labels,
-        interval=interval,
-        decision=decision,
+        labels=contents.labels,
+        interval=_show_ends(found.region),
+        decision=contents.verdict,
         features=found.known.features,
         groups=list(found.known.groups),
         answer=found.answer,
@@ -78,17 +77,10 @@ def show_round(found: LogEntry) -> wire.RoundView:
     )
 
 
-def _show_region(
-    shown: Any,
-) -> tuple[tuple[wire.Label, ...] | None, wire.Pair | None, Literal["accepted", "referred"] | None]:
-    """Return a set as labels, an interval as its two ends, or none if it is empty, or a decision."""
-    if isinstance(shown, Decision):
-        candidate: Any = shown.candidate
-        labels = None if candidate is None else (candidate,)
-        return labels, None, "accepted" if shown.accepted else "referred"
-    if not isinstance(shown, Interval):
-        return shown.labels, None, None
-    return None, None if shown.lower > shown.upper else (shown.lower, shown.upper), None
+def _show_ends(shown: Region | Decision) -> wire.Pair | None:
+    """Return both ends of an interval; of an empty one None."""
+    lower, upper = shown.contents.ends or (1.0, 0.0)
+    return None if lower > upper else (lower, upper)
 
 
 def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = False) -> wire.StreamView:

@@ -34,7 +34,7 @@ def test_every_group_decides_and_learns_as_in_the_library(light: Database, feedb
     for n in range(35):
         score, groups = float(rng.beta(5, 1)), CASES[n % len(CASES)]
         (opened,) = proposals.predict(light, "gate", asks=[Query(score, groups=groups)], now=NOW + n)
-        decision = gate.decide(score, groups=groups)
+        decision: Any = gate.decide(score, groups=groups)
         assert opened.region == decision
         if decision.accepted or feedback == "both":
             waiting.append((opened.id, decision, bool(rng.random() < 0.8)))

@@ -19,9 +19,7 @@ from typing import Any
 
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import is_miss
-from keyhole.scores import Case, Decision, Interval, Region
-from keyhole.scores.best import BestCase
-from keyhole.scores.labels import Candidates
+from keyhole.scores import Case, Decision, Region
 from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
@@ -125,7 +123,7 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
         show_time(row.at),
         row.threshold,
         row.size,
-        *_shown(entry.region),
+        *_list_contents(entry.region),
         *_list_candidates(entry.case),
         None if entry.known.features is None else json.dumps(entry.known.features),
         json.dumps(entry.known.groups) if entry.known.groups else None,
@@ -143,17 +141,11 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
 
 def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:
     """Return all labels that could have been in the set, and their scores; positions need no names."""
-    if isinstance(case, BestCase):
-        return None, json.dumps([case.best])
-    if not isinstance(case, Candidates):
-        return None, None
-    named = None if isinstance(case.labels, range) else json.dumps(list(case.labels))
-    return named, json.dumps([float(score) for score in case.scores])
+    labels, scores = getattr(case, "candidates", (None, None))
+    named = None if labels is None else json.dumps(list(labels))
+    return named, None if scores is None else json.dumps(scores)
 
 
-def _shown(region: Region | Decision) -> tuple[float | None, float | None, str | None]:
-    if isinstance(region, Interval):
-        return region.lower, region.upper, None
-    if isinstance(region, Decision):
-        return None, None, None if region.candidate is None else json.dumps([region.candidate])
-    return None, None, json.dumps(region.labels)
+def _list_contents(region: Region | Decision) -> tuple[float | None, float | None, str | None]:
+    labels, ends, _ = region.contents
+    return *(ends or (None, None)), None if labels is None else json.dumps(labels)

@@ -10,7 +10,7 @@ from typing import Any
 from keyhole.errors import LabelError
 from keyhole.feedback import is_miss
 from keyhole.predictor.setup import change_alpha
-from keyhole.scores import Probabilities, find_labels
+from keyhole.scores import add_labels, find_labels
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
@@ -125,11 +125,9 @@ def _change_alpha(stream: Stream, alpha: float) -> str:
 
 
 def _add_labels(stream: Stream, labels: list[str]) -> str:
-    score = stream.setup.score
-    if not isinstance(score, Probabilities) or score.labels is None:
-        raise LabelError("the stream has no labels of its own; there is nothing to add to")
-    stream.setup = replace(stream.setup, score=replace(score, labels=(*score.labels, *labels)))
-    count = len(score.labels) + len(labels)
+    score = add_labels(stream.setup.score, labels)
+    stream.setup = replace(stream.setup, score=score)
+    count = len(find_labels(score) or ())
     return (
         f"An array of scores now has {count:,} entries, the new ones last. Sets shown before could not "
         "hold the new labels: a true label that was no candidate is a miss. The promise stays."
