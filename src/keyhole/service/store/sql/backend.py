@@ -126,18 +126,8 @@ def named_errors(name: Callable[[BaseException], KeyholeError | None]) -> Iterat
 class Pool(Generic[Connection]):
     """Connections that are in use or wait to be: so many at the most.
 
-    Parameters
-    ----------
-    connect
-        Makes a connection.
-    reset
-        Makes one fit for use that was left with an exception, or raises.
-    close
-        Closes one.
-    most
-        How many there may be.
-    seconds
-        How long to wait for one.
+    ``reset`` makes one fit for use that was left with an exception, or raises; ``seconds`` is how long
+    to wait for one.
     """
 
     def __init__(

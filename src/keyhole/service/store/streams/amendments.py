@@ -41,7 +41,9 @@ def amend(
             return stream, []
         was_on = bool(stream.watch.alarm)
         effects = apply(
-            stream, content, read_recent=lambda count: _read_recent(transaction, stream.id, count)
+            stream,
+            content,
+            read_recent=lambda count: gather_bits(list_misses(transaction, stream.id, most=count)),
         )
         changes.note(transaction, stream, kind=changes.CHANGED, content=content, now=now)
         if was_on and not stream.watch.alarm:
@@ -132,11 +134,6 @@ def _add_labels(stream: Stream, labels: list[str]) -> str:
         f"An array of scores now has {count:,} entries, the new ones last. Sets shown before could not "
         "hold the new labels: a true label that was no candidate is a miss. The promise stays."
     )
-
-
-def _read_recent(transaction: Transaction, stream_id: int, count: int) -> int:
-    """Return the newest answers as bits, 1 for a miss, from the log."""
-    return gather_bits(list_misses(transaction, stream_id, most=count))
 
 
 def list_misses(transaction: Transaction, stream_id: int, *, most: int) -> list[bool]:
