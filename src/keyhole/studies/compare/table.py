@@ -147,8 +147,8 @@ def _line(cell: Cell, *, grouped: bool) -> str:
 
 
 def _time(microseconds: float) -> str:
-    """Return a time in five characters, however long it was."""
-    return f"{microseconds:.1f}" if microseconds < 999.95 else f"{microseconds:.0f}"
+    """Return a time in at most four characters below 10 ms, so that a blank stands before it."""
+    return f"{microseconds:.1f}" if microseconds < 99.95 else f"{microseconds:.0f}"
 
 
 def _fit(name: str) -> str:
