@@ -23,16 +23,6 @@ from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, 
 from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold, make_fold
 
 __all__ = [
-    "OPEN_LIMIT",
-    "RECALL",
-    "Answered",
-    "Asked",
-    "Elapsed",
-    "Event",
-    "Fold",
-    "Kind",
-    "Output",
-    "Outputs",
-    "Skipped",
-    "make_fold",
-]
+    "OPEN_LIMIT", "RECALL", "Answered", "Asked", "Elapsed", "Event", "Fold", "Kind", "Output",
+    "Outputs", "Skipped", "make_fold",
+]  # fmt: skip

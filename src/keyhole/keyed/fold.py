@@ -269,7 +269,6 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
 
 
 def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:
-    """Return the open round that was read from bytes."""
     try:
         memo = fold.setup.learner.unpack_memo(waiting.memo)
     except InvalidError as error:

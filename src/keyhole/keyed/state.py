@@ -239,7 +239,6 @@ def pack_round(
     case: bytes,
     labels: str | None,
 ) -> bytes:
-    """Return an open round as bytes."""
     name, rest = id.encode(), b"" if labels is None else labels.encode()
     shown, length = opened.prediction, len(case)
     whole = _ROUND.size + len(name) + len(memo) + length + len(rest)
@@ -250,7 +249,6 @@ def pack_round(
 
 
 def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:  # noqa: A002
-    """Return the open round of this id, if there is one."""
     name = id.encode()
     if name not in waiting:  # a fast look; what it finds may be part of something else
         return None
@@ -283,7 +281,6 @@ def find_oldest(waiting: bytes, *, memory: int) -> OpenRound:
 
 
 def find_earliest(waiting: bytes) -> int:
-    """Return the earliest time at which an open round is due."""
     return min((due for _, _, due in _walk(waiting)), default=NEVER)
 
 
