@@ -76,6 +76,7 @@ class Channel:
 
     @property
     def lost_on_miss(self) -> float:
+        """The share of answers to missed rounds that never come."""
         return self.lost if self.lost_if_missed is None else self.lost_if_missed
 
     @property
@@ -84,6 +85,7 @@ class Channel:
         return self.batch == 1 and self.delay == self.lost == self.lost_on_miss == self.wrong == 0.0
 
     def deliver(self, rounds: int, *, seed: int) -> "Deliveries":
+        """Return after which round each answer comes, and which answers are wrong."""
         rng = np.random.Generator(np.random.Philox(key=np.array([seed, _CHANNEL], dtype=np.uint64)))
         numbers = np.arange(rounds)
         delays = np.full(rounds, int(self.delay))
