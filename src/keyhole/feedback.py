@@ -14,6 +14,7 @@ from keyhole.numeric import Array, kernel
 from keyhole.pictures import draw_dot
 
 UNSEEN = -1
+BESIDE = frozenset(("chance", "wrong"))  # what an answer may say besides what was right
 Loss = TypeVar("Loss", float, Array)
 LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from keyhole.errors import FeedbackError, InvalidError, ReferredError
 from keyhole.feedback import (
+    BESIDE,
     Answer,
     GateFeedback,
     check_chance,
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
     from keyhole.predictor.kinds import KeptRound
     from keyhole.predictor.setup import Setup
 
-_PARTS = frozenset(("right", "chance", "wrong"))
+_PARTS = BESIDE | {"right"}
 
 
 @dataclass(slots=True)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from keyhole import scores
 from keyhole.errors import FeedbackError, InvalidError, TheoremError
-from keyhole.feedback import HIT, MISS, Feedback, check_enough, check_feedback
+from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 _WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
 _ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
-_BESIDE = frozenset(("chance", "wrong"))
 
 
 class KeptRound(Protocol):
@@ -171,7 +170,7 @@ def _read_parts(answer: Any) -> Mapping[str, Any]:
     parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
     if isinstance(parts, dict):
         beside = parts.keys() - _ONE_OF
-        if len(parts) - len(beside) == 1 and beside <= _BESIDE:
+        if len(parts) - len(beside) == 1 and beside <= BESIDE:
             return parts
     raise FeedbackError(
         f"{answer!r} is not an answer; give label, hit, miss, score, loss or skip, one of them"

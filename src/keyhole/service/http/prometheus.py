@@ -16,7 +16,7 @@ from keyhole.service.http.health import Quarantine
 from keyhole.service.http.views import find_alert
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
-from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.answers import Reply, name_answer
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.responses import Alert, Receipt
@@ -64,7 +64,7 @@ class Metrics:
         self, replies: Sequence[Reply], results: Sequence[Receipt | KeyholeError]
     ) -> None:
         kinds = [
-            (result.stream, reply.answer if isinstance(reply.answer, str) else next(iter(reply.answer)))
+            (result.stream, name_answer(reply.answer))
             for reply, result in zip(replies, results, strict=True)
             if isinstance(result, Receipt) and not result.repeated
         ]

@@ -41,8 +41,8 @@ from keyhole.service.store.streams import alarms, amendments, changes
 from keyhole.service.store.streams.answers import (
     RESULT,
     SNAPSHOT_EVERY,
-    find_kind,
     list_result,
+    name_answer,
     settle_reply,
 )
 from keyhole.service.store.streams.proposals import list_metadata
@@ -284,7 +284,7 @@ class Replay:
             outcome = settle_reply(stream, waiting, answer)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
-        expect(where, "kind", row.kind, find_kind(answer))
+        expect(where, "kind", row.kind, name_answer(answer))
         for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
             expect(where, name, getattr(row, name), value)
         self._needs_snapshot = outcome is not None and stream.tally.answered % SNAPSHOT_EVERY == 0

@@ -16,7 +16,7 @@ from keyhole.errors import (
     UnknownRoundError,
     UnknownStreamError,
 )
-from keyhole.feedback import is_miss
+from keyhole.feedback import BESIDE, is_miss
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
@@ -108,7 +108,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     waiting = _read(stream.setup.kind.recall, stream, row)
     outcome = settle_reply(stream, waiting, reply.answer)
     result, watch = list_result(outcome, waiting), stream.progress.watch
-    kind, text = find_kind(reply.answer), write_reply(reply.answer)
+    kind, text = name_answer(reply.answer), write_reply(reply.answer)
     stream.version += 1
     work.answered[reply.id] = (text, result[0])  # the miss
     work.closed.append(row.number)
@@ -158,14 +158,11 @@ def write_reply(reply: object) -> str:
     return json.dumps(reply)
 
 
-def find_kind(answer: Any) -> str:
+def name_answer(answer: Any) -> str:
     """Return what an answer says: label, hit, miss, score, loss, right or skip."""
     if isinstance(answer, str):
         return answer
-    return next(name for name in answer if name not in _BESIDE)
-
-
-_BESIDE = ("chance", "wrong")  # what an answer may say besides
+    return next(name for name in answer if name not in BESIDE)
 
 
 def _check_waiting(stream: Stream, row: FoundRound, reply: Reply, now: float) -> None:
