@@ -262,14 +262,24 @@ def test_whoever_gets_no_turn_in_time_is_sent_away() -> None:
 
 def test_whoever_gets_no_thread_in_time_is_sent_away() -> None:
     async def play() -> None:
-        queues, gate = make_queues(most=100, timeout=0.05), threading.Event()
-        held = [queues.run(task(f"s{n}", lambda: gate.wait(SECONDS))) for n in range(32)]
+        queues, gate = make_queues(most=100, timeout=SECONDS), threading.Event()
+        started = threading.Semaphore(0)
+
+        def hold() -> bool:
+            started.release()
+            return gate.wait(SECONDS)
+
+        held = [queues.run(task(f"s{n}", hold)) for n in range(32)]
+        for _ in held:  # A busy machine may take its time to start 32 threads.
+            assert await asyncio.to_thread(started.acquire, timeout=SECONDS)
+        queues._timeout = 0.05
         late = queues.run(task("late", lambda: "done"))
         await asyncio.sleep(0.1)
         gate.set()
         with pytest.raises(BusyError, match="no thread within"):
             await late
         assert all(await asyncio.gather(*held))
+        queues._timeout = SECONDS
         assert await queues.run(task("late", lambda: "done")) == "done"
 
     asyncio.run(play())
