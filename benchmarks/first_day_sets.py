@@ -1,0 +1,54 @@
+"""Sets of labels: the share missed in the first rounds, with answers that come at once or late.
+
+Eight vague classes whose probabilities are right, three times too sure, or three times too shy, at
+alpha 0.1; labels are told where the set held them.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+import keyhole
+from keyhole.numeric import Array, Counts
+
+ALPHA, CLASSES, ROUNDS = 0.1, 8, 1500
+LATE = (0, 200, 1_000)
+MODELS = {"right": 1.0, "three times too sure": 3.0, "three times too shy": 1.0 / 3.0}
+LEARNERS = ("logit-tracker",)
+
+
+def make_cases(seed: int, rounds: int, power: float) -> tuple[Array, Counts]:
+    """Return outputs and labels; the labels follow the outputs before these are raised to a power."""
+    rng = np.random.default_rng(seed)
+    true = rng.dirichlet(np.full(CLASSES, 0.35), rounds)
+    labels = (true.cumsum(axis=1) > rng.random((rounds, 1))).argmax(axis=1)
+    told = true**power
+    return told / told.sum(axis=1, keepdims=True), labels
+
+
+def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tuple[bool, int]]:
+    """Yield of each round whether it missed, and the size of its set."""
+    predictor = keyhole.Predictor(learner, alpha=ALPHA)
+    shown: list[keyhole.LabelSet] = []
+    for n, output in enumerate(outputs.tolist()):
+        shown.append(predictor.predict(output))
+        yield int(labels[n]) not in shown[n], len(shown[n])
+        if n >= late:
+            predictor.learn(shown[n - late], label=int(labels[n - late]))
+
+
+def print_tables(*, quick: bool) -> None:
+    print("missed in the first 100 / in the first 500 / in all, mean size\n")
+    print(f"{'probabilities':<24}{'late':>6}  " + "".join(f"{name:<32}" for name in LEARNERS))
+    for model, power in MODELS.items():
+        for late in LATE:
+            cells = []
+            for learner in LEARNERS:
+                runs = [
+                    list(play(learner, *make_cases(seed, ROUNDS, power), late))
+                    for seed in range(2 if quick else 20)
+                ]
+                missed, size = np.array(runs, dtype=float).mean(axis=0).T
+                rates = [missed[:count].mean() for count in (100, 500, ROUNDS)]
+                cells.append(f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {size.mean():.2f}")
+            print(f"{model:<24}{late:>6,}  " + "".join(f"{cell:<32}" for cell in cells), flush=True)
