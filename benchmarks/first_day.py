@@ -30,7 +30,7 @@ def main() -> None:
             parser.error(f"there is no section {name!r}; there are {', '.join(known)}")
     for name in given.sections or known:
         section = import_module(f"{PREFIX}{name}")
-        print(f"# {name}: {section.__doc__.splitlines()[0]}", flush=True)
+        print(f"# {name}: {(section.__doc__ or '').splitlines()[0]}", flush=True)
         section.print_tables(quick=given.quick)
 
 
