@@ -21,7 +21,7 @@ from keyhole.service.http.app import create_app
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.store.sql.backend import Timeouts
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams.unit_of_work import Results, Task, UnitOfWork
+from keyhole.service.store.streams.stream import Results, Task, UnitOfWork
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
 

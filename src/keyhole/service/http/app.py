@@ -18,7 +18,7 @@ from keyhole.service.http.prometheus import Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.page import files
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams.unit_of_work import run_tasks
+from keyhole.service.store.streams.stream import run_tasks
 from keyhole.service.wire.responses import Fault
 
 _SUMMARY = "Online conformal prediction when you only see part of the truth."

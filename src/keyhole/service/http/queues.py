@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from keyhole.errors import BusyError
-from keyhole.service.store.streams.unit_of_work import Results, Task
+from keyhole.service.store.streams.stream import Results, Task
 
 _MOST_TOGETHER = 32
 _THREADS = 32  # Of all streams: fewer than the database has connections, so that reading goes on.

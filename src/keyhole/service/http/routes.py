@@ -26,8 +26,7 @@ from keyhole.service.store.streams import (
     settings,
 )
 from keyhole.service.store.streams.answers import Reply
-from keyhole.service.store.streams.stream import Stream
-from keyhole.service.store.streams.unit_of_work import make_separate_task
+from keyhole.service.store.streams.stream import Stream, make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.problems import show_problem

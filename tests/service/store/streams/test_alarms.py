@@ -13,7 +13,7 @@ from keyhole.service.store.streams import alarms, amendments, answers, proposals
 from keyhole.service.store.streams.amendments import Amendment
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
-from keyhole.service.store.streams.unit_of_work import run_tasks
+from keyhole.service.store.streams.stream import run_tasks
 
 NOW = 1_800_000_000.0
 RAISED = AlarmRow(stream=1, raised=12, raised_at=5.0, kind=1, since=3, since_at=103.0)

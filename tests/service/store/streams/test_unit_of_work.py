@@ -17,10 +17,11 @@ from keyhole.errors import (
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import answers, proposals, registry, settings, unit_of_work
+from keyhole.service.store.streams import answers, proposals, registry, settings
+from keyhole.service.store.streams import stream as streams
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
-from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork, run_tasks
+from keyhole.service.store.streams.stream import Task, UnitOfWork, run_tasks
 from keyhole.service.wire.responses import Receipt
 from tests.service.scene import read_table
 
@@ -151,13 +152,13 @@ def test_a_key_of_one_task_is_known_to_the_next_also_after_rounds_have_expired(f
 
 def test_what_is_kept_to_save_unpacking_is_of_at_most_1024_streams(few: Database) -> None:
     """Kills: a service that grows with every stream it has ever served."""
-    unit_of_work._kept.clear()
+    streams._kept.clear()
     for count, kept in ((1_022, 1_023), (1_023, 1_024), (1_024, 1)):
-        unit_of_work._kept.clear()
-        unit_of_work._kept.update({("", n.to_bytes(2, "big")): Any for n in range(count)})  # type: ignore[misc]
+        streams._kept.clear()
+        streams._kept.update({("", n.to_bytes(2, "big")): Any for n in range(count)})  # type: ignore[misc]
         proposals.predict(few, "few", asks=[Query(SCORES)], now=NOW)
-        assert len(unit_of_work._kept) == kept
+        assert len(streams._kept) == kept
     stream = registry.get(few, "few")
     written = (settings.dump_setup(stream.setup), stream.progress.pack(stream.setup.learner))
-    assert list(unit_of_work._kept) == [written]
-    unit_of_work._kept.clear()
+    assert list(streams._kept) == [written]
+    streams._kept.clear()

@@ -180,8 +180,11 @@ class Table(Generic[Row]):
         marks = ", ".join("?" for _ in self.columns)
         return f"INSERT INTO {self.name} ({self.listed}) VALUES ({marks})"  # noqa: S608
 
-    def make_row(self, values: Iterable[Any]) -> Row:
-        return self.row(*values)
+    @cached_property
+    def make_row(self) -> Callable[[Iterable[Any]], Row]:
+        row: Any = self.row  # a named tuple
+        made: Callable[[Iterable[Any]], Row] = row._make
+        return made
 
 
 meta = Table("meta", MetaRow, in_order=False)

@@ -5,8 +5,8 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -76,41 +76,30 @@ class SqliteBackend:
             connection.execute(f"PRAGMA {pragma}")
         return connection
 
-    @contextmanager
-    def read(self) -> Iterator[Transaction]:
+    def read(self) -> AbstractContextManager[Transaction]:
         self.check()
-        with (
-            named_errors(name_error),
-            self._readers.take() as connection,
-            _transaction(connection, "BEGIN") as transaction,
-        ):
-            yield transaction
+        return _transaction(self._readers.take, "BEGIN")
+
+    def write(self) -> AbstractContextManager[Transaction]:
+        return _transaction(self._take_writer, "BEGIN IMMEDIATE")
+
+    def probe(self) -> AbstractContextManager[Transaction]:
+        self.check()
+        return _transaction(lambda: closing(self._connect(self._timeouts.probe)), "BEGIN IMMEDIATE")
 
     @contextmanager
-    def write(self) -> Iterator[Transaction]:
+    def _take_writer(self) -> Iterator[sqlite3.Connection]:
         seconds = self._timeouts.lock
         # Threads of one process take turns here: SQLite's own waiting is by sleeping and retrying.
         if not self._turn.acquire(timeout=seconds):
             raise BusyError(f"no turn to write within {seconds:g} seconds; try again")
         try:
-            with named_errors(name_error):
-                if self._writer is None:
-                    self._writer = self._connect(seconds)
-                with _transaction(self._writer, "BEGIN IMMEDIATE") as transaction:
-                    yield transaction
+            if self._writer is None:
+                self._writer = self._connect(seconds)
+            yield self._writer
         finally:
             self._turn.release()
         self.check()  # What went into a file that is gone is not to be acknowledged.
-
-    @contextmanager
-    def probe(self) -> Iterator[Transaction]:
-        self.check()
-        with (
-            named_errors(name_error),
-            closing(self._connect(self._timeouts.probe)) as connection,
-            _transaction(connection, "BEGIN IMMEDIATE") as transaction,
-        ):
-            yield transaction
 
     def has_tables(self, transaction: Transaction) -> bool:
         return bool(transaction.fetch(_FIND_META))
@@ -167,14 +156,23 @@ _FIND_META = Statement("SELECT name FROM sqlite_master WHERE name = 'meta'", rea
 
 
 @contextmanager
-def _transaction(connection: sqlite3.Connection, begin: str) -> Iterator[Transaction]:
-    connection.execute(begin)
+def _transaction(
+    connect: Callable[[], AbstractContextManager[sqlite3.Connection]], begin: str
+) -> Iterator[Transaction]:
     try:
-        yield SqliteTransaction(connection)
-        connection.execute("COMMIT")
-    except BaseException:
-        connection.rollback()
-        raise
+        with connect() as connection:
+            connection.execute(begin)
+            try:
+                yield SqliteTransaction(connection)
+                connection.execute("COMMIT")
+            except BaseException:
+                connection.rollback()
+                raise
+    except sqlite3.Error as error:
+        named = name_error(error)
+        if named is None:
+            raise
+        raise named from error
 
 
 class SqliteTransaction(NamedTuple):
@@ -284,7 +282,7 @@ class DatabaseFile:
             found = os.stat(path)  # noqa: PTH116 - half the price of Path.stat
         except FileNotFoundError:
             raise self._lost("was deleted", path) from None
-        if _identify(found) != identity:
+        if (found.st_dev, found.st_ino) != identity:
             raise self._lost("was replaced by another", path)
         return found
 

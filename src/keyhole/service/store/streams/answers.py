@@ -23,9 +23,15 @@ from keyhole.predictor.tally import Outcome
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
 from keyhole.service.store.sql.statements import FoundRound
-from keyhole.service.store.streams import alarms, unit_of_work
-from keyhole.service.store.streams.stream import Stream, make_archived_error, make_quarantine_error
-from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
+from keyhole.service.store.streams import alarms
+from keyhole.service.store.streams.stream import (
+    Stream,
+    Task,
+    UnitOfWork,
+    make_archived_error,
+    make_quarantine_error,
+    run_tasks,
+)
 from keyhole.service.wire.responses import Receipt
 
 SNAPSHOT_EVERY = 100
@@ -44,7 +50,7 @@ class Reply(NamedTuple):
 def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[Receipt | KeyholeError]:
     """Settle every reply that can be; each comes to what was counted, or to why it was not."""
     tasks = make_tasks(replies, now=now)
-    outcomes = [unit_of_work.run_tasks(database, [task]).outcomes[0] for task in tasks]
+    outcomes = [run_tasks(database, [task]).outcomes[0] for task in tasks]
     return gather_results(replies, tasks, outcomes)
 
 

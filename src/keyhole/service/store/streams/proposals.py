@@ -17,9 +17,13 @@ from keyhole.scores import Case, Region, find_labels
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
-from keyhole.service.store.streams import unit_of_work
-from keyhole.service.store.streams.stream import Stream, make_archived_error
-from keyhole.service.store.streams.unit_of_work import Task, UnitOfWork
+from keyhole.service.store.streams.stream import (
+    Stream,
+    Task,
+    UnitOfWork,
+    make_archived_error,
+    run_task,
+)
 
 _BYTES = 8  # of a score
 _BLOCK = 64  # rounds whose draws are made at once
@@ -70,7 +74,7 @@ def predict(
 
     ``makes`` is what the caller takes the stream's rounds for: predictions or decisions.
     """
-    made: list[Opened] = unit_of_work.run(database, make_task(name, asks=asks, now=now, makes=makes))
+    made: list[Opened] = run_task(database, make_task(name, asks=asks, now=now, makes=makes))
     return made
 
 
