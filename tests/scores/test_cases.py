@@ -74,10 +74,8 @@ def test_a_round_is_judged_from_memory_as_it_was_shown(score: Probabilities, thr
     case = score.read(dict(zip(NAMED, SCORES, strict=True)))
     shown = case.region(3, threshold)
     output, labels = case.pack()
-    row = SimpleNamespace(
-        number=3, threshold=threshold, size=shown.size, output=output, labels=labels, then=2
-    )
-    kept = recall_round(score, row, memo=[])
+    row = SimpleNamespace(number=3, threshold=threshold, size=shown.size, output=output, labels=labels)
+    kept = recall_round(score, row, then=2, memo=[])
     assert (kept.prediction.id, kept.prediction.size, kept.then) == (3, shown.size, 2)
     for label in (*NAMED, "dog"):
         assert kept.case.score(label) == case.score(label)

@@ -158,7 +158,8 @@ def test_another_learner_can_be_tried_on_the_rounds_that_tell(
     assert (
         main(["export", "pets", str(path), "--database", f"sqlite:///{tmp_path / 'keyhole.db'}"]) == 0
     )
-    known = [entry.row.score for entry in history.log(light, "pets") if entry.row.score is not None]
+    answered = [entry.answered for entry in history.log(light, "pets")]
+    known = [row.score for row in answered if row is not None and row.score is not None]
     most, fewest = log.read_log(path)
     assert len(known) == misses.count(False)
     assert f"{len(known)} of 300 scores told" in most.about

@@ -273,7 +273,7 @@ def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:
         memo = fold.setup.learner.unpack_memo(waiting.memo)
     except InvalidError as error:
         raise SnapshotError(f"{error}; restore the key's state from a copy") from None
-    return recall_round(fold.setup.score, waiting, memo=memo)
+    return recall_round(fold.setup.score, waiting, then=waiting.then, memo=memo)
 
 
 def _skip(fold: Fold, key: str, state: KeyState, event: Skipped, outputs: Outputs) -> None:  # noqa: ARG001

@@ -34,7 +34,6 @@ from keyhole.predictor.tally import Outcome, Statistics, Sums
 from keyhole.scores import Decision
 
 if TYPE_CHECKING:
-    from keyhole.predictor.kinds import KeptRound
     from keyhole.predictor.setup import Setup
 
 _PARTS = BESIDE | {"right"}
@@ -167,11 +166,11 @@ class Decisions:
                 "make it with feedback='both' to use what people say of referred ones"
             )
 
-    def recall(self, setup: "Setup[Any]", kept: "KeptRound") -> Round[Any]:
+    def recall(self, setup: "Setup[Any]", kept: Any, *, then: int, memo: bytes) -> Round[Any]:
         case: Any = setup.score.unpack(kept.output, kept.labels)
         groups = list_groups(setup.learner, unpack_context(setup, kept.context))
-        memos = self.unpack_memo(setup, kept.memo, len(groups))
-        return Round(case.region(kept.number, kept.threshold), case, memos, kept.then, groups)
+        memos = self.unpack_memo(setup, memo, len(groups))
+        return Round(case.region(kept.number, kept.threshold), case, memos, then, groups)
 
     def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> list[Any]:
         size = self.measure_memo(setup, 0)

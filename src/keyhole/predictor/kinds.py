@@ -10,7 +10,7 @@ In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyhole import scores
 from keyhole.errors import FeedbackError, InvalidError, TheoremError
@@ -31,19 +31,6 @@ if TYPE_CHECKING:
 
 _WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
 _ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
-
-
-class KeptRound(Protocol):
-    """An open round as it is kept: in a row of a table, or the like."""
-
-    number: int
-    threshold: float
-    size: float
-    output: bytes
-    labels: str | None
-    then: int
-    memo: bytes
-    context: bytes | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +87,11 @@ class Sets:
     def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
         """Raise nothing: every set may be answered."""
 
-    def recall(self, setup: "Setup[Any]", kept: KeptRound) -> Round[Any]:
+    def recall(self, setup: "Setup[Any]", kept: Any, *, then: int, memo: bytes) -> Round[Any]:
         learner = setup.learner
-        is_empty = learner.runs_interpreted and not learner.memory and not kept.memo
-        memo = [] if is_empty else learner.unpack_memo(kept.memo)
-        waiting = recall_round(setup.score, kept, memo=memo)
+        is_empty = learner.runs_interpreted and not learner.memory and not memo
+        known: Any = [] if is_empty else learner.unpack_memo(memo)
+        waiting = recall_round(setup.score, kept, then=then, memo=known)
         if not learner.groups:
             return waiting
         groups = list_groups(learner, unpack_context(setup, kept.context))

@@ -73,7 +73,7 @@ class Recalled(NamedTuple):
         return self.size == 0.0
 
 
-def recall_round(score: Score[Region], kept: Any, *, memo: Any) -> Round[Any]:
+def recall_round(score: Score[Region], kept: Any, *, then: int, memo: Any) -> Round[Any]:
     """Return an open round again, to be answered, from what is kept of it: a row, or the like."""
     case = score.unpack(kept.output, kept.labels)
     # Without limits on its size, the set holds just the labels whose score reaches the threshold.
@@ -81,7 +81,7 @@ def recall_round(score: Score[Region], kept: Any, *, memo: Any) -> Round[Any]:
         shown: Any = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
     else:
         shown = case.region(kept.number, kept.threshold)
-    return _new(Round, (shown, case, memo, kept.then, ()))
+    return _new(Round, (shown, case, memo, then, ()))
 
 
 def propose(

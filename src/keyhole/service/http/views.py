@@ -54,7 +54,7 @@ def show_decision(opened: Opened) -> wire.Verdict:
 
 
 def show_round(found: LogEntry) -> wire.RoundView:
-    row = found.row
+    row, answered = found.row, found.answered
     contents: Any = found.region.contents
     return wire.RoundView(
         round=row.number,
@@ -68,10 +68,10 @@ def show_round(found: LogEntry) -> wire.RoundView:
         features=found.known.features,
         groups=list(found.known.groups),
         answer=found.answer,
-        answered_at=None if row.answered_at is None else show_time(row.answered_at),
-        missed=is_miss(row.miss),
-        weight=row.weight,
-        score=row.score,
+        answered_at=None if answered is None else show_time(answered.at),
+        missed=None if answered is None else is_miss(answered.miss),
+        weight=None if answered is None else answered.weight,
+        score=None if answered is None else answered.score,
         key=row.key,
         metadata=found.metadata,
     )

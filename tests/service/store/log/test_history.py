@@ -114,19 +114,12 @@ def test_metadata_of_a_kilobyte_is_taken_and_no_more() -> None:
 
 def test_an_entry_holds_the_round_and_its_answer(played: Database) -> None:
     (entry, unanswered), _ = history.last(played, "pets", count=2, before=3)
-    assert (entry.row.number, entry.row.key, entry.row.at, entry.row.answered_at) == (
-        2,
-        "key 2",
-        NOW + 2,
-        NOW + 62,
-    )
-    assert (entry.answer, entry.row.miss, entry.row.weight, entry.row.score) == (
-        {"label": 0},
-        0.0,
-        1.0,
-        0.9,
-    )
-    assert (unanswered.answer, unanswered.row.miss, unanswered.row.answered_at) == (None, None, None)
+    assert (entry.row.number, entry.row.key, entry.row.at) == (2, "key 2", NOW + 2)
+    answered = entry.answered
+    assert answered is not None
+    assert (answered.miss, answered.weight, answered.score, answered.at) == (0.0, 1.0, 0.9, NOW + 62)
+    assert entry.answer == {"label": 0}
+    assert (unanswered.answer, unanswered.answered) == (None, None)
     assert entry.metadata == {"shop": 2, "text": '"shop":1'}
     assert history.find_round(played, "pets", "key 2") == entry.id
 

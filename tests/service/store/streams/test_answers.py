@@ -136,7 +136,9 @@ def test_the_log_keeps_the_loss_the_weight_and_the_score(two: Database, given: A
     (id_,) = ask(two)
     reply(two, (id_, given))
     (entry,), _ = history.last(two, "pets", count=1)
-    assert (entry.row.miss, entry.row.weight, entry.row.score) == kept
+    row = entry.answered
+    assert row is not None
+    assert (row.miss, row.weight, row.score) == kept
     assert replay.replay(two, "pets").difference is None
 
 

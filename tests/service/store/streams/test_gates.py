@@ -87,7 +87,8 @@ def test_a_judgement_may_come_with_its_chance_and_how_often_such_are_wrong(light
     (result,) = answers.answer(light, [Reply(opened.id, reply)], now=NOW)
     assert isinstance(result, Receipt)
     (entry,), _ = history.last(light, "gate", count=1)
-    assert (entry.answer, entry.row.weight, entry.row.miss) == (reply, 2.0, 1.5)
+    assert entry.answered is not None
+    assert (entry.answer, entry.answered.weight, entry.answered.miss) == (reply, 2.0, 1.5)
     assert replay.replay(light, "gate").difference is None
 
 

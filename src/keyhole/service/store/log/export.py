@@ -127,16 +127,19 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
         *_list_candidates(entry.case),
         None if entry.known.features is None else json.dumps(entry.known.features),
         json.dumps(entry.known.groups) if entry.known.groups else None,
-        row.kind,
-        json.dumps(entry.answer["label"]) if row.kind == "label" else None,
-        is_miss(row.miss),
-        row.miss,
-        row.weight,
-        row.score,
-        None if row.answered_at is None else show_time(row.answered_at),
+        *_list_answer(entry),
         None if row.key is None else json.dumps(row.key),
         None if entry.metadata is None else json.dumps(entry.metadata),
     )
+
+
+def _list_answer(entry: LogEntry) -> tuple[Any, ...]:
+    found = entry.answered
+    if found is None:
+        return (None,) * 7
+    label = json.dumps(entry.answer["label"]) if found.kind == "label" else None
+    miss, at = found.miss, show_time(found.at)
+    return found.kind, label, is_miss(miss), miss, found.weight, found.score, at
 
 
 def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:

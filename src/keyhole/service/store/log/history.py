@@ -15,7 +15,7 @@ from keyhole.scores import Case, Region
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import SUMS, AlarmRow
+from keyhole.service.store.sql.schema import SUMS, AlarmRow, AnswerRow, RoundRow
 from keyhole.service.store.sql.statements import CountedAnswer, LoggedRound
 from keyhole.service.store.streams import alarms, changes, registry
 from keyhole.service.store.streams.amendments import list_misses
@@ -70,9 +70,10 @@ class StreamCurve:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A row of the log, and what its packed columns hold; ``answer`` is None while there is none."""
+    """A round of the log, its answer if it has one, and what their packed columns hold."""
 
-    row: LoggedRound
+    row: RoundRow
+    answered: AnswerRow | None
     id: str
     case: Case[Region]
     region: Region
@@ -117,7 +118,7 @@ def last(
         ]
         values = (stream.id, end, *chain.from_iterable(filters), count)
         rows = transaction.fetch(statements.find_last(len(filters)), *values)
-    first = rows[-1].number if len(rows) == count else 0
+    first = rows[-1].round.number if len(rows) == count else 0
     return [_entry(stream, row) for row in rows], first or None
 
 
@@ -144,7 +145,7 @@ def log(database: Database, name: str) -> Iterator[LogEntry]:
         if not rows:
             raise UnknownStreamError(f"stream {name!r} was deleted while its log was read")
         yield from (_entry(stream, row) for row in rows)
-        after = rows[-1].number
+        after = rows[-1].round.number
 
 
 def _entry(stream: Stream, row: LoggedRound) -> LogEntry:
@@ -152,19 +153,21 @@ def _entry(stream: Stream, row: LoggedRound) -> LogEntry:
         return _read_entry(stream, row)
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
         raise make_quarantine_error(
-            stream.name, f"its round {row.number} cannot be read: {error}"
+            stream.name, f"its round {row.round.number} cannot be read: {error}"
         ) from None
 
 
-def _read_entry(stream: Stream, row: LoggedRound) -> LogEntry:
+def _read_entry(stream: Stream, logged: LoggedRound) -> LogEntry:
+    row, _, answered = logged
     case = stream.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         row=row,
+        answered=answered,
         id=stream.prediction_id(row.number),
         case=case,
         region=case.region(row.number, row.threshold),
         known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
-        answer=None if row.answer is None else json.loads(row.answer),
+        answer=None if answered is None else json.loads(answered.answer),
         metadata=None if row.metadata is None else json.loads(row.metadata),
     )
 

@@ -1,10 +1,14 @@
 """Every statement that is not an insert, in the words of ``backend``."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from keyhole.service.store.sql.backend import Statement, read_scalar
 from keyhole.service.store.sql.schema import (
     OF_STREAMS,
+    AnswerRow,
+    OpenRow,
+    RoundRow,
     Row,
     Table,
     alarms,
@@ -61,30 +65,39 @@ FIND_STRAYS: dict[str, Statement[int]] = {
 }
 
 
-class FoundRound(NamedTuple):
-    """A round, what it remembers if it is open, and its answer if it has one."""
+class LoggedRound(NamedTuple):
+    """A round, what it remembers while it is open, and its answer if it has one."""
 
-    number: int
-    threshold: float
-    size: float
-    output: bytes
-    labels: str | None
-    context: bytes | None
-    then: int | None
-    memo: bytes | None
-    expires: float | None
-    answer: str | None
-    miss: float | None
+    round: RoundRow
+    open: OpenRow | None
+    answer: AnswerRow | None
 
 
-FIND_ROUNDS: Statement[FoundRound] = Statement(
-    'SELECT r.number, r.threshold, r.size, r.output, r.labels, r.context, o."then", o.memo, o.expires, '
-    "a.answer, a.miss FROM rounds r "
-    "LEFT JOIN open_rounds o ON o.stream = r.stream AND o.number = r.number "
-    "LEFT JOIN answers a ON a.stream = r.stream AND a.number = r.number "
-    "WHERE r.stream = ? AND r.number = ANY(?)",
-    FoundRound._make,
-)
+_PARTS: dict[str, Table[Any]] = {"r": rounds, "o": open_rounds, "a": answers}
+_LISTED = [f'{letter}."{one.name}"' for letter, part in _PARTS.items() for one in part.columns]
+_OPEN = len(rounds.columns)  # where the columns of what is open begin
+_ANSWER = _OPEN + len(open_rounds.columns)
+
+
+def _join(values: Sequence[Any]) -> LoggedRound:
+    is_open, is_answered = values[_OPEN] is not None, values[_ANSWER] is not None
+    return LoggedRound(
+        RoundRow._make(values[:_OPEN]),
+        OpenRow._make(values[_OPEN:_ANSWER]) if is_open else None,
+        AnswerRow._make(values[_ANSWER:]) if is_answered else None,
+    )
+
+
+def _logged(rest: str) -> Statement[LoggedRound]:
+    return Statement(
+        f"SELECT {', '.join(_LISTED)} FROM rounds r "
+        "LEFT JOIN open_rounds o ON o.stream = r.stream AND o.number = r.number "
+        f"LEFT JOIN answers a ON a.stream = r.stream AND a.number = r.number WHERE r.stream = ? {rest}",
+        _join,
+    )
+
+
+FIND_ROUNDS = _logged("AND r.number = ANY(?)")
 FIND_KEYS = _select(rounds, 'WHERE stream = ? AND "key" = ANY(?)')
 CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
 DROP_EXPIRED = _change("DELETE FROM open_rounds WHERE stream = ? AND expires <= ?")
@@ -104,35 +117,7 @@ PAGE_CHANGES = _select(changes, "WHERE stream = ? AND version > ? ORDER BY versi
 PAGE_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 
 
-class LoggedRound(NamedTuple):
-    """A round as it was opened, and its answer if it has one."""
-
-    number: int
-    at: float
-    threshold: float
-    size: float
-    output: bytes
-    labels: str | None
-    key: str | None
-    context: bytes | None
-    metadata: str | None
-    kind: str | None
-    answer: str | None
-    answered_at: float | None
-    miss: float | None
-    weight: float | None
-    score: float | None
-
-
-_LOG = (
-    "SELECT r.number, r.at, r.threshold, r.size, r.output, r.labels, r.key, r.context, r.metadata, "
-    "a.kind, a.answer, a.at, a.miss, a.weight, a.score FROM rounds r "
-    "LEFT JOIN answers a ON a.stream = r.stream AND a.number = r.number "
-)
-PAGE_LOG: Statement[LoggedRound] = Statement(
-    f"{_LOG} WHERE r.stream = ? AND r.number > ? AND r.number < ? ORDER BY r.number LIMIT ?",
-    LoggedRound._make,
-)
+PAGE_LOG = _logged("AND r.number > ? AND r.number < ? ORDER BY r.number LIMIT ?")
 _HAS_METADATA = (
     "AND r.number IN (SELECT number FROM metadata WHERE stream = ? AND name = ? AND value = ?) "
 )
@@ -140,14 +125,11 @@ _HAS_METADATA = (
 
 def find_last(filters: int) -> Statement[LoggedRound]:
     """Return what lists the newest rounds before a number, with so many things of their metadata."""
-    found = _LAST.get(filters)
-    if found is None:
-        text = (
-            f"{_LOG} WHERE r.stream = ? AND r.number < ? {_HAS_METADATA * filters}"
-            "ORDER BY r.number DESC LIMIT ?"
+    if filters not in _LAST:
+        _LAST[filters] = _logged(
+            f"AND r.number < ? {_HAS_METADATA * filters}ORDER BY r.number DESC LIMIT ?"
         )
-        found = _LAST[filters] = Statement(text, LoggedRound._make)
-    return found
+    return _LAST[filters]
 
 
 _LAST: dict[int, Statement[LoggedRound]] = {}  # few: metadata is short

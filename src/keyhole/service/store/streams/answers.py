@@ -3,9 +3,9 @@
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from keyhole.errors import (
     AnsweredError,
@@ -18,11 +18,10 @@ from keyhole.errors import (
 )
 from keyhole.feedback import BESIDE, is_miss
 from keyhole.predictor.rounds import Round
-from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
-from keyhole.service.store.sql.statements import FoundRound
+from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms
 from keyhole.service.store.streams.stream import (
     Stream,
@@ -36,7 +35,6 @@ from keyhole.service.wire.responses import Receipt
 
 SNAPSHOT_EVERY = 100
 SKIP = "skip"
-Result = TypeVar("Result")
 _ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{10})", re.ASCII)
 
 
@@ -107,18 +105,19 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     stream, row = work.stream, work.found.get(reply.id)
     if row is None:
         raise unknown(reply.id)
-    text, miss = work.answered.get(reply.id) or (row.answer, row.miss)
-    if text is not None:
-        return _repeat(stream, reply, text, miss)
-    _check_waiting(stream, row, reply, now)
-    waiting = _read(stream.setup.kind.recall, stream, row)
+    answered = work.answered.get(reply.id) or row.answer
+    if answered is not None:
+        return _repeat(stream, reply, answered)
+    waiting = _recall(stream, row, reply, now)
     outcome = settle_reply(stream, waiting, reply.answer)
     result, watch = list_result(outcome, waiting), stream.progress.watch
     kind, text = name_answer(reply.answer), write_reply(reply.answer)
     stream.version += 1
-    work.answered[reply.id] = (text, result[0])  # the miss
-    work.closed.append(row.number)
-    work.log.append(AnswerRow(stream.id, stream.version, FORMAT, row.number, now, kind, text, *result))
+    number = row.round.number
+    answered = AnswerRow(stream.id, stream.version, FORMAT, number, now, kind, text, *result)
+    work.answered[reply.id] = answered
+    work.closed.append(number)
+    work.log.append(answered)
     if outcome is None:
         return Receipt(reply.id, stream.name, None)
     if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
@@ -171,45 +170,38 @@ def name_answer(answer: Any) -> str:
     return next(name for name in answer if name not in BESIDE)
 
 
-def _check_waiting(stream: Stream, row: FoundRound, reply: Reply, now: float) -> None:
+def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Any]:
+    """Return the round that waits for an answer, or raise if it does not."""
+    setup, kept = stream.setup, row.round
     if stream.archived is not None:
         raise make_archived_error(stream.name)
-    if row.expires is None:
-        _read(_check_awaited, stream, row)
-    if row.expires is None or row.expires <= now:
-        raise ExpiredError(
-            f"prediction {reply.id} has expired: its {stream.lifetime:g} seconds are "
-            f"over, or more than {stream.setup.open_limit} were open; predict again"
-        )
+    try:
+        if row.open is not None and row.open.expires > now:
+            return setup.kind.recall(setup, kept, then=row.open.then, memo=row.open.memo)
+        if row.open is None:
+            case = setup.score.unpack(kept.output, kept.labels)
+            setup.kind.check_awaited(setup, case.region(kept.number, kept.threshold))
+    except ReferredError:
+        raise
+    except (KeyholeError, LookupError, TypeError, ValueError) as error:
+        raise make_quarantine_error(
+            stream.name, f"its round {kept.number} cannot be read: {error}"
+        ) from None
+    raise ExpiredError(
+        f"prediction {reply.id} has expired: its {stream.lifetime:g} seconds are "
+        f"over, or more than {setup.open_limit} were open; predict again"
+    )
 
 
-def _check_awaited(setup: Setup[Any], row: FoundRound) -> None:
-    if setup.kind.decides:  # Every set awaits an answer.
-        case = setup.score.unpack(row.output, row.labels)
-        setup.kind.check_awaited(setup, case.region(row.number, row.threshold))
-
-
-def _repeat(stream: Stream, reply: Reply, first: str, miss: float | None) -> Receipt:
-    if json.loads(first) != reply.answer:
+def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
+    if json.loads(first.answer) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
-    return Receipt(reply.id, stream.name, is_miss(miss), repeated=True)
+    return Receipt(reply.id, stream.name, is_miss(first.miss), repeated=True)
 
 
 def _note_alarm(work: UnitOfWork, now: float) -> None:
     new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
     alarms.note(work.transaction, work.stream.id, work.stream.watch, at=now, unwritten=new)
-
-
-def _read(read: Callable[[Setup[Any], Any], Result], stream: Stream, row: FoundRound) -> Result:
-    """Return what a function makes of a row; one that cannot be read puts its stream in quarantine."""
-    try:
-        return read(stream.setup, row)
-    except ReferredError:
-        raise
-    except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise make_quarantine_error(
-            stream.name, f"its round {row.number} cannot be read: {error}"
-        ) from None
 
 
 def unknown(id: str) -> UnknownRoundError:  # noqa: A002

@@ -121,12 +121,12 @@ def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterat
     """Yield the rounds of a log whose true label is known, in order, with their context if kept."""
     after, end = -1, source.tally.predicted
     while page := transaction.fetch(statements.PAGE_LOG, source.id, after, end, 1000):
-        for row in page:
-            if row.kind == "label" and row.answer is not None:
+        for row, _, answer in page:
+            if answer is not None and answer.kind == "label":
                 case = source.setup.score.unpack(row.output, row.labels)
                 known = Known()
                 if kept:
                     known = show_context(source.setup, unpack_context(source.setup, row.context))
-                label = json.loads(row.answer)["label"]
+                label = json.loads(answer.answer)["label"]
                 yield Past(case.output, label, known.features, known.groups)
-        after = page[-1].number
+        after = page[-1].round.number

@@ -40,7 +40,7 @@ from keyhole.service.store.sql.schema import (
     SnapshotRow,
     StreamRow,
 )
-from keyhole.service.store.sql.statements import FoundRound
+from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import settings
 
 _TAG_BYTES = 5
@@ -296,7 +296,7 @@ def run_task(database: Database, task: Task) -> Any:
 def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
     name_or_id = tasks[0].stream
     lock = statements.LOCK_STREAM if isinstance(name_or_id, str) else statements.LOCK_STREAM_BY_ID
-    found, (keys, owner, numbers) = list[FoundRound](), _list_rounds(tasks)
+    found, (keys, owner, numbers) = list[LoggedRound](), _list_rounds(tasks)
     with database.write() as transaction:
         if numbers:
             # Asked for after the lock: it sees all that whoever held it before has written.
@@ -363,27 +363,27 @@ class UnitOfWork:
     """A stream that is held until the transaction ends, the rounds that are asked for, what is new.
 
     ``found`` has rounds by their public id, ``keyed`` those that were asked for with a key. What is new
-    is put into the lists, rows of the log without their links; ``answered`` has by their ids the
-    answers of this transaction, as text, and what they came to.
+    is put into the lists, rows of the log without their links; ``answered`` has the answers of this
+    transaction by the ids of their rounds.
     """
 
     transaction: Transaction
     stream: Stream
-    found: dict[str, FoundRound] = field(default_factory=dict)
+    found: dict[str, LoggedRound] = field(default_factory=dict)
     keyed: dict[str, RoundRow] = field(default_factory=dict)
     log: list[RoundRow | AnswerRow] = field(default_factory=list)
     opened: list[OpenRow] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     metadata: list[MetadataRow] = field(default_factory=list)
     snapshots: list[SnapshotRow] = field(default_factory=list)
-    answered: dict[str, tuple[str, float | None]] = field(default_factory=dict)
+    answered: dict[str, AnswerRow] = field(default_factory=dict)
     is_outdated: bool = False  # Whether rounds have expired since they were found.
     written: bytes | None = None  # The progress, as it was written last.
     _is_moved: bool = False
 
-    def note_found(self, found: Sequence[FoundRound]) -> None:
+    def note_found(self, found: Sequence[LoggedRound]) -> None:
         for row in found:
-            self.found[self.stream.prediction_id(row.number)] = row
+            self.found[self.stream.prediction_id(row.round.number)] = row
 
     def find_keys(self, keys: Sequence[str]) -> None:
         for row in self.transaction.fetch(statements.FIND_KEYS, self.stream.id, list(keys)):
