@@ -316,19 +316,21 @@ def test_bound_of_groups_counts_conflicts_and_lateness() -> None:
     learner = contextual_tracker(alpha=0.1, groups=2)
     state = learner.start()
     assert learner.parameters.bound_groups(state) == 151.0
-    state.conflicts[:] = (4, 3)
-    assert learner.parameters.bound_groups(state) == pytest.approx(151.0 + 0.9 * math.sqrt(12.0))
+    state.conflicts[:] = (10.8, 6.5, 1.0)
+    assert learner.parameters.bound_groups(state) == pytest.approx(151.0 + math.sqrt(6.5))
     state.lateness[0] = 5
     assert learner.parameters.bound_groups(state) == pytest.approx(
-        150.0 + 4 * 5 + 1 + math.sqrt(3 * 4 * 0.9 * (10 * 5 + 7 - 0.1))
+        150.0 + 4 * 5 + 1 + math.sqrt(10.8 * (10 * 5 + 7))
     )
     state.conflicts[0] = 0
     assert learner.parameters.bound_groups(state) == 166.0
+    state.conflicts[2] = 3.0  # an answer that counted for more than one round
+    assert learner.parameters.bound_groups(state) == 150.0 + 2 * 5 + 6 * 3.0
 
 
 def test_late_bound_of_all_rounds_bears_a_conflict_in_every_round() -> None:
     learner = contextual_tracker(alpha=0.1, groups=2)
-    most = 150.0 + 4 * 9 + 1 + math.sqrt(3 * 1_000 * 0.9 * (10 * 9 + 7 - 0.1))
+    most = 150.0 + 4 * 9 + 1 + math.sqrt(3 * 1_000 * 0.9 * (10 * 9 + 7))
     assert bounds.excess(learner, rounds=1_000, open=10, age=9) == pytest.approx((-100.0, most))
 
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from keyhole.checks import find_near, is_whole
 from keyhole.errors import InvalidError
-from keyhole.learners import Learner
+from keyhole.learners import Excess, Learner
 from keyhole.numeric import Array
 
 if TYPE_CHECKING:
@@ -38,15 +38,15 @@ class Known(NamedTuple):
 class Group(NamedTuple):
     """How a group of rounds has fared.
 
-    ``excess`` is misses - alpha rounds; no group's is beyond ``bound`` on either side, which is None
-    where no theorem says so. ``rounds`` of a gate are its accepted answers, an audited one counted for
-    the 1 / chance that it stands for.
+    ``excess`` is misses - alpha rounds, and lies within ``bound``, which is None where no theorem says
+    so. ``rounds`` of a gate are its accepted answers, an audited one counted for the 1 / chance that it
+    stands for.
     """
 
     rounds: float
     misses: float
     excess: float
-    bound: float | None
+    bound: Excess | None
 
     @property
     def miss_rate(self) -> float:

@@ -119,21 +119,34 @@ def bound_regret(setup: Setup[Any], progress: Progress[Any]) -> float:
 def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, Group]:
     """Return how each group has fared.
 
-    What the learner's own count has beyond the group's rounds at today's target widens its bound: the
-    excess of a history, and that of rounds which had another target.
+    What is proven is of the learner's own account, which may hold more or less than the rounds of the
+    group at today's target: a history, rounds that had another target, or outcomes that no set forced.
     """
-    parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
+    alpha = setup.learner.alpha
     names: Any = setup.names.groups or range(setup.groups)
-    found = {}
-    for number, (name, (rounds, misses)) in enumerate(zip(names, tally.members, strict=True)):
-        excess, bound = misses - alpha * rounds, None
-        if hasattr(parameters, "bound_groups"):
-            bound = parameters.bound_groups(progress.state)
-            beyond = float(progress.state.excess[1 + number]) - excess
-            bound += abs(round(beyond, 6))  # Sums of floats differ by a little anyway.
+    found: dict[str | int, Group] = {}
+    for number, (name, (rounds, misses)) in enumerate(zip(names, progress.tally.members, strict=True)):
+        excess = misses - alpha * rounds
         counted = int(rounds) if rounds % 1.0 == 0.0 else rounds
+        bound = _bound_group(setup, progress, number, rounds=rounds, excess=excess)
         found[name] = Group(counted, misses, excess, bound)
     return found
+
+
+def _bound_group(
+    setup: Setup[Any], progress: Progress[Any], number: int, *, rounds: float, excess: float
+) -> Excess | None:
+    parameters, alpha = setup.learner.parameters, setup.learner.alpha
+    if not hasattr(parameters, "bound_groups"):
+        return None
+    proven = parameters.bound_groups(progress.state)
+    beyond = round(float(progress.state.excess[1 + number]) - excess, 6)  # Sums of floats differ.
+    floor, cap = getattr(setup.score, "at_least", 0), getattr(setup.score, "at_most", None)
+    least, most = -alpha * rounds, (1.0 - alpha) * rounds
+    return Excess(
+        least=least if floor else max(least, -proven - beyond),
+        most=most if cap is not None else min(most, proven - beyond),
+    )
 
 
 _MOST_GROUPS = 12  # that are shown; predictor.groups has all

@@ -11,7 +11,9 @@ learner stays deterministic.
 
 **Guards** stand on the excess of misses, of all rounds and of each group: where the excess of a group
 that the round belongs to has reached its bound, every label is shown, or none, so that the outcome is
-forced and the count turns back. Guards can be at odds.
+forced and the count turns back. Guards can be at odds. Where an outcome cannot be forced, because sets
+have a floor or a cap, or an empty set loses little, a guard must not push all the same: see
+``count_miss``.
 
 The **size weight** asks what a smaller set would save, in the currency of misses: sets are best if the
 density of truths in a band above the threshold is everywhere the same in proportion to the size that
@@ -31,12 +33,13 @@ from keyhole.learners.parameters import check_room, number, parameters, positive
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, sigmoid
 
-# A round remembers the thresholds of its logit and of a band above it, whether guards were at odds;
+# A round remembers the thresholds of its logit and of a band above it, and what its guards asked for;
 # then of each feature its value, its lower cell and the upper one's share; then its groups.
-_OWN, _ABOVE, _AT_ODDS, _FEATURES = 0, 1, 2, 3
+_OWN, _ABOVE, _GUARD, _FEATURES = 0, 1, 2, 3
 _VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
 _STEEPEST = 500.0
-_CONFLICTS, _MOST_GROUPS = 0, 1
+_REACH = math.log((1.0 - 1e-6) / 1e-6) + 0.5  # of the common logit, as far as the logit tracker's
+_MOVED, _SQUARES, _LONGEST = 0, 1, 2
 _LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
 _TURN = 2.0**32
 _COSTS = 500  # rounds over which the usual cost of a band is averaged
@@ -107,46 +110,53 @@ class ContextualParameters:
         """
         if self.groups == 0:
             return Excess(least=-self.guard - self.alpha, most=self.guard + 1.0 - self.alpha)
-        most = self._bound(conflicts=rounds, groups=1 + self.groups, level=0)
-        return Excess(least=-most, most=most)
+        return self._bound_all(rounds, Lateness())
 
     def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
         """Return the bounds on the misses of all rounds with late answers; see ``bound_groups``."""
         if self.groups == 0:
             guards = Excess(least=-self.guard, most=self.guard)
             return bound_late_tracker(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
-        most = self._bound(conflicts=rounds, groups=1 + self.groups, level=lateness.level(rounds))
+        return self._bound_all(rounds, lateness)
+
+    def _bound_all(self, rounds: int, lateness: Lateness) -> Excess:
+        step = 1.0 - self.alpha
+        moved = (1.0 + self.groups) * rounds * step
+        most = self._bound(moved, moved * step, longest=1.0, level=lateness.level(rounds))
         return Excess(least=-most, most=most)
 
     def bound_groups(self, state: "ContextualState") -> float:
-        """Return what no group's |excess|, nor that of all rounds, has passed by now."""
-        conflicts, groups = (int(count) for count in state.conflicts)
-        return self._bound(conflicts=conflicts, groups=groups, level=int(state.lateness[0]))
+        """Return what the size of no account, of a group or of all rounds, has passed by now."""
+        moved, squares, longest = state.conflicts.tolist()
+        return self._bound(moved, squares, longest=longest, level=int(state.lateness[0]))
 
-    def _bound(self, *, conflicts: int, groups: int, level: int) -> float:
-        """Return the bound after so many conflicts of at most so many groups (K), answers so late (L).
+    def _bound(self, moved: float, squares: float, *, longest: float, level: int) -> float:
+        """Return the bound after conflicts that moved accounts by so much, answers so late (L).
 
-        With e_g what |excess| is beyond guard + 1: no e_g grows outside a conflict, and a conflict adds
-        at most K (1 - alpha)^2 to the sum of their squares. With late answers and no conflict at most
-        L + 1 rounds that were open when a guard closed carry an excess on: each next one is older by
-        one. In a conflict who is farther beyond its bound may be out of date, by 5 L + 3 for each
-        group, but for the at most L answers that are older than L. docs/guarantees.md has the proof.
+        If an answer moved accounts by a, those of K groups, k of them hot or cold: ``moved`` and
+        ``squares`` are the sums of K a and of k a^2 over conflicts, and M, the ``longest``, is the
+        largest a of any answer, or 1. With e_g what |account| is beyond guard + M: no e_g grows outside
+        a conflict, and a conflict adds at most k a^2 to the sum of their squares. With late answers and
+        no conflict at most L + 1 rounds that were open when a guard closed carry an account on: each
+        next one is older by one. In a conflict who is farther beyond its bound may be out of date, by
+        2 L + (3 L + 3) M for each group, but for the at most L answers that are older than L.
+        docs/guarantees.md has the proof.
         """
-        hit = 1.0 - self.alpha
         if level == 0:
-            return self.guard + 1.0 + hit * math.sqrt(groups * conflicts)
-        if conflicts == 0:
-            return self.guard + 3.0 * level + 1.0
-        behind = 5.0 * level + 3.0
-        beyond = math.sqrt(groups * conflicts * hit * (hit + 2.0 * behind))
-        return self.guard + 4.0 * level + 1.0 + beyond
+            return self.guard + longest + math.sqrt(squares)
+        if moved == 0.0:
+            return self.guard + 2.0 * level + (level + 1.0) * longest
+        behind = 2.0 * level + 3.0 * (level + 1.0) * longest
+        beyond = math.sqrt(moved * (longest + 2.0 * behind))
+        return self.guard + 2.0 * level + (2.0 * level + 1.0) * longest + beyond
 
 
 class ContextualState(NamedTuple):
     """The common logit; of each cell its weight and visits; samples of the features; the excesses.
 
-    ``excess`` is that of all rounds, then of each group. ``conflicts`` holds in how many rounds a guard
-    wanted every label and another none, and the most groups that a round was in, all rounds among them.
+    ``excess`` holds the accounts of misses, of all rounds, then of each group. ``conflicts`` holds of
+    the rounds in which a guard wanted every label and another none two sums of what they moved, and
+    the most that an answer ever moved an account, or 1: see ``ContextualParameters``.
     ``band`` and ``cost`` serve the size weight: a stretch above the logit, and what it usually costs.
     """
 
@@ -159,7 +169,7 @@ class ContextualState(NamedTuple):
     held: Counts
     seen: Counts
     excess: Array
-    conflicts: Counts
+    conflicts: Array
     band: Array
     cost: Array
 
@@ -183,7 +193,7 @@ def start(settings: ContextualParameters) -> ContextualState:
     return ContextualState(
         np.zeros(1), count, count.copy(), np.zeros(cells), np.zeros(cells),
         *start_ranks(settings.features, settings.kept),
-        np.zeros(1 + settings.groups), np.zeros(2, dtype=np.int64), np.full(1, 0.5), np.zeros(1),
+        np.zeros(1 + settings.groups), np.array([0.0, 0.0, 1.0]), np.full(1, 0.5), np.zeros(1),
     )  # fmt: skip
 
 
@@ -204,12 +214,11 @@ def choose(settings: ContextualParameters, state: ContextualState, memo: Array, 
     position = state.position[0] + min(max(offset, -settings.cap), settings.cap)
     memo[_OWN] = sigmoid(min(max(position, -_STEEPEST), _STEEPEST))
     memo[_ABOVE] = sigmoid(min(max(position + state.band[0], -_STEEPEST), _STEEPEST))
-    forced, memo[_AT_ODDS] = ask_guards(
-        state.excess, memo[own:], settings.guard + 2.0 * state.lateness[0]
-    )
-    if forced > 0:
+    bound = settings.guard + 2.0 * state.lateness[0]
+    memo[_GUARD] = ask_guards(state.excess, memo[own:], bound, state.conflicts[_LONGEST])
+    if memo[_GUARD] > 0.0:
         return EVERY
-    return NONE if forced < 0 else memo[_OWN]
+    return NONE if memo[_GUARD] < 0.0 else memo[_OWN]
 
 
 @kernel
@@ -245,13 +254,14 @@ def observe(
     damping = slow(answer.stale)
     error = answer.miss - settings.alpha
     own = _FEATURES + _PER_FEATURE * settings.features
-    groups = count_miss(state.excess, memo[own:], error, state.conflicts, memo[_AT_ODDS])
+    groups = count_miss(state.excess, memo[own:], error, memo[_GUARD], state.conflicts)
     active = groups + 2 * settings.features
     for feature in range(settings.features):
         if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
             active -= 1  # a missing feature has one cell, not two
     early = settings.first / (1.0 + settings.alpha * state.rounds[0])
-    state.position[0] -= (early if early > settings.step else settings.step) * error / damping
+    moved = state.position[0] - max(early, settings.step) * error / damping
+    state.position[0] = min(max(moved, -_REACH), _REACH)
     if settings.size_weight > 0.0:
         saved = weigh_size(
             state.band, state.cost, settings.alpha, state.rounds[0], memo[_ABOVE], answer
@@ -305,11 +315,12 @@ def _step_cell(
 
 
 @kernel
-def ask_guards(excess: Array, members: Array, bound: float) -> tuple[int, float]:
-    """Return 1 if a guard wants every label, -1 if none, else 0, and whether guards are at odds.
+def ask_guards(excess: Array, members: Array, bound: float, longest: float) -> float:
+    """Return a number above 0 if guards want every label, below 0 if none, else 0.
 
-    The first excess is that of all rounds; the others are of groups, to which the round belongs where
-    ``members`` is not 0. Of guards at odds those farther beyond their bound win.
+    The first account is that of all rounds; the others are of groups, to which the round belongs where
+    ``members`` is not 0. Of guards at odds those farther beyond their bound win; the number is then how
+    many they are on both sides, with its sign, else 1.
     """
     hot, cold, high, low = 0, 0, 0.0, 0.0
     for row in range(excess.size):
@@ -317,29 +328,37 @@ def ask_guards(excess: Array, members: Array, bound: float) -> tuple[int, float]
             continue  # not a group of this round
         if excess[row] >= bound:
             hot += 1
-            high += max(excess[row] - bound - 1.0, 0.0)
+            high += max(excess[row] - bound - longest, 0.0)
         if excess[row] <= -bound:
             cold += 1
-            low += max(-excess[row] - bound - 1.0, 0.0)
-    at_odds = 1.0 if hot > 0 and cold > 0 else 0.0
+            low += max(-excess[row] - bound - longest, 0.0)
+    size = float(hot + cold) if hot > 0 and cold > 0 else 1.0
     if hot > 0 and (cold == 0 or high >= low):
-        return 1, at_odds
-    return -1 if cold > 0 else 0, at_odds
+        return size
+    return -size if cold > 0 else 0.0
 
 
 @kernel
-def count_miss(excess: Array, members: Array, error: float, conflicts: Counts, at_odds: float) -> int:
-    """Add miss - alpha to the excess of all rounds and of the round's groups; return their number."""
-    excess[0] += error
+def count_miss(excess: Array, members: Array, error: float, guard: float, conflicts: Array) -> int:
+    """Add miss - alpha to the accounts of all rounds and of the round's groups; return their number.
+
+    A miss that guards could not prevent is left out, so that its group cannot keep others from what
+    they need. After a set that was to be empty and did not miss, the accounts of the round begin anew
+    from 0 where they were below: they may count more misses than there were, and never fewer.
+    """
+    lifted = guard < 0.0 and error < 0.0
+    change = 0.0 if lifted or (guard > 0.0 and error > 0.0) else error
     groups = 0
-    for group in range(excess.size - 1):
-        if members[group] > 0.0:
-            excess[1 + group] += error
+    for row in range(excess.size):
+        if row == 0 or members[row - 1] > 0.0:
+            excess[row] = max(excess[row], 0.0) if lifted else excess[row] + change
             groups += 1
-    if at_odds > 0.0:
-        conflicts[_CONFLICTS] += 1
-    conflicts[_MOST_GROUPS] = max(conflicts[_MOST_GROUPS], 1 + groups)
-    return groups
+    size = abs(change)
+    if abs(guard) > 1.0:
+        conflicts[_MOVED] += groups * size
+        conflicts[_SQUARES] += abs(guard) * size * size
+    conflicts[_LONGEST] = max(conflicts[_LONGEST], size)
+    return groups - 1  # all rounds are none of them
 
 
 @kernel
@@ -419,7 +438,8 @@ contextual_tracker = Rule(
         summary="the logit tracker with a threshold for every case: by its features, and for each "
         "group",
         guarantee="miss rate within (151 - alpha) / T of alpha on any sequence; with groups |misses - "
-        "alpha n| <= 151 + (1 - alpha) sqrt(K N) in each, for N rounds in which guards conflict",
+        "alpha n| <= 151 + sqrt(S) in each, where a round whose guards conflict adds at most K (1 - "
+        "alpha)^2 to S, K being its groups and all rounds",
         source="this project; keyhole.bounds.excess has the numbers",
         late="a stale answer moves it less; without groups the miss rate still tends to alpha; with "
         "groups that of each group does if the delay of answers is bounded",

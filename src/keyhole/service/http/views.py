@@ -136,7 +136,14 @@ def _show_distribution(stream: Stream) -> wire.DistributionView:
 def _show_groups(stream: Stream) -> list[wire.GroupView]:
     groups = judge_groups(stream.setup, stream.progress)
     return [
-        wire.GroupView(name=name, miss_rate=group.miss_rate, **group._asdict())
+        wire.GroupView(
+            name,
+            group.rounds,
+            group.misses,
+            group.miss_rate,
+            group.excess,
+            *(group.bound or (None, None)),
+        )
         for name, group in groups.items()
     ]
 

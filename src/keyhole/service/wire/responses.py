@@ -203,9 +203,8 @@ class GroupView:
     misses: float
     miss_rate: float | None
     excess: Annotated[float, "misses - alpha * rounds"]
-    bound: Annotated[
-        float | None, "No group's excess is beyond this on either side; null without a theorem."
-    ]
+    least: Annotated[float | None, "The excess cannot be less; null without a theorem."]
+    most: Annotated[float | None, "The excess cannot be more; null without a theorem."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,13 +35,13 @@ function sizes(stream, recent) {
 }
 
 function groups(stream) {
-  const proven = stream.groups.some((group) => group.bound !== null);
+  const proven = stream.groups.some((group) => group.most !== null);
   const names = ["group", stream.kind === "gate" ? "judged" : "answered", fault(stream), "more than the target", ...(proven ? ["at most, for certain"] : [])];
   return h("div", { class: "scroll" }, h("table", {},
     h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, stream.groups.map((group) => h("tr", {},
       h("td", {}, String(group.name)), h("td", {}, size(group.rounds)), h("td", {}, percent(group.miss_rate)),
-      h("td", {}, size(group.excess)), proven ? h("td", {}, size(group.bound)) : null)))));
+      h("td", {}, size(group.excess)), proven ? h("td", {}, size(group.most)) : null)))));
 }
 
 // What the theorem says of these rounds; where they are beyond it, what it asks for was not so.
