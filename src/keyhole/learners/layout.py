@@ -10,6 +10,7 @@ one, a number is whole and from 0. What is read and lies beyond is refused.
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -72,13 +73,13 @@ class Layout:
 
     def pack(self, state: Any) -> bytes:
         if self._is_interpreted:
-            return self._wide.pack(*(part[0] for part in state))
+            return self._wide.pack(*chain.from_iterable(state))
         return b"".join(np.ascontiguousarray(part).tobytes() for part in state)
 
     def pack_narrow(self, state: Any) -> bytes:
         if self._is_interpreted:
             try:
-                return self._narrow.pack(*(part[0] for part in state))
+                return self._narrow.pack(*chain.from_iterable(state))
             except struct.error:
                 pass  # A count is negative, or past 2**32.
         return self.pack(state)

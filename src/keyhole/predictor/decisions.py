@@ -117,8 +117,9 @@ class Decisions:
             raise InvalidError(f"{setup.learner.name} is a rule for keyhole.Predictor; use it there")
         return check_gate_feedback(setup.feedback)
 
-    def count_awaited(self, setup: "Setup[Any]", tally: Any) -> int:
-        return int(tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted)
+    def count_open(self, setup: "Setup[Any]", tally: Any) -> int:
+        awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
+        return int(awaited - tally.answered - tally.expired - tally.skipped)
 
     def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress[GateTally]:
         learner, groups = setup.learner, setup.groups

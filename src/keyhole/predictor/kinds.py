@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyhole import scores
-from keyhole.errors import FeedbackError, InvalidError, TheoremError
+from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError, TheoremError
 from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT
 from keyhole.learners.lateness import Lateness
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 _WORDS: Mapping[str, Mapping[str, Any]] = {"hit": {"hit": True}, "miss": {"miss": True}}
 _ONE_OF = frozenset(("label", "hit", "miss", "score", "loss"))
+_TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,15 +63,22 @@ class Sets:
         check_enough(learner.name, learner.needs, feedback)
         return feedback
 
-    def count_awaited(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
-        return tally.predicted
+    def count_open(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
+        return tally.predicted - tally.answered - tally.expired - tally.skipped
 
     def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress:
         return Progress.start(setup.learner, setup.score, watch=watch)
 
     def read(self, setup: "Setup[Any]", progress: Progress[Any], output: Any) -> Case[Any]:
-        scores.check_output(setup.score, output)
         score: Any = setup.score
+        _check_form(score.kind, output)
+        labels = getattr(score, "labels", None)
+        if labels is not None and isinstance(output, dict):
+            unknown = sorted(set(output) - set(labels), key=repr)
+            if unknown:
+                raise LabelError(
+                    f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels"
+                )
         case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
         return case
 
@@ -151,6 +159,14 @@ def find_kind(score: Score[Any]) -> Kind:
     """Return the kind of prediction that is made from such a score, or raise if it is none."""
     scores.check_score(score)
     return _KINDS[score.kind]
+
+
+def _check_form(kind: KindName, output: Any) -> None:
+    """Raise unless a model output, as a request brings it, is of the form that a kind takes."""
+    given = "interval" if isinstance(output, (int, float)) else "labels"
+    given = "band" if isinstance(output, tuple) else given
+    if given != kind:
+        raise ScoreError(f"the stream takes {_TAKES[kind]}, not {_TAKES[given]}; give that instead")
 
 
 def _read_parts(answer: Any) -> Mapping[str, Any]:

@@ -30,14 +30,13 @@ from keyhole.scores.score import (
 __all__ = [
     "SCORES", "BestScore", "BoundedResiduals", "Case", "CustomIntervals", "CustomScores", "Decision",
     "Interval", "Kind", "Label", "LabelSet", "Probabilities", "QuantileBands", "Region",
-    "ScaledResiduals", "ScaledScore", "Score", "TableScore", "add_labels", "check_output",
+    "ScaledResiduals", "ScaledScore", "Score", "TableScore", "add_labels",
     "check_score", "check_scores", "check_storable", "choose", "dump", "find_labels", "load",
     "register",
 ]  # fmt: skip
 
 R = TypeVar("R", bound=Region | Decision)
 _MEMBERS = ("name", "kind", "read", "unpack")
-_TAKES = {"labels": "scores", "interval": "a centre", "band": "lower and upper"}
 
 
 class _Table(Mapping[str, type[Score[Any]]]):
@@ -219,19 +218,3 @@ def add_labels(score: Score[R], labels: Sequence[Label]) -> Score[R]:
         raise LabelError("the stream has no labels of its own; there is nothing to add to")
     changed: Score[R] = replace(cast("Any", score), labels=(*known, *labels))
     return changed
-
-
-def check_output(score: Score[Any], output: Any) -> None:
-    """Raise unless a model output, as a request brings it, is of the form that a score takes."""
-    if score.kind in _TAKES:
-        given = "interval" if isinstance(output, (int, float)) else "labels"
-        given = "band" if isinstance(output, tuple) else given
-        if given != score.kind:
-            raise ScoreError(
-                f"the stream takes {_TAKES[score.kind]}, not {_TAKES[given]}; give that instead"
-            )
-    labels = find_labels(score)
-    if labels is not None and isinstance(output, dict):
-        unknown = sorted(set(output) - set(labels), key=repr)
-        if unknown:
-            raise LabelError(f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels")

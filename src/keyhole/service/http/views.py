@@ -15,7 +15,8 @@ from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
-from keyhole.scores import Decision, Region, find_labels
+from keyhole.scores import find_labels
+from keyhole.scores.regions import Contents
 from keyhole.service.store.log.history import LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.proposals import Opened
@@ -33,10 +34,16 @@ def send(value: object, *, status: int = 200) -> Response:
 
 
 def show_prediction(opened: Opened) -> wire.Prediction:
-    shown: Any = opened.region
-    labels, interval, expires = shown.contents.labels, _show_ends(shown), show_time(opened.expires)
+    shown, expires = opened.region, show_time(opened.expires)
+    contents: Any = shown.contents
     return wire.Prediction(
-        opened.id, opened.number, shown.threshold, labels, interval, shown.size, expires
+        opened.id,
+        opened.number,
+        shown.threshold,
+        contents.labels,
+        _show_ends(contents),
+        shown.size,
+        expires,
     )
 
 
@@ -63,7 +70,7 @@ def show_round(found: LogEntry) -> wire.RoundView:
         threshold=row.threshold,
         size=row.size,
         labels=contents.labels,
-        interval=_show_ends(found.region),
+        interval=_show_ends(contents),
         decision=contents.verdict,
         features=found.known.features,
         groups=list(found.known.groups),
@@ -77,9 +84,9 @@ def show_round(found: LogEntry) -> wire.RoundView:
     )
 
 
-def _show_ends(shown: Region | Decision) -> wire.Pair | None:
+def _show_ends(contents: Contents) -> wire.Pair | None:
     """Return both ends of an interval; of an empty one None."""
-    lower, upper = shown.contents.ends or (1.0, 0.0)
+    lower, upper = contents.ends or (1.0, 0.0)
     return None if lower > upper else (lower, upper)
 
 

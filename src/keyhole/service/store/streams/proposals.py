@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError, RefusedError, ScoreError
 from keyhole.numeric import Array
-from keyhole.predictor.context import Features, Groups, pack_context, read_context
+from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, pack_context, read_context
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
@@ -88,8 +88,7 @@ def _open_rounds(
     work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None
 ) -> list[Opened]:
     stream = work.stream
-    _check_kind(stream, makes)
-    _check_room(stream, len(asks))
+    _check(stream, len(asks), makes)
     tally, expires = stream.progress.tally, now + stream.lifetime
     draws, first = _draw(stream, len(asks)), tally.predicted
     read = [_read(work, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
@@ -105,14 +104,15 @@ def _open_rounds(
             made.append(_note(work, opened, ask, context, now=now, expires=expires))
     if tally.predicted > first:
         stream.next_expiry = min(stream.next_expiry, expires)
-        if stream.next_expiry <= now or stream.open > stream.setup.open_limit:
+        waiting = stream.setup.kind.count_open(stream.setup, tally)
+        if stream.next_expiry <= now or waiting > stream.setup.open_limit:
             _expire(work, now)
     return made
 
 
 def _draw(stream: Stream, count: int) -> list[float]:
     """Return the draws of the next rounds; of a rule that uses none, none are made."""
-    if not stream.setup.learner.rule.draws:
+    if not stream.setup.learner.reads_ask:
         return [0.5] * count
     first = stream.progress.tally.predicted
     if count == 1:
@@ -127,7 +127,8 @@ def _draw_block(seed: int, first: int) -> list[float]:
     return list(make_draws(seed, first, _BLOCK).tolist())
 
 
-def _check_kind(stream: Stream, makes: str | None) -> None:
+def _check(stream: Stream, count: int, makes: str | None) -> None:
+    """Raise if a stream makes no such rounds, or fewer of them may be open: the first would expire."""
     if stream.archived is not None:
         raise make_archived_error(stream.name)
     found = stream.setup.kind.makes
@@ -135,10 +136,6 @@ def _check_kind(stream: Stream, makes: str | None) -> None:
         raise InvalidError(
             f"stream {stream.name!r} makes {found}, not {makes}; ask /v1/streams/{stream.name}/{found}"
         )
-
-
-def _check_room(stream: Stream, count: int) -> None:
-    """Raise if a batch has more rounds than may be open: its first would expire with its last."""
     most = stream.setup.open_limit
     if count > most:
         raise InvalidError(
@@ -157,6 +154,8 @@ def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region]
             # Asked for before labels were added, it has a score for those that there were.
             then = _find_setup(setup, None if ask.key is None else work.keyed.get(ask.key))
             case = then.kind.read(then, progress, ask.output)
+        if ask.features is None and not ask.groups and not setup.context:
+            return case, NOTHING_KNOWN
         return case, read_context(setup, ask.features, ask.groups)
     except InvalidError as error:
         if place is None:
@@ -191,7 +190,7 @@ def _note(
         output=output,
         labels=labels,
         key=ask.key,
-        context=pack_context(context),
+        context=pack_context(context) if context.size else None,
         metadata=ask.metadata,
     )
     work.log.append(row)
@@ -199,10 +198,11 @@ def _note(
         work.keyed[ask.key] = row
     if ask.metadata is not None:
         work.metadata += list_metadata(row)
+    made = Opened(stream.prediction_id(shown.id), shown.id, shown, expires)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
         work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo))
-    return Opened(stream.prediction_id(shown.id), shown.id, shown, expires)
+    return made
 
 
 def list_metadata(row: RoundRow) -> list[MetadataRow]:

@@ -78,9 +78,7 @@ class Stream:
 
     @property
     def open(self) -> int:
-        tally = self.tally
-        awaited = self.setup.kind.count_awaited(self.setup, tally)
-        return awaited - tally.answered - tally.expired - tally.skipped
+        return self.setup.kind.count_open(self.setup, self.progress.tally)
 
     @property
     def recent_rounds(self) -> int:
@@ -431,15 +429,10 @@ class UnitOfWork:
 
     def write(self) -> None:
         """Write all that is new, and the stream as it is now."""
+        stream = self.stream
+        recent = stream.pack_recent()
         self.flush()
         if self._is_moved:
-            stream = self.stream
             self.written = stream.progress.pack(stream.setup.learner)
-            moved = (
-                stream.version,
-                self.written,
-                stream.next_expiry,
-                stream.pack_recent(),
-                stream.link,
-            )
+            moved = (stream.version, self.written, stream.next_expiry, recent, stream.link)
             self.transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
