@@ -2,13 +2,8 @@
 
 import math
 import struct
-from dataclasses import dataclass, field, fields
-from functools import cache
-from itertools import starmap
-from operator import attrgetter
-from typing import Any, ClassVar, NamedTuple, Protocol, Self, TypeVar
-
-from keyhole.errors import SnapshotError
+from dataclasses import dataclass, field
+from typing import ClassVar, NamedTuple, Protocol, Self
 
 _ENDLESS = math.inf
 _RECENT = 1_000  # answers over which staleness is averaged
@@ -83,31 +78,6 @@ class RoundTally(Protocol):
     def sum_up(self) -> Sums: ...
 
     def describe(self) -> Statistics: ...
-
-
-_T = TypeVar("_T", bound=RoundTally)
-_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
-
-
-def pack_tally(tally: RoundTally) -> bytes:
-    members = b"".join(starmap(_MEMBER.pack, tally.members))
-    return tally.FORMAT.pack(*attrgetter(*_list_names(type(tally)))(tally)) + members
-
-
-def unpack_tally(tally: type[_T], content: bytes, *, groups: int) -> tuple[_T, int]:
-    """Return the tally that was packed, of so many groups, and where it ends; or raise."""
-    start, end = tally.FORMAT.size, tally.FORMAT.size + groups * _MEMBER.size
-    if len(content) < end:
-        raise SnapshotError(f"{len(content)} bytes are no tally of {groups} groups; restore a copy")
-    counts = dict(zip(_list_names(tally), tally.FORMAT.unpack_from(content), strict=True))
-    members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
-    made: Any = tally
-    return made(**counts, members=members), end
-
-
-@cache
-def _list_names(tally: Any) -> list[str]:
-    return [one.name for one in fields(tally) if one.name != "members"]
 
 
 @dataclass(slots=True)

@@ -1,7 +1,5 @@
 """Numbers from a model or a user, checked."""
 
-import struct
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -11,7 +9,6 @@ from keyhole.checks import is_real
 from keyhole.errors import InvalidError, ScoreError
 from keyhole.numeric import Array
 
-FEW = 64  # Up to so many scores Python's lists are faster than arrays.
 _BITS_OF_ONE = np.float64(1.0).view(np.uint64)
 _BITS = np.dtype(np.uint64)
 _DOUBLE = np.dtype(np.float64)
@@ -39,31 +36,11 @@ def check_scores(values: ArrayLike) -> Array:
     return scores
 
 
-def read_scores(values: Collection[Any]) -> list[float] | Array:
-    """Return the scores of one round, a list if they are few; or raise."""
-    count = len(values)
-    try:
-        if count > FEW:
-            # Quicker than numpy, and it takes no text for a number.
-            return _check_range(np.frombuffer(struct.pack(f"{count}d", *values)))
-        scores = list(values)
-        for score in scores:
-            # A float32 would be compared with thresholds as one now, and as a float once it was saved.
-            if score.__class__ is not float or not 0.0 <= score <= 1.0:
-                break
-        else:
-            if count:
-                return scores
-    except (TypeError, ValueError, OverflowError, struct.error):
-        pass  # What is wrong is said below.
-    return check_row(list(values))
-
-
 def check_row(values: ArrayLike) -> Array:
     """Return a copy of the scores of one round, or raise."""
     if type(values) is np.ndarray and values.dtype is _DOUBLE:
-        return _check_range(values.copy())
-    return _check_range(np.array(_read_numbers(values)))
+        return check_range(values.copy())
+    return check_range(np.array(_read_numbers(values)))
 
 
 def _read_numbers(values: ArrayLike) -> Array:
@@ -88,7 +65,7 @@ def _find_text(values: ArrayLike) -> str | bytes | None:
     return next((value for value in flat if isinstance(value, (str, bytes))), None)
 
 
-def _check_range(scores: Array) -> Array:
+def check_range(scores: Array) -> Array:
     """Return a row of scores as it is, or raise."""
     # As bits, the numbers from 0 to 1 are those up to 1's: one look where two comparisons take three.
     if scores.ndim == 1 and scores.size and _largest(scores.view(_BITS)) <= _BITS_OF_ONE:

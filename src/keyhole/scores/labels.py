@@ -1,8 +1,9 @@
 """Scores of labels, and the set of labels of a threshold."""
 
 import json
+import struct
 from array import array
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -12,11 +13,12 @@ from numpy.typing import ArrayLike
 from keyhole.checks import is_list, is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
-from keyhole.scores.checks import FEW, check_callable, check_row, check_scores, read_scores
+from keyhole.scores.checks import check_callable, check_range, check_row, check_scores
 from keyhole.scores.regions import Label, LabelSet, check_unknown
 from keyhole.scores.score import Kind, pack_label, unpack_label
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
+FEW = 64  # Up to so many scores Python's lists are faster than arrays.
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 
 
@@ -99,7 +101,9 @@ def _unpack(kind: "Probabilities | CustomScores", content: bytes, labels: str | 
     count = len(numbers)
     scores = numbers.tolist() if count <= FEW else np.array(numbers)
     if labels is not None:
-        return Candidates([unpack_label(k) for k in json.loads(labels)], scores, kind)
+        return Candidates(
+            [unpack_label(k) if type(k) is dict else k for k in json.loads(labels)], scores, kind
+        )
     # Labels may have been added since, behind those that there were.
     return Candidates(range(count) if kind.labels is None else kind.labels[:count], scores, kind)
 
@@ -172,9 +176,9 @@ class Probabilities:
             return self._read_other(output)
         if kind is dict:
             labels: Any = list(output)  # type: ignore[arg-type]
-            scores = read_scores(output.values())  # type: ignore[union-attr]
+            scores = _read_scores(output.values())  # type: ignore[union-attr]
         else:
-            scores = check_row(output) if kind is np.ndarray else read_scores(output)  # type: ignore[arg-type]
+            scores = check_row(output) if kind is np.ndarray else _read_scores(output)  # type: ignore[arg-type]
             labels = range(len(scores)) if self.labels is None else self._names(len(scores))
         return Candidates(labels, scores, self)
 
@@ -242,6 +246,26 @@ class CustomScores:
     def unpack(self, content: bytes, labels: str | None) -> Candidates:
         """Return the case that ``pack`` wrote."""
         return _unpack(self, content, labels)
+
+
+def _read_scores(values: Collection[Any]) -> list[float] | Array:
+    """Return the scores of one round, a list if they are few; or raise."""
+    count = len(values)
+    try:
+        if count > FEW:
+            # Quicker than numpy, and it takes no text for a number.
+            return check_range(np.frombuffer(struct.pack(f"{count}d", *values)))
+        scores = list(values)
+        for score in scores:
+            # A float32 would be compared with thresholds as one now, and as a float once it was saved.
+            if score.__class__ is not float or not 0.0 <= score <= 1.0:
+                break
+        else:
+            if count:
+                return scores
+    except (TypeError, ValueError, OverflowError, struct.error):
+        pass  # What is wrong is said below.
+    return check_row(list(values))
 
 
 def _distinct(labels: Sequence[Label]) -> tuple[Label, ...]:

@@ -1,7 +1,7 @@
 """What a kind of database must do to hold streams, and what the kinds share.
 
 A statement is SQL of ours, written as PostgreSQL takes it but for a ``?`` where a value stands; each
-backend turns it into its own words once. ``= ANY(?)`` takes a list.
+backend turns it into its own words once. ``= ANY(?)`` takes a list, the last of the values.
 """
 
 import threading

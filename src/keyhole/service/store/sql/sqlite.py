@@ -203,7 +203,7 @@ class SqliteTransaction(NamedTuple):
     def _run(self, statement: Statement[Any], values: Values) -> sqlite3.Cursor:
         text, has_list = _translate(statement)
         if has_list:
-            values = [json.dumps(value) if isinstance(value, list) else value for value in values]
+            values = (*values[:-1], json.dumps(values[-1]))
         return self.connection.execute(text, values)
 
 

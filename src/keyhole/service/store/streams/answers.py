@@ -122,7 +122,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
         return Receipt(reply.id, stream.name, None)
     if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
         _note_alarm(work, now)
-    if stream.tally.answered % SNAPSHOT_EVERY == 0:
+    if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed = stream.progress.pack(stream.setup.learner)
         sums = stream.tally.sum_up()
         work.snapshots.append(SnapshotRow(stream.id, stream.version, now, *sums, progress=packed))
@@ -167,7 +167,8 @@ def name_answer(answer: Any) -> str:
     """Return what an answer says: label, hit, miss, score, loss, right or skip."""
     if isinstance(answer, str):
         return answer
-    return next(name for name in answer if name not in BESIDE)
+    (name,) = answer.keys() - BESIDE
+    return str(name)
 
 
 def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Any]:
