@@ -15,6 +15,9 @@ from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.bounds import _bound_miss_rate
 from keyhole.learners.loss import Loss
+from keyhole.learners.rules.ocp_bandit import ocp_bandit
+from keyhole.learners.rules.ocp_unlock import ocp_unlock
+from keyhole.learners.rules.ocp_unlock_plus import ocp_unlock_plus
 from keyhole.learners.strategy import Epoch, tuned
 from keyhole.simulation import metrics
 from keyhole.simulation.simulate import complexity
@@ -372,6 +375,24 @@ def test_bounds_on_the_excess_by_hand(
 def test_bound_of_a_valve_by_hand() -> None:
     """Its budget, 1 unless told, times sqrt(t), and the one miss that passes it."""
     assert bounds.excess(make("kt+valve", alpha=0.1), rounds=10_000) == (-1_000.0, 100.9)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.2, 0.45])
+@pytest.mark.parametrize("arms", [10, 100])
+@pytest.mark.parametrize("horizon", [20_000, 10**7])
+def test_unlock_plus_has_the_tightest_bound_while_sharing_saves_more_than_it_costs(
+    alpha: float, arms: int, horizon: int
+) -> None:
+    """The paper's remark, with e where it writes 2 o(T)^-1: (sqrt K - sqrt C) sqrt(T ln K) > e T."""
+    for cost in (0.0, 1e-3, 0.04, 1.0, 40.0):
+        learners = [
+            rule(alpha=alpha, arms=arms, horizon=horizon, cost=cost)
+            for rule in (ocp_unlock_plus, ocp_unlock, ocp_bandit)
+        ]
+        for constant in (1.0, 0.5 * arms, 0.99 * arms):
+            plus, *others = (bounds.regret(learner, complexity=constant) for learner in learners)
+            saved = (arms**0.5 - constant**0.5) * (horizon * np.log(arms)) ** 0.5
+            assert (plus < min(others)) == (saved > bounds.gap_of(learners[0]) * horizon)
 
 
 @pytest.mark.parametrize("name", ["ocp-bandit", "ocp-unlock", "ocp-unlock+"])

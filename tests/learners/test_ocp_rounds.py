@@ -156,6 +156,38 @@ def test_unlock_plus_estimate_in_expectation_is_the_sum_over_the_cases_of_the_pa
     assert mean == pytest.approx(expected, abs=1e-9)
 
 
+def overestimates(rule: "Rule[...]", *, seed: int) -> tuple[Array, float]:
+    """ln E exp(beta (g - estimate)) / beta of every arm, and the largest gain of one that misses.
+
+    The paper's lemma, that an arm's gains exceed its estimates by ln(1 / delta) / beta with chance
+    delta at most, is Markov's inequality on the product of these means: none may be above 0.
+    """
+    rng = np.random.default_rng(seed)
+    learner = rule(alpha=0.3, horizon=100_000, arms=8, rate=RATE)
+    weights, score = rng.dirichlet(np.full(8, 0.2)) + 1e-9, float(rng.random())
+    bonus = learner.settings.epochs[0, 0]
+    chances = learner.distribution(weighted(learner, weights)).probabilities
+    middles = np.cumsum(chances) - chances / 2
+    added = np.array([estimate(learner, weights, draw=float(draw), score=score) for draw in middles])
+    covers = learner.settings.grid <= score
+    lost = learner.settings.miss_gains[0]
+    gains = np.where(covers, learner.settings.hit_gains[0], lost)
+    means = chances @ np.exp(bonus * (gains - added))
+    return np.log(means) / bonus, float(lost[~covers].max(initial=0.0))
+
+
+@pytest.mark.parametrize("rule", [ocp_bandit, ocp_unlock_plus])
+def test_no_arm_is_worth_more_than_its_estimates_say(rule: "Rule[...]") -> None:
+    assert all((overestimates(rule, seed=seed)[0] <= 1e-12).all() for seed in range(100))
+
+
+def test_unlock_withholds_at_most_the_gain_of_a_miss_and_sometimes_that() -> None:
+    """The paper's lemma speaks of it too, and is false by up to the gain of a miss."""
+    found = [overestimates(ocp_unlock, seed=seed) for seed in range(100)]
+    assert all((excess <= most + 1e-12).all() for excess, most in found)
+    assert any(excess.max() > 0.5 * most > 0.0 for excess, most in found)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_late_answer_uses_the_probabilities_of_its_own_time(rule: "Rule[...]") -> None:
     learner = worked(rule)

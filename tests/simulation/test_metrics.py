@@ -19,6 +19,22 @@ def test_coverage_slack_by_hand() -> None:
     assert slack == pytest.approx(-0.8 + (1.05 + 0.7547170) / 2 + 0.5 - 0.2, abs=1e-6)
 
 
+def test_coverage_gap_is_what_the_hits_per_miss_lack() -> None:
+    """20 misses in 50 rounds: (4 - 30/20) / (1/10) = 25."""
+    assert metrics.coverage_gap(np.array([0.4]), loss=LOSS) == pytest.approx(25.0)
+
+
+def test_slack_is_as_the_paper_defines_it_by_the_gap() -> None:
+    """C_mc = a(0) - mean a_t + alpha MC C_gap o(T)^-1, whose last term comes to MC - alpha."""
+    rng = np.random.default_rng(1)
+    thresholds, misses = rng.random(50), np.arange(50) < 20
+    gap = metrics.coverage_gap(metrics.miss_rate(misses), loss=LOSS)
+    sizes = -0.8 - LOSS.size_cost(thresholds, missed=misses).mean()
+    slack = metrics.coverage_slack(thresholds, misses, loss=LOSS)
+    assert slack == pytest.approx(sizes + 0.2 * 0.4 * gap * 0.1)
+    assert slack == pytest.approx(sizes + 0.4 - 0.2)
+
+
 def test_regret_by_hand() -> None:
     """Scores .7 and .3; played 1/2 twice: a hit (-.69) and a miss (.0852830).
 

@@ -86,3 +86,17 @@ def coverage_slack(thresholds: Array, misses: Misses, *, loss: Loss) -> Array:
     """
     size_costs = loss.size_cost(thresholds, missed=misses)
     return -loss.scale - size_costs.mean(axis=-1) + miss_rate(misses) - loss.alpha
+
+
+def coverage_gap(rates: Array, *, loss: Loss) -> Array:
+    """Return the paper's C_gap(T) = (1 / alpha - 1 / MC(T)) / o(T)^-1, of miss rates above 0.
+
+    It is (1 - alpha) / alpha less the hits per miss, over the order that the paper takes it to have;
+    0 where the miss rate is alpha, below it negative.
+
+    Examples
+    --------
+    >>> coverage_gap(np.array([0.125, 0.2, 0.25]), loss=Loss(alpha=0.2, horizon=10_000, cost=40.0))
+    array([-30.,   0.,  10.])
+    """
+    return (1.0 / loss.alpha - 1.0 / rates) / loss.slack

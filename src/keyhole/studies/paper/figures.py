@@ -20,7 +20,7 @@ _COLOURS = {
     "mvp": "#047857",
 }
 _INK, _FAINT, _TARGET = "#1f2937", "#9ca3af", "#111827"
-_STYLE: dict[Any, Any] = {
+STYLE: dict[Any, Any] = {
     "svg.hashsalt": "keyhole",
     "font.size": 9.5,
     "axes.edgecolor": _FAINT,
@@ -39,7 +39,7 @@ def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) 
     figure = open_figure(9.0, 2.75 * count + 0.45) if are_curves else open_figure(4.5 * count, 3.1)
     from matplotlib import rc_context
 
-    with rc_context(_STYLE):
+    with rc_context(STYLE):
         if are_curves:
             axes = figure.subplots(count, 2, squeeze=False)
             for row, panel in zip(axes, panels, strict=True):
@@ -50,9 +50,14 @@ def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) 
             axes = figure.subplots(1, count, squeeze=False, sharey=True)
             for axis, panel in zip(axes[0], panels, strict=True):
                 _boxes(results, panel, source, axis)
-        stem.parent.mkdir(parents=True, exist_ok=True)
-        figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
-        figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
+        save(figure, stem)
+
+
+def save(figure: Any, stem: Path) -> None:
+    """Write a figure as PNG and SVG, each time the same bytes."""
+    stem.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
+    figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 
 def _curves(results: Results, panel: Panel, source: Source, axes: Any) -> None:

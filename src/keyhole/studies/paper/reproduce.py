@@ -14,7 +14,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
 from keyhole.predictor.draws import check_seed
 from keyhole.studies.engine import Engine
-from keyhole.studies.paper import figures, words
+from keyhole.studies.paper import explain, figures, words
 from keyhole.studies.paper.document import Block, Figure, write_bullets, write_markdown, write_page
 from keyhole.studies.paper.plan import CURVES, Panel, Table, plan
 from keyhole.studies.paper.play import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
@@ -24,9 +24,11 @@ from keyhole.studies.paper.results import (
     compare,
     count_within,
     finals,
+    gaps,
     literal,
     order,
     range_of_lengths,
+    tightness,
     write_data,
 )
 from keyhole.studies.paper.runs import run
@@ -104,7 +106,7 @@ def write_report(results: Results, folder: Path) -> None:
 
 def _blocks(results: Results, folder: Path) -> Iterator[Block]:
     yield "# Online conformal prediction with semi-bandit feedback, reproduced"
-    yield from _opening(results)
+    yield from _opening(results, folder)
     if results.plan.tables:
         yield "## How near"
         yield words.AGREEMENT
@@ -127,12 +129,18 @@ def _concerns(results: Results, data: str) -> bool:
     return not data or any(source.data == data.split()[0] for source in results.plan.sources)
 
 
-def _opening(results: Results) -> Iterator[Block]:
+def _opening(results: Results, folder: Path) -> Iterator[Block]:
     yield words.OPENING
     yield f"```\n{results.command}\n```"
     yield f"{results.runs} runs of every setting, the first with seed {results.seed}. It ran on:"
     yield write_bullets([_ran_on(source) for source in results.plan.sources])
     yield words.NUMBERS
+    for stem, draw, caption in (
+        ("figures/feedback", explain.draw_feedback, words.FEEDBACK),
+        ("figures/methods", explain.draw_methods, words.METHODS),
+    ):
+        draw(folder / stem)
+        yield Figure(stem, caption)
 
 
 def _ran_on(source: Source) -> str:
@@ -186,6 +194,14 @@ def _table(results: Results, table: Table) -> Iterator[Block]:
         yield "### The shift as it is written"
         yield words.LITERAL
         yield literal(results, table)
+    if table.number in (1, 2):
+        yield "### C_gap(T)"
+        yield words.GAP
+        yield gaps(results, table)
+    if table.number in (3, 4):
+        yield "### When OCP-Unlock+ has the tightest bound"
+        yield words.TIGHTEST
+        yield tightness(table)
     if table.number == 3:
         yield "### The order of the variants"
         yield words.ORDER
