@@ -16,6 +16,8 @@ from keyhole.pictures import draw_dot
 UNSEEN = -1
 BESIDE = frozenset(("chance", "wrong"))  # what an answer may say besides what was right
 Loss = TypeVar("Loss", float, Array)
+_RECENT = 100.0  # answers over which the usual weight is averaged
+_FASTEST = 10.0
 LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
 
 
@@ -37,6 +39,11 @@ class Answer(NamedTuple):
     cost
         For learners that weigh size: how much larger the round's set was than one at a second, higher
         threshold of theirs.
+    weight
+        For how many rounds it counts in what must add up: 1 / p for an answer of known chance p. Only
+        rules that take graded answers are told; the others hear the answer that often.
+    pace
+        How far it moves a learner that would move by 1: the weight over the usual one of late.
 
     Examples
     --------
@@ -49,6 +56,8 @@ class Answer(NamedTuple):
     age: float = 0.0
     stale: float = 0.0
     cost: float = 0.0
+    weight: float = 1.0
+    pace: float = 1.0
 
     def __repr__(self) -> str:
         kind = {0.0: "hit", 1.0: "miss"}.get(self.miss) or f"loss {self.miss}"
@@ -174,6 +183,20 @@ def check_wrong(wrong: Any) -> float:
 def correct_wrong(miss: Loss, wrong: float) -> Loss:
     """Return the loss of an answer that is wrong with this chance, so that on average it is true."""
     return (miss - wrong) / (1.0 - 2.0 * wrong)
+
+
+@kernel
+def find_pace(weight: float, usual: float, answered: int) -> tuple[float, float]:
+    """Return how far an answer of this weight moves a learner, and what weight is usual after it.
+
+    ``usual`` is the mean of the last hundred weights or so, this one not among them: what an answer
+    says must not choose its own step. The cap is for one that is far rarer than those before it.
+    """
+    if weight == usual:
+        return 1.0, usual
+    if answered == 0:
+        return 1.0, weight
+    return min(weight / usual, _FASTEST), usual + (weight - usual) / min(answered + 1.0, _RECENT)
 
 
 @kernel

@@ -14,10 +14,10 @@ from keyhole.predictor.context import list_groups
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
-    count_answer,
     propose,
     read_answer,
     settle,
+    weigh_answer,
 )
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import BoundedResiduals
@@ -118,24 +118,25 @@ def test_an_answer_counts_for_the_inverse_of_its_chance_rounded_by_its_draw(
 def test_an_answer_cannot_stand_for_so_many_rounds_that_hearing_it_has_no_end(chance: float) -> None:
     """Kills: no least chance, with which one answer keeps a predictor, or a service, for ever."""
     with pytest.raises(FeedbackError, match=r"count for .* rounds; give at least 0\.0001"):
-        count_answer(chance, seed=7, number=0)
+        weigh_answer(make("kt", alpha=0.1), chance, seed=7, number=0)
     gate = Gate(alpha=0.1)
     with pytest.raises(FeedbackError, match=r"give at least 0\.0001"):
         gate.learn(gate.decide(1.0), right=True, chance=chance)
 
 
 def test_the_least_chance_counts_for_its_inverse() -> None:
-    assert count_answer(1e-4, seed=7, number=0) == 10_000
+    assert weigh_answer(make("kt", alpha=0.1), 1e-4, seed=7, number=0) == 10_000.0
 
 
 @pytest.mark.parametrize("chance", [0.0, -0.5, 1.001, math.nan])
 def test_a_chance_is_a_probability_above_0(chance: float) -> None:
     with pytest.raises(FeedbackError, match="is not a probability above 0"):
-        count_answer(chance, seed=7, number=0)
+        weigh_answer(make("kt", alpha=0.1), chance, seed=7, number=0)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])
-def test_an_answer_that_counts_several_times_is_heard_as_often(learner: Learner, times: int) -> None:
+def test_an_answer_that_counts_several_times_is_heard_as_often(times: int) -> None:
+    learner = make("kt", alpha=0.1)
     progress, heard = (Progress.start(learner, watch=True) for _ in range(2))
     waiting = open_round(learner)
     progress.tally.predicted = heard.tally.predicted = 1

@@ -49,7 +49,7 @@ class Fold:
     >>> outputs[0].region.labels
     (0,)
     >>> state, outputs = fold.step("anna", state, Answered("r1", label=0))
-    >>> outputs[0].kind.value, len(state) <= 64
+    >>> outputs[0].kind.value, len(state) <= 72
     ('counted', True)
     """
 

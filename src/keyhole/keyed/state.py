@@ -90,7 +90,7 @@ def _make_form(layout: int) -> struct.Struct:
     count = _WIDTHS[min(layout >> _WIDTH_AT, 2)][1]
     sums = ("d" if layout & _REAL_MISSES else count) + ("d" if layout & _REAL_SIZE else count)
     rare = "".join(count for bit in (_EXPIRED, _UNREACHABLE, _UNBOUNDED) if layout & bit)
-    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'d' if layout & _WEIGHT else ''}")
+    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'dd' if layout & _WEIGHT else ''}")
 
 
 _FORMS = {layout: _make_form(layout) for layout in range(0, _TALLY + 1, 0x10)}
@@ -152,7 +152,7 @@ def _note_rare(tally: Tally, rare: list[float]) -> int:
             rare.append(count)
     if tally.weight != tally.answered:
         bits |= _WEIGHT
-        rare.append(tally.weight)
+        rare += (tally.weight, tally.usual)
     return bits
 
 
@@ -199,7 +199,8 @@ def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
     tally.expired = int(next(numbers)) if layout & _EXPIRED else 0
     tally.unreachable = int(next(numbers)) if layout & _UNREACHABLE else 0
     tally.unbounded = int(next(numbers)) if layout & _UNBOUNDED else 0
-    tally.weight = next(numbers) if layout & _WEIGHT else tally.weight
+    if layout & _WEIGHT:
+        tally.weight, tally.usual = numbers
     tally.predicted += tally.expired
 
 

@@ -50,9 +50,11 @@ def _observe_flat(
     age: float,
     stale: float,
     cost: float,
+    weight: float,
+    pace: float,
 ) -> None:
     settings, state = _make_settings(*parts[:_COUNT]), _make_state(*parts[_COUNT:])
-    _observe(settings, state, memo, Answer(miss, score, age, stale, cost))
+    _observe(settings, state, memo, Answer(miss, score, age, stale, cost, weight, pace))
 
 
 @kernel
@@ -86,7 +88,7 @@ def compile_learner(learner: "Learner") -> _Entries:
     )
     memo = np.zeros(learner.memory)
     context = np.zeros(learner.context)
-    samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0)
+    samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0, 1.0, 1.0)
     _ENTRIES[rule] = plain
     if can_compile():
         made: _Entries = compile_function(plain[0]), compile_function(plain[1])
@@ -116,9 +118,8 @@ def bind_entries(learner: "Learner") -> _Entries:
 
     def observe(state: Any, memo: Any, answer: Answer) -> None:
         nonlocal entries
-        miss, score, age, stale, cost = answer
         entries = entries or compile_learner(learner)
-        entries[1](settings + state, memo, miss, score, age, stale, cost)
+        entries[1](settings + state, memo, *answer)
 
     return choose_into, observe
 

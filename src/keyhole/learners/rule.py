@@ -91,7 +91,8 @@ class Rule(Generic[P]):
         ``distribution(settings, state)``: which thresholds a rule that reads ``ask.draw`` may play.
         Without it every draw is 1/2.
     graded
-        Whether ``answer.miss`` may lie between 0 and 1, or be corrected for wrong answers.
+        Whether ``answer.miss`` may lie between 0 and 1, or be corrected for wrong answers, and
+        ``answer.weight`` is read; a rule without it hears an answer of weight 3 three times.
     kind
         What its threshold is for: a "set", or a "gate" (see ``keyhole.learners.gates``).
 

@@ -175,9 +175,10 @@ def settle_batch(
     ages, stales = _measure_delays(progress, batch)
     used = usable_scores(learner.needs, missed, true)
     tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
-    columns = (missed.astype(float), used, ages, stales, np.zeros(rows.size))
+    ones = np.ones(rows.size)
+    columns = (missed.astype(float), used, ages, stales, np.zeros(rows.size), ones, ones)
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
-        miss, _, _, stale, _ = answer
+        miss, _, _, stale, *_ = answer
         observe(state, (), _new(Answer, answer))
         tally.count(miss, size, stale=stale)
         if watch is not None:

@@ -216,7 +216,7 @@ class Decisions:
         learner, tally = setup.learner, progress.tally
         decision: Decision = waiting.prediction
         age, stale = measure_delay(decision.id, waiting.then, tally.predicted, tally.answered)
-        answer = Answer(miss, decision.score, age, stale)
+        answer = Answer(miss, decision.score, age, stale, weight=1.0 / chance)
         for state, memo in zip(_list_states(progress, waiting.groups), waiting.memo, strict=True):
             memo[CHANCE] = chance
             learner.observe(state, memo, answer)

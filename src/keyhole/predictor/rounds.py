@@ -15,6 +15,7 @@ from keyhole.feedback import (
     check_wrong,
     correct_wrong,
     count_times,
+    find_pace,
     usable_score,
 )
 from keyhole.learners import Ask, Learner
@@ -106,7 +107,7 @@ def propose(
 
 
 def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:
-    """Teach the progress what an answer came to, as often as it counts; or raise, unchanged."""
+    """Teach the progress what an answer came to, by its weight; or raise, unchanged."""
     tally = progress.tally
     shown, _, memo, then, groups = waiting
     miss, score, unreachable, residual, weight = outcome
@@ -117,12 +118,11 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
-    answer = _new(Answer, (miss, used, age, stale, cost))
-    observe = learner.observe
-    observe(progress.state, memo, answer)
-    if weight != 1.0:  # A loop over one costs as much as its body.
-        for _ in range(int(weight) - 1):
-            observe(progress.state, memo, answer)
+    answer = _new(Answer, (miss, used, age, stale, cost, 1.0, 1.0))
+    if weight == tally.usual == 1.0:
+        learner.observe(progress.state, memo, answer)
+    else:
+        _observe_weighted(learner, progress, memo, answer, weight)
     tally.count(miss, shown.size, weight, stale=stale, groups=groups)
     if unreachable:
         tally.unreachable += 1
@@ -130,6 +130,19 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         find_monitor(learner.alpha).observe(progress.watch, miss)
     if residual is not None and progress.scale is not None:
         progress.scale.add(residual)
+
+
+def _observe_weighted(
+    learner: Learner, progress: Progress, memo: Any, answer: Answer, weight: float
+) -> None:
+    """Teach an answer that counts for so many rounds: once, or that often where no weight is read."""
+    tally = progress.tally
+    if learner.rule.graded:
+        pace, tally.usual = find_pace(weight, tally.usual, tally.answered)
+        learner.observe(progress.state, memo, answer._replace(weight=weight, pace=pace))
+        return
+    for _ in range(int(weight)):
+        learner.observe(progress.state, memo, answer)
 
 
 def _compare_sizes(waiting: Round[R]) -> float:
@@ -169,7 +182,7 @@ def read_answer(
 ) -> Outcome:
     """Return what the one answer that was given says of the round; raise if there is none to take.
 
-    ``seed`` fixes how often an answer counts that came with a known chance.
+    ``seed`` fixes how often an answer of known chance is heard by a rule that takes no weights.
     """
     if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
         raise FeedbackError(
@@ -190,8 +203,9 @@ def read_answer(
         outcome = _correct_wrong(learner, outcome, wrong)
     if chance == 1.0:
         return outcome
-    times = count_answer(chance, seed=seed, number=waiting.prediction.id)
-    return outcome._replace(weight=float(times))
+    return outcome._replace(
+        weight=weigh_answer(learner, chance, seed=seed, number=waiting.prediction.id)
+    )
 
 
 def _judge_score(threshold: float, score: Any) -> Outcome:
@@ -251,9 +265,15 @@ def _judge_label(waiting: Round[R], label: object) -> Outcome:
     return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0))
 
 
-def count_answer(chance: float, *, seed: int, number: int) -> int:
-    """Return for how many rounds the answer to a round counts that came with this chance, or raise."""
-    return int(count_times(check_chance(chance), draw_rounding(seed, number)))
+def weigh_answer(learner: Learner, chance: float, *, seed: int, number: int) -> float:
+    """Return for how many rounds the answer to a round counts that came with this chance, or raise.
+
+    A rule that takes no weights hears it a whole number of times, which is right on average.
+    """
+    share = check_chance(chance)
+    if learner.rule.graded:
+        return 1.0 / share
+    return float(count_times(share, draw_rounding(seed, number)))
 
 
 def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:

@@ -86,11 +86,11 @@ class Tally:
 
     ``misses`` and ``weight`` count an answer of known chance as often as the learner heard it, and a
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
-    ``stale`` is how stale the last thousand answers or so were on average; ``members`` holds of every
-    group its rounds and its misses.
+    ``stale`` is how stale the last thousand answers or so were on average, ``usual`` the weight of the
+    last hundred; ``members`` holds of every group its rounds and its misses.
     """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqd")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqdd")
 
     predicted: int = 0
     answered: int = 0
@@ -106,6 +106,7 @@ class Tally:
     calibrated_excess: float = 0.0
     floor: int = 0  # Every round before this one is closed.
     stale: float = 0.0
+    usual: float = 1.0
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod

@@ -106,6 +106,8 @@ class Channel:
             wrong=self.wrong,
             known=self.known,
             corrected=self.corrected,
+            usual=np.ones(1),
+            heard=np.zeros(1, dtype=np.int64),
         )
 
 
@@ -128,6 +130,8 @@ class Deliveries(NamedTuple):
     wrong: float
     known: bool
     corrected: bool
+    usual: Array  # the usual weight of an answer by now,
+    heard: NDArray[np.int64]  # and how many there were
 
 
 def most_open(arrivals: NDArray[np.int64]) -> int:

@@ -158,7 +158,7 @@ def _open(
     is_accepted = score >= threshold
     memo[ACCEPTED] = 1.0 if is_accepted else 0.0
     memo[CHANCE] = judgements.audit if is_accepted else 1.0
-    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0))
+    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0, 0.0, 1.0, 1.0))
 
 
 @kernel
@@ -181,7 +181,9 @@ def _answer(
         is_judged = of_accepted and judgements.is_audited[number]
     if not is_judged:
         return 0
-    _observe(settings, state, memo, Answer(judgements.wrong[number], score, age, stale))
+    weight = 1.0 / memo[CHANCE]
+    judgement = Answer(judgements.wrong[number], score, age, stale, 0.0, weight, 1.0)
+    _observe(settings, state, memo, judgement)
     return 1
 
 

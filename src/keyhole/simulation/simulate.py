@@ -26,6 +26,7 @@ from keyhole.feedback import (
     check_feedback,
     correct_wrong,
     count_times,
+    find_pace,
     find_used,
 )
 from keyhole.learners import Ask, Learner, Rule
@@ -48,6 +49,7 @@ _NO_CONTEXT = np.zeros((0, 0))
 # What stands for these names is bound anew for every rule.
 _choose: Any = None
 _observe: Any = None
+_weighs = False  # whether the rule reads the weight of an answer
 
 
 @dataclass(frozen=True)
@@ -435,7 +437,7 @@ def _find_loop(
     first = Ask(0.5, learner.make_unknown_context())
     state, memo = learner.start_arrays(), np.zeros(learner.memory)
     check_choice(rule.name, rule.choose(learner.settings, state, memo, first))
-    names = {"_choose": rule.choose, "_observe": rule.observe}
+    names = {"_choose": rule.choose, "_observe": rule.observe, "_weighs": rule.graded}
     loop, *called = kernels
     own = dict(zip(("_open", "_answer"), called, strict=False))
     plain: Callable[..., None] = bind(
@@ -469,7 +471,7 @@ def _loop(
         missed = scores[n] < threshold
         told = label_if_miss if missed else label_if_hit
         score = scores[n] if told else np.nan
-        _observe(settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0))
+        _observe(settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0))
         thresholds[n] = threshold
         misses[n] = missed
 
@@ -552,10 +554,16 @@ def _answer(
     missed, spoken = hear(deliveries, number, threshold, truly_missed, score)
     label_if_hit, label_if_miss = tells
     told = label_if_miss if missed else label_if_hit
-    times = count_times(chance, deliveries.rounding[number]) if deliveries.known else 1
     miss, known = 1.0 if missed else 0.0, spoken if told else np.nan
     if deliveries.corrected:  # on average it then tells the truth
         miss, known = correct_wrong(miss, deliveries.wrong), np.nan
+    weight, pace, times = 1.0, 1.0, 1
+    if deliveries.known and not _weighs:
+        times = count_times(chance, deliveries.rounding[number])
+    elif deliveries.known:
+        weight = 1.0 / chance
+        pace, deliveries.usual[0] = find_pace(weight, deliveries.usual[0], deliveries.heard[0])
+        deliveries.heard[0] += 1
     for _ in range(times):
-        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0))
+        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace))
     return 1

@@ -128,9 +128,12 @@ class ContextualParameters:
     def bound_groups(self, state: "ContextualState") -> float:
         """Return what the size of no account, of a group or of all rounds, has passed by now."""
         moved, squares, longest = state.conflicts.tolist()
-        return self._bound(moved, squares, longest=longest, level=int(state.lateness[0]))
+        level, scale = int(state.lateness[0]), float(state.scale[0])
+        return self._bound(moved, squares, longest=longest, level=level, scale=scale)
 
-    def _bound(self, moved: float, squares: float, *, longest: float, level: int) -> float:
+    def _bound(
+        self, moved: float, squares: float, *, longest: float, level: int, scale: float = 1.0
+    ) -> float:
         """Return the bound after conflicts that moved accounts by so much, answers so late (L).
 
         If an answer moved accounts by a, those of K groups, k of them hot or cold: ``moved`` and
@@ -140,15 +143,17 @@ class ContextualParameters:
         no conflict at most L + 1 rounds that were open when a guard closed carry an account on: each
         next one is older by one. In a conflict who is farther beyond its bound may be out of date, by
         2 L + (3 L + 3) M for each group, but for the at most L answers that are older than L.
-        docs/guarantees.md has the proof.
+        Where answers have weights, guard and 2 L are ``scale`` times as much. docs/guarantees.md has
+        the proof.
         """
+        guard = scale * (self.guard + 2.0 * level)
         if level == 0:
-            return self.guard + longest + math.sqrt(squares)
+            return guard + longest + math.sqrt(squares)
         if moved == 0.0:
-            return self.guard + 2.0 * level + (level + 1.0) * longest
-        behind = 2.0 * level + 3.0 * (level + 1.0) * longest
+            return guard + (level + 1.0) * longest
+        behind = 2.0 * scale * level + 3.0 * (level + 1.0) * longest
         beyond = math.sqrt(moved * (longest + 2.0 * behind))
-        return self.guard + 2.0 * level + (2.0 * level + 1.0) * longest + beyond
+        return guard + (2.0 * level + 1.0) * longest + beyond
 
 
 class ContextualState(NamedTuple):
@@ -158,6 +163,7 @@ class ContextualState(NamedTuple):
     the rounds in which a guard wanted every label and another none two sums of what they moved, and
     the most that an answer ever moved an account, or 1: see ``ContextualParameters``.
     ``band`` and ``cost`` serve the size weight: a stretch above the logit, and what it usually costs.
+    ``scale`` is the largest weight that was ever usual: the guards stand that many times as far out.
     """
 
     position: Array
@@ -172,6 +178,7 @@ class ContextualState(NamedTuple):
     conflicts: Array
     band: Array
     cost: Array
+    scale: Array
 
 
 class Ranks(NamedTuple):
@@ -194,6 +201,7 @@ def start(settings: ContextualParameters) -> ContextualState:
         np.zeros(1), count, count.copy(), np.zeros(cells), np.zeros(cells),
         *start_ranks(settings.features, settings.kept),
         np.zeros(1 + settings.groups), np.array([0.0, 0.0, 1.0]), np.full(1, 0.5), np.zeros(1),
+        np.ones(1),
     )  # fmt: skip
 
 
@@ -209,12 +217,12 @@ def choose(settings: ContextualParameters, state: ContextualState, memo: Array, 
             offset += state.weight[cells + group]
     for group in range(settings.groups):
         if memo[own + group] > 0.0:
-            excess = state.excess[1 + group]  # row 0 is of all rounds
+            excess = state.excess[1 + group] / state.scale[0]  # row 0 is of all rounds
             offset -= settings.step * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
     position = state.position[0] + min(max(offset, -settings.cap), settings.cap)
     memo[_OWN] = sigmoid(min(max(position, -_STEEPEST), _STEEPEST))
     memo[_ABOVE] = sigmoid(min(max(position + state.band[0], -_STEEPEST), _STEEPEST))
-    bound = settings.guard + 2.0 * state.lateness[0]
+    bound = state.scale[0] * (settings.guard + 2.0 * state.lateness[0])
     memo[_GUARD] = ask_guards(state.excess, memo[own:], bound, state.conflicts[_LONGEST])
     if memo[_GUARD] > 0.0:
         return EVERY
@@ -252,22 +260,24 @@ def observe(
     """Count the miss; step the common logit and the cells of the case; perhaps keep its features."""
     raise_level(state.lateness, answer.age)
     damping = slow(answer.stale)
+    state.scale[0] = max(state.scale[0], answer.weight / answer.pace)
     error = answer.miss - settings.alpha
     own = _FEATURES + _PER_FEATURE * settings.features
-    groups = count_miss(state.excess, memo[own:], error, memo[_GUARD], state.conflicts)
+    groups = count_miss(state.excess, memo[own:], answer.weight * error, memo[_GUARD], state.conflicts)
     active = groups + 2 * settings.features
     for feature in range(settings.features):
         if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
             active -= 1  # a missing feature has one cell, not two
     early = settings.first / (1.0 + settings.alpha * state.rounds[0])
-    moved = state.position[0] - max(early, settings.step) * error / damping
+    moved = state.position[0] - answer.pace * max(early, settings.step) * error / damping
     state.position[0] = min(max(moved, -_REACH), _REACH)
     if settings.size_weight > 0.0:
         saved = weigh_size(
             state.band, state.cost, settings.alpha, state.rounds[0], memo[_ABOVE], answer
         )
         error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
-    _step_cells(settings, state, memo, settings.first * error, damping, settings.prior * active)
+    pull = answer.pace * settings.first * error
+    _step_cells(settings, state, memo, pull, damping, settings.prior * active)
     ranks = Ranks(state.kept, state.held, state.seen)
     for feature in range(settings.features):
         at = _FEATURES + _PER_FEATURE * feature

@@ -88,12 +88,17 @@ class LogitTrackerParameters:
 
 
 class LogitTrackerState(NamedTuple):
-    """The logit of the threshold, the excess of misses, the answers counted, and how late they were."""
+    """The logit of the threshold, the excess of misses, the answers counted, and how late they were.
+
+    ``scale`` is the largest weight that was ever usual, 1 where every answer comes: the guards stand
+    that many times as far out.
+    """
 
     position: Array = np.zeros(1)
     excess: Array = np.zeros(1)
     rounds: Counts = np.zeros(1, dtype=np.int64)
     lateness: Counts = np.zeros(1, dtype=np.int64)
+    scale: Array = np.ones(1)
 
 
 @kernel
@@ -103,7 +108,7 @@ def choose(settings: Any, state: LogitTrackerState, memo: Array, ask: Ask) -> fl
     position, excess = state.position[0], state.excess[0]
     guard = 0
     if excess > most or excess < least:  # Late answers move the guards further out.
-        guard = check_guards(excess, state.lateness[0], most, least)
+        guard = check_guards(excess / state.scale[0], state.lateness[0], most, least)
     if guard > 0 or (guard == 0 and position < -edge):
         return EVERY
     if guard < 0 or position > edge:
@@ -119,18 +124,20 @@ def observe(settings: Any, state: LogitTrackerState, memo: Array, answer: Answer
     proven of late steps, only of the guards, so that ``shorten`` may take any that serve well.
     """
     alpha, last, first, _, _, reach, _, _ = settings
-    position, excess, rounds, lateness = state
-    miss, _, age, stale, _ = answer
+    position, excess, rounds, lateness, scale = state
+    miss, _, age, stale, _, weight, pace = answer
     early = first / (1.0 + alpha * rounds[0])
     step = early if early > last else last
     error = miss - alpha
     if stale > 0.0:
         hit = error < 0.0 and excess[0] + alpha * rounds[0] < _ANY_MISS
         step = shorten(step, last, stale, -error if hit else 0.0)
-    moved = position[0] - step * error
+    moved = position[0] - step * pace * error
     position[0] = moved if -reach <= moved <= reach else reach if moved > 0.0 else -reach
-    excess[0] += error
+    excess[0] += weight * error
     rounds[0] += 1
+    if weight > 1.0:
+        scale[0] = max(scale[0], weight / pace)
     if age > 0.0:
         raise_level(lateness, age)
 

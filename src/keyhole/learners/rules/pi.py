@@ -38,7 +38,7 @@ class PiParameters:
 
 
 class PiState(NamedTuple):
-    """The tracker's threshold, the excess of misses over alpha a round, and the rounds."""
+    """The tracker's threshold, the excess of misses over alpha a round, and the rounds, by weight."""
 
     threshold: Array
     excess: Array
@@ -67,9 +67,9 @@ def choose(settings: PiParameters, state: PiState, memo: Array, ask: Ask) -> flo
 def observe(settings: PiParameters, state: PiState, memo: Array, answer: Answer) -> None:
     """Step the tracker against miss - alpha, and add it to the excess."""
     error = answer.miss - settings.alpha
-    state.threshold[0] -= settings.step * error / slow(answer.stale)
-    state.excess[0] += error
-    state.rounds[0] += 1.0
+    state.threshold[0] -= answer.pace * settings.step * error / slow(answer.stale)
+    state.excess[0] += answer.weight * error
+    state.rounds[0] += answer.weight
 
 
 pi = Rule(

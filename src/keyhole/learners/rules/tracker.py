@@ -40,21 +40,28 @@ class TrackerParameters:
 
 
 class TrackerState(NamedTuple):
-    """The threshold, which may leave [0, 1]; the excess of misses; and how late answers were."""
+    """The threshold, which may leave [0, 1]; the excess of misses; how late answers were.
+
+    ``scale`` is the largest weight that was ever usual: the guards stand that many times as far out.
+    """
 
     threshold: Array
     excess: Array
     lateness: Counts
+    scale: Array
 
 
 def start(settings: TrackerParameters) -> TrackerState:
-    return TrackerState(np.array([settings.start]), np.zeros(1), np.zeros(1, dtype=np.int64))
+    return TrackerState(
+        np.array([settings.start]), np.zeros(1), np.zeros(1, dtype=np.int64), np.ones(1)
+    )
 
 
 @kernel
 def choose(settings: TrackerParameters, state: TrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold; at 0, or below, it is every label, above 1 none; and so at the guards."""
-    guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)
+    excess = state.excess[0] / state.scale[0]
+    guard = check_late_guards(excess, state.lateness[0], settings.most, settings.least)
     if guard != 0:
         return EVERY if guard > 0 else NONE
     return max(EVERY, state.threshold[0])
@@ -64,8 +71,9 @@ def choose(settings: TrackerParameters, state: TrackerState, memo: Array, ask: A
 def observe(settings: TrackerParameters, state: TrackerState, memo: Array, answer: Answer) -> None:
     """Step against the gradient of the pinball loss, which is miss - alpha; less for stale answers."""
     error = answer.miss - settings.alpha
-    state.threshold[0] -= settings.step * error / slow(answer.stale)
-    state.excess[0] += error
+    state.threshold[0] -= answer.pace * settings.step * error / slow(answer.stale)
+    state.excess[0] += answer.weight * error
+    state.scale[0] = max(state.scale[0], answer.weight / answer.pace)
     raise_level(state.lateness, answer.age)
 
 
