@@ -106,7 +106,7 @@ def test_the_scale_comes_before_the_state_and_is_one_number_once_it_is_fixed(
     assert progress.scale is not None
     for residual in range(1, known + 1):
         progress.scale.add(-float(residual))
-    value = {2: 0.0, 24: 12.5}.get(known, 13.0)
+    value = {2: 1.5, 24: 12.5}.get(known, 13.0)
     residuals = [float(one) for one in range(1, known + 1)] if known < 25 else []
     scale = struct.pack(f"<dB{len(residuals)}d", value, known if known < 25 else 255, *residuals)
     content = pack(KeyState(progress, 1_000), learner)

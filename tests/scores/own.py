@@ -45,34 +45,37 @@ class Spread:
     def at_scale(self, scale: float | None) -> "Spread":
         return replace(self, scale=scale)
 
+    def score(self, residual: float) -> float:
+        return 1.0 if self.scale is None else 1.0 / (1.0 + abs(residual) / self.scale)
+
     def read(self, output: Any) -> "SpreadCase":
-        return SpreadCase(float(output), self.scale)
+        return SpreadCase(float(output), self)
 
     def unpack(self, content: bytes, labels: str | None) -> "SpreadCase":  # noqa: ARG002
         centre, scale = unpack_numbers(content)
-        return SpreadCase(centre, scale or None)
+        return SpreadCase(centre, self.at_scale(scale or None))
 
 
 @dataclass(frozen=True)
 class SpreadCase:
-    """A centre and its scale; until there is one, the whole line."""
+    """A centre and the score at its scale; until there is one, the whole line."""
 
     output: float
-    scale: float | None
+    residuals: Spread
 
     def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
-        known = self.scale is not None and threshold > 0.0
-        half = (self.scale or 1.0) * (1.0 / threshold - 1.0) if known else math.inf
+        scale = self.residuals.scale
+        half = math.inf if scale is None or threshold <= 0.0 else scale * (1.0 / threshold - 1.0)
         return Interval(id, threshold, self.output - half, self.output + half)
 
     def score(self, label: Any) -> float:
-        return 1.0 if self.scale is None else 1.0 / (1.0 + abs(self.residual(label)) / self.scale)
+        return self.residuals.score(self.residual(label))
 
     def residual(self, label: Any) -> float:
         return float(label) - self.output
 
     def pack(self) -> tuple[bytes, None]:
-        return pack_numbers(self.output, self.scale or 0.0), None
+        return pack_numbers(self.output, self.residuals.scale or 0.0), None
 
 
 @dataclass(frozen=True)

@@ -235,7 +235,7 @@ def calibrate(
         opened: Round[R] = propose(learner, played, case, draw=draw, context=known)
         played.tally.predicted += 1
         settle(learner, played, opened, read_answer(learner, opened, label=label))
-    excess = played.tally.misses - learner.alpha * len(outputs)
+    excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
     tally = Tally.start(learner.groups)
     tally.calibrated = kept.calibrated + len(outputs)
     tally.calibrated_excess = kept.calibrated_excess + excess

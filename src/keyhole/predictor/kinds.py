@@ -61,6 +61,12 @@ class Sets:
             raise InvalidError(f"{learner.name} is a rule for keyhole.Gate; use it there")
         feedback = check_feedback(setup.feedback)
         check_enough(learner.name, learner.needs, feedback)
+        score: Any = setup.score
+        if feedback is Feedback.BANDIT and hasattr(score, "at_scale") and score.scale is None:
+            raise FeedbackError(
+                f"{score.name} take their scale from true values, which bandit feedback never tells; "
+                f"give a typical error: {type(score).__name__}(scale=...)"
+            )
         return feedback
 
     def count_open(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002

@@ -38,6 +38,7 @@ else:
 _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
+_ENDLESS = math.inf
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
@@ -111,14 +112,16 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     tally = progress.tally
     shown, _, memo, then, groups = waiting
     miss, score, unreachable, residual, weight = outcome
-    age, stale, cost = 0.0, 0.0, 0.0
+    age, stale, cost, heard = 0.0, 0.0, 0.0, miss
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
+    if residual is not None and progress.scale is not None:
+        heard, score = _rate_residual(learner, progress, waiting, outcome)
     needs = learner.needs
     used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
-    answer = _new(Answer, (miss, used, age, stale, cost, 1.0, 1.0))
+    answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0))
     if weight == tally.usual == 1.0:
         learner.observe(progress.state, memo, answer)
     else:
@@ -128,8 +131,25 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         tally.unreachable += 1
     if progress.watch is not None:
         find_monitor(learner.alpha).observe(progress.watch, miss)
-    if residual is not None and progress.scale is not None:
-        progress.scale.add(residual)
+
+
+def _rate_residual(
+    learner: Learner, progress: Progress, waiting: Round[Any], outcome: Outcome
+) -> tuple[float, float]:
+    """Learn the residual of a true value; return the loss and the score that the learner hears.
+
+    The score is at the scale of now. The whole line, shown while there was no scale, could not miss,
+    which says nothing of any threshold: the loss is alpha, which moves none.
+    """
+    found: Any = progress.scale
+    residuals: Any = waiting.case.residuals  # type: ignore[attr-defined]
+    found.add(outcome.residual)
+    is_now = residuals.scale == found.value
+    score = outcome.score if is_now else found.fit(residuals).score(outcome.residual)
+    if residuals.scale is not None or not learner.rule.graded:
+        return outcome.miss, score
+    progress.tally.calibrated_excess += learner.alpha * outcome.weight
+    return learner.alpha, score
 
 
 def _observe_weighted(
@@ -190,22 +210,40 @@ def read_answer(
         )
     if label is not MISSING:
         outcome = _judge_label(waiting, label)
-    elif score is not None:
-        outcome = _judge_score(waiting.prediction.threshold, score)
-    elif answer is not None:
-        outcome = _judge_answer(waiting.prediction.threshold, answer)
-        if outcome.miss == 0.0 and waiting.prediction.size == 0.0 and wrong == 0.0:
-            _check_not_empty(waiting.prediction)
     else:
-        outcome = Outcome(_check_loss(loss), _UNKNOWN)
-        check_graded(learner, "graded answers")
+        outcome = _judge_told(learner, waiting, answer, score, loss, is_certain=wrong == 0.0)
     if wrong != 0.0:
         outcome = _correct_wrong(learner, outcome, wrong)
+    if outcome.residual is None and waiting.prediction.size == _ENDLESS:
+        _check_scaled(waiting)
     if chance == 1.0:
         return outcome
     return outcome._replace(
         weight=weigh_answer(learner, chance, seed=seed, number=waiting.prediction.id)
     )
+
+
+def _judge_told(
+    learner: Learner,
+    waiting: Round[R],
+    answer: object,
+    score: float | None,
+    loss: float | None,
+    *,
+    is_certain: bool,
+) -> Outcome:
+    """Return what an answer says that is no label: a score, a hit or a miss, or a loss."""
+    shown = waiting.prediction
+    if score is not None:
+        return _judge_score(shown.threshold, score)
+    if answer is None:
+        outcome = Outcome(_check_loss(loss), _UNKNOWN)
+        check_graded(learner, "graded answers")
+        return outcome
+    outcome = _judge_answer(shown.threshold, answer)
+    if outcome.miss == 0.0 and shown.size == 0.0 and is_certain:
+        _check_not_empty(shown)
+    return outcome
 
 
 def _judge_score(threshold: float, score: Any) -> Outcome:
@@ -246,6 +284,16 @@ def _check_not_empty(shown: Any) -> None:
         raise FeedbackError(
             f"the {shown.noun} of round {shown.id} is empty, and no truth is in it: a hit cannot be; "
             "it was a miss: say keyhole.MISS"
+        )
+
+
+def _check_scaled(waiting: Round[R]) -> None:
+    """Raise if an answer tells no true value where none has told the scale yet."""
+    residuals: Any = getattr(waiting.case, "residuals", None)
+    if hasattr(residuals, "at_scale") and residuals.scale is None:
+        raise FeedbackError(
+            f"interval {waiting.prediction.id} is the whole line, as no true value is known yet; tell "
+            f"it, label=..., or give the score a typical error: {type(residuals).__name__}(scale=...)"
         )
 
 

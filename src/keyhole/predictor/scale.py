@@ -1,10 +1,9 @@
 """The scale of residuals, found from the first true values.
 
-Until three residuals are known the scale is the user's guess, if there is one, and the intervals the
-whole line, if there is none; then it is their median, which one outlier cannot move far; from the
-twenty-fifth on it is fixed. What bounds the misses of a learner uses only that threshold 0 cannot miss
-and that a threshold above 1 must: it holds whatever the scale, as long as the scale of a round is set
-before its outcome, as here.
+It is the median of those known, which one outlier cannot move far, and fixed from the twenty-fifth on;
+a user's first guess is one of them. Before the first, intervals are the whole line. What bounds the
+misses of a learner uses only that threshold 0 cannot miss and that a threshold above 1 must: it holds
+whatever the scale, as long as the scale of a round is set before its outcome, as here.
 """
 
 import struct
@@ -13,7 +12,7 @@ from dataclasses import dataclass, field
 from keyhole.errors import SnapshotError
 from keyhole.scores import ScaledScore
 
-_FEWEST, _MOST = 3, 25
+_MOST = 25
 _HEAD = struct.Struct("<dB")
 _FIXED = 255  # stands for the number of residuals where they are left out
 
@@ -29,7 +28,10 @@ class Scale:
     @classmethod
     def start(cls, score: object) -> "Scale | None":
         """Return the scale before the first round; None for scores that have none to find."""
-        return cls(getattr(score, "scale", None) or 0.0) if hasattr(score, "at_scale") else None
+        if not hasattr(score, "at_scale"):
+            return None
+        guess: float | None = getattr(score, "scale", None)
+        return cls() if guess is None else cls(guess, [guess])
 
     def fit(self, score: ScaledScore) -> ScaledScore:
         """Return the score at the scale of now."""
@@ -41,12 +43,11 @@ class Scale:
         """Learn a residual, if the scale is not fixed yet."""
         if len(self.residuals) >= _MOST:
             return
-        self.residuals.append(abs(residual))
-        self._fitted = None
-        if len(self.residuals) >= _FEWEST:
-            from statistics import median
+        from statistics import median
 
-            self.value = median(self.residuals) or max(self.residuals) or self.value
+        self.residuals.append(abs(residual))
+        self.value = median(self.residuals) or max(self.residuals) or self.value
+        self._fitted = None
 
     def pack(self) -> bytes:
         """Return the scale as bytes; floats keep every bit."""

@@ -22,10 +22,11 @@ R_co = TypeVar("R_co", bound=Region | Decision, covariant=True)
 class Case(Protocol[R_co]):
     """One model output, read and checked.
 
-    It may have more: ``residual(label)``, by how much a true value is above the centre, for a score
-    whose scale is found; ``candidates``, all labels (None where they are places) and their scores, for
-    the log that is exported; ``is_unlimited``, whether its set holds just the labels whose score
-    reaches the threshold, so that an answer can be judged without it.
+    It may have more: for a score whose scale is found, ``residual(label)``, by how much a true value is
+    above the centre, and ``residuals``, the score at the scale of this case; ``candidates``, all labels
+    (None where they are places) and their scores, for the log that is exported; ``is_unlimited``,
+    whether its set holds just the labels whose score reaches the threshold, so that an answer can be
+    judged without it.
     """
 
     @property
@@ -66,7 +67,8 @@ class Score(Protocol[R_co]):
 class ScaledScore(Protocol):
     """What a score has beside, if its scale is to be found from the first residuals.
 
-    ``scale`` is a first guess, or None; its cases have a method ``residual(label)``.
+    ``scale`` is a first guess, or None: then a region is the whole line. Its cases have a method
+    ``residual(label)``, and ``residuals``, the score at their scale.
     """
 
     @property
@@ -74,6 +76,9 @@ class ScaledScore(Protocol):
 
     def at_scale(self, scale: float | None) -> "ScaledScore":
         """Return the score at another scale."""
+
+    def score(self, residual: float) -> float:
+        """Return the score of a residual."""
 
     def read(self, output: Any) -> Case[Interval]: ...
 

@@ -2,6 +2,7 @@
 
 import math
 
+import numpy as np
 import pytest
 
 from keyhole.errors import InvalidError, UnknownRoundError
@@ -311,6 +312,6 @@ def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Databa
         widths.append(opened.region.size)
         answers.answer(light, [Reply(opened.id, {"label": 6.0})], now=NOW)
     _, curve = history.curve(light, "forecasts", points=10)
-    assert widths[:3] == [math.inf] * 3  # until three values are known
-    assert curve.bounded == [0, 0, 0, 1, 2]
-    assert curve.sizes == [0.0, 0.0, 0.0, widths[3], widths[3] + widths[4]]
+    assert widths[0] == math.inf  # until a value is known
+    assert curve.bounded == [0, 1, 2, 3, 4]
+    assert curve.sizes == [0.0, *np.cumsum(widths[1:]).tolist()]
