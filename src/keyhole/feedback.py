@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.checks import is_real
-from keyhole.errors import FeedbackError
+from keyhole.errors import FeedbackError, InvalidError
 from keyhole.grid import count_at_most
 from keyhole.numeric import Array, kernel
 from keyhole.pictures import draw_dot
@@ -18,7 +18,8 @@ BESIDE = frozenset(("chance", "wrong"))  # what an answer may say besides what w
 Loss = TypeVar("Loss", float, Array)
 _RECENT = 100.0  # answers over which the usual weight is averaged
 _FASTEST = 10.0
-LEAST_CHANCE = 1e-4  # An answer is heard 1 / chance times, while its round's predictor waits.
+_RAREST = 1e-4  # A rule that takes no weights hears an answer 1 / chance times.
+LEAST_CHANCE = 0.01  # of a stream that does not say otherwise
 
 
 class Answer(NamedTuple):
@@ -162,15 +163,26 @@ def is_miss(miss: float | None) -> bool | None:
     return None if miss is None else miss >= 0.5
 
 
-def check_chance(chance: Any) -> float:
+def check_chance(chance: Any, *, least: float = LEAST_CHANCE) -> float:
+    """Return the chance, or raise if it is none, or the answer would count for too much."""
     if not (is_real(chance) and 0.0 < chance <= 1.0):
         raise FeedbackError(f"chance {chance!r} is not a probability above 0; try 0.5")
-    if chance < LEAST_CHANCE:
+    if chance < least:
         raise FeedbackError(
-            f"chance {chance!r} would make one answer count for {1.0 / chance:.3g} rounds; give at "
-            f"least {LEAST_CHANCE:g}"
+            f"chance {chance!r} is below the least chance, {least:g}: one answer would count for "
+            f"{1.0 / chance:.3g} rounds; ask for answers more often, or make it with a smaller "
+            "least_chance"
         )
     return float(chance)
+
+
+def check_least_chance(least: Any) -> float:
+    if not (is_real(least) and _RAREST <= least <= 1.0):
+        raise InvalidError(
+            f"least_chance {least!r} is not a probability from {_RAREST:g} to 1; try {LEAST_CHANCE:g}",
+            field="least_chance",
+        )
+    return float(least)
 
 
 def check_wrong(wrong: Any) -> float:

@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Gate, Probabilities, make
-from keyhole.errors import FeedbackError, ScoreError
+from keyhole import HIT, MISS, Gate, Predictor, Probabilities, make
+from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.feedback import count_times
 from keyhole.learners import Learner
 from keyhole.predictor.context import list_groups
@@ -17,7 +17,6 @@ from keyhole.predictor.rounds import (
     propose,
     read_answer,
     settle,
-    weigh_answer,
 )
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import BoundedResiduals
@@ -114,24 +113,40 @@ def test_an_answer_counts_for_the_inverse_of_its_chance_rounded_by_its_draw(
     assert count_times(chance, draw) == times
 
 
-@pytest.mark.parametrize("chance", [9.9e-5, 1e-9, 5e-324])
-def test_an_answer_cannot_stand_for_so_many_rounds_that_hearing_it_has_no_end(chance: float) -> None:
-    """Kills: no least chance, with which one answer keeps a predictor, or a service, for ever."""
-    with pytest.raises(FeedbackError, match=r"count for .* rounds; give at least 0\.0001"):
-        weigh_answer(make("kt", alpha=0.1), chance, seed=7, number=0)
-    gate = Gate(alpha=0.1)
-    with pytest.raises(FeedbackError, match=r"give at least 0\.0001"):
-        gate.learn(gate.decide(1.0), right=True, chance=chance)
+@pytest.mark.parametrize("chance", [0.00999, 1e-4, 5e-324])
+def test_an_answer_below_the_least_chance_is_refused_and_the_round_stays_open(chance: float) -> None:
+    """Kills: no least chance; one answer then fills or empties every set for thousands of rounds."""
+    gate, predictor = Gate(alpha=0.1), Predictor(alpha=0.1)
+    decision, shown = gate.decide(1.0), predictor.predict([0.7, 0.3])
+    with pytest.raises(FeedbackError, match=r"below the least chance, 0.01: .* least_chance"):
+        gate.learn(decision, right=True, chance=chance)
+    with pytest.raises(FeedbackError, match=r"below the least chance, 0.01: .* least_chance"):
+        predictor.learn(shown, MISS, chance=chance)
+    assert (gate.open_rounds, predictor.open_rounds) == (1, 1)
 
 
-def test_the_least_chance_counts_for_its_inverse() -> None:
-    assert weigh_answer(make("kt", alpha=0.1), 1e-4, seed=7, number=0) == 10_000.0
+@pytest.mark.parametrize("holder", [Gate, Predictor])
+def test_the_least_chance_is_the_users_and_saved_with_the_rest(holder: Any) -> None:
+    made = holder.restore(holder(alpha=0.1, least_chance=0.001).dump())
+    assert made.setup.least_chance == 0.001
+    for least in (0.0, 9.9e-5, 1.5, math.nan, "a"):
+        with pytest.raises(
+            InvalidError, match=r"least_chance .* is not a probability from 0.0001 to 1"
+        ):
+            holder(alpha=0.1, least_chance=least)
+
+
+def test_an_answer_of_the_least_chance_counts_for_its_inverse() -> None:
+    predictor = Predictor(alpha=0.1, least_chance=0.001)
+    predictor.learn(predictor.predict([0.7, 0.3]), MISS, chance=0.001)
+    assert predictor._progress.tally.weight == 1_000.0
 
 
 @pytest.mark.parametrize("chance", [0.0, -0.5, 1.001, math.nan])
 def test_a_chance_is_a_probability_above_0(chance: float) -> None:
+    predictor = Predictor(alpha=0.1)
     with pytest.raises(FeedbackError, match="is not a probability above 0"):
-        weigh_answer(make("kt", alpha=0.1), chance, seed=7, number=0)
+        predictor.learn(predictor.predict([0.7, 0.3]), MISS, chance=chance)
 
 
 @pytest.mark.parametrize("times", [1, 2, 3])

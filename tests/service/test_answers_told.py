@@ -87,6 +87,7 @@ def test_the_same_answer_twice_counts_once_and_another_is_refused(
         ({"score": -0.1}, "score -0.1 is not a number in [0, 1]"),
         ({"label": 0, "chance": 0.0}, "chance 0.0 is not a probability above 0"),
         ({"label": 0, "chance": 1.5}, "chance 1.5 is not a probability above 0"),
+        ({"label": 0, "chance": 0.009}, "chance 0.009 is below the least chance, 0.01"),
         ({"label": 0, "wrong": 0.5}, "wrong 0.5 is not a probability below 1/2"),
         ({"label": 0, "loss": 0.5}, "one of them"),
         ({"chance": 0.5}, "one of them"),

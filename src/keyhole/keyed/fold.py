@@ -10,7 +10,7 @@ from zlib import crc32
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
-from keyhole.feedback import Feedback
+from keyhole.feedback import LEAST_CHANCE, Feedback
 from keyhole.keyed import state as states
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
@@ -136,6 +136,7 @@ def make_fold(
     feedback: str = Feedback.SEMI_BANDIT,
     seed: int = 0,
     open_limit: int = OPEN_LIMIT,
+    least_chance: float = LEAST_CHANCE,
     lifetime: int | None = None,
     recall: int = RECALL,
 ) -> Fold:
@@ -159,6 +160,7 @@ def make_fold(
         feedback=feedback,
         seed=seed,
         open_limit=open_limit,
+        least_chance=least_chance,
     )
     return Fold(setup=setup, lifetime=lifetime, recall=recall)
 
@@ -259,6 +261,7 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
             chance=event.chance,
             wrong=event.wrong,
             seed=0 if event.chance == 1.0 else fold.seed_of(key),
+            least_chance=fold.setup.least_chance,
         )
         settle(learner, state.progress, opened, outcome)
     except KeyholeError as error:

@@ -200,7 +200,7 @@ class Decisions:
     ) -> tuple[float, float]:
         """Return 1 for wrong and 0 for right, corrected, and with what chance it came; or raise."""
         self.check_awaited(setup, waiting.prediction)
-        share = _read_chance(chance, waiting.prediction, setup.feedback)
+        share = _read_chance(chance, waiting.prediction, setup)
         return _read_miss(right, wrong), share
 
     def settle(
@@ -248,15 +248,15 @@ def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[A
     return [progress.state, *map(progress.states.__getitem__, groups)]
 
 
-def _read_chance(chance: Any, decision: Decision, feedback: Any) -> float:
+def _read_chance(chance: Any, decision: Decision, setup: "Setup[Any]") -> float:
     if chance is None:
-        if decision.accepted and feedback == GateFeedback.REFERRED:
+        if decision.accepted and setup.feedback == GateFeedback.REFERRED:
             raise FeedbackError(
                 "with feedback='referred' accepted answers are judged by audit; say with what "
                 "chance this one was picked: chance=0.1"
             )
         return 1.0
-    return check_chance(chance)
+    return check_chance(chance, least=setup.least_chance)
 
 
 def _read_miss(right: Any, wrong: Any) -> float:

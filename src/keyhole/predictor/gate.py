@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, cast
 
-from keyhole.feedback import GateFeedback
+from keyhole.feedback import LEAST_CHANCE, GateFeedback
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.predictor.batch import check_answers, list_outputs
 from keyhole.predictor.context import Features, Groups, read_context, read_contexts
@@ -40,6 +40,8 @@ class Gate(Session[Any]):
         Fixes the draws of rules that choose at random.
     open_limit
         How many rounds may wait for a judgement; beyond that the oldest is dropped.
+    least_chance
+        The least ``chance`` that a judgement may come with: none counts for more than 1 / this many.
     history
         How many decisions to remember for ``history()`` and ``plot()``. They are pickled with the gate,
         but not saved to its file.
@@ -70,6 +72,7 @@ class Gate(Session[Any]):
         groups: Sequence[str] | None = None,
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
+        least_chance: float = LEAST_CHANCE,
         history: int = 0,
         watch: bool = False,
         **unknown: Never,
@@ -86,6 +89,7 @@ class Gate(Session[Any]):
             feedback=feedback,
             seed=seed,
             open_limit=open_limit,
+            least_chance=least_chance,
         )
         super().__init__(setup, history=history, watch=watch)
 
@@ -186,7 +190,8 @@ class Gate(Session[Any]):
         right
             Whether the answer was right; for a referred case, whether it would have been.
         chance
-            The known probability that an accepted answer is picked for an audit; 1 if all are.
+            The known probability that an accepted answer is picked for an audit; 1 if all are. At
+            least ``least_chance``.
         wrong
             The known rate at which judges err, below 1/2. The promise then holds on average.
 

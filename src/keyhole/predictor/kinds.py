@@ -131,6 +131,7 @@ class Sets:
             chance=parts.get("chance", 1.0),
             wrong=parts.get("wrong", 0.0),
             seed=setup.seed,
+            least_chance=setup.least_chance,
         )
         settle(setup.learner, progress, waiting, outcome)
         return outcome

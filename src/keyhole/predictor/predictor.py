@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, cast
 
-from keyhole.feedback import Answer, Feedback
+from keyhole.feedback import LEAST_CHANCE, Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor.batch import (
@@ -58,6 +58,8 @@ class Predictor(Session[R]):
         Fixes every draw; without a seed nobody can guess them.
     open_limit
         How many rounds may be open; beyond that the oldest is dropped.
+    least_chance
+        The least ``chance`` that an answer may come with: none counts for more than 1 / this many.
     history
         How many answered rounds to remember for ``history()`` and ``plot()``. They are pickled with
         the predictor, but not saved to its file.
@@ -89,6 +91,7 @@ class Predictor(Session[R]):
         feedback: str = Feedback.SEMI_BANDIT,
         seed: int | None = None,
         open_limit: int = MOST_OPEN,
+        least_chance: float = LEAST_CHANCE,
         history: int = 0,
         watch: bool = False,
         **unknown: Never,
@@ -106,6 +109,7 @@ class Predictor(Session[R]):
             feedback=feedback,
             seed=seed,
             open_limit=open_limit,
+            least_chance=least_chance,
         )
         super().__init__(setup, history=history, watch=watch)
 
@@ -257,7 +261,7 @@ class Predictor(Session[R]):
             A graded answer in [0, 1]: 0 is a hit, 1 a miss.
         chance
             The known probability that an answer comes, if some never do: the answer then counts for
-            1 / ``chance`` rounds on average. At least 1e-4.
+            1 / ``chance`` rounds. At least ``least_chance``.
         wrong
             The known probability that the answer is the opposite of the truth. The promise then
             holds on average, no longer for certain.
@@ -276,7 +280,7 @@ class Predictor(Session[R]):
             asked = self._find(prediction)
             outcome = read_answer(
                 learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
-                wrong=wrong, seed=setup.seed,
+                wrong=wrong, seed=setup.seed, least_chance=setup.least_chance,
             )  # fmt: skip
             settle(learner, progress, asked, outcome)
             self._close(asked, outcome)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, ScoreError
 from keyhole.feedback import (
+    LEAST_CHANCE,
     Answer,
     Needs,
     check_chance,
@@ -199,6 +200,7 @@ def read_answer(
     chance: float = 1.0,
     wrong: float = 0.0,
     seed: int = 0,
+    least_chance: float = LEAST_CHANCE,
 ) -> Outcome:
     """Return what the one answer that was given says of the round; raise if there is none to take.
 
@@ -218,8 +220,9 @@ def read_answer(
         _check_scaled(waiting)
     if chance == 1.0:
         return outcome
+    share = check_chance(chance, least=least_chance)
     return outcome._replace(
-        weight=weigh_answer(learner, chance, seed=seed, number=waiting.prediction.id)
+        weight=weigh_answer(learner, share, seed=seed, number=waiting.prediction.id)
     )
 
 
@@ -314,14 +317,13 @@ def _judge_label(waiting: Round[R], label: object) -> Outcome:
 
 
 def weigh_answer(learner: Learner, chance: float, *, seed: int, number: int) -> float:
-    """Return for how many rounds the answer to a round counts that came with this chance, or raise.
+    """Return for how many rounds the answer to a round counts that came with this chance.
 
     A rule that takes no weights hears it a whole number of times, which is right on average.
     """
-    share = check_chance(chance)
     if learner.rule.graded:
-        return 1.0 / share
-    return float(count_times(share, draw_rounding(seed, number)))
+        return 1.0 / chance
+    return float(count_times(chance, draw_rounding(seed, number)))
 
 
 def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:

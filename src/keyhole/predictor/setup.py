@@ -9,7 +9,7 @@ from typing import Any, Generic, cast
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import InvalidError, KeyholeWarning
-from keyhole.feedback import Feedback, GateFeedback
+from keyhole.feedback import LEAST_CHANCE, Feedback, GateFeedback, check_least_chance
 from keyhole.learners import Learner
 from keyhole.predictor.context import UNNAMED, Names, check_names
 from keyhole.predictor.draws import check_seed
@@ -29,6 +29,7 @@ class Setup(Generic[R]):
     feedback: Feedback | GateFeedback
     seed: int
     open_limit: int = MOST_OPEN  # Beyond that the oldest open round is dropped.
+    least_chance: float = LEAST_CHANCE  # No answer counts for more than 1 / this many rounds.
     names: Names = UNNAMED  # of the learner's features and groups
     kind: Kind = field(init=False, repr=False, compare=False)
     groups: int = field(init=False, repr=False, compare=False)  # how many are told apart
@@ -42,6 +43,7 @@ class Setup(Generic[R]):
             raise InvalidError(f"open_limit {self.open_limit!r} is not a whole number of at least 1")
         fill(self, "seed", check_seed(self.seed))
         fill(self, "open_limit", int(self.open_limit))
+        fill(self, "least_chance", check_least_chance(self.least_chance))
         fill(self, "names", Names(*(tuple(names) for names in self.names)))
         fill(self, "groups", self.learner.groups or len(self.names.groups))
         fill(self, "context", self.learner.features + self.groups)
@@ -55,6 +57,7 @@ class Setup(Generic[R]):
             "feedback": self.feedback.value,
             "seed": self.seed,
             "open_limit": self.open_limit,
+            "least_chance": self.least_chance,
             "features": list(self.names.features),
             "groups": list(self.names.groups),
         }
@@ -75,6 +78,7 @@ class Setup(Generic[R]):
             feedback=dumped["feedback"],
             seed=dumped["seed"],
             open_limit=dumped["open_limit"],
+            least_chance=dumped["least_chance"],
             names=Names(tuple(dumped.get("features", ())), tuple(dumped.get("groups", ()))),
         )
 
@@ -92,6 +96,7 @@ def make_setup(
     feedback: str | None = None,
     seed: int | None = None,
     open_limit: int = MOST_OPEN,
+    least_chance: float = LEAST_CHANCE,
 ) -> Setup[R]:
     """Return the setup of a predictor with these parameters; options are the learner's further ones."""
     read = cast("Score[R]", Probabilities() if score is None else score)
@@ -109,6 +114,7 @@ def make_setup(
         feedback=cast("Feedback", kind.default_feedback if feedback is None else feedback),
         seed=check_seed(seed),
         open_limit=open_limit,
+        least_chance=least_chance,
         names=names,
     )
 

@@ -79,6 +79,7 @@ def create_stream(
     feedback: str | None = None,
     seed: int | None = None,
     open_limit: int | None = None,
+    least_chance: float | None = None,
     lifetime: float | None = None,
     window: int | None = None,
     description: str | None = None,
@@ -90,6 +91,7 @@ def create_stream(
         "arms": arms, "options": options, "features": features, "groups": groups, "labels": labels,
         "power": power, "at_least": at_least, "at_most": at_most, "bound": bound, "scale": scale,
         "side": side, "score": score, "feedback": feedback, "seed": seed, "open_limit": open_limit,
+        "least_chance": least_chance,
         "lifetime": lifetime, "window": window, "description": description,
         "calibrate_from": calibrate_from,
     }  # fmt: skip

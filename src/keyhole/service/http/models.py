@@ -116,6 +116,7 @@ class NewStream(Body):
         None, ge=0, lt=2**64, description="Fixes every draw; omit it in production."
     )
     open_limit: int | None = Field(None, ge=1, le=10**6)
+    least_chance: float | None = None
     lifetime: Seconds | None = None
     window: Window | None = None
     description: Description | None = None
@@ -274,7 +275,7 @@ class AnswerBody(Body):
     chance: float | None = Field(
         None,
         description="The known probability that an answer comes, where some never do: it counts for "
-        "1 / chance rounds.",
+        "1 / chance rounds. At least the stream's least_chance.",
         examples=[0.5],
     )
     wrong: float | None = Field(

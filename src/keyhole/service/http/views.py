@@ -110,6 +110,7 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         features=list(setup.names.features) or setup.learner.features,
         groups=_show_groups(stream),
         open_limit=setup.open_limit,
+        least_chance=setup.least_chance,
         lifetime=stream.lifetime,
         created=show_time(stream.created),
         archived=None if stream.archived is None else show_time(stream.archived),

@@ -225,6 +225,7 @@ class StreamView:
     features: Annotated[list[str] | int, "Their names, or their number where they have none."]
     groups: list[GroupView]
     open_limit: int
+    least_chance: float
     lifetime: float
     created: str
     archived: str | None

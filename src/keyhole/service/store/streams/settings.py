@@ -10,6 +10,7 @@ from typing import Any
 
 from keyhole import scores
 from keyhole.errors import InvalidError
+from keyhole.feedback import LEAST_CHANCE
 from keyhole.predictor import setup as setups
 from keyhole.predictor.setup import MOST_OPEN, Setup
 from keyhole.scores import Kind, Region, Score
@@ -60,6 +61,7 @@ def make_setup(
     feedback: str | None = None,
     seed: int | None = None,
     open_limit: int = MOST_OPEN,
+    least_chance: float = LEAST_CHANCE,
 ) -> tuple[Setup[Region], list[str]]:
     """Return the setup of these settings, and what Keyhole warns of about them."""
     with warnings.catch_warnings(record=True) as caught:
@@ -88,6 +90,7 @@ def make_setup(
             feedback=feedback,
             seed=seed,
             open_limit=open_limit,
+            least_chance=least_chance,
         )
     return setup, [str(warning.message) for warning in caught]
 
