@@ -69,7 +69,7 @@ class _Wrapper:
     def calibrate(self, X: Any, y: ArrayLike, *, features: Any = None, groups: Any = None) -> Self:
         """Calibrate on labelled rows that the estimator was not fitted to.
 
-        The first prediction is then as good as a late one. The predictor's own counts stay at zero.
+        The first prediction then starts from what these rows taught; the counts stay at zero.
         """
         check_is_fitted(self)
         known = read_context(self, X, features=features, groups=groups)

@@ -242,7 +242,7 @@ def _export(options: argparse.Namespace) -> None:
 def _calibrate(options: argparse.Namespace) -> None:
     """Teach a stream labelled history before its first round.
 
-    Its first set is then as good as a late one; its counts stay at zero.
+    Its first set then starts from what that history taught; its counts stay at zero.
     """
     database = _database(options, there=True)
     from keyhole.live_line import live_line
