@@ -257,24 +257,3 @@ def outcomes(answer: Answer, *, threshold: float, thresholds: Array) -> NDArray[
     found[:covering] = 0
     found[missing:] = 1
     return found
-
-
-class GateFeedback(StrEnum):
-    """Which cases of a gate are ever judged."""
-
-    ACCEPTED = "accepted"  # those that were accepted: a thumb, a correction
-    REFERRED = "referred"  # those that a person answered, and an audited share of the accepted
-    BOTH = "both"
-
-
-def check_gate_feedback(name: str) -> GateFeedback:
-    try:
-        return GateFeedback(name)
-    except ValueError:
-        known = ", ".join(feedback.value for feedback in GateFeedback)
-        raise FeedbackError(f"there is no feedback {name!r} of a gate; there are {known}") from None
-
-
-def tells_of(feedback: GateFeedback) -> tuple[bool, bool]:
-    """Return whether accepted and whether referred cases may be judged."""
-    return True, feedback != GateFeedback.ACCEPTED

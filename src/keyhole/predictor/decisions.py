@@ -6,6 +6,7 @@ The gate keeps its rounds in memory and the store keeps them in a database; both
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -15,9 +16,7 @@ from keyhole.errors import FeedbackError, InvalidError, ReferredError
 from keyhole.feedback import (
     BESIDE,
     Answer,
-    GateFeedback,
     check_chance,
-    check_gate_feedback,
     check_wrong,
     correct_wrong,
 )
@@ -37,6 +36,27 @@ if TYPE_CHECKING:
     from keyhole.predictor.setup import Setup
 
 _PARTS = BESIDE | {"right"}
+
+
+class GateFeedback(StrEnum):
+    """Which cases of a gate are ever judged."""
+
+    ACCEPTED = "accepted"  # those that were accepted: a thumb, a correction
+    REFERRED = "referred"  # those that a person answered, and an audited share of the accepted
+    BOTH = "both"
+
+
+def check_gate_feedback(name: str) -> GateFeedback:
+    try:
+        return GateFeedback(name)
+    except ValueError:
+        known = ", ".join(feedback.value for feedback in GateFeedback)
+        raise FeedbackError(f"there is no feedback {name!r} of a gate; there are {known}") from None
+
+
+def tells_of(feedback: GateFeedback) -> tuple[bool, bool]:
+    """Return whether accepted and whether referred cases may be judged."""
+    return True, feedback != GateFeedback.ACCEPTED
 
 
 @dataclass(slots=True)
@@ -113,9 +133,15 @@ class Decisions:
             )
 
     def check_feedback(self, setup: "Setup[Any]") -> GateFeedback:
-        if setup.learner.rule.kind != "gate":
-            raise InvalidError(f"{setup.learner.name} is a rule for keyhole.Predictor; use it there")
+        setup.learner.rule.check_kind("gate")
         return check_gate_feedback(setup.feedback)
+
+    def check_history(self, stream: str) -> None:
+        """Raise: a gate learns what its own decisions bring, and not what others would have."""
+        raise InvalidError(
+            f"stream {stream!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
+            "what it would have done with a log"
+        )
 
     def count_open(self, setup: "Setup[Any]", tally: Any) -> int:
         awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted

@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, cast
 
-from keyhole.feedback import LEAST_CHANCE, GateFeedback
+from keyhole.feedback import LEAST_CHANCE
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.predictor.batch import check_answers, list_outputs
 from keyhole.predictor.context import Features, Groups, read_context, read_contexts
-from keyhole.predictor.decisions import GateTally
+from keyhole.predictor.decisions import GateFeedback, GateTally
 from keyhole.predictor.kinds import GATE
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, show

@@ -1,4 +1,4 @@
-"""What is reported of a predictor or a gate: notes, warnings, bounds, groups, and its picture."""
+"""What is reported of a learner at work: notes, warnings, bounds, groups, and its picture."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -153,7 +153,7 @@ _MOST_GROUPS = 12  # that are shown; predictor.groups has all
 
 
 def show(holder: Any, rows: Mapping[str, str], *, rate: float, called: str) -> str:
-    """Return HTML with the figures of a predictor or a gate, and a bar of the rate it is to keep."""
+    """Return HTML with the figures of a learner at work, and a bar of the rate it is to keep."""
     from html import escape
 
     groups = {

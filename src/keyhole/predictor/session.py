@@ -1,4 +1,4 @@
-"""A learner at work in memory: what predictors and gates share."""
+"""A learner at work in memory: what every kind of it shares."""
 
 import copy
 import threading
@@ -106,7 +106,7 @@ class Session(Generic[R]):
     def groups(self) -> dict[str | int, Group]:
         """The statistics of each group: rounds, misses, their excess over alpha, and its bound.
 
-        Those of a gate are of the accepted answers that were judged.
+        Those of decisions are of the accepted answers that were judged.
         """
         with self._lock:
             return judge_groups(self._setup, self._progress)
@@ -142,7 +142,7 @@ class Session(Generic[R]):
         """Return the rounds that were kept, an array for each column.
 
         Of a predictor those that were answered: round, threshold, size, miss, and "group NAME", 1
-        where the round was in that group, else 0. Of a gate its decisions: round, threshold, score,
+        where the round was in that group, else 0. Of decisions all: round, threshold, score,
         accepted, and wrong, NaN where there is no judgement.
 
         Examples

@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, ScoreError
-from keyhole.feedback import Answer, check_gate_feedback, correct_wrong, tells_of
+from keyhole.feedback import Answer, correct_wrong
 from keyhole.learners import GATES, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.numeric import Array, Counts, kernel
+from keyhole.predictor.decisions import check_gate_feedback, tells_of
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.simulation.channel import most_open
 from keyhole.simulation.simulate import play_open
