@@ -21,7 +21,15 @@ from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import MISSING, Round, propose, read_answer, recall_round, settle
+from keyhole.predictor.rounds import (
+    MISSING,
+    Round,
+    amend,
+    propose,
+    read_answer,
+    recall_round,
+    settle,
+)
 from keyhole.predictor.tally import Outcome, RoundTally, Tally
 from keyhole.scores import Case, Score
 from keyhole.scores import Kind as KindName
@@ -122,8 +130,14 @@ class Sets:
     def answer(
         self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
     ) -> Outcome:
+        outcome = self.read_answer(setup, waiting, answer)
+        settle(setup.learner, progress, waiting, outcome)
+        return outcome
+
+    def read_answer(self, setup: "Setup[Any]", waiting: Round[Any], answer: Any) -> Outcome:
+        """Return what an answer says of a round, or raise."""
         parts = _read_parts(answer)
-        outcome = read_answer(
+        return read_answer(
             setup.learner,
             waiting,
             HIT if "hit" in parts else MISS if "miss" in parts else None,
@@ -135,8 +149,16 @@ class Sets:
             seed=setup.seed,
             least_chance=setup.least_chance,
         )
-        settle(setup.learner, progress, waiting, outcome)
-        return outcome
+
+    def amend(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress,
+        answered: Round[Any],
+        before: Outcome,
+        outcome: Outcome,
+    ) -> Outcome:
+        return amend(setup.learner, progress, answered, before, outcome)
 
     def count_bounded(self, tally: Tally) -> int:
         return int(tally.weight)

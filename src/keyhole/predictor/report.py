@@ -103,9 +103,10 @@ def bound_excess(setup: Setup[Any], progress: Progress[Any], *, rounds: int | No
         at_most=getattr(score, "at_most", None),
     )
     past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
+    amended = tally.amended  # What is moved afterwards, no guard could see.
     return Excess(
-        least=max(proven.least - past, -alpha * count),
-        most=min(proven.most - past, (1.0 - alpha) * count),
+        least=max(proven.least - past - amended, -alpha * count),
+        most=min(proven.most - past + amended, (1.0 - alpha) * count),
     )
 
 
@@ -139,7 +140,7 @@ def _bound_group(
     parameters, alpha = setup.learner.parameters, setup.learner.alpha
     if not hasattr(parameters, "bound_groups"):
         return None
-    proven = parameters.bound_groups(progress.state)
+    proven = parameters.bound_groups(progress.state) + progress.tally.amended
     beyond = round(float(progress.state.excess[1 + number]) - excess, 6)  # Sums of floats differ.
     floor, cap = getattr(setup.score, "at_least", 0), getattr(setup.score, "at_most", None)
     least, most = -alpha * rounds, (1.0 - alpha) * rounds

@@ -66,6 +66,8 @@ class RoundTally(Protocol):
     @property
     def unreachable(self) -> int: ...
 
+    amended: float
+
     @property
     def calibrated(self) -> int: ...
 
@@ -80,6 +82,14 @@ class RoundTally(Protocol):
     def describe(self) -> Statistics: ...
 
 
+def amend_misses(tally: RoundTally, change: float, groups: tuple[int, ...]) -> None:
+    """Count so many misses more, in these groups too, of rounds that were counted already."""
+    tally.misses += change
+    tally.amended += abs(change)
+    for group in groups:
+        tally.members[group][1] += change
+
+
 @dataclass(slots=True)
 class Tally:
     """What the rounds add up to.
@@ -87,10 +97,11 @@ class Tally:
     ``misses`` and ``weight`` count an answer of known chance as often as the learner heard it, and a
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
     ``stale`` is how stale the last thousand answers or so were on average, ``usual`` the weight of the
-    last hundred; ``members`` holds of every group its rounds and its misses.
+    last hundred; ``amended`` is how far amendments have moved the misses, up and down added;
+    ``members`` holds of every group its rounds and its misses.
     """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqdd")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddd")
 
     predicted: int = 0
     answered: int = 0
@@ -107,6 +118,7 @@ class Tally:
     floor: int = 0  # Every round before this one is closed.
     stale: float = 0.0
     usual: float = 1.0
+    amended: float = 0.0
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod

@@ -159,7 +159,7 @@ def _open(
     is_accepted = score >= threshold
     memo[ACCEPTED] = 1.0 if is_accepted else 0.0
     memo[CHANCE] = judgements.audit if is_accepted else 1.0
-    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0, 0.0, 1.0, 1.0))
+    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0))
 
 
 @kernel
@@ -183,7 +183,7 @@ def _answer(
     if not is_judged:
         return 0
     weight = 1.0 / memo[CHANCE]
-    judgement = Answer(judgements.wrong[number], score, age, stale, 0.0, weight, 1.0)
+    judgement = Answer(judgements.wrong[number], score, age, stale, 0.0, weight, 1.0, 0.0)
     _observe(settings, state, memo, judgement)
     return 1
 

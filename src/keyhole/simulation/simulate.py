@@ -470,7 +470,9 @@ def _loop(
         missed = scores[n] < threshold
         told = label_if_miss if missed else label_if_hit
         score = scores[n] if told else np.nan
-        _observe(settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0))
+        _observe(
+            settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
+        )
         thresholds[n] = threshold
         misses[n] = missed
 
@@ -564,5 +566,5 @@ def _answer(
         pace, deliveries.usual[0] = find_pace(weight, deliveries.usual[0], deliveries.heard[0])
         deliveries.heard[0] += 1
     for _ in range(times):
-        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace))
+        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace, 0.0))
     return 1
