@@ -243,3 +243,19 @@ def test_a_row_without_a_cutoff_was_forecast_just_before_its_time() -> None:
     plain = _made().add_intervals(table, "Mean")
     table["cutoff"] = pd.Series([pd.NaT] * len(table))
     assert _made().add_intervals(table, "Mean")["Mean-lo-90"].equals(plain["Mean-lo-90"])
+
+
+def test_what_happened_at_the_cutoff_itself_is_known_by_then() -> None:
+    def show(first: float) -> list[float]:
+        table = pd.DataFrame(
+            {"unique_id": "u", "ds": [1, 2], "cutoff": [0, 1], "Mean": 0.0, "y": [first, 0.0]}
+        )
+        return _made().add_intervals(table, "Mean")["Mean-hi-90"].tolist()
+
+    assert show(0.0)[1] != show(1e6)[1]
+
+
+def test_series_n_has_the_seed_plus_n() -> None:
+    predictors = _made()
+    predictors.add_intervals(_forecasts(), "Mean")
+    assert [predictors[name].seed for name in predictors] == [7, 8]

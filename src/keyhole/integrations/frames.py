@@ -6,14 +6,17 @@ is such a column, is when the row was forecast; without it, just before ``ds``.
 """
 
 import heapq
+import math
+from collections import defaultdict
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
 from keyhole.integrations._cases import is_missing, read_case, start_predictor
+from keyhole.integrations._pool import Pool
 from keyhole.predictor.predictor import Predictor
-from keyhole.scores import Interval, Probabilities, ScaledResiduals, Score
+from keyhole.scores import Interval, Probabilities, QuantileBands, ScaledResiduals, Score
 
 try:
     import narwhals as nw
@@ -23,6 +26,8 @@ except ImportError:
     ) from None
 
 __all__ = ["SeriesPredictors"]
+
+_NOTHING_KNOWN = Interval(-1, 0.0, -math.inf, math.inf)  # what is shown before any outcome is known
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +39,13 @@ class _Row:
     output: object
     truth: object  # None where it is not known yet
     known: dict[str, Any]  # its features and groups
+
+
+class _Open(NamedTuple):
+    """A row that waits for its outcome: its round, and for the pool its forecast."""
+
+    round: int  # -1 if there is none, as nothing was known when it was forecast
+    forecast: Any
 
 
 class SeriesPredictors:
@@ -51,6 +63,10 @@ class SeriesPredictors:
         whether a row is in a group that must be covered separately.
     learner, feedback, seed, history
         As for ``keyhole.Predictor``, for each series; series n has the seed ``seed + n``.
+    pool
+        Whether intervals of the default score start from what the other series have shown; each
+        predictor then corrects a band (``keyhole.QuantileBands``) that the pool proposes for its
+        series. Until any outcome is known, intervals are the whole line, and no round is counted.
     series, time, truth, cutoff
         The names of the columns; ``series`` may be several, such as ``["unique_id", "step"]``.
 
@@ -64,7 +80,7 @@ class SeriesPredictors:
     >>> list(predictors.add_intervals(table, "Naive").columns)
     ['unique_id', 'ds', 'Naive', 'y', 'Naive-lo-90', 'Naive-hi-90']
     >>> predictors["a"].rounds, predictors["a"].open_rounds
-    (5, 1)
+    (4, 1)
     >>> predictors.learn(pandas.DataFrame({"unique_id": ["a"], "ds": [5], "y": [5.0]}))
     1
     """
@@ -80,6 +96,7 @@ class SeriesPredictors:
         feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
+        pool: bool = True,
         series: str | Sequence[str] = "unique_id",
         time: str = "ds",
         truth: str = "y",
@@ -91,7 +108,8 @@ class SeriesPredictors:
         self._series = [series] if isinstance(series, str) else list(series)
         self._time, self._truth, self._cutoff = time, truth, cutoff
         self._predictors: dict[Hashable, Predictor[Any]] = {}
-        self._open: dict[tuple[Hashable, Any], list[int]] = {}  # (series, time): the rounds that wait
+        self._open: dict[tuple[Hashable, Any], list[_Open]] = {}  # (series, time): the rows that wait
+        self._pool = Pool(alpha) if pool and score is None else None
         start_predictor(self, Probabilities(), seed=None)  # refuses wrong parameters now
 
     def __getitem__(self, series: Hashable) -> Predictor[Any]:
@@ -110,15 +128,43 @@ class SeriesPredictors:
         Series by series and in order of time, each row is predicted and, where its outcome is known,
         answered before the rows that were forecast later. Rows without an outcome stay open.
         """
-        frame = _read(table, [*self._series, self._time, *self.features, *self.groups, model])
-        rows = self._rows(frame, frame[model].to_list())
-        kind = ScaledResiduals() if self.score is None else self.score
-        shown: list[Interval] = self._play(rows, kind)
+        frame, rows, kind = self._read_forecasts(table, model)
+        shown: list[Interval] = self._play(rows, kind, pool=self._pool)
         level = f"{100 * (1 - self.alpha):.10g}"
         return frame.with_columns(
             _column(frame, f"{model}-lo-{level}", [interval.lower for interval in shown]),
             _column(frame, f"{model}-hi-{level}", [interval.upper for interval in shown]),
         ).to_native()
+
+    def calibrate(self, table: Any, model: str) -> None:
+        """Teach forecasts and outcomes of the past, before the first interval; no round is counted.
+
+        Each series learns as if each of its outcomes had come before the next forecast.
+        """
+        _, rows, kind = self._read_forecasts(table, model)
+        known = sorted((row for row in rows if row.truth is not None), key=lambda row: row.time)
+        played: dict[Hashable, list[tuple[_Row, object]]] = defaultdict(list)
+        for row in known:
+            self._predictor(row.series, kind)
+            output = _make_output(row, self._pool)
+            if output is not None:
+                played[row.series].append((row, output))
+            if self._pool is not None:
+                self._pool.add(row.series, _find_residual(row, row.output))
+        for series, history in played.items():
+            self._predictors[series].calibrate(
+                [output for _, output in history],
+                [row.truth for row, _ in history],
+                features=[row.known["features"] for row, _ in history] if self.features else None,
+                groups=[row.known["groups"] for row, _ in history] if self.groups else None,
+            )
+
+    def _read_forecasts(self, table: Any, model: str) -> tuple[Any, list[_Row], Score[Any]]:
+        frame = _read(table, [*self._series, self._time, *self.features, *self.groups, model])
+        kind = ScaledResiduals() if self.score is None else self.score
+        rows = self._rows(frame, frame[model].to_list())
+        _check_rows(rows, kind)
+        return frame, rows, kind if self._pool is None else QuantileBands()
 
     def add_sets(self, table: Any, labels: Mapping[str, object] | Sequence[str]) -> Any:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
@@ -132,6 +178,7 @@ class SeriesPredictors:
         kind = Probabilities(labels=list(names.values())) if self.score is None else self.score
         rows = self._rows(frame, list(zip(*(frame[name].to_list() for name in names), strict=True)))
         _check_labels(rows, names)
+        _check_rows(rows, kind)
         shown = self._play(rows, kind)
         return frame.with_columns(
             _column(frame, "set", [list(one.labels) for one in shown])
@@ -191,46 +238,66 @@ class SeriesPredictors:
         rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
         return [read_case(self, row) for row in rows]
 
-    def _play(self, rows: list[_Row], kind: Score[Any]) -> list[Any]:
+    def _play(self, rows: list[_Row], kind: Score[Any], *, pool: Pool | None = None) -> list[Any]:
         """Predict and answer every row in order of time; return predictions in the table's order."""
-        _check_rows(rows, kind)
         shown: list[Any] = [None] * len(rows)
         waiting: list[tuple[Any, int, _Row]] = []  # a heap: a row's time, the order of forecasts
         for order, row in enumerate(
             sorted(rows, key=lambda row: (row.time if row.cutoff is None else row.cutoff, row.time))
         ):
             while waiting and _is_known(waiting[0][0], row):
-                self._answer_own(heapq.heappop(waiting)[2], shown)
+                self._answer_own(heapq.heappop(waiting)[2], shown, pool)
             predictor = self._predictor(row.series, kind)
-            shown[row.number] = predictor.predict(row.output, **row.known)
+            output = _make_output(row, pool)
+            shown[row.number] = (
+                _NOTHING_KNOWN if output is None else predictor.predict(output, **row.known)
+            )
             if row.truth is not None:
                 heapq.heappush(waiting, (row.time, order, row))
         for _time, _order, row in sorted(waiting):
-            self._answer_own(row, shown)
+            self._answer_own(row, shown, pool)
         for row in rows:
             if row.truth is None:
-                self._open.setdefault((row.series, row.time), []).append(shown[row.number].id)
+                opened = _Open(shown[row.number].id, None if pool is None else row.output)
+                self._open.setdefault((row.series, row.time), []).append(opened)
         return shown
 
-    def _answer_own(self, row: _Row, shown: list[Any]) -> None:
+    def _answer_own(self, row: _Row, shown: list[Any], pool: Pool | None) -> None:
         """Answer a row's own round, after those of earlier tables that waited for its outcome."""
-        self._answer(row)
-        self._predictors[row.series].learn(shown[row.number].id, label=row.truth)
+        self._answer(row, _Open(shown[row.number].id, None if pool is None else row.output))
 
-    def _answer(self, row: _Row) -> int:
-        """Answer the open rounds of a row's series and time; return how many there were."""
-        rounds = self._open.get((row.series, row.time), [])
-        for number in rounds:
-            self._predictors[row.series].learn(number, label=row.truth)
+    def _answer(self, row: _Row, *own: _Open) -> int:
+        """Answer the open rows of this series and time, then its own; return how many were open."""
+        waiting = self._open.get((row.series, row.time), [])
+        for number, forecast in (*waiting, *own):
+            if number >= 0:
+                self._predictors[row.series].learn(number, label=row.truth)
+            if self._pool is not None and forecast is not None:
+                self._pool.add(row.series, _find_residual(row, forecast))
         # Now, not before: an outcome that was refused can be given again.
         self._open.pop((row.series, row.time), None)
-        return len(rounds)
+        return len(waiting)
 
     def _predictor(self, series: Hashable, kind: Score[Any]) -> Predictor[Any]:
         if series not in self._predictors:
             seed = None if self.seed is None else self.seed + len(self._predictors)
             self._predictors[series] = start_predictor(self, kind, seed=seed)
         return self._predictors[series]
+
+
+def _make_output(row: _Row, pool: Pool | None) -> Any:
+    """Return what a row's predictor reads: its forecast, or the pool's band, None if there is none."""
+    if pool is None:
+        return row.output
+    centre, half = float(row.output), pool.find_half(row.series)  # type: ignore[arg-type]
+    if half is None or not centre - half < centre + half:
+        return None
+    return centre - half, centre + half
+
+
+def _find_residual(row: _Row, forecast: Any) -> float:
+    truth: Any = row.truth
+    return float(truth) - float(forecast)
 
 
 def _read(table: Any, needed: Sequence[str]) -> Any:

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, ClassVar, Protocol
 
 from keyhole.errors import InvalidError
@@ -12,6 +13,19 @@ from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 
 _SIDES = ("both", "upper", "lower")
 _EDGE = 700.0  # logits beyond which a one-sided bound is infinite
+
+
+@cache
+def list_shape() -> list[tuple[float, float]]:
+    """Return what is assumed of scores while few residuals are known: scores, and five answers' shares.
+
+    The odds of the scores are Student's with one degree of freedom about a median of 1, in thirds of
+    doublings: so a residual compares with a single one that is known.
+    """
+    steps = [step / 3.0 for step in range(-39, 40)]
+    below = [10.0 / math.pi * math.atan(2.0 ** (step + 1.0 / 6.0)) for step in steps]
+    shares = [upper - lower for lower, upper in zip([0.0, *below], below, strict=False)]
+    return [(1.0 / (1.0 + 2.0**-step), share) for step, share in zip(steps, shares, strict=True)]
 
 
 class Residuals(Protocol):

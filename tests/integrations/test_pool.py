@@ -1,0 +1,165 @@
+"""Many short series: each starts where the others stand, and goes on by itself."""
+
+import math
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from keyhole import QuantileBands, ScaledResiduals
+from keyhole.integrations._pool import Pool
+from keyhole.integrations.frames import SeriesPredictors
+
+ALPHA, SERIES, STEPS = 0.1, 50, 20
+
+
+def add_widths(table: pd.DataFrame, predictors: SeriesPredictors) -> pd.DataFrame:
+    added = predictors.add_intervals(table, "M")
+    width = added["M-hi-90"] - added["M-lo-90"]
+    return added.assign(width=width, miss=~added["y"].between(added["M-lo-90"], added["M-hi-90"]))
+
+
+def make_panel(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    scales = np.exp(0.7 * rng.normal(size=SERIES))
+    truths = rng.normal(size=(SERIES, STEPS)) * scales[:, None]
+    series, time = np.repeat(np.arange(SERIES), STEPS), np.tile(np.arange(STEPS), SERIES)
+    table = pd.DataFrame({"unique_id": series, "ds": time, "M": 0.0, "y": truths.ravel()})
+    return table, scales[series]
+
+
+def test_before_the_first_residual_nothing_is_known_and_one_gives_a_width() -> None:
+    pool = Pool(ALPHA)
+    assert pool.find_half("a") is None
+    pool.add("a", -2.0)
+    # Five answers of Student's shape with one degree of freedom and one at its median, 2: of 6 answers
+    # .1 * 6 / 7 of each may lie above, so that 10 / pi * atan(x) = 6 * (1 - .6 / 7) - 1 and x = 6.14.
+    # The shape is in thirds of doublings.
+    far = math.tan((6.0 * (1.0 - 0.6 / 7.0) - 1.0) * math.pi / 10.0)
+    assert pool.find_half("a") == pytest.approx(2.0 * far, rel=2 ** (1 / 3) - 1)
+
+
+def test_a_series_is_half_its_own_after_one_residual_and_a_new_one_like_all() -> None:
+    pool = Pool(ALPHA)
+    pool.add("a", 1.0)
+    pool.add("b", math.e**2)
+    halves = {name: pool.find_half(name) or 0.0 for name in "abc"}
+    # The median of the logarithms 0 and 2 is 1; each series is 1 / (1 + 1) of the way from there.
+    assert halves["b"] / halves["a"] == pytest.approx(math.e)
+    assert halves["c"] / halves["a"] == pytest.approx(math.e**0.5)
+
+
+def test_the_shape_is_of_what_lies_beyond_the_offset_of_before() -> None:
+    pool = Pool(ALPHA)
+    for residual in (1.0, math.e**3, math.e**3, math.e**9):
+        pool.add("a", residual)
+    # Of the logarithms 0, 3, 3, 9 the middle is 3; offsets of before are 0, 1/2 (0 - 3), 2/3 (3/2 - 3)
+    # and 3/4 (3 - 3), so that 0, 4.5, 4 and 9 lie beyond them. Of 9 answers .1 * 9 / 10 may lie above:
+    # half the width is e^9, at an offset of 4/5 (3 - 3).
+    assert pool.find_half("a") == pytest.approx(math.e**9, rel=0.05)
+
+
+def test_after_twenty_five_residuals_a_series_goes_on_by_itself() -> None:
+    pool = Pool(ALPHA)
+    for residual in range(1, 26):
+        pool.add("a", float(residual))
+    fixed = pool.find_half("a")
+    for _ in range(200):
+        pool.add("a", 1e6)
+        pool.add("b", 1e6)
+    assert pool.find_half("a") == fixed
+    assert (pool.find_half("c") or 0.0) > 1e5
+
+
+def test_residuals_of_nothing_leave_the_whole_line() -> None:
+    table = pd.DataFrame({"unique_id": "a", "ds": range(5), "M": 7.0, "y": 7.0})
+    predictors = SeriesPredictors(alpha=ALPHA)
+    assert np.isinf(add_widths(table, predictors)["width"]).all()
+
+
+def test_fifty_series_of_twenty_points_miss_as_often_as_they_may_and_are_never_endless_again() -> None:
+    missed, ratios = [], []
+    for seed in range(3):
+        table, scales = make_panel(seed)
+        added = add_widths(table, SeriesPredictors(alpha=ALPHA, seed=7))
+        first = added["ds"] == 0
+        assert np.isinf(added.loc[first, "width"]).all()
+        assert np.isfinite(added.loc[~first, "width"]).all()
+        missed.append(added.loc[~first, "miss"].mean())
+        ratios.append((added["width"] / (2 * 1.6449 * scales))[~first].mean())
+    # 2,850 rounds: a standard error of .006 if they miss with probability .1.
+    assert 0.08 < np.mean(missed) < 0.118
+    assert np.mean(ratios) < 1.45
+
+
+def test_without_the_pool_every_series_starts_alone() -> None:
+    table, _ = make_panel(0)
+    pooled, alone = SeriesPredictors(alpha=ALPHA), SeriesPredictors(alpha=ALPHA, pool=False)
+    second = add_widths(table, pooled)["width"][1], add_widths(table, alone)["width"][1]
+    assert second[0] != second[1]
+    assert isinstance(pooled[0].setup.score, QuantileBands)
+    assert isinstance(alone[0].setup.score, ScaledResiduals)
+    assert (pooled[0].rounds, alone[0].rounds) == (STEPS - 1, STEPS)
+
+
+def test_the_second_day_of_a_table_of_day_ahead_forecasts_misses_no_more_than_it_may() -> None:
+    missed, widths = [], []
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        hours = pd.date_range("2026-01-01", periods=72, freq="h")
+        cutoff = hours.floor("D") - pd.Timedelta("1h")
+        truths = rng.normal(0.0, 5.0, 72)
+        table = pd.DataFrame(
+            {"unique_id": "load", "ds": hours, "cutoff": cutoff, "M": 0.0, "y": truths}
+        )
+        added = add_widths(table, SeriesPredictors(alpha=ALPHA, seed=1))
+        missed.append(added["miss"][24:48].mean())
+        widths.append(added["width"][24:48].mean() / (2 * 1.6449 * 5.0))
+    # The quantile of 24 residuals has a standard error of .06 in its miss rate, each day of .06: .025.
+    assert np.mean(missed) < 0.1 + 3 * 0.025
+    assert np.mean(widths) < 2.0
+
+
+def test_a_calibrated_table_has_widths_from_its_first_row_on_and_counts_no_round() -> None:
+    table, scales = make_panel(1)
+    past, future = table[table["ds"] < 12], table[table["ds"] >= 12]
+    for pool in (True, False):
+        predictors = SeriesPredictors(alpha=ALPHA, pool=pool)
+        predictors.calibrate(past, "M")
+        assert {predictors[name].rounds for name in predictors} == {0}
+        added = add_widths(future, predictors)
+        assert np.isfinite(added["width"]).all()
+        if pool:  # 400 rounds: a standard error of .015.
+            assert abs(added["miss"].mean() - ALPHA) < 0.05
+            assert (added["width"] / (2 * 1.6449 * scales[table["ds"] >= 12])).mean() < 1.45
+
+
+def test_features_and_groups_of_history_are_columns_too() -> None:
+    table, _ = make_panel(2)
+    table = table.assign(load=np.arange(len(table)) % 7, odd=table["ds"] % 2 == 1)
+    predictors = SeriesPredictors(alpha=ALPHA, features=["load"], groups=["odd"])
+    predictors.calibrate(table[table["ds"] < 10], "M")
+    predictors.add_intervals(table[table["ds"] >= 10], "M")
+    assert predictors[0].groups["odd"].rounds == 5
+
+
+def test_outcomes_of_open_rows_reach_the_pool() -> None:
+    table, _ = make_panel(0)
+    open_rows = table[table["ds"] == 0].assign(y=None)
+    predictors = SeriesPredictors(alpha=ALPHA, seed=7)
+    predictors.add_intervals(open_rows, "M")
+    assert predictors.learn(table[table["ds"] == 0]) == SERIES
+    later = table[table["ds"] > 0]
+    one = SeriesPredictors(alpha=ALPHA, seed=7)
+    whole = one.add_intervals(table, "M")
+    pd.testing.assert_frame_equal(predictors.add_intervals(later, "M"), whole[whole["ds"] > 0])
+
+
+def test_a_pickled_pool_goes_on_bit_for_bit() -> None:
+    table, _ = make_panel(0)
+    predictors = SeriesPredictors(alpha=ALPHA, seed=7)
+    predictors.add_intervals(table[table["ds"] < 10], "M")
+    other = pickle.loads(pickle.dumps(predictors))
+    later = table[table["ds"] >= 10]
+    pd.testing.assert_frame_equal(other.add_intervals(later, "M"), predictors.add_intervals(later, "M"))
