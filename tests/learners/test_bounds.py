@@ -14,6 +14,7 @@ from keyhole import Predictor, make, simulate
 from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.learners import bounds
 from keyhole.learners.bounds import _bound_miss_rate
+from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.loss import Loss
 from keyhole.learners.rules.ocp_bandit import ocp_bandit
 from keyhole.learners.rules.ocp_unlock import ocp_unlock
@@ -434,3 +435,53 @@ def test_a_bound_that_grows_with_the_rounds_asks_for_their_number() -> None:
         InvalidError, match=r"the bound of kt grows with the rounds; say after how many"
     ):
         bounds.excess(make("kt", alpha=0.1))
+
+
+@pytest.mark.parametrize("truth", [0.0, 1.0])
+@pytest.mark.parametrize("rate", [-0.7, 0.3])
+def test_moments_of_what_chance_adds_by_enumeration(rate: float, truth: float) -> None:
+    """Heard one time in four, and then wrong one time in ten; both mean what is true."""
+    told, alpha = (-0.1 / 0.8, 0.9 / 0.8), 0.2
+    high = (truth - told[0]) / (told[1] - told[0])
+    total = 0.75 * math.exp(rate * (truth - alpha))
+    for chance, at in ((high, told[1]), (1.0 - high, told[0])):
+        total += 0.25 * chance * math.exp(rate * (truth - alpha - 4.0 * (at - alpha)))
+    found = bounds._find_psi(rate, alpha, Lateness(weight=4.0, told=told), truth=truth)
+    assert found == pytest.approx(math.log(total))
+
+
+def test_as_answers_become_certain_the_bound_of_the_truth_becomes_the_certain_one() -> None:
+    learner = make("logit-tracker", alpha=0.01)
+    certain = bounds.excess(learner, rounds=10_000, lost=True)
+    for wrong, room in ((1e-3, 40.0), (1e-6, 3.0), (1e-9, 1.5)):
+        found = bounds.excess(learner, rounds=10_000, wrong=wrong, delta=0.05)
+        assert certain.most < found.most < certain.most + room
+        assert certain.least - room < found.least
+
+
+@pytest.mark.parametrize("how", [Lateness(told=(-0.25, 1.25)), Lateness(weight=5.0)])
+def test_the_truth_passes_its_bound_at_any_time_no_more_often_than_delta(how: Lateness) -> None:
+    """A hundred misses, then hits; a quarter of the bound's width is passed in most runs."""
+    rng, runs, rounds, delta = np.random.default_rng(7), 150, 400, 0.2
+    truth = np.concatenate((np.ones(100), np.zeros(rounds - 100)))
+    low, high = how.told
+    told = np.where(rng.random((runs, rounds)) < (truth - low) / (high - low), high, low)
+    heard = rng.random((runs, rounds)) < 1.0 / how.weight
+    drift = np.cumsum(truth - 0.1 - np.where(heard, how.weight * (told - 0.1), 0.0), axis=1)
+    known = np.cumsum(truth - 0.1) - drift  # the excess as it was told
+    passed, near = np.zeros(runs, dtype=bool), np.zeros(runs, dtype=bool)
+    for n in range(49, rounds, 50):
+        for run in range(runs):
+            at, real = known[run, n], float(np.sum(truth[: n + 1] - 0.1))
+            least, most = bounds.bound_truth(Excess(at, at), 0.1, n + 1, how, delta=delta)
+            passed[run] |= not least <= real <= most
+            near[run] |= not (3.0 * at + least) / 4.0 <= real <= (3.0 * at + most) / 4.0
+    assert passed.mean() <= delta < 0.5 < near.mean()
+
+
+@pytest.mark.parametrize("delta", [0.0, 1.0, "x"])
+def test_delta_is_a_probability(delta: Any) -> None:
+    with pytest.raises(InvalidError, match="is not a probability"):
+        bounds.excess(make("logit-tracker", alpha=0.1), rounds=100, wrong=0.1, delta=delta)
+    with pytest.raises(InvalidError, match="grows with the rounds; say after how many"):
+        bounds.excess(make("logit-tracker", alpha=0.1), wrong=0.1, delta=0.1)

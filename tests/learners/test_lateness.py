@@ -1,5 +1,6 @@
 """Bounds on misses under late answers, attacked by worlds in which lateness and outcome conspire."""
 
+import random
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -7,7 +8,7 @@ import pytest
 
 from keyhole import HIT, LEARNERS, MISS, Predictor, make
 from keyhole.errors import InvalidError, TheoremError
-from keyhole.feedback import Needs
+from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds, safety_valve
 from keyhole.learners.lateness import Excess, Lateness, bound_late_tracker, widen_guards
 from keyhole.learners.parameters import parameters, target
@@ -65,7 +66,7 @@ def levels(world: World) -> list[int]:
 @pytest.mark.parametrize("alpha", [0.05, 0.3])
 def test_behind_guards_only_rounds_that_are_open_can_go_on(alpha: float, most_open: int) -> None:
     guards = Excess(least=-5.0, most=20.0)
-    bound = widen_guards(guards, alpha=alpha, open=most_open)
+    bound = widen_guards(guards, alpha=alpha, lateness=Lateness(most_open))
     seen = []
     for name in ATTACKS:
         player = Guarded(alpha, guards)
@@ -123,7 +124,7 @@ def test_no_more_rounds_carry_the_excess_past_a_guard_than_the_level_and_one(mos
     for name in ATTACKS:
         world = attack(Guarded(0.1, guards), name, alpha=0.1, most_open=most_open, answers=3_000)
         for excess, level in zip(world.excess, levels(world), strict=True):
-            bound = widen_guards(guards, alpha=0.1, open=level + 1)
+            bound = widen_guards(guards, alpha=0.1, lateness=Lateness(level + 1))
             assert bound.least - 1e-9 <= excess <= bound.most + 1e-9
 
 
@@ -145,7 +146,7 @@ def test_a_rule_without_a_late_form_says_so() -> None:
     silent = [name for name, says in proven.items() if "excess" in says and "late_excess" not in says]
     assert "kt" in silent
     for name in silent:
-        with pytest.raises(TheoremError, match="when 3 rounds may be open at once"):
+        with pytest.raises(TheoremError, match="unless every round is answered before"):
             bounds.excess(make(name, alpha=0.1), rounds=1_000, open=3)
 
 
@@ -192,3 +193,38 @@ def test_late_forms_hold_against_every_attack(name: str, most_open: int) -> None
             least, most = min(least, excess), max(most, excess)
             limits = bounds.excess(learner, rounds=answers, open=most_open, age=int(oldest))
             assert limits.least - 1e-6 <= excess <= limits.most + 1e-6
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1])
+@pytest.mark.parametrize("name", ["tracker", "aci", "agaci", "self-scaled", "logit-tracker"])
+def test_rounds_that_are_never_answered_do_not_carry_misses_past_a_bound(
+    name: str, alpha: float
+) -> None:
+    """Kills: guards that are off until an answer is old. A thousand lost rounds make misses stale."""
+    learner, rng = make(name, alpha=alpha), random.Random(0)  # noqa: S311
+    state, excess = learner.start(), 0.0
+    least, most = bounds.excess(learner, rounds=10**9, lost=True)
+    for _ in range(8_000):
+        threshold, memo = learner.choose(state, 0.5)
+        score = rng.random()
+        miss = float(score < threshold)
+        learner.observe(state, memo, Answer(miss, score, age=0.0, stale=1_000.0 * miss))
+        excess += miss - alpha
+        assert least - 1e-6 <= excess <= most + 1e-6
+
+
+def test_one_lost_round_costs_the_default_the_room_of_one_miss() -> None:
+    """At its guard, and one round carries it on: by hand 1 - alpha above, alpha below."""
+    learner = make("logit-tracker", alpha=0.1)
+    prompt, lost = bounds.excess(learner), bounds.excess(learner, lost=True)
+    assert lost == pytest.approx((prompt.least - 0.1, prompt.most + 0.9))
+    with pytest.raises(TheoremError, match="unless every round is answered"):
+        bounds.excess(make("kt", alpha=0.1), rounds=100, lost=True)
+
+
+def test_an_answer_that_counts_for_many_rounds_carries_the_excess_as_far() -> None:
+    """Ten rounds each, two open: guards ten times as far out, and twenty misses that pass them."""
+    learner = make("logit-tracker", alpha=0.1)
+    up = bounds.excess(learner)
+    told = bounds.excess(learner, rounds=10**9, open=2, age=1, chance=0.1)
+    assert told == pytest.approx((10 * (up.least - 2.0) - 2.0, 10 * (up.most + 2.0) + 18.0))

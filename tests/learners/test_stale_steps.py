@@ -8,7 +8,7 @@ from keyhole.learners.lateness import (
     Lateness,
     bound_stretched,
     check_guards,
-    check_late_guards,
+    guard_threshold,
     raise_level,
     shorten,
     slow,
@@ -78,14 +78,16 @@ def test_a_guard_closes_beyond_its_bound_and_two_for_every_answer_of_lateness(
 
 
 @pytest.mark.parametrize(
-    ("excess", "lateness", "closed"),
+    ("threshold", "excess", "lateness", "played"),
     [
-        (1e9, 0, 0), (-1e9, 0, 0),  # answers that come at once need no guard
-        (80.0, 30, 0), (80.1, 30, 1), (-76.0, 30, 0), (-76.1, 30, -1),  # 2 x 10 + 60, 2 x 8 + 60
+        (0.3, 10.0, 0, 0.3), (0.3, 10.1, 0, 0.0), (0.3, -8.0, 0, 0.3), (0.3, -8.1, 0, 2.0),
+        (-0.1, 0.0, 0, 0.0), (1.2, -8.1, 0, 1.2),  # at its own end a rule is left alone
+        (0.3, 80.0, 30, 0.3), (0.3, 80.1, 30, 0.0),  # 2 x 10 + 60
+        (0.3, -76.0, 30, 0.3), (0.3, -76.1, 30, 2.0),  # 2 x 8 + 60
     ],
 )  # fmt: skip
-def test_late_guards_stretch(excess: float, lateness: int, closed: int) -> None:
-    assert check_late_guards(excess, lateness, 10.0, -8.0) == closed
+def test_late_guards_stretch(threshold: float, excess: float, lateness: int, played: float) -> None:
+    assert guard_threshold(threshold, excess, lateness, 10.0, -8.0) == played
 
 
 def test_the_bound_of_stretched_guards_by_hand() -> None:

@@ -586,7 +586,8 @@ def test_the_bound_is_that_of_the_rounds_up_to_now_unless_told() -> None:
     predictor = Predictor("kt", alpha=0.1)  # whose bound grows with the rounds
     assert predictor.bound() == bounds.excess(predictor.learner, rounds=1)
     for _ in range(7):
-        predictor.learn(predictor.predict([0.9]), MISS)
+        shown = predictor.predict([0.9])
+        predictor.learn(shown, MISS if shown.threshold > 0.0 else HIT)
     assert predictor.bound() == bounds.excess(predictor.learner, rounds=7)
     assert predictor.bound(rounds=50) == bounds.excess(predictor.learner, rounds=50)
     assert predictor.bound(rounds=50).most > predictor.bound().most

@@ -60,7 +60,7 @@ def test_a_learner_that_promises_prompt_answers_only_says_so_once_they_were_late
     predictor.bound()
     shown = predictor.predict_batch([(0.7, 0.3)] * 4)
     predictor.learn_batch(shown, [0] * 4)
-    with pytest.raises(TheoremError, match="only when every answer comes before"):
+    with pytest.raises(TheoremError, match="unless every round is answered before"):
         predictor.bound()
 
 
@@ -127,3 +127,69 @@ def test_the_bound_of_a_group_is_that_of_its_account_under_whatever_target() -> 
     assert before.bound == (-151.0, 151.0)
     assert after.bound == pytest.approx((-151.0 + 0.39 * 400, 151.0 + 0.39 * 400))
     assert after.excess <= after.bound.most
+
+
+def test_misses_that_nothing_prevents_are_counted_into_the_bound() -> None:
+    """Kills: a bound that is stated although truths that are no candidates are beyond it."""
+    predictor = Predictor(alpha=0.1)
+    for _ in range(400):
+        predictor.learn(predictor.predict({"cat": 0.9, "dog": 0.1}), label="zebra")
+    excess = predictor.miss_rate * 400 - 0.1 * 400
+    assert excess == pytest.approx(360.0)
+    learner, full = predictor.learner, predictor._progress.tally.lost_in_full
+    assert excess <= predictor.bound().most <= bounds.excess(learner, lost=True).most + full
+    kt = Predictor("kt", alpha=0.1)
+    for _ in range(400):
+        kt.learn(kt.predict({"cat": 0.9, "dog": 0.1}), label="zebra")
+    with pytest.raises(TheoremError, match="threshold 0 never misses"):
+        kt.bound()
+
+
+def test_no_lower_bound_is_stated_once_an_empty_set_lost_less_than_alpha() -> None:
+    """Kills: -179 stated where the excess is -600."""
+    predictor = Predictor(alpha=0.1)
+    for _ in range(6_000):
+        predictor.learn(predictor.predict([0.9, 0.1]), loss=0.0)
+    assert predictor.bound().least == pytest.approx(-600.0)
+    assert predictor.bound().most < 150.0
+    calm = Predictor(alpha=0.1)
+    for _ in range(6_000):
+        shown = calm.predict([0.9, 0.1])
+        calm.learn(shown, loss=0.1 if shown.threshold > 1.0 else 0.0)
+    assert -179.0 < calm.bound().least <= calm._progress.tally.misses - 600.0
+
+
+@pytest.mark.parametrize(("told", "wide"), [({"chance": 0.1}, 10.0), ({"wrong": 0.2}, 1.0)])
+def test_the_bound_of_what_is_told_allows_for_chance_and_wrong_answers(
+    told: dict[str, float], wide: float
+) -> None:
+    """Kills: the prompt bound stated of answers that count for ten rounds, or for more than a miss."""
+    predictor, rng = Predictor(alpha=0.1, seed=1), np.random.default_rng(2)
+    for _ in range(3_000):
+        shown = predictor.predict([0.9, 0.1])
+        missed = (shown.threshold > 0.0) ^ (rng.random() < told.get("wrong", 0.0))
+        predictor.learn(shown, MISS if missed else keyhole.HIT, **told)
+        tally = predictor._progress.tally
+        excess = tally.misses - 0.1 * tally.weight
+        assert predictor.bound().least - 1e-6 <= excess <= predictor.bound().most + 1e-6
+    plain = bounds.excess(predictor.learner)
+    assert wide * plain.most < predictor.bound().most < wide * (plain.most + 2.0)
+
+
+def test_the_bound_of_the_truth_is_that_of_what_is_told_where_nothing_is_by_chance() -> None:
+    predictor = Predictor(alpha=0.1)
+    for n in range(2_000):
+        predictor.learn(predictor.predict([0.9, 0.1]), label=int(n % 9 == 0))
+    assert predictor.bound(delta=0.01) == predictor.bound()
+
+
+def test_a_second_history_adds_its_excess_to_that_of_the_first() -> None:
+    """Kills: the first history's excess forgotten, so that a bound is off by it."""
+    once, twice = Predictor(alpha=0.1), Predictor(alpha=0.1)
+    outputs, labels = [(1.0, 0.0)] * 200, [0] * 200  # which hit until no label is shown
+    once.calibrate(outputs, labels)
+    for part in (slice(120), slice(120, 200)):
+        twice.calibrate(outputs[part], labels[part])
+    plain = Predictor(alpha=0.1).bound(rounds=500).most
+    assert once.bound(rounds=500).most == pytest.approx(plain + 20.0)
+    assert twice.bound(rounds=500) == pytest.approx(once.bound(rounds=500))

@@ -58,7 +58,21 @@ def test_a_hit_said_of_what_is_empty_is_refused(
     with pytest.raises(FeedbackError, match=f"the {what} of round 7 is empty, .*: say keyhole.MISS"):
         read_answer(learner, empty, HIT)
     assert read_answer(learner, empty, MISS).miss == 1.0
-    assert read_answer(learner, empty, HIT, wrong=0.25).miss == -0.5  # It may be false.
+    assert read_answer(learner, empty, HIT, wrong=0.25).miss == 1.0  # It must be false.
+
+
+@pytest.mark.parametrize(("at_least", "at_most"), [(0, None), (1, None), (0, 1)])
+def test_of_everything_and_nothing_the_outcome_is_known_whatever_is_told(
+    learner: Learner, at_least: int, at_most: int | None
+) -> None:
+    """Kills: a guard that a false answer carries on. With a floor or a cap it is not everything."""
+    waiting = open_round(learner, Probabilities(at_least=at_least, at_most=at_most), (0.4, 0.3))
+    full, empty = (waiting._replace(prediction=waiting.case.region(7, at)) for at in (0.0, 1.5))
+    for told, corrected in ((MISS, 1.5), (HIT, -0.5)):
+        of_full = read_answer(learner, full, told, wrong=0.25).miss
+        of_empty = read_answer(learner, empty, told, wrong=0.25).miss
+        assert of_full == (0.0 if at_most is None else corrected)
+        assert of_empty == (1.0 if at_least == 0 else corrected)
 
 
 def test_an_interval_of_no_width_may_hit(learner: Learner) -> None:

@@ -42,6 +42,7 @@ import numpy as np
 
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import InvalidError, TheoremError
+from keyhole.feedback import check_chance, check_wrong, correct_wrong
 from keyhole.learners import strategy
 from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.loss import Loss
@@ -50,6 +51,7 @@ from keyhole.learners.rule import Learner, check_learner
 from keyhole.numeric import Array
 
 _FARTHEST = 10**18  # rounds; nobody plays more
+_RATES = 24  # of supermartingales that are mixed, each half the one before
 
 
 @dataclass(frozen=True)
@@ -185,13 +187,21 @@ def excess(
     rounds: int | None = None,
     open: int = 1,  # noqa: A002
     age: int | None = None,
+    lost: bool = False,
+    chance: float = 1.0,
+    wrong: float = 0.0,
     at_least: int = 0,
     at_most: int | None = None,
+    delta: float | None = None,
 ) -> Excess:
     """Return between what the excess of misses over alpha a round lies, on any sequence.
 
     That is sum(miss - alpha) over so many answered rounds, whenever and in whatever order they were
     answered; divided by their number, it bounds their miss rate. Threshold 0 must never miss.
+
+    Of answers that came by chance, or may be wrong, it is the excess as it was told, each counted as
+    ``Predictor.learn`` says; with ``delta`` it is the true one, of all rounds, and the bounds hold
+    after any number of rounds at once, except with that probability.
 
     Parameters
     ----------
@@ -203,12 +213,21 @@ def excess(
     open
         The most rounds that are open at once, of those that are answered some day; the one being
         answered is one of them, so that 1, the default, means answers that come at once.
+    lost
+        Whether there are rounds that are never answered. An answer that comes after a later prediction
+        moves a learner less, so that only its guards bound the misses, even with ``open=1``.
+    chance
+        The least known probability that an answer comes, if they are told with ``chance=``.
+    wrong
+        The largest known probability that an answer is the opposite of the truth.
     age
         The most answers counted between a round's prediction and its own answer, if that is known;
         with answers in the order of the predictions it is ``open`` - 1.
     at_least, at_most
         The fewest and the most labels that a set may hold. Above 0 the first costs the lower bound,
         because no set has to miss; the second costs the upper one, because threshold 0 can.
+    delta
+        With which probability the bounds may fail, where chance decides what is told.
 
     Examples
     --------
@@ -217,12 +236,75 @@ def excess(
     [-179, 148]
     >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), open=100)]
     [-387, 436]
+    >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), rounds=50_000, wrong=0.05)]
+    [-179, 148]
     """
+    weight = 1.0 / check_chance(chance, least=0.0)
+    lateness = Lateness(
+        open=open, age=open - 1 if rounds is None and age is None else age, lost=lost, weight=weight,
+        scale=weight, told=(correct_wrong(0.0, check_wrong(wrong)), correct_wrong(1.0, wrong)),
+    )  # fmt: skip
     if rounds is None:
-        proven = _find_lasting_excess(learner, Lateness(open, open - 1 if age is None else age))
+        if delta is not None:
+            raise InvalidError("what chance does grows with the rounds; say after how many")
+        proven = _find_lasting_excess(learner, lateness)
     else:
-        proven = _find_excess(learner, rounds, Lateness(open, age))
-    return _clip_excess(proven, learner.alpha, rounds, floor=at_least > 0, cap=at_most is not None)
+        proven = find_excess(learner, rounds, lateness)
+        if delta is not None:
+            proven = bound_truth(proven, learner.alpha, rounds, lateness, delta=delta)
+    told = (0.0, 1.0) if delta is not None else lateness.told
+    floor, cap = at_least > 0, at_most is not None
+    return clip_excess(proven, learner.alpha, rounds, floor=floor, cap=cap, told=told)
+
+
+def bound_truth(told: Excess, alpha: float, rounds: int, lateness: Lateness, *, delta: float) -> Excess:
+    """Return between what the true excess of so many rounds lies, given that of what was told.
+
+    It holds after any number of rounds at once, except with probability ``delta``. Given the truth,
+    what a round adds to the true excess less the told one has mean 0: with psi the logarithm of its
+    moments, exp(rate sum - sum of psi) is a supermartingale, and so is a mixture over rates, which by
+    Ville's inequality never passes 1 / delta but with probability delta. Misses have another psi than
+    hits, and there are alpha rounds + excess of them. docs/guarantees.md has the proof.
+
+    Examples
+    --------
+    >>> flips = Lateness(told=(-0.1 / 0.8, 0.9 / 0.8))  # a tenth of the answers is wrong
+    >>> [round(bound) for bound in bound_truth(Excess(-179.0, 149.0), 0.1, 10_000, flips, delta=0.05)]
+    [-320, 286]
+    """
+    if not (is_real(delta) and 0.0 < delta < 1.0):
+        raise InvalidError(f"delta {delta!r} is not a probability; give one between 0 and 1")
+    if lateness.weight == 1.0 and lateness.told == (0.0, 1.0):
+        return told
+    step, log = lateness.weight * (lateness.told[1] - lateness.told[0]), math.log(2 * _RATES / delta)
+    least, most = -math.inf, math.inf
+    for n in range(_RATES):
+        rate = 2.0 ** (6 - n) / step
+        for sign in (-1.0, 1.0):
+            hit, miss = (_find_psi(sign * rate, alpha, lateness, truth=truth) for truth in (0.0, 1.0))
+            farther = (rounds * (hit + alpha * (miss - hit)) + log) / rate
+            share = 1.0 - sign * (miss - hit) / rate  # what the misses themselves add is taken over
+            if share > 0.0 and sign > 0.0:
+                most = min(most, (told.most + farther) / share)
+            elif share > 0.0:
+                least = max(least, (told.least - farther) / share)
+    return Excess(least, most)
+
+
+def _find_psi(rate: float, alpha: float, lateness: Lateness, *, truth: float) -> float:
+    """Return ln E exp(rate (truth - alpha - heard (told - alpha) / chance)) at the least chance.
+
+    ``told`` is the truth, or one of two numbers whose mean is the truth; an answer is heard with the
+    chance. A smaller chance, or numbers farther apart, have the larger moments.
+    """
+    low, high = lateness.told
+    weight, share = lateness.weight, (truth - low) / (high - low)
+    told = ((share, high), (1.0 - share, low))
+    heard = [math.log(part) - rate * weight * (at - alpha) for part, at in told if part > 0.0]
+    total = float(np.logaddexp.reduce(heard)) - math.log(weight)
+    if weight > 1.0:
+        total = float(np.logaddexp(total, math.log1p(-1.0 / weight)))
+    return max(total + rate * (truth - alpha), 0.0)
 
 
 def unlock_hedge_regret(*, arms: int, horizon: int) -> float:
@@ -413,13 +495,13 @@ def check_rounds(rounds: object) -> None:
 
 def _find_lasting_excess(learner: Learner, lateness: Lateness) -> Excess:
     """Return the bound that holds after any number of rounds, or raise if it grows without end."""
-    far, farther = (_find_excess(learner, rounds, lateness) for rounds in (_FARTHEST // 10, _FARTHEST))
+    far, farther = (find_excess(learner, rounds, lateness) for rounds in (_FARTHEST // 10, _FARTHEST))
     if far != farther:
         raise InvalidError(f"the bound of {learner.name} grows with the rounds; say after how many")
     return farther
 
 
-def _find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
+def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     """Return what the rule's own theorem says, of prompt answers or of late ones."""
     parameters = check_learner(learner).parameters
     check_rounds(rounds)
@@ -434,19 +516,27 @@ def _find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
         return parameters.excess(rounds)
     if not hasattr(parameters, "late_excess"):
         raise TheoremError(
-            f"no theorem bounds the misses of {learner.name} when {lateness.open} rounds may be open "
-            f"at once, only when every answer comes before the next prediction (open=1)"
+            f"no theorem bounds the misses of {learner.name} unless every round is answered before the "
+            "next prediction, by a hit or a miss that is true, and threshold 0 never misses"
         )
     return parameters.late_excess(rounds, lateness)
 
 
-def _clip_excess(proven: Excess, alpha: float, rounds: int | None, *, floor: bool, cap: bool) -> Excess:
+def clip_excess(
+    proven: Excess,
+    alpha: float,
+    rounds: float | None,
+    *,
+    floor: bool = False,
+    cap: bool = False,
+    told: tuple[float, float] = (0.0, 1.0),
+) -> Excess:
     """Return the bounds within what so many rounds can come to at all.
 
     Where sets have a floor or a cap nothing else is left of the lower or the upper one.
     """
     answers = math.inf if rounds is None else rounds
-    fewest, most = -alpha * answers, (1.0 - alpha) * answers
+    fewest, most = (told[0] - alpha) * answers, (told[1] - alpha) * answers
     return Excess(
         least=fewest if floor else max(proven.least, fewest),
         most=most if cap else min(proven.most, most),

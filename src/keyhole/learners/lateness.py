@@ -8,15 +8,17 @@ that guards take its place; they widen with how late answers have been.
 A guard plays every label while the excess of misses D is above U, and none while it is below -V, where
 U and V never fall. If at most d rounds are open at once, the one being answered among them, then
 D <= U + d (1 - alpha) and D >= -V - d alpha after every answer: once D has passed a guard, only rounds
-that were open already can carry it on. docs/guarantees.md has the proof.
+that were open already can carry it on. An answer that counts for more than one round carries it that
+much farther. docs/guarantees.md has the proof.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple, Protocol
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
+from keyhole.learners.rule import EVERY, NONE
 from keyhole.numeric import Counts, kernel
 
 HALVED_AT = 60.0  # An answer this stale moves a learner half as far.
@@ -32,15 +34,22 @@ class Excess(NamedTuple):
 
 @dataclass(frozen=True)
 class Lateness:
-    """How late answers come: at most so many rounds open at once, and no answer older than ``age``.
+    """How answers come: at most so many rounds open at once, and no answer older than ``age``.
 
     The round being answered is one of the open ones, so that 1 means answers that come at once. Rounds
-    that are never answered do not count. The age of an answer is how many answers were counted since
-    its round was predicted; None is any. In order of prediction it is below ``open``.
+    that are never answered do not count, but ``lost`` says that there may be some: an answer is stale
+    once a later round was predicted, and moves a learner less. The age of an answer is how many answers
+    were counted since its round was predicted; None is any. In order of prediction it is below
+    ``open``. An answer counts for at most ``weight`` rounds, and as a loss of ``told`` at the least and
+    the most; ``scale`` is the largest weight that was usual.
     """
 
     open: int = 1
     age: int | None = None
+    lost: bool = False
+    weight: float = 1.0
+    scale: float = 1.0
+    told: tuple[float, float] = (0.0, 1.0)
 
     def __post_init__(self) -> None:
         if not is_whole(self.open, least=1):
@@ -52,8 +61,8 @@ class Lateness:
 
     @property
     def is_prompt(self) -> bool:
-        """Whether every answer comes before the next prediction."""
-        return self.open == 1
+        """Whether every round is answered before the next prediction, and by a hit or a miss."""
+        return self.open == 1 and not self.lost and self.weight == 1.0 and self.told == (0.0, 1.0)
 
     def level(self, rounds: int) -> int:
         """Return the most that a level which every answer older than it raises by one can reach.
@@ -66,15 +75,17 @@ class Lateness:
         return reached if self.age is None else min(reached, self.age)
 
 
-def widen_guards(guards: Excess, *, alpha: float, open: int) -> Excess:  # noqa: A002
+def widen_guards(guards: Excess, *, alpha: float, lateness: Lateness) -> Excess:
     """Return between what the excess stays behind guards at these two levels.
 
     Examples
     --------
-    >>> widen_guards(Excess(least=-100.0, most=100.0), alpha=0.1, open=1)
+    >>> widen_guards(Excess(least=-100.0, most=100.0), alpha=0.1, lateness=Lateness())
     Excess(least=-100.1, most=100.9)
     """
-    return Excess(least=guards.least - open * alpha, most=guards.most + open * (1.0 - alpha))
+    low, high = lateness.told
+    each = lateness.open * lateness.weight
+    return Excess(least=guards.least - each * (alpha - low), most=guards.most + each * (high - alpha))
 
 
 def bound_late_tracker(prompt: Excess, *, alpha: float, rounds: int, lateness: Lateness) -> Excess:
@@ -83,9 +94,10 @@ def bound_late_tracker(prompt: Excess, *, alpha: float, rounds: int, lateness: L
     Of the rounds that were open when a guard closed, each next one to be answered is older by one; if m
     of them carried the excess on, the level is at least m - 1. So m is at most level + 1, too.
     """
-    level = lateness.level(rounds)
-    guards = Excess(least=prompt.least - 2.0 * level, most=prompt.most + 2.0 * level)
-    return widen_guards(guards, alpha=alpha, open=min(lateness.open, level + 1))
+    level, scale = lateness.level(rounds), lateness.scale
+    guards = Excess(scale * (prompt.least - 2.0 * level), scale * (prompt.most + 2.0 * level))
+    carried = replace(lateness, open=min(lateness.open, level + 1))
+    return widen_guards(guards, alpha=alpha, lateness=carried)
 
 
 @kernel
@@ -129,17 +141,18 @@ def stretch(lateness: int) -> float:
 
 
 @kernel
-def check_late_guards(excess: float, lateness: int, most: float, least: float) -> int:
-    """Return what ``check_guards`` does, for rules whose prompt bounds leave no room.
+def guard_threshold(threshold: float, excess: float, lateness: int, most: float, least: float) -> float:
+    """Return the threshold, or all or nothing where guards say so.
 
-    Such a rule may need all of its bound to get where it must, and with shorter steps more of it, so
-    that the guards stand ``stretch`` times as far. As long as every answer came at once there are none:
-    rounding must not close what the rule's own sum keeps open.
+    It is for rules whose prompt bounds leave no room: such a rule may need all of them to get where it
+    must, and with shorter steps more, so that the guards stand ``stretch`` times as far. With prompt
+    answers the rule is at its end when it reaches them, and they change nothing.
     """
-    if lateness == 0:
-        return 0
     far = stretch(lateness)
-    return check_guards(excess, lateness, far * most, far * least)
+    guard = check_guards(excess, lateness, far * most, far * least)
+    if guard > 0 or threshold < EVERY:
+        return EVERY
+    return NONE if guard < 0 and threshold <= 1.0 else threshold
 
 
 @kernel
@@ -169,7 +182,7 @@ def find_excess(given: Guarded, rounds: int) -> Excess:
 
 
 def find_late_excess(given: Guarded, rounds: int, lateness: Lateness) -> Excess:
-    """Return the bounds that ``check_late_guards`` keeps around those of prompt answers."""
+    """Return the bounds that ``guard_threshold`` keeps around those of prompt answers."""
     prompt = find_excess(given, rounds)
     return bound_stretched(prompt, alpha=given.alpha, rounds=rounds, lateness=lateness)
 

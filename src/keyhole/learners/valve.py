@@ -13,7 +13,7 @@ import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import Excess, Lateness
+from keyhole.learners.lateness import Excess, Lateness, widen_guards
 from keyhole.learners.layout import ANY, COUNT, MEMO, Limits, spread
 from keyhole.learners.parameters import derive_tuple, parameters, positive, prepare_settings
 from keyhole.learners.rule import EVERY, About, Ask, Distribution, Learner, Rule, check_learner
@@ -64,7 +64,8 @@ class ValveParameters:
 
     def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
         """Return the bounds with late answers: as many misses pass the valve as rounds are open."""
-        most = self.budget * math.sqrt(rounds) + lateness.open * (1.0 - self.alpha)
+        guards = Excess(least=0.0, most=self.budget * math.sqrt(rounds))
+        most = widen_guards(guards, alpha=self.alpha, lateness=lateness).most
         return Excess(least=-self.alpha * rounds, most=most)
 
 
@@ -123,9 +124,7 @@ def observe(settings: ValveSettings, state: Any, memo: Array, answer: Answer) ->
     elif _needs_scores and answer.miss == 0.0:
         own_miss = answer.score < memo[0]
         known = answer.score if not own_miss or _needs_missed_scores else np.nan
-        own = Answer(
-            1.0 if own_miss else 0.0, known, answer.age, answer.stale, answer.cost, 1.0, 1.0, 0.0
-        )
+        own = Answer(1.0 if own_miss else 0.0, known, answer.age, answer.stale, answer.cost, 1.0, 1.0)
         _inner_observe(settings.inner, held, memo[2:], own)
 
 

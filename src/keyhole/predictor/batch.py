@@ -175,8 +175,8 @@ def settle_batch(
     ages, stales = _measure_delays(progress, batch)
     used = usable_scores(learner.needs, missed, true)
     tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
-    zeros, ones = np.zeros(rows.size), np.ones(rows.size)
-    columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
+    ones = np.ones(rows.size)
+    columns = (missed.astype(float), used, ages, stales, np.zeros(rows.size), ones, ones)
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
         miss, _, _, stale, *_ = answer
         observe(state, (), _new(Answer, answer))
@@ -239,4 +239,6 @@ def calibrate(
     tally = Tally.start(learner.groups)
     tally.calibrated = kept.calibrated + len(outputs)
     tally.calibrated_excess = kept.calibrated_excess + excess
+    tally.lost_in_full = kept.lost_in_full + played.tally.lost_in_full
+    tally.spared_empty = kept.spared_empty + played.tally.spared_empty
     progress.state, progress.tally, progress.scale = played.state, tally, played.scale

@@ -9,27 +9,19 @@ In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyhole import scores
-from keyhole.errors import FeedbackError, LabelError, ScoreError, TheoremError
+from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError, TheoremError
 from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
-from keyhole.predictor.decisions import Decisions, GateFeedback
+from keyhole.predictor.decisions import Decisions
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import (
-    MISSING,
-    Round,
-    amend,
-    propose,
-    read_answer,
-    recall_round,
-    settle,
-)
+from keyhole.predictor.rounds import MISSING, Round, propose, read_answer, recall_round, settle
 from keyhole.predictor.tally import Outcome, RoundTally, Tally
 from keyhole.scores import Case, Score
 from keyhole.scores import Kind as KindName
@@ -65,7 +57,8 @@ class Sets:
 
     def check_feedback(self, setup: "Setup[Any]") -> Feedback:
         learner = setup.learner
-        learner.rule.check_kind("set")
+        if learner.rule.kind != "set":
+            raise InvalidError(f"{learner.name} is a rule for keyhole.Gate; use it there")
         feedback = check_feedback(setup.feedback)
         check_enough(learner.name, learner.needs, feedback)
         score: Any = setup.score
@@ -75,9 +68,6 @@ class Sets:
                 f"give a typical error: {type(score).__name__}(scale=...)"
             )
         return feedback
-
-    def check_history(self, stream: str) -> None:
-        """Raise nothing: labelled history says what every set would have been."""
 
     def count_open(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped
@@ -130,14 +120,8 @@ class Sets:
     def answer(
         self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
     ) -> Outcome:
-        outcome = self.read_answer(setup, waiting, answer)
-        settle(setup.learner, progress, waiting, outcome)
-        return outcome
-
-    def read_answer(self, setup: "Setup[Any]", waiting: Round[Any], answer: Any) -> Outcome:
-        """Return what an answer says of a round, or raise."""
         parts = _read_parts(answer)
-        return read_answer(
+        outcome = read_answer(
             setup.learner,
             waiting,
             HIT if "hit" in parts else MISS if "miss" in parts else None,
@@ -149,23 +133,23 @@ class Sets:
             seed=setup.seed,
             least_chance=setup.least_chance,
         )
-
-    def amend(
-        self,
-        setup: "Setup[Any]",
-        progress: Progress,
-        answered: Round[Any],
-        before: Outcome,
-        outcome: Outcome,
-    ) -> Outcome:
-        return amend(setup.learner, progress, answered, before, outcome)
+        settle(setup.learner, progress, waiting, outcome)
+        return outcome
 
     def count_bounded(self, tally: Tally) -> int:
         return int(tally.weight)
 
     def find_lateness(self, setup: "Setup[Any]", progress: Progress) -> Lateness:
-        if progress.tally.stale == 0.0:
-            return Lateness()
+        """Return how answers came by now; after a miss that nothing prevents only guards hold."""
+        tally, scale = progress.tally, getattr(progress.state, "scale", None)
+        came = Lateness(
+            lost=tally.lost_in_full > 0.0,
+            weight=tally.heaviest,
+            scale=1.0 if scale is None else float(scale[0]),
+            told=(tally.lowest, tally.highest),
+        )
+        if tally.stale == 0.0:
+            return came
         level = getattr(progress.state, "lateness", None)
         if level is None and hasattr(setup.learner.parameters, "late_excess"):
             raise TheoremError(
@@ -173,11 +157,10 @@ class Sets:
                 "rounds may be open at once: keyhole.bounds.excess(learner, rounds=..., open=...)"
             )
         age = 0 if level is None else int(level[0])
-        return Lateness(open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
+        return replace(came, open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
 
 
 Kind = Sets | Decisions
-KindFeedback = Feedback | GateFeedback
 GATE = Decisions()
 _KINDS: dict[KindName, Kind] = {
     "labels": Sets("labels"),

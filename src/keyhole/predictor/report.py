@@ -1,4 +1,4 @@
-"""What is reported of a learner at work: notes, warnings, bounds, groups, and its picture."""
+"""What is reported of a predictor or a gate: notes, warnings, bounds, groups, and its picture."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -87,27 +87,33 @@ def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: 
         warn_user(out_of_reach, BoundWarning)
 
 
-def bound_excess(setup: Setup[Any], progress: Progress[Any], *, rounds: int | None = None) -> Excess:
+def bound_excess(
+    setup: Setup[Any],
+    progress: Progress[Any],
+    *,
+    rounds: int | None = None,
+    delta: float | None = None,
+) -> Excess:
     """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
-    tally, alpha, score = progress.tally, setup.learner.alpha, setup.score
+    tally, alpha = progress.tally, setup.learner.alpha
     if rounds is not None:
         check_rounds(rounds)
     count = max(1, setup.kind.count_bounded(tally)) if rounds is None else rounds
     lateness = setup.kind.find_lateness(setup, progress)
-    proven = bounds.excess(
-        setup.learner,
-        rounds=count + tally.calibrated,
-        open=lateness.open,
-        age=lateness.age,
-        at_least=getattr(score, "at_least", 0),
-        at_most=getattr(score, "at_most", None),
-    )
+    least, most = bounds.find_excess(setup.learner, count + tally.calibrated, lateness)
     past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
-    amended = tally.amended  # What is moved afterwards, no guard could see.
-    return Excess(
-        least=max(proven.least - past - amended, -alpha * count),
-        most=min(proven.most - past + amended, (1.0 - alpha) * count),
-    )
+    proven, told = Excess(least - past, most - past + tally.lost_in_full), lateness.told
+    if delta is not None:
+        of = max(1, tally.predicted) if rounds is None else rounds
+        proven, told = bounds.bound_truth(proven, alpha, of, lateness, delta=delta), (0.0, 1.0)
+        count = of
+    floor, cap = is_floored(setup, tally), getattr(setup.score, "at_most", None) is not None
+    return bounds.clip_excess(proven, alpha, count, floor=floor, cap=cap, told=told)
+
+
+def is_floored(setup: Setup[Any], tally: RoundTally) -> bool:
+    """Whether an empty set is never shown, or was and lost less than alpha: nothing is too little."""
+    return getattr(setup.score, "at_least", 0) > 0 or tally.spared_empty > 0
 
 
 def bound_regret(setup: Setup[Any], progress: Progress[Any]) -> float:
@@ -140,13 +146,16 @@ def _bound_group(
     parameters, alpha = setup.learner.parameters, setup.learner.alpha
     if not hasattr(parameters, "bound_groups"):
         return None
-    proven = parameters.bound_groups(progress.state) + progress.tally.amended
+    proven = parameters.bound_groups(progress.state)
     beyond = round(float(progress.state.excess[1 + number]) - excess, 6)  # Sums of floats differ.
-    floor, cap = getattr(setup.score, "at_least", 0), getattr(setup.score, "at_most", None)
-    least, most = -alpha * rounds, (1.0 - alpha) * rounds
-    return Excess(
-        least=least if floor else max(least, -proven - beyond),
-        most=most if cap is not None else min(most, proven - beyond),
+    told = progress.tally.lowest, progress.tally.highest
+    return bounds.clip_excess(
+        Excess(-proven - beyond, proven - beyond),
+        alpha,
+        rounds,
+        floor=getattr(setup.score, "at_least", 0) > 0,
+        cap=getattr(setup.score, "at_most", None) is not None,
+        told=told,
     )
 
 
@@ -154,7 +163,7 @@ _MOST_GROUPS = 12  # that are shown; predictor.groups has all
 
 
 def show(holder: Any, rows: Mapping[str, str], *, rate: float, called: str) -> str:
-    """Return HTML with the figures of a learner at work, and a bar of the rate it is to keep."""
+    """Return HTML with the figures of a predictor or a gate, and a bar of the rate it is to keep."""
     from html import escape
 
     groups = {

@@ -19,14 +19,14 @@ from keyhole.feedback import (
     find_pace,
     usable_score,
 )
-from keyhole.learners import DEFAULT, DEFAULT_GATE, Ask, Learner
+from keyhole.learners import Ask, Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups
 from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.tally import Outcome, amend_misses
+from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, LabelSet, Region, Score
 
 MISSING: Any = object()
@@ -122,7 +122,7 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
-    answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0, 0.0))
+    answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0))
     if weight == tally.usual == 1.0:
         learner.observe(progress.state, memo, answer)
     else:
@@ -130,6 +130,9 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     tally.count(miss, shown.size, weight, stale=stale, groups=groups)
     if unreachable:
         tally.unreachable += 1
+    threshold = shown.threshold
+    if weight != 1.0 or not 0.0 <= miss <= 1.0 or (miss if threshold <= 0.0 else threshold > 1.0):
+        tally.note_conditions(miss, weight, threshold=threshold, alpha=learner.alpha)
     if progress.watch is not None:
         find_monitor(learner.alpha).observe(progress.watch, miss)
 
@@ -164,31 +167,6 @@ def _observe_weighted(
         return
     for _ in range(int(weight)):
         learner.observe(progress.state, memo, answer)
-
-
-def amend(
-    learner: Learner, progress: Progress, answered: Round[R], before: Outcome, outcome: Outcome
-) -> Outcome:
-    """Let the accounts be those of another outcome than the one that was counted; or raise, unchanged.
-
-    It keeps the weight of the first. Accounts and position move by the difference, as one answer that
-    comes now would move them: that leaves the sum alone by which misses are bounded.
-    """
-    check_amendable(learner)
-    tally, weight, change = progress.tally, before.weight, outcome.miss - before.miss
-    if change:
-        context = learner.make_unknown_context()
-        for group in answered.groups:
-            context[learner.features + group] = 1.0
-        memo = learner.new_memo()
-        learner.choose_into(progress.state, memo, Ask(0.5, context))
-        pace, _ = find_pace(weight, tally.usual, tally.answered)
-        miss = learner.alpha + change
-        told = Answer(miss, _UNKNOWN, weight=weight, pace=pace, amends=1.0)
-        learner.observe(progress.state, memo, told)
-        amend_misses(tally, weight * change, answered.groups)
-    tally.unreachable += outcome.unreachable - before.unreachable
-    return outcome._replace(weight=weight)
 
 
 def _compare_sizes(waiting: Round[R]) -> float:
@@ -240,7 +218,7 @@ def read_answer(
     else:
         outcome = _judge_told(learner, waiting, answer, score, loss, is_certain=wrong == 0.0)
     if wrong != 0.0:
-        outcome = _correct_wrong(learner, outcome, wrong)
+        outcome = _correct_wrong(learner, waiting, outcome, wrong)
     if outcome.residual is None and waiting.prediction.size == _ENDLESS:
         _check_scaled(waiting)
     if chance == 1.0:
@@ -351,17 +329,18 @@ def weigh_answer(learner: Learner, chance: float, *, seed: int, number: int) -> 
     return float(count_times(chance, draw_rounding(seed, number)))
 
 
-def _correct_wrong(learner: Learner, outcome: Outcome, wrong: float) -> Outcome:
-    """Return an outcome told wrong with this known chance, so that on average it tells the truth."""
-    miss = correct_wrong(outcome.miss, check_wrong(wrong))
+def _correct_wrong(learner: Learner, waiting: Round[R], outcome: Outcome, wrong: float) -> Outcome:
+    """Return an outcome told wrong with this known chance, so that on average it tells the truth.
+
+    Whatever is told, a set of everything hit and an empty one missed: guards rely on that.
+    """
+    shown, miss = waiting.prediction, correct_wrong(outcome.miss, check_wrong(wrong))
+    if shown.threshold <= 0.0 and getattr(getattr(waiting.case, "kind", None), "at_most", None) is None:
+        miss = 0.0
+    elif shown.threshold > 1.0 and shown.is_empty:
+        miss = 1.0
     check_graded(learner, "answers that may be wrong")
     return outcome._replace(miss=miss, score=_UNKNOWN, residual=None)
-
-
-def check_amendable(learner: Learner) -> None:
-    if not learner.rule.graded:
-        default = DEFAULT_GATE if learner.rule.kind == "gate" else DEFAULT
-        raise FeedbackError(f"{learner.name} cannot take an answer back; use {default}, which can")
 
 
 def check_graded(learner: Learner, what: str) -> None:

@@ -66,13 +66,23 @@ class RoundTally(Protocol):
     @property
     def unreachable(self) -> int: ...
 
-    amended: float
-
     @property
     def calibrated(self) -> int: ...
 
     @property
     def calibrated_excess(self) -> float: ...
+
+    @property
+    def lowest(self) -> float: ...
+
+    @property
+    def highest(self) -> float: ...
+
+    @property
+    def lost_in_full(self) -> float: ...
+
+    @property
+    def spared_empty(self) -> int: ...
 
     @property
     def miss_rate(self) -> float: ...
@@ -82,14 +92,6 @@ class RoundTally(Protocol):
     def describe(self) -> Statistics: ...
 
 
-def amend_misses(tally: RoundTally, change: float, groups: tuple[int, ...]) -> None:
-    """Count so many misses more, in these groups too, of rounds that were counted already."""
-    tally.misses += change
-    tally.amended += abs(change)
-    for group in groups:
-        tally.members[group][1] += change
-
-
 @dataclass(slots=True)
 class Tally:
     """What the rounds add up to.
@@ -97,11 +99,12 @@ class Tally:
     ``misses`` and ``weight`` count an answer of known chance as often as the learner heard it, and a
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
     ``stale`` is how stale the last thousand answers or so were on average, ``usual`` the weight of the
-    last hundred; ``amended`` is how far amendments have moved the misses, up and down added;
-    ``members`` holds of every group its rounds and its misses.
+    last hundred; ``members`` holds of every group its rounds and its misses. What bounds must know:
+    the largest weight, the lowest and the highest loss that an answer counted as, the losses of rounds
+    that showed everything, and how many showed nothing and lost less than alpha.
     """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddd")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddddddq")
 
     predicted: int = 0
     answered: int = 0
@@ -118,7 +121,11 @@ class Tally:
     floor: int = 0  # Every round before this one is closed.
     stale: float = 0.0
     usual: float = 1.0
-    amended: float = 0.0
+    heaviest: float = 1.0
+    lowest: float = 0.0
+    highest: float = 1.0
+    lost_in_full: float = 0.0
+    spared_empty: int = 0
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -190,3 +197,12 @@ class Tally:
                 self.median = median - pace
             else:  # never beyond the size itself
                 self.median = median + (pace if pace < size - median else size - median)
+
+    def note_conditions(self, miss: float, weight: float, *, threshold: float, alpha: float) -> None:
+        """Take note of an answer that what is proven must allow for."""
+        self.heaviest = max(self.heaviest, weight)
+        self.lowest, self.highest = min(self.lowest, miss), max(self.highest, miss)
+        if threshold <= 0.0:
+            self.lost_in_full += weight * max(miss, 0.0)
+        elif threshold > 1.0 and miss < alpha:
+            self.spared_empty += 1

@@ -229,7 +229,8 @@ def _check(learner: Learner, feedback: str, rounds: int, channel: Channel) -> No
     check_rounds(rounds)
     if not isinstance(channel, Channel):
         raise InvalidError(f"{channel!r} is not a channel; try keyhole.simulation.Channel(delay=10)")
-    learner.rule.check_kind("set")
+    if learner.rule.kind == "gate":
+        raise InvalidError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
     check_enough(learner.name, learner.needs, check_feedback(feedback))
     if channel.corrected:
         check_graded(learner, "answers that may be wrong")
@@ -346,7 +347,7 @@ def play_open(
     kind: int = RECITE,
     context: Array = _NO_CONTEXT,
 ) -> None:
-    """Play one run in which ``room`` rounds may be open at once.
+    """Play one run in which ``room`` rounds may be open at once, of sets or of a gate.
 
     ``kernels`` say what happens when a round is opened and when its answer is due; ``deliveries`` has
     ``arrivals`` and ``order``, and what else they need.
@@ -470,9 +471,7 @@ def _loop(
         missed = scores[n] < threshold
         told = label_if_miss if missed else label_if_hit
         score = scores[n] if told else np.nan
-        _observe(
-            settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
-        )
+        _observe(settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0))
         thresholds[n] = threshold
         misses[n] = missed
 
@@ -557,7 +556,11 @@ def _answer(
     told = label_if_miss if missed else label_if_hit
     miss, known = 1.0 if missed else 0.0, spoken if told else np.nan
     if deliveries.corrected:  # on average it then tells the truth
-        miss, known = correct_wrong(miss, deliveries.wrong), np.nan
+        known = np.nan
+        if 0.0 < threshold <= 1.0:  # else the outcome is known, whatever is told
+            miss = correct_wrong(miss, deliveries.wrong)
+        else:
+            miss = 1.0 if threshold > 1.0 else 0.0
     weight, pace, times = 1.0, 1.0, 1
     if deliveries.known and not _weighs:
         times = count_times(chance, deliveries.rounding[number])
@@ -566,5 +569,5 @@ def _answer(
         pace, deliveries.usual[0] = find_pace(weight, deliveries.usual[0], deliveries.heard[0])
         deliveries.heard[0] += 1
     for _ in range(times):
-        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace, 0.0))
+        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace))
     return 1

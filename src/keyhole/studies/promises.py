@@ -27,11 +27,12 @@ def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str
     ``waiting`` is how many rounds may be open at once; 1 means answers that come at once.
     """
     check_horizon(rounds)
-    certain = _certain if learner.rule.kind == "set" else _certain_of_decisions
+    is_gate = learner.rule.kind == "gate"
+    needs = "for gates" if is_gate else f"needs {learner.needs.value}"
     lines = [
-        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {learner.rule.use}",
+        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {needs}",
         "",
-        *certain(learner, rounds, waiting),
+        *(_certain_of_gate if is_gate else _certain)(learner, rounds, waiting),
         *_theorem(learner, rounds),
     ]
     return "\n".join(
@@ -63,7 +64,7 @@ def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
     return lines
 
 
-def _certain_of_decisions(learner: Learner, rounds: int, waiting: int) -> list[str]:
+def _certain_of_gate(learner: Learner, rounds: int, waiting: int) -> list[str]:
     """Return the bound on wrong answers; the share of them depends on how much is accepted."""
     try:
         most = bounds.excess(learner, rounds=rounds, open=waiting).most

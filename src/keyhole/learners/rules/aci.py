@@ -9,14 +9,14 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import (
-    check_late_guards,
     find_excess,
     find_late_excess,
+    guard_threshold,
     raise_level,
     slow,
 )
 from keyhole.learners.parameters import parameters, positive, target, whole
-from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.learners.rule import About, Ask, Rule
 from keyhole.learners.window import LIMITS, Window, add, quantile, start_window
 from keyhole.numeric import Array, Counts, kernel
 
@@ -63,11 +63,10 @@ def start(settings: AciParameters) -> AciState:
 def choose(settings: AciParameters, state: AciState, memo: Array, ask: Ask) -> float:
     """Return the quantile of the past scores at the present level."""
     scores = Window(state.ranked, state.aged, state.added)
-    guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)
-    if guard != 0:
-        memo[0] = EVERY if guard > 0 else NONE
-    else:
-        memo[0] = quantile(scores, state.level[0])
+    threshold = quantile(scores, state.level[0])
+    memo[0] = guard_threshold(
+        threshold, state.excess[0], state.lateness[0], settings.most, settings.least
+    )
     return memo[0]
 
 

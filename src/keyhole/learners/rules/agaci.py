@@ -20,14 +20,14 @@ import numpy as np
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import (
-    check_late_guards,
     find_excess,
     find_late_excess,
+    guard_threshold,
     raise_level,
     slow,
 )
 from keyhole.learners.parameters import first_threshold, number, parameters, target
-from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.learners.rule import About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, ln
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
@@ -114,10 +114,8 @@ def choose(settings: AgaciParameters, state: AgaciState, memo: Array, ask: Ask) 
     # Every expert is at start - step moved, so that two numbers say where each of them was.
     memo[0] = mean / total
     memo[1] = state.moved[0]
-    guard = check_late_guards(state.excess[0], state.lateness[0], settings.most, settings.least)
-    if guard != 0:
-        return EVERY if guard > 0 else NONE
-    return max(EVERY, settings.start - memo[0] * memo[1])
+    threshold = settings.start - memo[0] * memo[1]
+    return guard_threshold(threshold, state.excess[0], state.lateness[0], settings.most, settings.least)
 
 
 @kernel

@@ -120,9 +120,17 @@ class ContextualParameters:
         return self._bound_all(rounds, lateness)
 
     def _bound_all(self, rounds: int, lateness: Lateness) -> Excess:
-        step = 1.0 - self.alpha
+        low, high = lateness.told
+        step = max(high - self.alpha, self.alpha - low)
+        longest = lateness.weight * step
         moved = (1.0 + self.groups) * rounds * step
-        most = self._bound(moved, moved * step, longest=1.0, level=lateness.level(rounds))
+        most = self._bound(
+            moved,
+            moved * longest,
+            longest=max(1.0, longest),
+            level=lateness.level(rounds),
+            scale=lateness.scale,
+        )
         return Excess(least=-most, most=most)
 
     def bound_groups(self, state: "ContextualState") -> float:
@@ -142,16 +150,16 @@ class ContextualParameters:
         a conflict, and a conflict adds at most k a^2 to the sum of their squares. With late answers and
         no conflict at most L + 1 rounds that were open when a guard closed carry an account on: each
         next one is older by one. In a conflict who is farther beyond its bound may be out of date, by
-        2 L + (3 L + 3) M for each group, but for the at most L answers that are older than L.
-        Where answers have weights, guard and 2 L are ``scale`` times as much. docs/guarantees.md has
-        the proof.
+        what the guard has grown and (3 L + 3) M for each group, but for the at most L answers that are
+        older than L. Where answers have weights the guard is ``scale`` times as far out.
+        docs/guarantees.md has the proof.
         """
         guard = scale * (self.guard + 2.0 * level)
         if level == 0:
             return guard + longest + math.sqrt(squares)
         if moved == 0.0:
             return guard + (level + 1.0) * longest
-        behind = 2.0 * scale * level + 3.0 * (level + 1.0) * longest
+        behind = guard - self.guard + 3.0 * (level + 1.0) * longest
         beyond = math.sqrt(moved * (longest + 2.0 * behind))
         return guard + (2.0 * level + 1.0) * longest + beyond
 
@@ -263,8 +271,7 @@ def observe(
     state.scale[0] = max(state.scale[0], answer.weight / answer.pace)
     error = answer.miss - settings.alpha
     own = _FEATURES + _PER_FEATURE * settings.features
-    guard = 0.0 if answer.amends > 0.0 else memo[_GUARD]  # What it asked for is long over.
-    groups = count_miss(state.excess, memo[own:], answer.weight * error, guard, state.conflicts)
+    groups = count_miss(state.excess, memo[own:], answer.weight * error, memo[_GUARD], state.conflicts)
     active = groups + 2 * settings.features
     for feature in range(settings.features):
         if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
@@ -272,8 +279,6 @@ def observe(
     early = settings.first / (1.0 + settings.alpha * state.rounds[0])
     moved = state.position[0] - answer.pace * max(early, settings.step) * error / damping
     state.position[0] = min(max(moved, -_REACH), _REACH)
-    if answer.amends > 0.0:
-        return
     if settings.size_weight > 0.0:
         saved = weigh_size(
             state.band, state.cost, settings.alpha, state.rounds[0], memo[_ABOVE], answer

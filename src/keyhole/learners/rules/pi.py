@@ -69,8 +69,7 @@ def observe(settings: PiParameters, state: PiState, memo: Array, answer: Answer)
     error = answer.miss - settings.alpha
     state.threshold[0] -= answer.pace * settings.step * error / slow(answer.stale)
     state.excess[0] += answer.weight * error
-    if answer.amends == 0.0:
-        state.rounds[0] += answer.weight
+    state.rounds[0] += answer.weight
 
 
 pi = Rule(

@@ -6,14 +6,14 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import (
-    check_late_guards,
     find_excess,
     find_late_excess,
+    guard_threshold,
     raise_level,
     slow,
 )
 from keyhole.learners.parameters import first_threshold, parameters, positive, target
-from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.learners.rule import About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
 
 
@@ -61,10 +61,7 @@ def start(settings: TrackerParameters) -> TrackerState:
 def choose(settings: TrackerParameters, state: TrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold; at 0, or below, it is every label, above 1 none; and so at the guards."""
     excess = state.excess[0] / state.scale[0]
-    guard = check_late_guards(excess, state.lateness[0], settings.most, settings.least)
-    if guard != 0:
-        return EVERY if guard > 0 else NONE
-    return max(EVERY, state.threshold[0])
+    return guard_threshold(state.threshold[0], excess, state.lateness[0], settings.most, settings.least)
 
 
 @kernel

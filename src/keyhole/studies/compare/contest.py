@@ -154,7 +154,7 @@ class Frontier(NamedTuple):
 class Cell:
     """One learner on one scenario: its figures, or why it was not run.
 
-    ``audit`` is the share of accepted answers that are judged, where answers are accepted.
+    ``audit`` is the share of a gate's accepted answers that are judged.
     """
 
     learner: str
@@ -173,7 +173,7 @@ class Contest:
     scenarios: tuple[Listed, ...]
     cells: tuple[Cell, ...]
     frontiers: dict[str, Frontier] = field(default_factory=dict)
-    promised: str = "miss_rate"  # the figure that alpha is asked of
+    of_gates: bool = False
 
     def of_scenario(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that ran: who keeps the promise first, then by size."""
@@ -182,7 +182,7 @@ class Contest:
 
     def keeps(self, cell: Cell) -> bool:
         """Return whether a learner that ran keeps the promise on a scenario."""
-        return self.terms.is_kept(cell.figures[self.promised])
+        return self.terms.is_kept(cell.figures["wrong" if self.of_gates else "miss_rate"])
 
     def list_refused(self, name: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.scenario == name and cell.refusal is not None]
@@ -474,7 +474,7 @@ def make_record(contest: Contest) -> dict[str, Any]:
         "rounds": terms.rounds,
         "runs": terms.runs,
         "seed": terms.seed,
-        **(of_sets if contest.promised == "miss_rate" else {}),
+        **({} if contest.of_gates else of_sets),
         "scenarios": [
             {"name": listed.name, "about": listed.about, "unit": listed.unit}
             for listed in contest.scenarios
