@@ -121,3 +121,43 @@ def test_rounds_are_kept_for_those_who_want_to_see_them() -> None:
     for label in ("a", "b", "a"):
         model.learn_one({"x": 1.0}, label)
     assert model.predictor.history()["round"].tolist() == [1.0]
+
+
+@pytest.mark.parametrize("kind", ["sets", "intervals"])
+def test_history_calibrates_model_and_predictor_and_no_round_is_counted(kind: str) -> None:
+    inner: Any = preprocessing.StandardScaler() | (
+        linear_model.LogisticRegression() if kind == "sets" else linear_model.LinearRegression()
+    )
+    data = list((datasets.Phishing() if kind == "sets" else datasets.TrumpApproval()).take(400))
+    wrapper: Any = OnlineSetClassifier if kind == "sets" else OnlineIntervalRegressor
+    model = wrapper(inner.clone(), alpha=0.1)
+    assert model.calibrate(data) is model
+    assert (model.predictor.rounds, model.predictor.predicted_rounds) == (0, 0)
+    # The same by hand: what the model said before it learnt, and the truth.
+    plain = keyhole.Predictor(alpha=0.1, score=model.predictor.setup.score, seed=0)
+    twin, outputs, labels = wrapper(inner.clone(), alpha=0.1), [], []
+    for x, y in data:
+        output = twin._output(x, {})
+        if output is not None:
+            outputs.append(output)
+            labels.append(y)
+        twin._wrapped_model.learn_one(x, y)
+    plain.calibrate(outputs, labels)
+    assert plain.dump() == model.predictor.dump()
+    assert model.predict_one(data[0][0]) == twin.predict_one(data[0][0])
+
+
+def test_features_and_groups_of_history_are_entries_of_its_cases() -> None:
+    model = OnlineIntervalRegressor(linear_model.LinearRegression(), features=["a"], groups=["b"])
+    model.calibrate([({"a": float(n), "b": n % 2 == 0}, float(n)) for n in range(20)])
+    assert model.predictor.rounds == 0
+
+
+@pytest.mark.parametrize("answer", [keyhole.HIT, keyhole.MISS])
+def test_a_bare_answer_before_any_value_is_refused_with_the_remedy(answer: Any) -> None:
+    model = OnlineIntervalRegressor(linear_model.LinearRegression())
+    model.predict_interval_one({"a": 1.0})
+    with pytest.raises(keyhole.errors.FeedbackError, match=r"ScaledResiduals\(scale="):
+        model.learn_one({"a": 1.0}, answer)
+    with pytest.raises(keyhole.errors.FeedbackError, match="bandit"):
+        OnlineIntervalRegressor(linear_model.LinearRegression(), feedback="bandit")

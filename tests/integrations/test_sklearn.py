@@ -219,3 +219,29 @@ def test_a_regressor_is_told_that_it_has_no_labels(names: Any) -> None:
     X, y = names
     with pytest.raises(ScoreError, match=r"Ridge has no classes.*IntervalRegressor"):
         SetClassifier(Ridge()).fit(X[:50], y[:50])
+
+
+def test_probabilities_that_rounding_takes_out_of_0_to_1_are_taken_back() -> None:
+    model = SetClassifier(LogisticRegression(), alpha=0.1, seed=7).fit([[0], [1]], ["a", "b"])
+    model.estimator_.predict_proba = lambda rows: np.tile([1 + 2**-52, -(2**-60)], (len(rows), 1))
+    model.calibrate([[0]] * 3, ["a", "b", "a"])
+    (shown,) = model.predict_set([[0]])
+    assert "a" in shown
+
+
+def test_a_regressor_without_a_scale_refuses_bare_answers_and_bandit_feedback() -> None:
+    X, y = np.arange(20.0).reshape(-1, 1), np.arange(20.0)
+    model = IntervalRegressor(LinearRegression(), seed=7).fit(X, y)
+    with pytest.raises(FeedbackError, match=r"ScaledResiduals\(scale="):
+        model.learn(model.predict_interval(X[:2]), [keyhole.HIT, keyhole.MISS])
+    with pytest.raises(FeedbackError, match="bandit"):
+        IntervalRegressor(LinearRegression(), feedback="bandit").fit(X, y)
+
+
+def test_fitting_again_starts_a_predictor_that_is_not_calibrated(names: Any) -> None:
+    X, y = names
+    model = SetClassifier(LogisticRegression(C=0.01, max_iter=500), alpha=0.1, seed=7)
+    fresh = model.fit(X[:150], y[:150]).predictor_.dump()
+    model.calibrate(X[150:300], y[150:300])
+    assert model.predictor_.dump() != fresh
+    assert model.fit(X[:150], y[:150]).predictor_.dump() == fresh

@@ -4,8 +4,8 @@ The classes inherit because river finds out by its own bases what a model can do
 """
 
 from collections import OrderedDict, deque
-from collections.abc import Hashable, Iterator, Sequence
-from typing import Any
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import Any, Self
 
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import Answer
@@ -94,6 +94,35 @@ class _Online(base.Wrapper):
         if number is not None:
             self.predictor.learn(number, label=y)  # one not seen by then was in no set: a miss
         self._wrapped_model.learn_one(x, y, **kwargs)
+
+    def calibrate(self, cases: Iterable[tuple[Case, object]]) -> Self:
+        """Teach model and predictor labelled cases of the past, in order; the counts stay at zero.
+
+        What the predictor learns from a case is what the model predicted before it saw the truth.
+
+        Examples
+        --------
+        >>> from river import datasets, naive_bayes
+        >>> model = OnlineSetClassifier(naive_bayes.GaussianNB(), alpha=0.1)
+        >>> model = model.calibrate(datasets.Phishing().take(300))
+        >>> model.predictor.rounds
+        0
+        """
+        outputs, labels, known = [], [], []
+        for x, y in cases:
+            output = self._output(x, {})
+            if output is not None:
+                outputs.append(output)
+                labels.append(y)
+                known.append(read_case(self, x))
+            self._wrapped_model.learn_one(x, y)
+        self.predictor.calibrate(
+            outputs,
+            labels,
+            features=[one["features"] for one in known] if self.features else None,
+            groups=[one["groups"] for one in known] if self.groups else None,
+        )
+        return self
 
     def _output(self, x: Case, kwargs: dict[str, object]) -> object:
         raise NotImplementedError

@@ -70,6 +70,19 @@ class _Wrapper:
         """Calibrate on labelled rows that the estimator was not fitted to.
 
         The first prediction then starts from what these rows taught; the counts stay at zero.
+        Fitting again starts a new predictor, which must be calibrated again.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from sklearn.linear_model import LinearRegression
+        >>> rng = np.random.default_rng(7)
+        >>> X = rng.normal(size=(300, 1))
+        >>> y = X[:, 0] + rng.normal(size=300)
+        >>> model = IntervalRegressor(LinearRegression(), alpha=0.1, seed=7).fit(X[:100], y[:100])
+        >>> model = model.calibrate(X[100:], y[100:])
+        >>> 2.5 < model.predict_interval([[0.0]])[0].width < 5.0
+        True
         """
         check_is_fitted(self)
         known = read_context(self, X, features=features, groups=groups)
@@ -149,7 +162,7 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     """
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
+        """Fit a clone of the estimator and start a new predictor, neither calibrated nor answered."""
         self._fit(X, y)
         if not hasattr(self.estimator_, "classes_"):
             raise ScoreError(
@@ -247,7 +260,7 @@ class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstima
         self.residuals = residuals
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a clone of the estimator and start a predictor that has seen nothing yet."""
+        """Fit a clone of the estimator and start a new predictor, neither calibrated nor answered."""
         values = None if y is None else column_or_1d(y, warn=True)  # an interval is of one outcome
         self._fit(X, values)
         kind = ScaledResiduals() if self.residuals is None else self.residuals
