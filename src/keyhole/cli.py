@@ -11,7 +11,7 @@ from typing import Any
 
 import keyhole
 from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
-from keyhole.learners import DEFAULT, DEFAULT_GATE, GATES, LEARNERS, Rule, find, make, takes
+from keyhole.learners import DEFAULTS, Rule, find, list_rules, make, takes
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.promises import check_horizon, describe_promises
@@ -74,20 +74,19 @@ def _add_learners(commands: Any) -> None:
         help="list the rules and the feedback each needs",
         description="List every learner, or the named ones: the feedback that it needs, its "
         "parameters, and what is proven.",
-        epilog="example: keyhole learners logit-tracker gate-tracker",
+        epilog="example: keyhole learners logit-tracker tracker",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.set_defaults(run=_learners)
 
 
 def _learners(options: argparse.Namespace) -> None:
-    rules = [find(name) for name in options.names] or [*LEARNERS.values(), *GATES.values()]
+    rules = [find(name) for name in options.names] or list_rules()
     for rule in rules:
         about = rule.about
-        use = "for gates" if rule.kind == "gate" else f"needs {rule.needs.value}"
         late = f"late answers: {about.late or 'not measured'}"
-        default = " (the default)" if rule.name in (DEFAULT, DEFAULT_GATE) else ""
-        print(f"{rule.name:<18} {use}{default}")
+        default = " (the default)" if rule.name in DEFAULTS else ""
+        print(f"{rule.name:<18} {rule.use}{default}")
         for line in (about.summary, _takes(rule), about.guarantee, late, about.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
         print()

@@ -56,7 +56,7 @@ class ExpiredError(KeyholeError, LookupError):
 
 
 class ReferredError(InvalidError):
-    """The round was referred to a person, and the gate's feedback does not cover such rounds."""
+    """The round was referred to a person, and the feedback does not cover such rounds."""
 
 
 class SnapshotError(KeyholeError, ValueError):

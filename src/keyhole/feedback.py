@@ -45,6 +45,10 @@ class Answer(NamedTuple):
         rules that take graded answers are told; the others hear the answer that often.
     pace
         How far it moves a learner that would move by 1: the weight over the usual one of late.
+    amends
+        1 where it corrects an answer that was counted before, else 0. ``miss`` is then alpha plus the
+        loss that is right less the one that was counted, so that miss - alpha is what to make up for;
+        nothing that counts answers counts it.
 
     Examples
     --------
@@ -59,6 +63,7 @@ class Answer(NamedTuple):
     cost: float = 0.0
     weight: float = 1.0
     pace: float = 1.0
+    amends: float = 0.0
 
     def __repr__(self) -> str:
         kind = {0.0: "hit", 1.0: "miss"}.get(self.miss) or f"loss {self.miss}"
@@ -257,24 +262,3 @@ def outcomes(answer: Answer, *, threshold: float, thresholds: Array) -> NDArray[
     found[:covering] = 0
     found[missing:] = 1
     return found
-
-
-class GateFeedback(StrEnum):
-    """Which cases of a gate are ever judged."""
-
-    ACCEPTED = "accepted"  # those that were accepted: a thumb, a correction
-    REFERRED = "referred"  # those that a person answered, and an audited share of the accepted
-    BOTH = "both"
-
-
-def check_gate_feedback(name: str) -> GateFeedback:
-    try:
-        return GateFeedback(name)
-    except ValueError:
-        known = ", ".join(feedback.value for feedback in GateFeedback)
-        raise FeedbackError(f"there is no feedback {name!r} of a gate; there are {known}") from None
-
-
-def tells_of(feedback: GateFeedback) -> tuple[bool, bool]:
-    """Return whether accepted and whether referred cases may be judged."""
-    return True, feedback != GateFeedback.ACCEPTED

@@ -11,7 +11,7 @@ GATE = make("gate-tracker", alpha=0.1)
 
 
 def test_a_gates_rule_plays_no_sets_and_a_sets_rule_no_gate() -> None:
-    with pytest.raises(InvalidError, match="for gates"):
+    with pytest.raises(InvalidError, match=r"rule for keyhole\.Gate"):
         simulate(GATE, np.full(10, 0.5))
     with pytest.raises(InvalidError, match="gate-tracker"):
         simulate_gate(make("logit-tracker", alpha=0.1), [0.5], [0])

@@ -27,6 +27,7 @@ __all__ = [
 
 DEFAULT = "logit-tracker"
 DEFAULT_GATE = "gate-tracker"
+DEFAULTS = (DEFAULT, DEFAULT_GATE)
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
 _COMMON = {"alpha", "horizon", "arms"}
 _BUDGET = "budget"  # the valve's one option
@@ -87,6 +88,11 @@ class _Table(Mapping[str, Rule[...]]):
 
 LEARNERS = _Table(DEFAULT, CONTEXTUAL, kind="set", folder="rules", group="keyhole.learners")
 GATES = _Table(DEFAULT_GATE, kind="gate", folder="gates", group="keyhole.gates")
+
+
+def list_rules() -> list[Rule[...]]:
+    """Return every rule there is, of sets first."""
+    return [*LEARNERS.values(), *GATES.values()]
 
 
 def register(rule: Rule[...]) -> Rule[...]:

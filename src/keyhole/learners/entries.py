@@ -52,9 +52,10 @@ def _observe_flat(
     cost: float,
     weight: float,
     pace: float,
+    amends: float,
 ) -> None:
     settings, state = _make_settings(*parts[:_COUNT]), _make_state(*parts[_COUNT:])
-    _observe(settings, state, memo, Answer(miss, score, age, stale, cost, weight, pace))
+    _observe(settings, state, memo, Answer(miss, score, age, stale, cost, weight, pace, amends))
 
 
 @kernel
@@ -88,7 +89,7 @@ def compile_learner(learner: "Learner") -> _Entries:
     )
     memo = np.zeros(learner.memory)
     context = np.zeros(learner.context)
-    samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0, 1.0, 1.0)
+    samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
     _ENTRIES[rule] = plain
     if can_compile():
         made: _Entries = compile_function(plain[0]), compile_function(plain[1])

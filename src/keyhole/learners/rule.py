@@ -26,6 +26,7 @@ EVERY = 0.0  # the threshold that every label reaches
 NONE = 2.0  # a threshold that no label reaches
 _NOTHING = np.zeros(0)
 P = ParamSpec("P")
+_USERS = {"set": "keyhole.Predictor", "gate": "keyhole.Gate"}
 
 _EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), feedback="full")
 >>> shown = predictor.predict({{"cat": 0.7, "lynx": 0.3}})
@@ -145,6 +146,16 @@ class Rule(Generic[P]):
     def draws(self) -> bool:
         """Whether it reads the draw."""
         return self.distribution is not None
+
+    @property
+    def use(self) -> str:
+        """What it is for, or the least feedback that it needs."""
+        return "for gates" if self.kind == "gate" else f"needs {self.needs.value}"
+
+    def check_kind(self, kind: str) -> None:
+        """Raise if its thresholds are not for this."""
+        if self.kind != kind:
+            raise InvalidError(f"{self.name} is a rule for {_USERS[self.kind]}; use it there")
 
     def find_state(self) -> Any:
         """Return the class of its states, None where its ``state`` does not say it."""

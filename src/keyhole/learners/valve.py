@@ -124,7 +124,9 @@ def observe(settings: ValveSettings, state: Any, memo: Array, answer: Answer) ->
     elif _needs_scores and answer.miss == 0.0:
         own_miss = answer.score < memo[0]
         known = answer.score if not own_miss or _needs_missed_scores else np.nan
-        own = Answer(1.0 if own_miss else 0.0, known, answer.age, answer.stale, answer.cost, 1.0, 1.0)
+        own = Answer(
+            1.0 if own_miss else 0.0, known, answer.age, answer.stale, answer.cost, 1.0, 1.0, 0.0
+        )
         _inner_observe(settings.inner, held, memo[2:], own)
 
 

@@ -175,8 +175,8 @@ def settle_batch(
     ages, stales = _measure_delays(progress, batch)
     used = usable_scores(learner.needs, missed, true)
     tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
-    ones = np.ones(rows.size)
-    columns = (missed.astype(float), used, ages, stales, np.zeros(rows.size), ones, ones)
+    zeros, ones = np.zeros(rows.size), np.ones(rows.size)
+    columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
         miss, _, _, stale, *_ = answer
         observe(state, (), _new(Answer, answer))

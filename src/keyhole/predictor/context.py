@@ -39,8 +39,8 @@ class Group(NamedTuple):
     """How a group of rounds has fared.
 
     ``excess`` is misses - alpha rounds, and lies within ``bound``, which is None where no theorem says
-    so. ``rounds`` of a gate are its accepted answers, an audited one counted for the 1 / chance that it
-    stands for.
+    so. ``rounds`` of decisions are the accepted answers, an audited one counted for the 1 / chance
+    that it stands for.
     """
 
     rounds: float

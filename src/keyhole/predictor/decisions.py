@@ -6,6 +6,7 @@ The gate keeps its rounds in memory and the store keeps them in a database; both
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
@@ -15,9 +16,7 @@ from keyhole.errors import FeedbackError, InvalidError, ReferredError
 from keyhole.feedback import (
     BESIDE,
     Answer,
-    GateFeedback,
     check_chance,
-    check_gate_feedback,
     check_wrong,
     correct_wrong,
 )
@@ -29,14 +28,35 @@ from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round, measure_delay
-from keyhole.predictor.tally import Outcome, Statistics, Sums
+from keyhole.predictor.rounds import Round, check_amendable, measure_delay
+from keyhole.predictor.tally import Outcome, Statistics, Sums, amend_misses
 from keyhole.scores import Decision
 
 if TYPE_CHECKING:
     from keyhole.predictor.setup import Setup
 
 _PARTS = BESIDE | {"right"}
+
+
+class GateFeedback(StrEnum):
+    """Which cases of a gate are ever judged."""
+
+    ACCEPTED = "accepted"  # those that were accepted: a thumb, a correction
+    REFERRED = "referred"  # those that a person answered, and an audited share of the accepted
+    BOTH = "both"
+
+
+def check_gate_feedback(name: str) -> GateFeedback:
+    try:
+        return GateFeedback(name)
+    except ValueError:
+        known = ", ".join(feedback.value for feedback in GateFeedback)
+        raise FeedbackError(f"there is no feedback {name!r} of a gate; there are {known}") from None
+
+
+def tells_of(feedback: GateFeedback) -> tuple[bool, bool]:
+    """Return whether accepted and whether referred cases may be judged."""
+    return True, feedback != GateFeedback.ACCEPTED
 
 
 @dataclass(slots=True)
@@ -47,7 +67,7 @@ class GateTally:
     the 1 / chance that it stands for; ``members`` holds both of every group.
     """
 
-    FORMAT: ClassVar[Struct] = Struct("<qqqddqqq")
+    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqd")
     stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
     unreachable: ClassVar[int] = 0  # everything can be referred,
     calibrated: ClassVar[int] = 0  # and no history is played.
@@ -65,6 +85,7 @@ class GateTally:
     expired: int = 0
     skipped: int = 0
     floor: int = 0  # Every round before this one is closed.
+    amended: float = 0.0  # how far amendments have moved the misses, up and down added
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -117,9 +138,15 @@ class Decisions:
             )
 
     def check_feedback(self, setup: "Setup[Any]") -> GateFeedback:
-        if setup.learner.rule.kind != "gate":
-            raise InvalidError(f"{setup.learner.name} is a rule for keyhole.Predictor; use it there")
+        setup.learner.rule.check_kind("gate")
         return check_gate_feedback(setup.feedback)
+
+    def check_history(self, stream: str) -> None:
+        """Raise: a gate learns what its own decisions bring, and not what others would have."""
+        raise InvalidError(
+            f"stream {stream!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
+            "what it would have done with a log"
+        )
 
     def count_open(self, setup: "Setup[Any]", tally: Any) -> int:
         awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
@@ -188,10 +215,14 @@ class Decisions:
     def answer(
         self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any], answer: Any
     ) -> Outcome:
+        outcome = self.read_answer(setup, waiting, answer)
+        return self.settle(setup, progress, waiting, outcome)
+
+    def read_answer(self, setup: "Setup[Any]", waiting: Round[Any], answer: Any) -> Outcome:
+        """Return what a judgement says of a round, or raise."""
         if not isinstance(answer, Mapping) or "right" not in answer or not answer.keys() <= _PARTS:
             raise FeedbackError(f"{answer!r} is not a judgement; give right, true or false, or skip")
-        miss, chance = self.read_judgement(setup, waiting, **answer)
-        return self.settle(setup, progress, waiting, miss, chance=chance)
+        return self.read_judgement(setup, waiting, **answer)
 
     def read_judgement(
         self,
@@ -201,41 +232,63 @@ class Decisions:
         right: Any,
         chance: float | None = None,
         wrong: float = 0.0,
-    ) -> tuple[float, float]:
-        """Return 1 for wrong and 0 for right, corrected, and with what chance it came; or raise."""
-        self.check_awaited(setup, waiting.prediction)
-        share = _read_chance(chance, waiting.prediction, setup)
-        return _read_miss(right, wrong), share
+    ) -> Outcome:
+        """Return what a judgement says of a round, corrected; or raise. A referred case weighs 0."""
+        decision: Decision = waiting.prediction
+        self.check_awaited(setup, decision)
+        weight = 1.0 / _read_chance(chance, decision, setup) if decision.accepted else 0.0
+        return Outcome(_read_miss(right, wrong), decision.score, weight=weight)
+
+    def read_verdict(self, answered: Round[Any], right: Any) -> Outcome:
+        """Return what an amended judgement says, without the chance, which is that of the first."""
+        return Outcome(_read_miss(right, 0.0), answered.prediction.score)
 
     def settle(
         self,
         setup: "Setup[Any]",
         progress: Progress[GateTally],
         waiting: Round[Any],
-        miss: float,
-        *,
-        chance: float = 1.0,
+        outcome: Outcome,
     ) -> Outcome:
-        """Teach the progress a judgement: 1 for wrong, 0 for right; it came with this chance."""
+        """Teach the progress what a judgement came to."""
         learner, tally = setup.learner, progress.tally
         decision: Decision = waiting.prediction
+        miss, weight = outcome.miss, outcome.weight
         age, stale = measure_delay(decision.id, waiting.then, tally.predicted, tally.answered)
-        answer = Answer(miss, decision.score, age, stale, weight=1.0 / chance)
+        answer = Answer(miss, decision.score, age, stale, weight=weight or 1.0)
         for state, memo in zip(_list_states(progress, waiting.groups), waiting.memo, strict=True):
-            memo[CHANCE] = chance
+            memo[CHANCE] = 1.0 / answer.weight
             learner.observe(state, memo, answer)
         tally.answered += 1
-        weight = 0.0
-        if decision.accepted:
-            weight = 1.0 / chance
-            tally.misses += miss / chance
+        if weight:
+            tally.misses += miss * weight
             tally.weight += weight
             for group in waiting.groups:
                 tally.members[group][0] += weight
-                tally.members[group][1] += miss / chance
+                tally.members[group][1] += miss * weight
             if progress.watch is not None:
                 find_monitor(learner.alpha).observe(progress.watch, miss)
-        return Outcome(miss, decision.score, weight=weight)
+        return outcome
+
+    def amend(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[GateTally],
+        answered: Round[Any],
+        before: Outcome,
+        outcome: Outcome,
+    ) -> Outcome:
+        """Let the accounts be those of another outcome than the one that was counted; or raise."""
+        learner, weight, change = setup.learner, before.weight, outcome.miss - before.miss
+        check_amendable(learner)
+        if change and weight:  # A referred case is in no account.
+            told = Answer(learner.alpha + change, before.score, weight=weight, amends=1.0)
+            for state in _list_states(progress, answered.groups):
+                _, memo = learner.choose(state)
+                memo[ACCEPTED], memo[CHANCE] = 1.0, 1.0 / weight
+                learner.observe(state, memo, told)
+            amend_misses(progress.tally, weight * change, answered.groups)
+        return outcome._replace(weight=weight)
 
     def count_bounded(self, tally: GateTally) -> int:
         return tally.predicted

@@ -1,4 +1,4 @@
-"""A predictor or a gate as a file and back: a line of JSON, then bytes, behind a digest, versioned."""
+"""A learner at work as a file and back: a line of JSON, then bytes, behind a digest, versioned."""
 
 import json
 import os

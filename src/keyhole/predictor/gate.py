@@ -4,11 +4,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, cast
 
-from keyhole.feedback import LEAST_CHANCE, GateFeedback
+from keyhole.feedback import LEAST_CHANCE
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.predictor.batch import check_answers, list_outputs
 from keyhole.predictor.context import Features, Groups, read_context, read_contexts
-from keyhole.predictor.decisions import GateTally
+from keyhole.predictor.decisions import GateFeedback, GateTally
 from keyhole.predictor.kinds import GATE
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, show
@@ -45,6 +45,9 @@ class Gate(Session[Any]):
     history
         How many decisions to remember for ``history()`` and ``plot()``. They are pickled with the gate,
         but not saved to its file.
+    amend_limit
+        How many judged decisions to keep so that ``amend`` can correct them; pickled and saved as
+        ``history`` is.
     watch
         Whether to watch the share of wrong answers for changes, as ``Predictor`` does.
 
@@ -74,6 +77,7 @@ class Gate(Session[Any]):
         open_limit: int = MOST_OPEN,
         least_chance: float = LEAST_CHANCE,
         history: int = 0,
+        amend_limit: int = 0,
         watch: bool = False,
         **unknown: Never,
     ) -> None:
@@ -91,7 +95,7 @@ class Gate(Session[Any]):
             open_limit=open_limit,
             least_chance=least_chance,
         )
-        super().__init__(setup, history=history, watch=watch)
+        super().__init__(setup, history=history, watch=watch, amend_limit=amend_limit)
 
     def __repr__(self) -> str:
         wrong = "" if math.isnan(self.wrong_share) else f", {self.wrong_share:.4f} of them wrong"
@@ -207,8 +211,22 @@ class Gate(Session[Any]):
         GATE.check_awaited(self._setup, decision)
         with self._lock:
             waiting = self._find(decision)
-            answer = {"right": right, "chance": chance, "wrong": wrong}
-            self._close(waiting, GATE.answer(self._setup, self._progress, waiting, answer))
+            outcome = GATE.read_judgement(self._setup, waiting, right=right, chance=chance, wrong=wrong)
+            self._close(waiting, GATE.settle(self._setup, self._progress, waiting, outcome))
+
+    def amend(self, decision: Decision | int, right: bool) -> None:  # noqa: FBT001
+        """Correct a judgement, as ``Predictor.amend`` does: the answer turned out right, or wrong.
+
+        Examples
+        --------
+        >>> gate = Gate(alpha=0.05, amend_limit=1_000)
+        >>> decision = gate.decide(0.93)
+        >>> gate.learn(decision, right=True)
+        >>> gate.amend(decision, right=False)
+        >>> gate.wrong_share
+        1.0
+        """
+        self._amend(decision, lambda answered: GATE.read_verdict(answered, right))
 
     def learn_batch(self, decisions: Sequence[Decision | int], rights: Sequence[bool]) -> None:
         """Judge many rounds in order, each by whether its answer was right; all or none.
@@ -229,9 +247,8 @@ class Gate(Session[Any]):
                 GATE.read_judgement(self._setup, one, right=right)
                 for one, right in zip(waiting, rights, strict=True)
             ]
-            for one, (miss, chance) in zip(waiting, judgements, strict=True):
-                outcome = GATE.settle(self._setup, self._progress, one, miss, chance=chance)
-                self._close(one, outcome)
+            for one, outcome in zip(waiting, judgements, strict=True):
+                self._close(one, GATE.settle(self._setup, self._progress, one, outcome))
 
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.

@@ -42,6 +42,12 @@ class History:
         elif shown.id in rows:
             rows[shown.id] = (*rows[shown.id][:-1], miss)
 
+    def note_amended(self, number: int, miss: float) -> None:
+        if number in self._rows:
+            place = self._columns.index("wrong" if self._decides else "miss")
+            row = self._rows[number]
+            self._rows[number] = (*row[:place], miss, *row[place + 1 :])
+
     def _add(self, number: int, row: tuple[float, ...]) -> None:
         self._rows[number] = row
         if len(self._rows) > self._length:

@@ -13,15 +13,23 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyhole import scores
-from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError, TheoremError
+from keyhole.errors import FeedbackError, LabelError, ScoreError, TheoremError
 from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
-from keyhole.predictor.decisions import Decisions
+from keyhole.predictor.decisions import Decisions, GateFeedback
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import MISSING, Round, propose, read_answer, recall_round, settle
+from keyhole.predictor.rounds import (
+    MISSING,
+    Round,
+    amend,
+    propose,
+    read_answer,
+    recall_round,
+    settle,
+)
 from keyhole.predictor.tally import Outcome, RoundTally, Tally
 from keyhole.scores import Case, Score
 from keyhole.scores import Kind as KindName
@@ -57,8 +65,7 @@ class Sets:
 
     def check_feedback(self, setup: "Setup[Any]") -> Feedback:
         learner = setup.learner
-        if learner.rule.kind != "set":
-            raise InvalidError(f"{learner.name} is a rule for keyhole.Gate; use it there")
+        learner.rule.check_kind("set")
         feedback = check_feedback(setup.feedback)
         check_enough(learner.name, learner.needs, feedback)
         score: Any = setup.score
@@ -68,6 +75,9 @@ class Sets:
                 f"give a typical error: {type(score).__name__}(scale=...)"
             )
         return feedback
+
+    def check_history(self, stream: str) -> None:
+        """Raise nothing: labelled history says what every set would have been."""
 
     def count_open(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped
@@ -120,8 +130,14 @@ class Sets:
     def answer(
         self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
     ) -> Outcome:
+        outcome = self.read_answer(setup, waiting, answer)
+        settle(setup.learner, progress, waiting, outcome)
+        return outcome
+
+    def read_answer(self, setup: "Setup[Any]", waiting: Round[Any], answer: Any) -> Outcome:
+        """Return what an answer says of a round, or raise."""
         parts = _read_parts(answer)
-        outcome = read_answer(
+        return read_answer(
             setup.learner,
             waiting,
             HIT if "hit" in parts else MISS if "miss" in parts else None,
@@ -133,8 +149,16 @@ class Sets:
             seed=setup.seed,
             least_chance=setup.least_chance,
         )
-        settle(setup.learner, progress, waiting, outcome)
-        return outcome
+
+    def amend(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress,
+        answered: Round[Any],
+        before: Outcome,
+        outcome: Outcome,
+    ) -> Outcome:
+        return amend(setup.learner, progress, answered, before, outcome)
 
     def count_bounded(self, tally: Tally) -> int:
         return int(tally.weight)
@@ -161,6 +185,7 @@ class Sets:
 
 
 Kind = Sets | Decisions
+KindFeedback = Feedback | GateFeedback
 GATE = Decisions()
 _KINDS: dict[KindName, Kind] = {
     "labels": Sets("labels"),

@@ -63,6 +63,9 @@ class Predictor(Session[R]):
     history
         How many answered rounds to remember for ``history()`` and ``plot()``. They are pickled with
         the predictor, but not saved to its file.
+    amend_limit
+        How many answered rounds to keep so that ``amend`` can correct them; pickled and saved as
+        ``history`` is.
     watch
         Whether to monitor the miss rate for changes, which costs about 2 us a round and 129 bytes.
 
@@ -93,6 +96,7 @@ class Predictor(Session[R]):
         open_limit: int = MOST_OPEN,
         least_chance: float = LEAST_CHANCE,
         history: int = 0,
+        amend_limit: int = 0,
         watch: bool = False,
         **unknown: Never,
     ) -> None:
@@ -111,7 +115,7 @@ class Predictor(Session[R]):
             open_limit=open_limit,
             least_chance=least_chance,
         )
-        super().__init__(setup, history=history, watch=watch)
+        super().__init__(setup, history=history, watch=watch, amend_limit=amend_limit)
 
     def __repr__(self) -> str:
         figures = f", miss rate {self.miss_rate:.4f}, mean size {self.mean_size:.4g}"
@@ -290,6 +294,44 @@ class Predictor(Session[R]):
         if learner.horizon is not None or outcome.unreachable:
             warn_of_answers(setup, answered - 1, answered, unreachable=outcome.unreachable)
 
+    def amend(
+        self,
+        prediction: R | int,
+        answer: Answer | None = None,
+        *,
+        label: object = MISSING,
+        score: float | None = None,
+        loss: float | None = None,
+    ) -> None:
+        """Correct the answer of a round: it turned out otherwise.
+
+        Misses, excess and groups become those of the right answer, and the learner moves by the
+        difference; an answer of a known chance keeps it. What the watch has seen stays. ``bound`` is
+        wider by what was amended. The round must be one of the last ``amend_limit`` answered ones.
+
+        Raises
+        ------
+        AnsweredError
+            If the round has no answer, or is kept no more. Nothing changes.
+        FeedbackError
+            If the learner cannot take an answer back. Nothing changes.
+
+        Examples
+        --------
+        >>> predictor = Predictor(alpha=0.1, amend_limit=1_000)
+        >>> shown = predictor.predict({"cat": 0.7, "dog": 0.3})
+        >>> predictor.learn(shown, label="cat")
+        >>> predictor.amend(shown, label="dog")
+        >>> predictor.miss_rate
+        1.0
+        """
+        self._amend(
+            prediction,
+            lambda answered: read_answer(
+                self._setup.learner, answered, answer, label=label, score=score, loss=loss
+            ),
+        )
+
     def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[object]) -> None:
         """Answer many rounds in order, each with ``HIT``, ``MISS`` or its true label; all or none.
 
@@ -313,6 +355,7 @@ class Predictor(Session[R]):
         learner, progress = self._setup.learner, self._progress
         if (
             self._history is None
+            and not self._answered.limit
             and isinstance(predictions, LabelSets)
             and all(kept is predictions for kept in map(self._waiting.get, predictions.numbers))
             and (places := find_places(predictions, answers)) is not None

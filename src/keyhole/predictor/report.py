@@ -1,4 +1,4 @@
-"""What is reported of a predictor or a gate: notes, warnings, bounds, groups, and its picture."""
+"""What is reported of a learner at work: notes, warnings, bounds, groups, and its picture."""
 
 from collections.abc import Mapping
 from itertools import islice
@@ -102,7 +102,9 @@ def bound_excess(
     lateness = setup.kind.find_lateness(setup, progress)
     least, most = bounds.find_excess(setup.learner, count + tally.calibrated, lateness)
     past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
-    proven, told = Excess(least - past, most - past + tally.lost_in_full), lateness.told
+    amended = tally.amended  # What is moved afterwards, no guard could see.
+    proven = Excess(least - past - amended, most - past + amended + tally.lost_in_full)
+    told = lateness.told
     if delta is not None:
         of = max(1, tally.predicted) if rounds is None else rounds
         proven, told = bounds.bound_truth(proven, alpha, of, lateness, delta=delta), (0.0, 1.0)
@@ -146,7 +148,7 @@ def _bound_group(
     parameters, alpha = setup.learner.parameters, setup.learner.alpha
     if not hasattr(parameters, "bound_groups"):
         return None
-    proven = parameters.bound_groups(progress.state)
+    proven = parameters.bound_groups(progress.state) + progress.tally.amended
     beyond = round(float(progress.state.excess[1 + number]) - excess, 6)  # Sums of floats differ.
     told = progress.tally.lowest, progress.tally.highest
     return bounds.clip_excess(
@@ -163,7 +165,7 @@ _MOST_GROUPS = 12  # that are shown; predictor.groups has all
 
 
 def show(holder: Any, rows: Mapping[str, str], *, rate: float, called: str) -> str:
-    """Return HTML with the figures of a predictor or a gate, and a bar of the rate it is to keep."""
+    """Return HTML with the figures of a learner at work, and a bar of the rate it is to keep."""
     from html import escape
 
     groups = {

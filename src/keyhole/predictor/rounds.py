@@ -19,14 +19,14 @@ from keyhole.feedback import (
     find_pace,
     usable_score,
 )
-from keyhole.learners import Ask, Learner
+from keyhole.learners import DEFAULT, DEFAULT_GATE, Ask, Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups
 from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.tally import Outcome
+from keyhole.predictor.tally import Outcome, amend_misses
 from keyhole.scores import Case, LabelSet, Region, Score
 
 MISSING: Any = object()
@@ -122,7 +122,7 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
-    answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0))
+    answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0, 0.0))
     if weight == tally.usual == 1.0:
         learner.observe(progress.state, memo, answer)
     else:
@@ -167,6 +167,31 @@ def _observe_weighted(
         return
     for _ in range(int(weight)):
         learner.observe(progress.state, memo, answer)
+
+
+def amend(
+    learner: Learner, progress: Progress, answered: Round[R], before: Outcome, outcome: Outcome
+) -> Outcome:
+    """Let the accounts be those of another outcome than the one that was counted; or raise, unchanged.
+
+    It keeps the weight of the first. Accounts and position move by the difference, as one answer that
+    comes now would move them: that leaves the sum alone by which misses are bounded.
+    """
+    check_amendable(learner)
+    tally, weight, change = progress.tally, before.weight, outcome.miss - before.miss
+    if change:
+        context = learner.make_unknown_context()
+        for group in answered.groups:
+            context[learner.features + group] = 1.0
+        memo = learner.new_memo()
+        learner.choose_into(progress.state, memo, Ask(0.5, context))
+        pace, _ = find_pace(weight, tally.usual, tally.answered)
+        miss = learner.alpha + change
+        told = Answer(miss, _UNKNOWN, weight=weight, pace=pace, amends=1.0)
+        learner.observe(progress.state, memo, told)
+        amend_misses(tally, weight * change, answered.groups)
+    tally.unreachable += outcome.unreachable - before.unreachable
+    return outcome._replace(weight=weight)
 
 
 def _compare_sizes(waiting: Round[R]) -> float:
@@ -341,6 +366,12 @@ def _correct_wrong(learner: Learner, waiting: Round[R], outcome: Outcome, wrong:
         miss = 1.0
     check_graded(learner, "answers that may be wrong")
     return outcome._replace(miss=miss, score=_UNKNOWN, residual=None)
+
+
+def check_amendable(learner: Learner) -> None:
+    if not learner.rule.graded:
+        default = DEFAULT_GATE if learner.rule.kind == "gate" else DEFAULT
+        raise FeedbackError(f"{learner.name} cannot take an answer back; use {default}, which can")
 
 
 def check_graded(learner: Learner, what: str) -> None:

@@ -1,8 +1,8 @@
-"""A learner at work in memory: what predictors and gates share."""
+"""A learner at work in memory: what every kind of it shares."""
 
 import copy
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NoReturn, Self, cast
 
@@ -24,7 +24,34 @@ from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, Decision, Interval, LabelSet, Score
 
 _SHOWN = {LabelSet, Interval, Decision}
-_State = tuple[Setup[R], Progress[Any], dict[int, Round[R] | LabelSets], History | None]
+_State = tuple[Setup[R], Progress[Any], dict[int, Round[R] | LabelSets], History | None, "Answered[R]"]
+
+
+class Answered(Generic[R]):
+    """The rounds that were answered last, and what their answers came to; as many as are to be kept."""
+
+    def __init__(self, limit: int = 0) -> None:
+        if not is_whole(limit, least=0):
+            raise InvalidError(
+                f"amend_limit {limit!r} is not a whole number of rounds; try 1_000, or 0"
+            )
+        self.limit = int(limit)
+        self.rounds: dict[int, tuple[Round[R], Outcome]] = {}
+
+    def keep(self, answered: Round[R], outcome: Outcome) -> None:
+        if self.limit:
+            number = answered.prediction.id
+            self.rounds[number] = answered._replace(memo=None), outcome
+            if len(self.rounds) > self.limit:
+                del self.rounds[next(iter(self.rounds))]
+
+    def find(self, number: object) -> tuple[Round[R], Outcome]:
+        if number in self.rounds:
+            return self.rounds[number]
+        raise AnsweredError(
+            f"round {number!r} cannot be amended: it has no answer, or is not one of the last "
+            f"{self.limit} that have; keep more of them with amend_limit=..."
+        )
 
 
 class Session(Generic[R]):
@@ -38,16 +65,18 @@ class Session(Generic[R]):
     _HOLDER: ClassVar[str]
     _progress: Progress[Any]
 
-    def __init__(self, setup: Setup[R], *, history: int, watch: bool) -> None:
+    def __init__(self, setup: Setup[R], *, history: int, watch: bool, amend_limit: int) -> None:
         kept = History(history, setup) if history else None
-        self.__setstate__((setup, setup.kind.start(setup, watch=watch), {}, kept))
+        progress = setup.kind.start(setup, watch=watch)
+        self.__setstate__((setup, progress, {}, kept, Answered(amend_limit)))
 
     def __getstate__(self) -> "_State[R]":
         with self._lock:
-            return self._setup, self._progress, dict(self._waiting), self._history
+            waiting = dict(self._waiting)
+            return self._setup, self._progress, waiting, self._history, self._answered
 
     def __setstate__(self, state: "_State[R]") -> None:
-        self._setup, self._progress, self._waiting, self._history = state
+        self._setup, self._progress, self._waiting, self._history, self._answered = state
         self._oldest = next(iter(self._waiting), 0)  # No round before this one is open.
         self._lock = threading.RLock()
         self._draws = Draws(self._setup.seed) if self._setup.learner.rule.draws else None
@@ -106,7 +135,7 @@ class Session(Generic[R]):
     def groups(self) -> dict[str | int, Group]:
         """The statistics of each group: rounds, misses, their excess over alpha, and its bound.
 
-        Those of a gate are of the accepted answers that were judged.
+        Those of decisions are of the accepted answers that were judged.
         """
         with self._lock:
             return judge_groups(self._setup, self._progress)
@@ -142,7 +171,7 @@ class Session(Generic[R]):
         """Return the rounds that were kept, an array for each column.
 
         Of a predictor those that were answered: round, threshold, size, miss, and "group NAME", 1
-        where the round was in that group, else 0. Of a gate its decisions: round, threshold, score,
+        where the round was in that group, else 0. Of decisions all: round, threshold, score,
         accepted, and wrong, NaN where there is no judgement.
 
         Examples
@@ -188,7 +217,7 @@ class Session(Generic[R]):
         """Return what ``dump`` wrote, at work again, or raise ``SnapshotError``."""
         made = cls.__new__(cls)
         setup, progress, waiting = file.restore(content, holder=cls._HOLDER, score=score)
-        made.__setstate__((setup, progress, {**waiting}, None))
+        made.__setstate__((setup, progress, {**waiting}, None, Answered()))
         return made
 
     def _open_round(self, case: Case[R], context: Array) -> R:
@@ -255,5 +284,19 @@ class Session(Generic[R]):
 
     def _close(self, answered: Round[R], outcome: Outcome) -> None:
         del self._waiting[answered.prediction.id]
+        self._answered.keep(answered, outcome)
         if self._history is not None:
             self._history.note_answered(answered, outcome.miss)
+
+    def _amend(self, shown: object, read: Callable[[Round[R]], Outcome]) -> None:
+        """Let the accounts be those of another answer than the one that a round was given."""
+        number = shown.id if type(shown) in _SHOWN else shown  # type: ignore[attr-defined]
+        with self._lock:
+            answered, before = self._answered.find(number)
+            if type(shown) in _SHOWN and shown != answered.prediction:
+                raise UnknownRoundError(f"round {number} here was not {shown}")
+            setup, outcome = self._setup, read(answered)
+            outcome = setup.kind.amend(setup, self._progress, answered, before, outcome)
+            self._answered.rounds[answered.prediction.id] = answered, outcome
+            if self._history is not None:
+                self._history.note_amended(answered.prediction.id, outcome.miss)

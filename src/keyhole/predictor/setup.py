@@ -9,11 +9,11 @@ from typing import Any, Generic, cast
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import InvalidError, KeyholeWarning
-from keyhole.feedback import LEAST_CHANCE, Feedback, GateFeedback, check_least_chance
+from keyhole.feedback import LEAST_CHANCE, check_least_chance
 from keyhole.learners import Learner
 from keyhole.predictor.context import UNNAMED, Names, check_names
 from keyhole.predictor.draws import check_seed
-from keyhole.predictor.kinds import Kind, find_kind
+from keyhole.predictor.kinds import Kind, KindFeedback, find_kind
 from keyhole.predictor.rounds import R
 from keyhole.scores import Probabilities, Score
 
@@ -26,7 +26,7 @@ class Setup(Generic[R]):
 
     learner: Learner
     score: Score[R]
-    feedback: Feedback | GateFeedback
+    feedback: KindFeedback
     seed: int
     open_limit: int = MOST_OPEN  # Beyond that the oldest open round is dropped.
     least_chance: float = LEAST_CHANCE  # No answer counts for more than 1 / this many rounds.
@@ -111,7 +111,7 @@ def make_setup(
     return Setup(
         learner=learner,
         score=read,
-        feedback=cast("Feedback", kind.default_feedback if feedback is None else feedback),
+        feedback=cast("KindFeedback", kind.default_feedback if feedback is None else feedback),
         seed=check_seed(seed),
         open_limit=open_limit,
         least_chance=least_chance,
@@ -180,7 +180,7 @@ def _replace_alpha(parameters: Any, alpha: float) -> Any:
 def refuse_unknown(
     learner: str | Learner | None, unknown: Mapping[str, Any], *, holder: str = "Predictor"
 ) -> None:
-    """Raise if a predictor or gate was given what it does not take, and say where that goes."""
+    """Raise if one was given what it does not take, and say where that goes."""
     for name, value in unknown.items():
         rule = (
             learner.rule if isinstance(learner, Learner) else learners.find(learner or learners.DEFAULT)

@@ -66,6 +66,8 @@ class RoundTally(Protocol):
     @property
     def unreachable(self) -> int: ...
 
+    amended: float
+
     @property
     def calibrated(self) -> int: ...
 
@@ -92,6 +94,14 @@ class RoundTally(Protocol):
     def describe(self) -> Statistics: ...
 
 
+def amend_misses(tally: RoundTally, change: float, groups: tuple[int, ...]) -> None:
+    """Count so many misses more, in these groups too, of rounds that were counted already."""
+    tally.misses += change
+    tally.amended += abs(change)
+    for group in groups:
+        tally.members[group][1] += change
+
+
 @dataclass(slots=True)
 class Tally:
     """What the rounds add up to.
@@ -99,12 +109,13 @@ class Tally:
     ``misses`` and ``weight`` count an answer of known chance as often as the learner heard it, and a
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
     ``stale`` is how stale the last thousand answers or so were on average, ``usual`` the weight of the
-    last hundred; ``members`` holds of every group its rounds and its misses. What bounds must know:
-    the largest weight, the lowest and the highest loss that an answer counted as, the losses of rounds
-    that showed everything, and how many showed nothing and lost less than alpha.
+    last hundred; ``amended`` is how far amendments have moved the misses, up and down added;
+    ``members`` holds of every group its rounds and its misses. What bounds must know: the largest
+    weight, the lowest and the highest loss that an answer counted as, the losses of rounds that showed
+    everything, and how many showed nothing and lost less than alpha.
     """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddddddq")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqdddddddq")
 
     predicted: int = 0
     answered: int = 0
@@ -121,6 +132,7 @@ class Tally:
     floor: int = 0  # Every round before this one is closed.
     stale: float = 0.0
     usual: float = 1.0
+    amended: float = 0.0
     heaviest: float = 1.0
     lowest: float = 0.0
     highest: float = 1.0

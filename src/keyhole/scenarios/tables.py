@@ -1,4 +1,4 @@
-"""Tables of rounds from files, by one set of rules for ``compare``, ``gate`` and ``calibrate``.
+"""Tables of rounds from files, by one set of rules for all commands that read them.
 
 A ``.csv`` file is in UTF-8, with or without a byte order mark; a ``.parquet`` file is read alike.
 Blanks around names and values do not count, an empty field is None, and blank lines are passed over.

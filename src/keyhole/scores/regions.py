@@ -1,4 +1,4 @@
-"""What is shown: a set of labels, an interval, or a gate's decision."""
+"""What is shown: a set of labels, or an interval."""
 
 import math
 from collections.abc import Hashable, Iterator, Sequence
@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Literal, NamedTuple
 import numpy as np
 
 from keyhole.errors import LabelError, ScoreError
-from keyhole.pictures import draw_bar, draw_span
+from keyhole.pictures import draw_span
 
 Label = Hashable
 Verdict = Literal["accepted", "referred"]
@@ -222,70 +222,6 @@ class Interval:
 def make_empty_interval(id: int, threshold: float) -> Interval:  # noqa: A002
     """Return the interval that holds nothing."""
     return Interval(id, threshold, math.inf, -math.inf)
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether an answer is used as it is, or goes to a person.
-
-    It is true if the answer is accepted, so ``if gate.decide(score):`` works as it reads.
-
-    Parameters
-    ----------
-    id
-        The round's number, counted from 0.
-    threshold
-        The score from which on an answer was accepted; above 1 if none was.
-    score
-        The answer's score.
-    candidate
-        The answer, where several were offered.
-
-    Examples
-    --------
-    >>> Decision(0, 0.85, 0.93, "invoice").accepted
-    True
-    """
-
-    id: int
-    threshold: float
-    score: float
-    candidate: Label = None
-
-    @property
-    def accepted(self) -> bool:
-        """Whether the answer is used without review."""
-        return self.score >= self.threshold
-
-    def __bool__(self) -> bool:
-        return self.accepted
-
-    @property
-    def size(self) -> float:
-        """How many answers are used: one or none."""
-        return float(self.accepted)
-
-    @property
-    def contents(self) -> Contents:
-        """The candidate, and what becomes of it."""
-        labels = None if self.candidate is None else (self.candidate,)
-        return Contents(labels, verdict="accepted" if self.accepted else "referred")
-
-    def __repr__(self) -> str:
-        what = "" if self.candidate is None else f"{self.candidate!r} "
-        verdict = self.contents.verdict
-        return f"<Decision {self.id}: {what}{verdict}, {self.score:.4g} at {self.threshold:.4g}>"
-
-    def _repr_html_(self) -> str:
-        import html
-
-        what = "" if self.candidate is None else f"<code>{html.escape(str(self.candidate))}</code> "
-        bar = draw_bar(
-            self.score, min(1.0, self.threshold), is_good=self.accepted, called="score; the threshold"
-        )
-        line = f"score {self.score:.4g}, accepted from {self.threshold:.4g}"
-        head = f"{what}<b>{self.contents.verdict}</b> <small>(round {self.id})</small>"
-        return f"{head}<br>{bar}<br><small>{line}</small>"
 
 
 # These fill the slots of what is frozen, in half the time that object.__setattr__ takes.

@@ -7,16 +7,19 @@ loads or serves something.
 
 from array import array
 from collections.abc import Sequence
-from typing import Any, ClassVar, Literal, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
 
 import numpy as np
 
 from keyhole.errors import LabelError
 from keyhole.numeric import Array
-from keyhole.scores.regions import Decision, Interval, Label, LabelSet, Region
+from keyhole.scores.regions import Interval, Label, LabelSet, Region
+
+if TYPE_CHECKING:
+    from keyhole.scores.decision import Decision
 
 Kind = Literal["labels", "interval", "band", "gate"]  # what is proposed, and from what
-R_co = TypeVar("R_co", bound=Region | Decision, covariant=True)
+R_co = TypeVar("R_co", bound="Region | Decision", covariant=True)
 
 
 class Case(Protocol[R_co]):

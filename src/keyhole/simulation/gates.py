@@ -9,10 +9,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, ScoreError
-from keyhole.feedback import Answer, check_gate_feedback, correct_wrong, tells_of
+from keyhole.feedback import Answer, correct_wrong
 from keyhole.learners import GATES, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.numeric import Array, Counts, kernel
+from keyhole.predictor.decisions import check_gate_feedback, tells_of
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.simulation.channel import most_open
 from keyhole.simulation.simulate import play_open
@@ -158,7 +159,7 @@ def _open(
     is_accepted = score >= threshold
     memo[ACCEPTED] = 1.0 if is_accepted else 0.0
     memo[CHANCE] = judgements.audit if is_accepted else 1.0
-    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0, 0.0, 1.0, 1.0))
+    _observe(settings, state, memo, Answer(math.nan, score, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0))
 
 
 @kernel
@@ -182,7 +183,7 @@ def _answer(
     if not is_judged:
         return 0
     weight = 1.0 / memo[CHANCE]
-    judgement = Answer(judgements.wrong[number], score, age, stale, 0.0, weight, 1.0)
+    judgement = Answer(judgements.wrong[number], score, age, stale, 0.0, weight, 1.0, 0.0)
     _observe(settings, state, memo, judgement)
     return 1
 

@@ -229,8 +229,7 @@ def _check(learner: Learner, feedback: str, rounds: int, channel: Channel) -> No
     check_rounds(rounds)
     if not isinstance(channel, Channel):
         raise InvalidError(f"{channel!r} is not a channel; try keyhole.simulation.Channel(delay=10)")
-    if learner.rule.kind == "gate":
-        raise InvalidError(f"{learner.name} is a rule for gates; use keyhole.simulation.gates")
+    learner.rule.check_kind("set")
     check_enough(learner.name, learner.needs, check_feedback(feedback))
     if channel.corrected:
         check_graded(learner, "answers that may be wrong")
@@ -347,7 +346,7 @@ def play_open(
     kind: int = RECITE,
     context: Array = _NO_CONTEXT,
 ) -> None:
-    """Play one run in which ``room`` rounds may be open at once, of sets or of a gate.
+    """Play one run in which ``room`` rounds may be open at once.
 
     ``kernels`` say what happens when a round is opened and when its answer is due; ``deliveries`` has
     ``arrivals`` and ``order``, and what else they need.
@@ -471,7 +470,9 @@ def _loop(
         missed = scores[n] < threshold
         told = label_if_miss if missed else label_if_hit
         score = scores[n] if told else np.nan
-        _observe(settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0))
+        _observe(
+            settings, state, memo, Answer(1.0 if missed else 0.0, score, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
+        )
         thresholds[n] = threshold
         misses[n] = missed
 
@@ -569,5 +570,5 @@ def _answer(
         pace, deliveries.usual[0] = find_pace(weight, deliveries.usual[0], deliveries.heard[0])
         deliveries.heard[0] += 1
     for _ in range(times):
-        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace))
+        _observe(settings, state, memo, Answer(miss, known, age, stale, 0.0, weight, pace, 0.0))
     return 1

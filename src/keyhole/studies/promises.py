@@ -27,12 +27,11 @@ def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str
     ``waiting`` is how many rounds may be open at once; 1 means answers that come at once.
     """
     check_horizon(rounds)
-    is_gate = learner.rule.kind == "gate"
-    needs = "for gates" if is_gate else f"needs {learner.needs.value}"
+    certain = _certain if learner.rule.kind == "set" else _certain_of_decisions
     lines = [
-        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {needs}",
+        f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {learner.rule.use}",
         "",
-        *(_certain_of_gate if is_gate else _certain)(learner, rounds, waiting),
+        *certain(learner, rounds, waiting),
         *_theorem(learner, rounds),
     ]
     return "\n".join(
@@ -64,7 +63,7 @@ def _certain(learner: Learner, rounds: int, waiting: int) -> list[str]:
     return lines
 
 
-def _certain_of_gate(learner: Learner, rounds: int, waiting: int) -> list[str]:
+def _certain_of_decisions(learner: Learner, rounds: int, waiting: int) -> list[str]:
     """Return the bound on wrong answers; the share of them depends on how much is accepted."""
     try:
         most = bounds.excess(learner, rounds=rounds, open=waiting).most

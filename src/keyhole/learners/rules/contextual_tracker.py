@@ -271,7 +271,8 @@ def observe(
     state.scale[0] = max(state.scale[0], answer.weight / answer.pace)
     error = answer.miss - settings.alpha
     own = _FEATURES + _PER_FEATURE * settings.features
-    groups = count_miss(state.excess, memo[own:], answer.weight * error, memo[_GUARD], state.conflicts)
+    guard = 0.0 if answer.amends > 0.0 else memo[_GUARD]  # What it asked for is long over.
+    groups = count_miss(state.excess, memo[own:], answer.weight * error, guard, state.conflicts)
     active = groups + 2 * settings.features
     for feature in range(settings.features):
         if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
@@ -279,6 +280,8 @@ def observe(
     early = settings.first / (1.0 + settings.alpha * state.rounds[0])
     moved = state.position[0] - answer.pace * max(early, settings.step) * error / damping
     state.position[0] = min(max(moved, -_REACH), _REACH)
+    if answer.amends > 0.0:
+        return
     if settings.size_weight > 0.0:
         saved = weigh_size(
             state.band, state.cost, settings.alpha, state.rounds[0], memo[_ABOVE], answer

@@ -125,7 +125,7 @@ def observe(settings: Any, state: LogitTrackerState, memo: Array, answer: Answer
     """
     alpha, last, first, _, _, reach, _, _ = settings
     position, excess, rounds, lateness, scale = state
-    miss, _, age, stale, _, weight, pace = answer
+    miss, _, age, stale, _, weight, pace, amends = answer
     early = first / (1.0 + alpha * rounds[0])
     step = early if early > last else last
     error = miss - alpha
@@ -135,7 +135,8 @@ def observe(settings: Any, state: LogitTrackerState, memo: Array, answer: Answer
     moved = position[0] - step * pace * error
     position[0] = moved if -reach <= moved <= reach else reach if moved > 0.0 else -reach
     excess[0] += weight * error
-    rounds[0] += 1
+    if amends == 0.0:
+        rounds[0] += 1
     if weight > 1.0:
         scale[0] = max(scale[0], weight / pace)
     if age > 0.0:

@@ -69,7 +69,8 @@ def observe(settings: PiParameters, state: PiState, memo: Array, answer: Answer)
     error = answer.miss - settings.alpha
     state.threshold[0] -= answer.pace * settings.step * error / slow(answer.stale)
     state.excess[0] += answer.weight * error
-    state.rounds[0] += answer.weight
+    if answer.amends == 0.0:
+        state.rounds[0] += answer.weight
 
 
 pi = Rule(

@@ -23,11 +23,11 @@ from keyhole.errors import (
 )
 from keyhole.feedback import Answer
 from keyhole.predictor.context import Features, Groups, read_rows
+from keyhole.scores.score import Kind
 from keyhole.service.client.exchange import Call, Steps, read_as, read_json, send, write_body
 from keyhole.service.wire.problems import read_error
 from keyhole.service.wire.responses import (
     HistoryView,
-    Kind,
     Label,
     Prediction,
     Predictions,

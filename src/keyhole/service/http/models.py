@@ -4,10 +4,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
+from keyhole.scores import Kind
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
-from keyhole.service.wire.responses import Kind
 
 _FEW = Field(max_length=200, fail_fast=True)
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]

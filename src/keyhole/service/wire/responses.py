@@ -11,10 +11,10 @@ from functools import lru_cache
 from typing import Annotated, Any, Literal
 
 from keyhole.scores.regions import check_unknown
+from keyhole.scores.score import Kind
 
 Label = str | int | float
 Json = Any  # a JSON value, whatever it is
-Kind = Literal["labels", "interval", "band", "gate"]
 Pair = tuple[float | None, float | None]
 
 
@@ -182,7 +182,7 @@ class DistributionView:
 class ProvenBounds:
     """Between what the excess of misses must lie, whatever the data, if every answer is true.
 
-    Of a gate, if every judgement came before the next decision.
+    Of decisions, if every judgement came before the next decision.
     """
 
     excess: Annotated[float, "misses - alpha * rounds, as it is now."]
@@ -197,7 +197,7 @@ class GroupView:
     name: Annotated[str | int, "Its number, from 0, where it has no name."]
     rounds: Annotated[
         float,
-        "Answered rounds of the group; of a gate, those that it accepted and that were judged, audits "
+        "Answered rounds of the group; of decisions, those that accepted and were judged, audits "
         "by their probability.",
     ]
     misses: float
@@ -242,7 +242,7 @@ class StreamView:
     mean_size: Annotated[float | None, "Of the answered sets or intervals that were bounded."]
     median_size: Annotated[float | None, "A running median of the same."]
     unbounded_share: Annotated[float | None, "Of the answered intervals, those that were unbounded."]
-    accepted_share: Annotated[float | None, "Of a gate's decisions, those that accepted."]
+    accepted_share: Annotated[float | None, "Of decisions, those that accepted."]
     wrong_share: Annotated[
         float | None, "Of the accepted and judged, those that were wrong; audits by their probability."
     ]
@@ -297,13 +297,13 @@ class HistoryView:
     at: Annotated[list[str], "When the last of them came."]
     miss_rate: Annotated[
         list[float | None],
-        "Of all rounds up to here; of a gate, the share of accepted answers that were wrong.",
+        "Of all rounds up to here; of decisions, the share of accepted answers that were wrong.",
     ]
     mean_size: Annotated[list[float | None], "Of all rounds up to here."]
     local_miss_rate: Annotated[list[float | None], "Of the rounds since the item before."]
     local_mean_size: Annotated[list[float | None], "Of the rounds since the item before."]
     accepted_share: Annotated[
-        list[float | None] | None, "Of all decisions up to here; null where the stream is no gate."
+        list[float | None] | None, "Of all decisions up to here; null where the stream makes none."
     ]
     local_accepted_share: Annotated[
         list[float | None] | None, "Of the decisions since the item before."
@@ -334,7 +334,7 @@ class RoundView:
     size: float | None
     labels: tuple[Label, ...] | None
     interval: Pair | None
-    decision: Annotated[Literal["accepted", "referred"] | None, "Of a gate; null elsewhere."]
+    decision: Annotated[Literal["accepted", "referred"] | None, "Of decisions; null elsewhere."]
     features: Annotated[
         dict[str, float | None] | list[float | None] | None,
         "By name, or in order where they have none; null where none are known.",

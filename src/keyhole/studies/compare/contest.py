@@ -154,7 +154,7 @@ class Frontier(NamedTuple):
 class Cell:
     """One learner on one scenario: its figures, or why it was not run.
 
-    ``audit`` is the share of a gate's accepted answers that are judged.
+    ``audit`` is the share of accepted answers that are judged, where answers are accepted.
     """
 
     learner: str
@@ -173,7 +173,7 @@ class Contest:
     scenarios: tuple[Listed, ...]
     cells: tuple[Cell, ...]
     frontiers: dict[str, Frontier] = field(default_factory=dict)
-    of_gates: bool = False
+    promised: str = "miss_rate"  # the figure that alpha is asked of
 
     def of_scenario(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that ran: who keeps the promise first, then by size."""
@@ -182,7 +182,7 @@ class Contest:
 
     def keeps(self, cell: Cell) -> bool:
         """Return whether a learner that ran keeps the promise on a scenario."""
-        return self.terms.is_kept(cell.figures["wrong" if self.of_gates else "miss_rate"])
+        return self.terms.is_kept(cell.figures[self.promised])
 
     def list_refused(self, name: str) -> list[Cell]:
         return [cell for cell in self.cells if cell.scenario == name and cell.refusal is not None]
@@ -474,7 +474,7 @@ def make_record(contest: Contest) -> dict[str, Any]:
         "rounds": terms.rounds,
         "runs": terms.runs,
         "seed": terms.seed,
-        **({} if contest.of_gates else of_sets),
+        **(of_sets if contest.promised == "miss_rate" else {}),
         "scenarios": [
             {"name": listed.name, "about": listed.about, "unit": listed.unit}
             for listed in contest.scenarios

@@ -5,9 +5,9 @@ end, because the stream's row holds the last link. The hash needs no secret: who
 database can forge a whole chain anew. Against that, note the last link (``keyhole verify`` shows it)
 where they cannot write.
 
-What is hashed is named here for every table and every format of its rows, and each row says which
-format it has. So a table may get another column: rows that were written without it are hashed as they
-were, and those that are written with it have a new format that names it.
+What is hashed is named beside the tables for every format of their rows, and each row says which format
+it has. So a table may get another column: rows that were written without it are hashed as they were,
+and those that are written with it have a new format that names it.
 """
 
 import struct
@@ -16,7 +16,7 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
-from keyhole.service.store.sql.schema import AnswerRow, ChangeRow, RoundRow
+from keyhole.service.store.sql.schema import HASHED, AnswerRow, ChangeRow, RoundRow
 
 FIRST = b""
 LogRow = RoundRow | AnswerRow | ChangeRow
@@ -24,41 +24,6 @@ _SIZE = 16
 _REAL, _WHOLE = struct.Struct("<cd"), struct.Struct("<cq")
 
 _NAMES: Mapping[type[LogRow], str] = {RoundRow: "rounds", AnswerRow: "answers", ChangeRow: "changes"}
-HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
-    ("rounds", 1): {
-        "stream": int,
-        "number": int,
-        "version": int,
-        "at": float,
-        "threshold": float,
-        "size": float,
-        "output": bytes,
-        "labels": str,
-        "key": str,
-        "context": bytes,
-        "metadata": str,
-    },
-    ("answers", 1): {
-        "stream": int,
-        "version": int,
-        "number": int,
-        "at": float,
-        "kind": str,
-        "answer": str,
-        "miss": float,
-        "weight": float,
-        "score": float,
-        "size": float,
-    },
-    ("changes", 1): {
-        "stream": int,
-        "version": int,
-        "at": float,
-        "kind": str,
-        "content": str,
-        "progress": bytes,
-    },
-}
 # By name and format: what no other rows are hashed with, what reads the fields, and their kinds.
 _READERS = {
     (name, number): (f"{name}.{number}".encode(), attrgetter(*fields), tuple(fields.values()))

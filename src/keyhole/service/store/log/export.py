@@ -2,8 +2,8 @@
 
 Labels are written as JSON, so that the number 3 and the text "3" stay apart and no label can be taken
 for a formula: text begins with a quotation mark. ``score`` is the true label's, empty where the answer
-did not tell it; ``scores`` are those of all ``candidates``. Of a gate, ``scores`` is the one that was
-decided on, judged or not.
+did not tell it; ``scores`` are those of all ``candidates``. Of decisions, ``scores`` is the one that
+was decided on, judged or not.
 """
 
 import csv

@@ -10,7 +10,7 @@ A row is a named tuple whose fields are the columns of its table: a field that m
 that may be null.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
@@ -18,7 +18,43 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
 from keyhole.predictor.tally import Sums
 
 VERSION = 3
-FORMAT = 1  # of the rows of the log that are written now; ``log.chain`` names what is hashed of each
+FORMAT = 1  # of the rows of the log that are written now
+# What ``log.chain`` hashes of a row of the log, by table and format.
+HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
+    ("rounds", 1): {
+        "stream": int,
+        "number": int,
+        "version": int,
+        "at": float,
+        "threshold": float,
+        "size": float,
+        "output": bytes,
+        "labels": str,
+        "key": str,
+        "context": bytes,
+        "metadata": str,
+    },
+    ("answers", 1): {
+        "stream": int,
+        "version": int,
+        "number": int,
+        "at": float,
+        "kind": str,
+        "answer": str,
+        "miss": float,
+        "weight": float,
+        "score": float,
+        "size": float,
+    },
+    ("changes", 1): {
+        "stream": int,
+        "version": int,
+        "at": float,
+        "kind": str,
+        "content": str,
+        "progress": bytes,
+    },
+}
 
 
 class MetaRow(NamedTuple):

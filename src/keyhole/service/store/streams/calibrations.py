@@ -79,11 +79,7 @@ class Lesson(NamedTuple):
 
 def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     """Teach a stream its history, and return what is to be noted of that."""
-    if stream.setup.kind.decides:
-        raise InvalidError(
-            f"stream {stream.name!r} is a gate, which learns from its own decisions; 'keyhole gate' "
-            "says what it would have done with a log"
-        )
+    stream.setup.kind.check_history(stream.name)
     if stream.tally.predicted:
         raise InvalidError(
             f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "

@@ -1,4 +1,4 @@
-"""The one answer of a model and its score, for a gate to decide about."""
+"""A gate's decision, and the one answer of a model and its score that it is about."""
 
 import json
 from collections.abc import Mapping
@@ -7,8 +7,73 @@ from typing import Any, ClassVar
 
 from keyhole.checks import is_real
 from keyhole.errors import ScoreError
-from keyhole.scores.regions import Decision, Label
+from keyhole.pictures import draw_bar
+from keyhole.scores.regions import Contents, Label
 from keyhole.scores.score import Kind, pack_label, pack_numbers, unpack_label, unpack_numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Whether an answer is used as it is, or goes to a person.
+
+    It is true if the answer is accepted, so ``if gate.decide(score):`` works as it reads.
+
+    Parameters
+    ----------
+    id
+        The round's number, counted from 0.
+    threshold
+        The score from which on an answer was accepted; above 1 if none was.
+    score
+        The answer's score.
+    candidate
+        The answer, where several were offered.
+
+    Examples
+    --------
+    >>> Decision(0, 0.85, 0.93, "invoice").accepted
+    True
+    """
+
+    id: int
+    threshold: float
+    score: float
+    candidate: Label = None
+
+    @property
+    def accepted(self) -> bool:
+        """Whether the answer is used without review."""
+        return self.score >= self.threshold
+
+    def __bool__(self) -> bool:
+        return self.accepted
+
+    @property
+    def size(self) -> float:
+        """How many answers are used: one or none."""
+        return float(self.accepted)
+
+    @property
+    def contents(self) -> Contents:
+        """The candidate, and what becomes of it."""
+        labels = None if self.candidate is None else (self.candidate,)
+        return Contents(labels, verdict="accepted" if self.accepted else "referred")
+
+    def __repr__(self) -> str:
+        what = "" if self.candidate is None else f"{self.candidate!r} "
+        verdict = self.contents.verdict
+        return f"<Decision {self.id}: {what}{verdict}, {self.score:.4g} at {self.threshold:.4g}>"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        what = "" if self.candidate is None else f"<code>{html.escape(str(self.candidate))}</code> "
+        bar = draw_bar(
+            self.score, min(1.0, self.threshold), is_good=self.accepted, called="score; the threshold"
+        )
+        line = f"score {self.score:.4g}, accepted from {self.threshold:.4g}"
+        head = f"{what}<b>{self.contents.verdict}</b> <small>(round {self.id})</small>"
+        return f"{head}<br>{bar}<br><small>{line}</small>"
 
 
 @dataclass(frozen=True, slots=True)
