@@ -20,7 +20,7 @@ from keyhole.feedback import (
     check_wrong,
     correct_wrong,
 )
-from keyhole.learners import DEFAULT_GATE
+from keyhole.learners import DEFAULT_GATE, Ask
 from keyhole.learners.entries import check_choice
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.learners.lateness import Lateness
@@ -172,10 +172,13 @@ class Decisions:
     ) -> Round[Any]:
         learner, tally = setup.learner, progress.tally
         groups = list_groups(learner, context) if context.size else ()
-        states, memos, threshold = _list_states(progress, groups), [], -math.inf
+        states, memos, threshold = _list_states(progress, groups), list[Any](), -math.inf
+        ask = Ask(draw)
         for state in states:
-            own, memo = learner.choose(state, draw)
-            check_choice(learner.name, own)
+            memo: Any = learner.new_memo()
+            own: Any = learner.choose_into(state, memo, ask)
+            if own.__class__ is not float or own != own:
+                check_choice(learner.rule.name, own)
             threshold = max(threshold, own)
             memos.append(memo)
         decision = case.region(tally.predicted, threshold)

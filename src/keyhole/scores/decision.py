@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from keyhole.checks import is_real
@@ -16,7 +16,8 @@ from keyhole.scores.score import Kind, pack_label, pack_numbers, unpack_label, u
 class Decision:
     """Whether an answer is used as it is, or goes to a person.
 
-    It is true if the answer is accepted, so ``if gate.decide(score):`` works as it reads.
+    It is true if the answer is ``accepted``, so ``if gate.decide(score):`` works as it reads; ``size``
+    is how many answers are used, one or none.
 
     Parameters
     ----------
@@ -39,19 +40,16 @@ class Decision:
     threshold: float
     score: float
     candidate: Label = None
+    accepted: bool = field(init=False, compare=False)
+    size: float = field(init=False, compare=False)
 
-    @property
-    def accepted(self) -> bool:
-        """Whether the answer is used without review."""
-        return self.score >= self.threshold
+    def __post_init__(self) -> None:
+        accepted = self.score >= self.threshold
+        object.__setattr__(self, "accepted", accepted)
+        object.__setattr__(self, "size", float(accepted))
 
     def __bool__(self) -> bool:
         return self.accepted
-
-    @property
-    def size(self) -> float:
-        """How many answers are used: one or none."""
-        return float(self.accepted)
 
     @property
     def contents(self) -> Contents:
@@ -132,6 +130,8 @@ class BestScore:
 
 
 def _check(score: Any, name: str) -> float:
+    if type(score) is float and 0.0 <= score <= 1.0:
+        return score
     if not (is_real(score) and 0.0 <= score <= 1.0):
         remedy = "rescale it first" if is_real(score) else "give one number, or a dict of candidates"
         raise ScoreError(f"{name} {score!r} is not a number in [0, 1]; {remedy}")
