@@ -14,7 +14,7 @@ from keyhole.numeric import Array, Counts
 ALPHA, CLASSES, ROUNDS = 0.1, 8, 1500
 LATE = (0, 200, 1_000)
 MODELS = {"right": 1.0, "three times too sure": 3.0, "three times too shy": 1.0 / 3.0}
-LEARNERS = ("logit-tracker",)
+LEARNERS = ("logit-tracker", "informed-tracker")
 
 
 def make_cases(seed: int, rounds: int, power: float) -> tuple[Array, Counts]:
@@ -34,7 +34,11 @@ def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tu
         shown.append(predictor.predict(output))
         yield int(labels[n]) not in shown[n], len(shown[n])
         if n >= late:
-            predictor.learn(shown[n - late], label=int(labels[n - late]))
+            past, label = shown[n - late], int(labels[n - late])
+            if label in past:
+                predictor.learn(past, label=label)
+            else:
+                predictor.learn(past, keyhole.MISS)
 
 
 def print_tables(*, quick: bool) -> None:

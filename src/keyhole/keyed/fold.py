@@ -18,7 +18,7 @@ from keyhole.learners import Learner
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round, propose, read_answer, recall_round, settle
+from keyhole.predictor.rounds import Round, is_listening, propose, read_answer, recall_round, settle
 from keyhole.predictor.setup import Setup, make_setup
 from keyhole.scores import Score, check_storable
 
@@ -223,6 +223,8 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
     _advance(fold, state, event.at, outputs)
     tally = state.progress.tally
     draw = _draws_of(fold.seed_of(key)).of(tally.predicted) if learner.rule.draws else 0.5
+    if is_listening(learner, state.progress):
+        state.packed = None  # The model's word changes the learner's state.
     opened: Round[Any] = propose(learner, state.progress, case, draw=draw, context=context)
     shown = opened.prediction
     memo = learner.pack_memo(opened.memo) if learner.memory else b""

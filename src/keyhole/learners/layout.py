@@ -10,7 +10,7 @@ one, a number is whole and from 0. What is read and lies beyond is refused.
 import math
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +25,7 @@ MEMO = "memo"  # what the memo is called among the limits
 Limits = Mapping[str, float | Sequence[float]]
 _new: Any = tuple.__new__  # makes a named tuple in half the time
 _CODES = {"f": "d", "i": "q", "b": "?"}
+_MOST = {"B": 2**8 - 1, "H": 2**16 - 1, "I": 2**32 - 1}  # that a count of so few bytes can be
 
 
 class _Part(NamedTuple):
@@ -43,12 +44,12 @@ class _Part(NamedTuple):
 class Layout:
     """The numbers of a state one after another: floats and counts in eight bytes, truths in one.
 
-    The counts of an interpreted state take half the room while they fit; ``sizes`` are the bytes of a
-    state, wide and narrow. ``limits`` are what a rule says.
+    The counts of an interpreted state take half the room while they fit, and less where their limits
+    allow; ``sizes`` are the bytes of a state, wide and narrow. ``limits`` are what a rule says.
     """
 
     __slots__ = (
-        "_forms", "_is_interpreted", "_kind", "_limits", "_memo_limits", "_memory", "_name", "_narrow",
+        "_forms", "_is_interpreted", "_kind", "_lengths", "_memo_limits", "_memory", "_name", "_narrow",
         "_parts", "_wide", "sizes",
     )  # fmt: skip
 
@@ -59,16 +60,22 @@ class Layout:
         self._name, self._kind, self._memory = name, type(first), memory
         self._is_interpreted = interpreted
         self._wide = struct.Struct(f"<{codes}")
-        self._narrow = struct.Struct(f"<{codes.replace('q', 'I') if interpreted else codes}")
+        most = np.concatenate([spread(limits.get(n, ()), p.size) for n, p in first._asdict().items()])
+        short = "".join(map(_narrow_code, codes, most)) if interpreted else codes
+        self._narrow = struct.Struct(f"<{short}")
         self.sizes = self._wide.size, self._narrow.size
-        forms = (self._narrow, self._wide) if interpreted else ()
-        self._forms = {form.size: form for form in forms}  # of interpreted states
+        # How interpreted states are written, and which of the numbers must be held to their limits.
+        narrow = [(place, at) for place, at in _list_limits(most) if at < _MOST.get(short[place], ANY)]
+        self._forms = {}
+        if interpreted:
+            self._forms[self._narrow.size] = self._narrow, narrow
+            self._forms[self._wide.size] = self._wide, _list_limits(most)
+        lengths = [part.size for part in first]
+        self._lengths = lengths if interpreted and max(lengths) > 1 else None
         unknown = sorted(limits.keys() - {*first._fields, MEMO})
         if unknown:
             raise InvalidError(f"{name} has limits for {unknown[0]!r}, which its state does not have")
         self._parts = _list_parts(first, limits)
-        single = [spread(limits.get(part, ()), 1)[0] for part in first._fields] if interpreted else []
-        self._limits = _list_limits(np.array(single))
         self._memo_limits = _list_limits(spread(limits.get(MEMO, ()), memory))
 
     def pack(self, state: Any) -> bytes:
@@ -88,22 +95,31 @@ class Layout:
         """Return the state that was packed, narrow or not, or raise if it does not fit."""
         if type(content) is not bytes and not isinstance(content, (bytearray, memoryview)):
             raise InvalidError(f"a state of {self._name} is bytes, not {type(content).__name__}")
-        form = self._forms.get(len(content))
-        if form is not None:
+        known = self._forms.get(len(content))
+        if known is not None:
+            form, limits = known
             numbers = form.unpack(content)
             total = sum(numbers)  # quick to look at; only where it is not finite, each is
             if total - total != 0.0 and not all(map(math.isfinite, numbers)):
                 raise self._refuse_endless()
-            for place, most in self._limits:
+            for place, most in limits:
                 number = numbers[place]
                 if number < 0 or number > most or number % 1:
-                    raise self._refuse(self._parts[place].name, number, most)
-            return _new(self._kind, [[number] for number in numbers])
+                    raise self._refuse(self._name_part(place), number, most)
+            if self._lengths is None:
+                return _new(self._kind, [[number] for number in numbers])
+            rest = iter(numbers)
+            return _new(self._kind, [list(islice(rest, length)) for length in self._lengths])
         if len(content) != self._wide.size:
             raise InvalidError(
                 f"{len(content)} bytes are not a state of {self._name}, which has {self._wide.size}"
             )
         return _new(self._kind, [self._unpack_part(content, part) for part in self._parts])
+
+    def _name_part(self, place: int) -> str:
+        """Return the name of the part that holds the number at a place among all."""
+        names = [part.name for part in self._parts for _ in range(part.first.size)]
+        return names[place]
 
     def _unpack_part(self, content: bytes, part: _Part) -> NDArray[np.generic]:
         name, first, place, most, limits = part
@@ -182,6 +198,13 @@ def _list_parts(first: Any, limits: Limits) -> list[_Part]:
         parts.append(_Part(name, part, place, most, listed))
         place += part.nbytes
     return parts
+
+
+def _narrow_code(code: str, most: float) -> str:
+    """Return how a number of this limit is written in little room."""
+    if code != "q":
+        return code
+    return "B" if most <= _MOST["B"] else "H" if most <= _MOST["H"] else "I"
 
 
 def _make_unsigned(limits: Array) -> NDArray[np.uint64]:

@@ -223,11 +223,13 @@ class Learner:
     """A rule with its parameters: immutable, so that many predictors and runs share it.
 
     ``needs`` is the least feedback that it can work with, ``horizon`` the rounds it is tuned for, if it
-    is; ``features`` and ``groups`` say how many of them it takes, ``context`` both together. One that
-    weighs size needs ``answer.cost``: its memo begins with the two thresholds whose sets are
-    compared. ``choose_into(state, memo, ask)`` returns the threshold to play; ``observe(state, memo,
-    answer)`` changes the state by what the round of this memo brought. A rule with a few single numbers
-    of state runs interpreted, on lists; the others compiled, on arrays, where numba is there.
+    is; ``features`` and ``groups`` say how many of them it takes, ``context`` both together. An
+    ``informed`` one uses every score that it is told, and at first the model's word: before each round
+    it observes the probability of each label, as an answer whose miss is NaN. One that weighs size
+    needs ``answer.cost``: its memo begins with the two thresholds whose sets are compared.
+    ``choose_into(state, memo, ask)`` returns the threshold to play; ``observe(state, memo, answer)``
+    changes the state by what the round of this memo brought. A rule with a few numbers of state runs
+    interpreted, on lists; the others compiled, on arrays, where numba is there.
 
     Examples
     --------
@@ -248,6 +250,7 @@ class Learner:
     groups: int = field(init=False, compare=False)
     weighs_size: bool = field(init=False, compare=False)
     reads_ask: bool = field(init=False, compare=False)
+    informed: bool = field(init=False, compare=False)
     horizon: int | None = field(init=False, compare=False)
     choose_into: Callable[[Any, Any, Ask], float] = field(init=False, compare=False)
     observe: Callable[[Any, Any, Answer], None] = field(init=False, compare=False)
@@ -258,7 +261,8 @@ class Learner:
         settings = prepare_settings(given)
         first = rule.start_state(settings)
         features, groups = int(getattr(given, "features", 0)), int(getattr(given, "groups", 0))
-        is_small = all(part.size == 1 for part in first) and features + groups == 0
+        is_small = all(part.size == 1 for part in first) or getattr(given, "interpreted", False)
+        is_small = is_small and features + groups == 0
         fill(self, "settings", settings)
         fill(self, "alpha", float(given.alpha))
         fill(self, "runs_interpreted", is_small)
@@ -269,6 +273,7 @@ class Learner:
         fill(self, "groups", groups)
         fill(self, "weighs_size", getattr(given, "size_weight", 0.0) > 0.0)
         fill(self, "reads_ask", rule.draws or features + groups > 0)
+        fill(self, "informed", getattr(given, "informed", False))
         fill(self, "horizon", getattr(given, "horizon", None))
         kernels = partial(rule.choose, settings), partial(rule.observe, settings)
         choose_into, observe = kernels if is_small else bind_entries(self)

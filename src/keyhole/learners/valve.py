@@ -21,7 +21,7 @@ from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
 _EXCESS, _ROUNDS = 0, 1
-_PASSED_ON = {"horizon", "needs", "features", "groups"}  # as the rule inside has them
+_PASSED_ON = {"horizon", "needs", "features", "groups", "informed"}  # as the rule inside has them
 _OWN = 2  # numbers of a memo, before those of the rule inside
 _INNER: dict[Rule[...], Rule[...]] = {}  # the rule inside, by the one with a valve
 
@@ -115,13 +115,16 @@ def choose(settings: ValveSettings, state: Any, memo: Array, ask: Ask) -> float:
 @kernel
 def observe(settings: ValveSettings, state: Any, memo: Array, answer: Answer) -> None:
     """Count the miss, and teach the learner inside what its own threshold would have brought."""
+    if answer.miss != answer.miss:  # It is the model's word.
+        _inner_observe(settings.inner, _inside(*state[:-1]), memo[2:], answer)
+        return
     valve = state[-1]
     valve[_EXCESS] += answer.miss - settings.alpha
     valve[_ROUNDS] += 1.0
     held = _inside(*state[:-1])
     if memo[1] == 0.0:
         _inner_observe(settings.inner, held, memo[2:], answer)
-    elif _needs_scores and answer.miss == 0.0:
+    elif _needs_scores and answer.miss == 0.0 and answer.score == answer.score:
         own_miss = answer.score < memo[0]
         known = answer.score if not own_miss or _needs_missed_scores else np.nan
         own = Answer(
@@ -150,7 +153,8 @@ def wrap(inner: Rule[...]) -> Rule[...]:
         "_inner_choose": inner.choose,
         "_inner_observe": inner.observe,
         "_inside": inside,
-        "_needs_scores": inner.needs != Needs.HIT_OR_MISS,
+        "_needs_scores": inner.needs != Needs.HIT_OR_MISS
+        or getattr(inner.parameters, "informed", False),
         "_needs_missed_scores": inner.needs == Needs.LABEL_ALWAYS,
     }
     rule = Rule(

@@ -17,7 +17,7 @@ from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import R, Round, propose, read_answer, settle
+from keyhole.predictor.rounds import R, Round, is_listening, propose, read_answer, settle
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome, Tally
 from keyhole.scores import Case, LabelSet, TableScore
@@ -39,6 +39,7 @@ class LabelSets(Sequence[LabelSet]):
     threshold: float
     scores: Array
     score: TableScore
+    memo: Any = ()
 
     @property
     def mask(self) -> NDArray[np.bool_]:
@@ -90,7 +91,7 @@ class LabelSets(Sequence[LabelSet]):
     def open(self, number: int) -> Round[LabelSet]:
         """Return a round of the batch as any other round that waits."""
         place = number - self.first
-        return Round(self[place], self.case(place), [], self.then)
+        return Round(self[place], self.case(place), self.memo, self.then)
 
 
 def check_rows(outputs: object) -> None:
@@ -102,15 +103,15 @@ def check_rows(outputs: object) -> None:
         )
 
 
-def fits(learner: Learner, score: object, outputs: object) -> bool:
-    """Return whether a table of scores can be played at once: nothing is drawn, kept or cut."""
+def fits(learner: Learner, progress: Progress, score: object, outputs: object) -> bool:
+    """Return whether a table of scores can be played at once: nothing is drawn, heard or cut."""
     return (
         isinstance(outputs, np.ndarray)
         and outputs.ndim == 2
         and len(outputs) > 0
         and learner.runs_interpreted
         and not learner.rule.draws
-        and learner.memory == 0
+        and not is_listening(learner, progress)
         and hasattr(score, "read_table")
         and getattr(score, "is_unlimited", False)
     )
@@ -119,10 +120,10 @@ def fits(learner: Learner, score: object, outputs: object) -> bool:
 def propose_batch(learner: Learner, progress: Progress, score: TableScore, outputs: Array) -> LabelSets:
     """Return the sets of a table of scores, a row each; the progress is left as it is."""
     scores = score.read_table(np.array(outputs))
-    threshold, _ = learner.choose(progress.state)
+    threshold, memo = learner.choose(progress.state)
     check_choice(learner.name, threshold)
     tally = progress.tally
-    return LabelSets(tally.predicted, tally.answered, threshold, scores, score)
+    return LabelSets(tally.predicted, tally.answered, threshold, scores, score, memo)
 
 
 def list_outputs(outputs: Any) -> list[Any]:
@@ -173,13 +174,13 @@ def settle_batch(
     missed = true < batch.threshold
     sizes = batch.sizes.tolist()
     ages, stales = _measure_delays(progress, batch)
-    used = usable_scores(learner.needs, missed, true)
+    used = true if learner.informed else usable_scores(learner.needs, missed, true)
     tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
     zeros, ones = np.zeros(rows.size), np.ones(rows.size)
     columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
         miss, _, _, stale, *_ = answer
-        observe(state, (), _new(Answer, answer))
+        observe(state, batch.memo, _new(Answer, answer))
         tally.count(miss, size, stale=stale)
         if watch is not None:
             find_monitor(learner.alpha).observe(watch, miss)

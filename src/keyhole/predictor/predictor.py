@@ -222,7 +222,7 @@ class Predictor(Session[R]):
         """
         setup, progress = self._setup, self._progress
         check_rows(outputs)
-        if features is None and groups is None and fits(setup.learner, setup.score, outputs):
+        if features is None and groups is None and fits(setup.learner, progress, setup.score, outputs):
             with self._lock:
                 table: Any = outputs
                 batch = propose_batch(setup.learner, progress, cast("Any", setup.score), table)

@@ -40,6 +40,8 @@ _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
 _ENDLESS = math.inf
+_LISTENS = 20  # An informed learner hears the model's word until so many answers have come,
+_MOST_HEARD = 1_000  # and of so many rounds at most.
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
@@ -95,8 +97,10 @@ def propose(
     draw: float = 0.5,
     context: Array = NOTHING_KNOWN,
 ) -> Round[R]:
-    """Return the next round, open; the progress is left as it is."""
+    """Return the next round, open; the progress changes by what the model's word teaches, if at all."""
     tally = progress.tally
+    if learner.informed and is_listening(learner, progress):
+        listen(learner, progress, case)
     memo: Any = [] if learner.runs_interpreted and not learner.memory else learner.new_memo()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
     choose = learner.choose_into
@@ -106,6 +110,25 @@ def propose(
     shown = case.region(tally.predicted, threshold)
     groups = list_groups(learner, context) if learner.groups else ()
     return _new(Round, (shown, case, memo, tally.answered, groups))
+
+
+def is_listening(learner: Learner, progress: Progress) -> bool:
+    """Return whether the learner still hears the model's word, because few answers have come."""
+    return (
+        learner.informed
+        and progress.state.rounds[0] < _LISTENS
+        and progress.tally.predicted < _MOST_HEARD
+    )
+
+
+def listen(learner: Learner, progress: Progress, case: Case[Any]) -> None:
+    """Let a learner hear what the model says of a case: each label's score, and its probability."""
+    find_masses = getattr(case, "masses", None)
+    if find_masses is None:
+        return
+    state, memo, observe = progress.state, learner.new_memo(), learner.observe
+    for score, mass in find_masses():
+        observe(state, memo, Answer(miss=_UNKNOWN, score=score, weight=mass))
 
 
 def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:
@@ -119,7 +142,10 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     if residual is not None and progress.scale is not None:
         heard, score = _rate_residual(learner, progress, waiting, outcome)
     needs = learner.needs
-    used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
+    if learner.informed:
+        used = score
+    else:
+        used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
     answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0, 0.0))

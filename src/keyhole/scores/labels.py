@@ -19,6 +19,7 @@ from keyhole.scores.score import Kind, pack_label, unpack_label
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
+_LEAST_SUM, _MOST_SUM = 0.9, 1.01  # between what the probabilities of most labels add up to
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 
 
@@ -86,6 +87,21 @@ class Candidates:
         scores = [float(score) ** (1.0 / self.kind.power) for score in self.scores]
         labels = self.labels
         return scores if type(labels) is range else dict(zip(labels, scores, strict=True))
+
+    def masses(self) -> list[tuple[float, float]]:
+        """Return the score and the probability of each label; none where scores are no distribution.
+
+        Lists and arrays give the same sums, so that a round that was stored says what it said.
+        """
+        scores = self.scores if isinstance(self.scores, list) else self.scores.tolist()
+        power = self.kind.power
+        if len(scores) == 1 or isinstance(self.kind, CustomScores):
+            return []
+        shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
+        total = sum(shares)
+        if not _LEAST_SUM <= total <= _MOST_SUM:
+            return []
+        return [(score, share / total) for score, share in zip(scores, shares, strict=True)]
 
     def pack(self) -> tuple[bytes, str | None]:
         scores, labels = self.scores, self.labels

@@ -165,11 +165,13 @@ def simulate(
 
     def play(run: int) -> None:
         if channel.is_clear and learner.context == 0:
-            play_clear(learner, table[run], first + run, thresholds[run], misses[run])
+            play_clear(
+                learner, table[run], first + run, thresholds[run], misses[run], feedback=feedback
+            )
             return
         repertoire, scores = table[run : run + 1], np.empty(table.shape[1])
         _play_channel(
-            learner, RECITE, repertoire, channel, first + run,
+            learner, RECITE, repertoire, channel, first + run, feedback=feedback,
             context=contexts[run].copy(), thresholds=thresholds[run], scores=scores,
         )  # fmt: skip
         misses[run] = scores < thresholds[run]
@@ -216,7 +218,7 @@ def simulate_against(
     def one(run: int) -> None:
         _play_channel(
             learner, kind, adversaries.repertoire(rounds, seed=first + run), channel, first + run,
-            context=context, thresholds=thresholds[run], scores=scores[run],
+            feedback=feedback, context=context, thresholds=thresholds[run], scores=scores[run],
         )  # fmt: skip
 
     _each(one, runs)
@@ -296,6 +298,7 @@ def play_clear(
     misses: NDArray[np.bool_],
     *,
     state: Any = None,
+    feedback: str = Feedback.SEMI_BANDIT,
 ) -> None:
     """Play one run with prompt answers and write down what was played; a given state is played on."""
     arguments = (
@@ -304,7 +307,7 @@ def play_clear(
         np.zeros(learner.memory),
         _lock(scores),
         draw_uniforms(learner, seed, scores.size),
-        find_used(learner.needs),
+        find_told(learner, feedback),
         thresholds,
         misses,
     )
@@ -319,6 +322,7 @@ def _play_channel(
     channel: Channel,
     seed: int,
     *,
+    feedback: str,
     context: Array,
     thresholds: Array,
     scores: Array,
@@ -327,7 +331,7 @@ def _play_channel(
     deliveries = channel.deliver(thresholds.size, seed=seed)
     play_open(
         learner, (_open, _answer), deliveries, seed, room=deliveries.room, kind=kind,
-        repertoire=repertoire, tells=find_used(learner.needs), context=context,
+        repertoire=repertoire, tells=find_told(learner, feedback), context=context,
         thresholds=thresholds, scores=scores,
     )  # fmt: skip
 
@@ -368,6 +372,11 @@ def play_open(
     )
     _find_loop(learner, (_loop_open, *kernels), arguments)(*arguments)
     check_choices(learner.name, thresholds)
+
+
+def find_told(learner: Learner, feedback: str) -> tuple[bool, bool]:
+    """Return whether a learner is told the true score of a hit, and that of a miss."""
+    return find_used(check_feedback(feedback).tells if learner.informed else learner.needs)
 
 
 def _lock(values: Array) -> Array:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import HIT, LEARNERS, Predictor, simulate
+from keyhole import HIT, LEARNERS, MISS, Predictor, simulate
 from keyhole.errors import FeedbackError
-from keyhole.feedback import Feedback, Needs
+from keyhole.feedback import Feedback, Needs, find_used
 from keyhole.learners import Learner, make_suited
 from keyhole.numeric import Array, can_compile
 from keyhole.simulation.simulate import play_clear
@@ -83,7 +83,11 @@ def test_predictor_and_compiled_loop_agree_choice_for_choice(
     for score in scores:
         prediction = predictor.predict([score])
         played.append(prediction.threshold)
-        predictor.learn(prediction, score=score)
+        missed = score < prediction.threshold
+        if find_used(feedback.tells)[int(missed)]:
+            predictor.learn(prediction, score=score)
+        else:
+            predictor.learn(prediction, MISS if missed else HIT)
     run = simulate(learner, scores, seed=13, feedback=feedback)
     assert (run.thresholds[0] == played).all()
     assert predictor.miss_rate == run.misses.mean()

@@ -1,0 +1,263 @@
+"""The informed tracker's histogram, steps and first rounds, against rounds worked out by hand."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import HIT, MISS, Predictor, make, simulate
+from keyhole.feedback import Answer
+from keyhole.learners import Ask
+from keyhole.learners.rules.informed_tracker import (
+    BINS,
+    DOUBLINGS,
+    MOST,
+    THIRDS,
+    UNITS,
+    WORD,
+    add_spread,
+    find_bin,
+)
+from keyhole.numeric import Array, Counts
+from keyhole.simulation import Channel
+
+ALPHA = 0.1
+
+
+def play(
+    answers: list[Answer], *, alpha: float = ALPHA, word: tuple[tuple[float, float], ...] = ()
+) -> tuple[Any, list[float]]:
+    """Return the state after these answers, and the thresholds before each of them and at the end."""
+    learner = make("informed-tracker", alpha=alpha)
+    state, played = learner.start(), []
+    for score, mass in word:
+        learner.observe(state, [0.0], Answer(math.nan, score, weight=mass))
+    for answer in answers:
+        threshold, memo = learner.choose(state)
+        played.append(threshold)
+        learner.observe(state, memo, answer)
+    return state, [*played, learner.choose(state)[0]]
+
+
+def logit(threshold: float) -> float:
+    return math.log(threshold / (1.0 - threshold))
+
+
+@pytest.mark.parametrize("place", [1, 20, 41, 42, 43, 60, 82])
+def test_a_bin_is_a_third_of_a_doubling_of_the_odds(place: int) -> None:
+    power, third = divmod(place, THIRDS)
+    odds = 2.0 ** (power - DOUBLINGS) * (1.0 + third / THIRDS)
+    within = odds * 1.001 / (1.0 + odds * 1.001)
+    before = odds * 0.999 / (1.0 + odds * 0.999)
+    assert (find_bin(before), find_bin(within)) == (place - 1, place)
+
+
+def test_the_ends_of_the_histogram_hold_all_that_lies_beyond() -> None:
+    assert [find_bin(score) for score in (-1.0, 0.0, 1e-300, 1e-5, 1.0 - 1e-6, 1.0, 2.0)] == [
+        0, 0, 0, 0, BINS - 1, BINS - 1, BINS - 1,
+    ]  # fmt: skip
+
+
+def test_it_starts_at_one_half_where_nothing_is_known() -> None:
+    _, (first,) = play([])
+    assert first == 0.5
+
+
+def test_one_told_score_moves_the_base_by_its_share_of_twenty_one_answers() -> None:
+    # One answer at odds 1 / 4, two doublings below even: level 0.1 x 32 / 64 of its bin, of a third.
+    state, (_, after) = play([Answer(0.0, 0.2)])
+    base = (-2.0 + 0.05 / THIRDS) / (1.0 + WORD)
+    power = math.floor(base)
+    odds = 2.0**power * (1.0 + base - power)
+    assert state.offset[0] == pytest.approx(0.1 * ALPHA)
+    assert logit(after) == pytest.approx(math.log(odds) + 0.1 * ALPHA)
+
+
+def test_the_word_of_the_model_is_the_quantile_of_its_masses() -> None:
+    # A tenth of the mass at odds 1 / 16, the rest at odds 4: the quantile is just inside the low bin.
+    word = ((1 / 17, 0.2), (0.8, 0.8)) * 10
+    state, (first,) = play([], word=word)
+    total = 10 * UNITS
+    need = ALPHA * total * total / (total + UNITS)
+    base = -4.0 + need / state.bins[find_bin(1 / 17)] / THIRDS
+    assert sum(state.bins) == total
+    power = math.floor(base)
+    assert first == pytest.approx(1.0 / (1.0 + 1.0 / (2.0**power * (1.0 + base - power))))
+
+
+def test_the_model_alone_is_not_believed_that_it_is_always_right() -> None:
+    _, (first,) = play([], word=((0.999, 1.0),) * 20)
+    assert first == 0.5
+
+
+def test_the_model_weighs_twenty_answers_once_there_is_one() -> None:
+    state, _ = play([Answer(0.0, 0.5)], word=((0.3, 1.0),) * 500)
+    assert state.bins[find_bin(0.3)] == WORD * UNITS
+    assert state.total[0] == (WORD + 1) * UNITS
+
+
+def test_a_censored_miss_goes_to_the_bins_below_as_they_hold() -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    for score, times in ((0.02, 6), (0.2, 3), (0.9, 50)):
+        for _ in range(times):
+            learner.observe(state, [0.5], Answer(0.0, score))
+    before = list(state.bins)
+    edge = find_bin(0.5)
+    add_spread(ALPHA, state, edge, -1, UNITS, 0.5)
+    gained = np.array(state.bins) - before
+    weights = np.zeros(BINS)
+    weights[: edge + 1] = np.array(before)[: edge + 1] + UNITS / 2 * 0.5 ** np.arange(edge, -1, -1.0)
+    exact = UNITS * weights / weights.sum()
+    assert gained.sum() == UNITS
+    assert np.abs(np.cumsum(gained[::-1]) - np.cumsum(exact[::-1])).max() <= 0.5 + 1e-4
+
+
+@pytest.mark.parametrize("feedback", ["bandit", "semi-bandit", "full"])
+@pytest.mark.parametrize("late", [0, 30])
+def test_the_sums_beside_the_histogram_are_those_of_its_bins(feedback: str, late: int) -> None:
+    rng = np.random.default_rng(5)
+    learner = make("informed-tracker", alpha=ALPHA)
+    state, waiting = learner.start(), []
+    for score in rng.beta(2, 2, 3_000):
+        threshold, memo = learner.choose(state)
+        waiting.append((score, threshold, memo))
+        if len(waiting) <= late:
+            continue
+        past, at, kept = waiting.pop(0)
+        miss = float(past < at)
+        told = feedback == "full" or (feedback == "semi-bandit" and not miss)
+        learner.observe(
+            state, kept, Answer(miss, past if told else math.nan, age=float(late), stale=2.0 * late)
+        )
+        total, place, below = state.total[0], state.place[0], state.below[0]
+        assert (total, below) == (sum(state.bins), sum(state.bins[:place]))
+        if total:
+            need = ALPHA * total * total / (total + UNITS)
+            assert below <= need <= below + state.bins[place]
+        assert total <= MOST + UNITS
+
+
+def test_bare_hits_and_misses_move_it_as_the_logit_tracker() -> None:
+    rng = np.random.default_rng(1)
+    learner, other = make("informed-tracker", alpha=ALPHA), make("logit-tracker", alpha=ALPHA)
+    scores = np.concatenate(([0.9], rng.beta(6, 2, 500)))  # A hit comes first: it says what is told.
+    mine = simulate(learner, scores, feedback="bandit").thresholds[0]
+    assert mine[1:] == pytest.approx(simulate(other, scores).thresholds[0][1:], abs=0.12)
+    assert mine[100:] == pytest.approx(simulate(other, scores).thresholds[0][100:], abs=0.04)
+
+
+def test_where_the_truth_is_always_told_the_offset_falls_back() -> None:
+    told = [Answer(1.0, 0.3)] * 5
+    state, _ = play(told)
+    offset, excess = state.offset[0], state.excess[0]
+    learner = make("informed-tracker", alpha=ALPHA)
+    learner.observe(state, [0.5], Answer(0.0, 0.6))
+    moved = offset + 0.1 * ALPHA
+    aim = -0.04 * excess
+    assert state.offset[0] == pytest.approx(moved + 0.008 * (max(aim, -0.3) - moved))
+
+
+def test_a_stale_answer_moves_the_offset_less() -> None:
+    state, _ = play([Answer(0.0, 0.7), Answer(0.0, 0.7, age=100.0, stale=200.0)])
+    slower = 1.0 + 200.0 / 60.0 + 0.25
+    assert state.offset[0] == pytest.approx(0.01 + 0.01 / slower)
+
+
+def test_an_answer_of_known_chance_moves_by_its_pace_and_counts_by_its_weight() -> None:
+    state, _ = play([Answer(0.0, 0.7, weight=10.0, pace=2.0)])
+    assert state.offset[0] == pytest.approx(0.02)
+    assert state.excess[0] == pytest.approx(-1.0)
+    assert (state.total[0], state.scale[0]) == (2 * UNITS, 5.0)
+
+
+def test_a_state_takes_little_room() -> None:
+    wide, narrow = make("informed-tracker", alpha=ALPHA).layout.sizes
+    assert wide <= 1_000
+    assert narrow <= 220
+
+
+def test_a_predictor_hears_the_model_before_any_answer_and_not_for_ever() -> None:
+    predictor = Predictor("informed-tracker", alpha=ALPHA)
+    output = {"cat": 0.5, "lynx": 0.3, "dog": 0.15, "cow": 0.05}
+    shown = predictor.predict(output)
+    assert "dog" in shown
+    state = predictor._progress.state
+    assert state.word[0] == pytest.approx(1.0)
+    for _ in range(30):
+        predictor.learn(predictor.predict(output), label="cat")
+    assert state.word[0] == pytest.approx(21.0)
+    predictor.learn(shown, MISS)
+    predictor.predict(output)
+    assert state.word[0] == pytest.approx(21.0)
+
+
+@pytest.mark.parametrize("output", [{"a": 0.9, "b": 0.8}, {"a": 0.3}, [0.2, 0.1]])
+def test_scores_that_are_no_distribution_say_nothing(output: object) -> None:
+    predictor = Predictor("informed-tracker", alpha=ALPHA)
+    assert predictor.predict(output).threshold == 0.5
+    assert predictor._progress.state.word[0] == 0.0
+
+
+def test_choosing_twice_changes_nothing() -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    learner.observe(state, [0.5], HIT)
+    before = learner.pack(state)
+    assert learner.choose(state) == learner.choose(state)
+    learner.choose_into(state, [0.0], Ask())
+    assert learner.pack(state) == before
+
+
+def draw_cases(rng: np.random.Generator, power: float) -> tuple[Array, Counts]:
+    """Outputs over eight vague classes, and labels that follow them before they are made too sure."""
+    true = rng.dirichlet(np.full(8, 0.35), 500)
+    labels = (true.cumsum(axis=1) > rng.random((500, 1))).argmax(axis=1)
+    told = true**power
+    return told / told.sum(axis=1, keepdims=True), labels
+
+
+def miss_first(
+    late: int, power: float = 1.0, runs: int = 6, learner: str = "informed-tracker"
+) -> Array:
+    """Whether each of the first 500 rounds missed: labels are told where the set held them."""
+    missed = np.zeros((runs, 500))
+    for run in range(runs):
+        outputs, labels = draw_cases(np.random.default_rng(100 + run), power)
+        predictor, shown = Predictor(learner, alpha=ALPHA), []
+        for n in range(500):
+            shown.append(predictor.predict(outputs[n].tolist()))
+            missed[run, n] = int(labels[n]) not in shown[n]
+            if n >= late:
+                label = int(labels[n - late])
+                told = {"label": label} if label in shown[n - late] else {"answer": MISS}
+                predictor.learn(shown[n - late], **told)
+    return missed
+
+
+@pytest.mark.parametrize(("late", "most"), [(0, 0.11), (200, 0.13), (1_000, 0.13)])
+def test_a_calibrated_model_misses_little_more_than_alpha_on_its_first_day(
+    late: int, most: float
+) -> None:
+    missed = miss_first(late)
+    error = math.sqrt(0.1 * 0.9 / missed.size)
+    assert missed.mean() <= most + 3.0 * error
+
+
+def test_a_model_three_times_too_sure_does_less_harm_than_a_start_at_one_half() -> None:
+    informed = miss_first(200, power=3.0)[:, :100].mean()
+    assert informed < miss_first(200, power=3.0, learner="logit-tracker")[:, :100].mean()
+
+
+@pytest.mark.parametrize("feedback", ["bandit", "semi-bandit", "full"])
+@pytest.mark.parametrize(
+    "channel",
+    [Channel(), Channel(delay=50), Channel(batch=100), Channel(lost=0.7, delay=20)],
+    ids=["at once", "late", "batched", "lost"],
+)
+def test_the_miss_rate_tends_to_alpha(feedback: str, channel: Channel) -> None:
+    rng = np.random.default_rng(9)
+    scores = np.concatenate((rng.beta(6, 2, 3_000), rng.beta(2, 3, 3_000)))
+    run = simulate(make("informed-tracker", alpha=ALPHA), scores, feedback=feedback, channel=channel)
+    assert abs(run.misses.mean() - ALPHA) < 0.03
