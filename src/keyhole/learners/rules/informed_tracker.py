@@ -305,7 +305,7 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
         add(alpha, state, find_bin(score), UNITS if pace == 1.0 else int(UNITS * pace + 0.5))
         if miss == 0.0:
             bare[0] = 0
-        elif told[0] < ALWAYS:
+        elif miss == 1.0 and told[0] < ALWAYS:
             told[0] += 1
 
 
