@@ -219,13 +219,21 @@ def add_spread(
 
 
 @kernel
-def hear(alpha: float, state: InformedTrackerState, score: float, share: float) -> None:
-    """Add what the model says of one label: this score would be the truth's with this probability."""
+def hear_aside(alpha: float, last: float, state: InformedTrackerState, answer: Answer) -> None:
+    """Learn from what answers no round: the model's word of one label, or that an answer was wrong.
+
+    The word is that this score would be the truth's, with the probability that the weight is.
+    """
+    if answer.amends > 0.0:
+        error = answer.miss - alpha
+        state.offset[0] = min(max(state.offset[0] - last * answer.pace * error, -EDGE), EDGE)
+        state.excess[0] += answer.weight * error
+        return
     before = int(state.word[0] * UNITS)
-    state.word[0] += share
+    state.word[0] += answer.weight
     units = int(state.word[0] * UNITS) - before
     if units > 0 and state.total[0] + units <= MOST:
-        add(alpha, state, find_bin(score), units)
+        add(alpha, state, find_bin(answer.score), units)
 
 
 @kernel
@@ -276,13 +284,13 @@ def find_step(
 def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Answer) -> None:
     """Step the offset against miss - alpha, and let the histogram hear what the answer tells.
 
-    An answer that is neither hit nor miss, but NaN, is the model's word: its weight is a probability.
+    An answer that is neither hit nor miss, but NaN, is the model's word.
     """
     alpha, last, _ = settings
-    miss, score, age, stale, _, weight, pace = answer
+    miss, score, age, stale, _, weight, pace, amends = answer
     offset, excess, scale, _, rounds, lateness, bare, told, _, _, total, _ = state
-    if miss != miss:
-        hear(alpha, state, score, weight)
+    if miss != miss or amends > 0.0:
+        hear_aside(alpha, last, state, answer)
         return
     if stale > 0.0 or weight != 1.0:
         raise_level(lateness, age)
