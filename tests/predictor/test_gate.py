@@ -405,11 +405,14 @@ def test_groups_tell_how_each_has_fared() -> None:
 
 def test_a_watched_gate_raises_an_alarm_and_says_so() -> None:
     gate = Gate("gate-fixed", alpha=0.1, watch=True)
-    for _ in range(12):
+    for _ in range(200):
         gate.learn(gate.decide(1.0), right=False)
-    assert (gate.watch.since, gate.watch.raised) == (1, 12)
+    assert gate.watch.starting
+    for _ in range(13):
+        gate.learn(gate.decide(1.0), right=False)
+    assert (gate.watch.since, gate.watch.raised) == (202, 213)
     assert gate.notes == [
-        "Rounds miss more often than 0.1, since about answer 1; it was found at answer 12."
+        "Rounds miss more often than 0.1, since about answer 202; it was found at answer 213."
     ]
     with pytest.raises(InvalidError, match="nobody watches"):
         _ = Gate(alpha=0.1).watch

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from itertools import product
 
 import numpy as np
 import pytest
@@ -15,7 +16,6 @@ from keyhole.predictor.monitor import (
     Watch,
     bound_misses,
     bound_rate,
-    draw_in,
     find_monitor,
     unpack,
     weigh_rate,
@@ -113,10 +113,11 @@ def test_the_alarm_comes_in_the_very_round_in_which_all_bets_are_worth_the_run_l
         assert (sum(many) + sum(few) >= 30.0) == (rounds == watch.raised)
     assert watch.evidence == pytest.approx([8.0 * one for one in many] + [6.0 * one for one in few])
     assert watch.alarm is (Alarm.TOO_MANY if max(many) > max(few) else Alarm.TOO_FEW)
-    # The stretch that speaks loudest for the nearest rate on that side, the latest of equals.
-    near = above[0] if watch.alarm is Alarm.TOO_MANY else below[0]
+    # The stretch that speaks loudest for the rate that does so on the whole, the latest of equals.
+    worths = many + few
+    rate = (above + below)[worths.index(max(worths))]
     worth = [
-        math.prod(ratio_of(near, alpha, miss) for miss in heard[start:]) for start in range(len(heard))
+        math.prod(ratio_of(rate, alpha, miss) for miss in heard[start:]) for start in range(len(heard))
     ]
     assert watch.since == 1 + int(np.argmax(worth))
 
@@ -127,7 +128,8 @@ def test_the_alarm_ends_in_the_very_round_in_which_bets_on_alpha_are_worth_the_c
 ) -> None:
     """Kills: clearing against another rate than half of alpha more, or less."""
     misses = (np.random.default_rng(10).random(2_000) < 0.1).astype(float).tolist()
-    monitor, watch, ended = Monitor(alpha=0.1, clearing=200.0), Watch(alarm=alarm), 0
+    monitor, ended = Monitor(alpha=0.1, clearing=200.0), 0
+    watch = Watch(alarm=alarm, ratio=still / 0.1, starting=False)
     while watch.alarm:
         ended += 1
         monitor.observe(watch, misses[ended - 1])
@@ -140,21 +142,190 @@ def test_what_is_usual_is_a_false_alarm_in_a_million_rounds_and_a_false_end_in_t
     assert find_monitor(0.1) == Monitor(alpha=0.1, run_length=1e6, clearing=1e4)
 
 
-@pytest.mark.parametrize(
-    ("miss", "towards", "expected"),
-    [
-        (1.25, 0.5, 1.0),  # a quarter beyond: both ends drawn in by 2/3, to 1 and 0
-        (-0.25, 0.5, 0.0),
-        (1.1, 0.1, 0.6),  # as the hit at -.1 must come to 0, everything is drawn in by half
-        (-0.1, 0.1, 0.0),
-        (1.1, 0.9, 1.0),
-        (-0.1, 0.9, 0.4),
-    ],
-)
-def test_an_answer_beyond_hit_and_miss_is_drawn_in_and_keeps_its_mean(
-    miss: float, towards: float, expected: float
+Told = tuple[float, float]  # the chance that a hit is answered, and that a miss is
+
+
+def play_every_path(
+    alpha: float,
+    told: Told,
+    *,
+    rounds: int,
+    scale: float,
+    stale: float = 0.0,
+    rate: float | None = None,
+) -> tuple[float, float]:
+    """Return what all bets are worth in the mean, and how many answers there are, by enumeration."""
+    monitor, rate = Monitor(alpha=alpha, run_length=1e12), alpha if rate is None else rate
+    worth = answers = 0.0
+    chances = {(0, True): (1 - rate) * told[0], (1, True): rate * told[1]}
+    chances |= {(0, False): (1 - rate) * (1 - told[0]), (1, False): rate * (1 - told[1])}
+    for path in product(chances, repeat=rounds):
+        watch, chance = Watch(starting=False, scale=scale), 1.0
+        for miss, heard in path:
+            chance *= chances[miss, heard]
+            if heard:
+                monitor.observe(watch, miss, 1.0 / told[miss], stale=stale)
+        worth += chance * float(np.dot(watch.evidence, [1 / 8] * 4 + [1 / 6] * 3))
+        answers += chance * watch.rounds
+    return worth, answers
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.3])
+@pytest.mark.parametrize("told", [(1.0, 1.0), (1.0, 0.5), (0.25, 1.0), (0.5, 0.2)])
+def test_bets_on_answers_of_any_known_chance_are_worth_one_for_each_in_the_mean(
+    alpha: float, told: Told
 ) -> None:
-    assert draw_in(miss, towards=towards) == pytest.approx(expected, abs=1e-12)
+    """Kills: an answer of chance 1/2 as two, or as one whatever its chance; a scale of its own."""
+    worth, answers = play_every_path(alpha, told, rounds=4, scale=min(told))
+    assert worth == pytest.approx(answers)
+
+
+@pytest.mark.parametrize("told", [(1.0, 0.5), (0.5, 1.0), (0.5, 0.2)])
+def test_before_the_least_chance_is_known_bets_are_worth_no_more(told: Told) -> None:
+    worth, answers = play_every_path(0.2, told, rounds=5, scale=1.0)
+    assert 0.0 < worth < answers
+
+
+@pytest.mark.parametrize("rate", [0.1 / 8.0, 0.05, 0.1, 0.2])
+def test_stale_answers_allow_for_a_rate_twice_as_high_and_an_eighth_as_low(rate: float) -> None:
+    """400 stale: 1 + sqrt(400) / 20 = 2."""
+    worth, answers = play_every_path(0.1, (1.0, 1.0), rounds=5, scale=1.0, stale=400.0, rate=rate)
+    assert worth < answers
+    beyond, _ = play_every_path(0.1, (1.0, 1.0), rounds=5, scale=1.0, stale=400.0, rate=0.4)
+    assert beyond > answers
+
+
+@pytest.mark.parametrize("told", [(1.0, 0.5), (0.2, 0.2), (0.05, 0.5)])
+def test_false_alarms_stay_rare_whatever_the_chance_of_an_answer(told: Told) -> None:
+    """Of 1,600 rounds at most 1600 / 200 = 8 in the mean; as 0.2 counted them there are 40."""
+    monitor, rng = Monitor(alpha=0.1, run_length=200.0, clearing=20.0), np.random.default_rng(21)
+    counts = []
+    for _ in range(100):
+        watch = Watch()
+        for miss, draw in zip(
+            (rng.random(1600) < 0.1).tolist(), rng.random(1600).tolist(), strict=True
+        ):
+            if draw < told[miss]:
+                monitor.observe(watch, miss, 1.0 / told[miss])
+        counts.append(float(watch.alarms))
+    assert below(counts, 8.0)
+    assert np.mean(counts) > 0.1
+
+
+def test_an_answer_of_lower_chance_than_any_before_lowers_all_bets_and_drops_what_they_were() -> None:
+    monitor, watch = Monitor(alpha=0.1), Watch()
+    for _ in range(3):
+        monitor.observe(watch, 1.0)
+    monitor.observe(watch, 1.0, 5.0)
+    assert (watch.rounds, watch.scale, watch.evidence) == (4, 0.2, [0.0] * 7)
+    assert (watch.walks, watch.starts) == ([1.0] * 7, [5] * 7)
+    monitor.observe(watch, 1.0, 5.0)  # a whole bet
+    whole = list(watch.evidence)
+    assert whole == pytest.approx([1.25, 1.5, 2.0, 4.0, 0.75, 0.5, 0.1])
+    monitor.observe(watch, 1.0, 5.1)  # hardly lower: bets become a fifth smaller, so that it is seldom
+    assert watch.scale == pytest.approx(0.16)
+
+
+@pytest.mark.parametrize(
+    ("miss", "share"),
+    [(1.0, 1.0), (0.0, 1.0), (-0.1, 0.5), (1.1, 0.9), (-0.3, 0.25), (4.6, 0.2)],
+)
+def test_answers_beyond_hit_and_miss_are_scaled_until_no_bet_loses_more_than_all(
+    miss: float, share: float
+) -> None:
+    """At alpha 0.1 a hit corrected to -0.1 is off by 0.2 instead of 0.1: half a bet."""
+    monitor, watch = Monitor(alpha=0.1), Watch()
+    for _ in range(2):
+        monitor.observe(watch, miss)
+    assert watch.scale == pytest.approx(min(share, 0.8) if share < 1.0 else 1.0)
+    assert min(watch.evidence) > 0.0
+
+
+def start(monitor: Monitor, misses: list[int], *, heard: int = 100, stale: float = 0.0) -> Watch:
+    """Play a start in which each prediction has heard one answer more than the one before."""
+    watch = Watch()
+    for number, miss in enumerate(misses):
+        monitor.observe(watch, miss, heard=heard + number, stale=stale)
+    return watch
+
+
+def test_rounds_that_were_predicted_before_enough_was_heard_are_outside_the_test() -> None:
+    monitor, watch = Monitor(alpha=0.1), Watch()
+    for _ in range(1_000):
+        monitor.observe(watch, 1, heard=99)
+    assert watch == Watch(rounds=1_000)
+    for _ in range(1_000):  # 400 stale: 10 / alpha + 200
+        monitor.observe(watch, 1, heard=299, stale=400.0)
+    assert watch == Watch(rounds=2_000)
+    monitor.observe(watch, 1, heard=300, stale=400.0)
+    assert watch.doubts != [0.0, 0.0]
+
+
+def test_a_start_is_over_once_the_misses_have_come_to_the_target_from_both_sides() -> None:
+    """By hand: against 0.2 a hit is worth 9/8 and a miss 1/2, against 0.04 one 15/16, the other 5/2."""
+    monitor = Monitor(alpha=0.1)
+    hits = [0] * 19  # (9/8)^19 = 9.4, one more 10.5
+    watch = start(monitor, hits)
+    assert watch.doubts == pytest.approx([(9 / 8) ** 19, 15 / 16])
+    assert start(monitor, [*hits, 0]).doubts[0] == math.inf
+    settled = [*hits, 0, 1, 1]  # 2.5^2 = 6.25
+    assert start(monitor, settled).doubts == [math.inf, pytest.approx(6.25)]
+    watch = start(monitor, [*settled, 1])
+    assert (watch.starting, watch.doubts, watch.starts) == (False, [0.0, 0.0], [24] * 7)
+    assert watch.evidence == [0.0] * 7
+
+
+@pytest.mark.parametrize(
+    ("miss", "stale", "most"),
+    [(1, 0.0, 200), (1, 400.0, 600), (0, 0.0, 1_000), (0, 400.0, 3_000)],
+)
+def test_a_start_that_never_comes_to_the_target_ends_all_the_same(
+    miss: int, stale: float, most: int
+) -> None:
+    """20 / alpha + L answers while there are too many misses, 100 / alpha + 5 L while too few."""
+    monitor, watch = Monitor(alpha=0.1), Watch()
+    for _ in range(500):
+        monitor.observe(watch, miss, heard=most - 1, stale=stale)
+    assert watch.starting
+    monitor.observe(watch, miss, heard=most, stale=stale)
+    assert not watch.starting
+
+
+def test_with_another_target_it_starts_again_and_rounds_of_the_old_one_do_not_count() -> None:
+    monitor, watch = Monitor(alpha=0.1), Watch()
+    for _ in range(20):
+        monitor.observe(watch, 1)
+    assert watch.alarm is Alarm.TOO_MANY
+    watch.retarget(500)
+    assert (watch.alarm, watch.cleared, watch.starting, watch.heard) == (Alarm.NONE, 20, True, 500)
+    for _ in range(300):
+        monitor.observe(watch, 1, heard=599)
+    assert (watch.starting, watch.doubts, watch.alarms) == (True, [0.0, 0.0], 1)
+    for _ in range(20):
+        monitor.observe(watch, 1, heard=700)
+    assert (watch.alarms, watch.cleared) == (2, 20)
+
+
+def test_a_second_change_raises_a_second_alarm_with_its_own_date() -> None:
+    """Kills: an alarm that hides the next one."""
+    rng, monitor = np.random.default_rng(22), Monitor(alpha=0.1)
+    rates = np.repeat([0.1, 0.7, 0.1, 0.7, 0.1], [1_000, 60, 500, 60, 500])
+    dates, ends = set(), set()
+    for watch in feed(monitor, rng.random(rates.size) < rates):
+        dates.add((watch.since, watch.raised))
+        ends.add(watch.cleared)
+    first, second = sorted(dates - {(0, 0)})
+    assert 900 <= first[0] <= 1_001 < first[1] <= 1_060
+    assert 1_450 <= second[0] <= 1_561 < second[1] <= 1_620
+    assert [first[1] < end < second[0] for end in sorted(ends - {0})] == [True, False]
+    assert watch.alarms == 2
+
+
+@pytest.mark.parametrize(("rate", "ratio"), [(0.9, 2.0), (0.16, 1.5), (0.0, 0.25), (0.04, 0.5)])
+def test_an_alarm_is_to_be_cleared_against_the_rate_it_was_raised_at(rate: float, ratio: float) -> None:
+    rng = np.random.default_rng(23)
+    watch = next(w for w in feed(Monitor(alpha=0.1), rng.random(20_000) < rate) if w.alarm)
+    assert watch.ratio == ratio
 
 
 def test_the_evidence_against_a_rate_is_the_mixture_over_all_others() -> None:
@@ -180,12 +351,13 @@ def test_an_alarm_that_is_right_is_seldom_cleared() -> None:
     monitor, rng = Monitor(alpha=0.1, clearing=100.0), np.random.default_rng(6)
     counts = []
     for _ in range(60):
-        watch = Watch(alarm=Alarm.TOO_MANY)
+        watch = Watch(alarm=Alarm.TOO_MANY, ratio=1.5, starting=False)
         cleared = 0
         for miss in (rng.random(2000) < 0.15).tolist():
             monitor.observe(watch, miss)
             if not watch.alarm:
-                cleared, watch = cleared + 1, Watch(alarm=Alarm.TOO_MANY)
+                cleared += 1
+                watch = Watch(alarm=Alarm.TOO_MANY, ratio=1.5, starting=False)
         counts.append(float(cleared))
     assert below(counts, 20.0)
     assert np.mean(counts) > 0.0
@@ -198,8 +370,8 @@ def test_after_an_alarm_the_watch_starts_as_new() -> None:
         if watch.cleared:
             break
     fresh = Watch(rounds=watch.rounds)
-    assert (watch.evidence, watch.walks, watch.doubt) == (fresh.evidence, fresh.walks, fresh.doubt)
-    assert watch.starts == [watch.rounds + 1] * 2
+    assert (watch.evidence, watch.walks, watch.doubts) == (fresh.evidence, fresh.walks, fresh.doubts)
+    assert watch.starts == [watch.rounds + 1] * 7
     assert watch.since == 1
     assert watch.since < watch.raised < watch.cleared == watch.rounds
 
@@ -213,7 +385,7 @@ def test_a_watch_goes_on_from_its_bytes_bit_for_bit() -> None:
         cut = unpack(cut.pack())
     assert whole == cut
     assert whole.cleared > 0
-    assert len(whole.pack()) == len(Watch().pack()) < 150
+    assert len(whole.pack()) == len(Watch().pack()) < 260
     with pytest.raises(SnapshotError, match="bytes"):
         unpack(whole.pack()[:-1])
 
@@ -278,8 +450,8 @@ def test_the_sequence_is_at_most_twice_as_wide_as_an_interval_for_one_round() ->
 def test_a_new_watch_has_seen_nothing_and_stands_before_the_first_round() -> None:
     watch = Watch()
     assert (watch.rounds, watch.alarm, watch.since, watch.raised, watch.cleared) == (0, 0, 0, 0, 0)
-    assert watch.starts == [1, 1]
-    assert Watch.begin(40) == Watch(rounds=40, starts=[41, 41])
+    assert watch.starts == [1] * 7
+    assert watch.starting
 
 
 def test_a_monitor_shows_its_parameters() -> None:
@@ -297,3 +469,17 @@ def test_corrected_misses_below_none_and_above_all_are_none_and_all(
     misses: float, within: float
 ) -> None:
     assert bound_rate(misses, 50) == bound_rate(within, 50)
+
+
+@pytest.mark.parametrize("chance", [0.5, 0.2, 0.05])
+def test_the_true_rate_is_within_at_every_round_where_answers_have_a_chance(chance: float) -> None:
+    """Misses are told with this chance, hits always: an answer counts as least chance / its own."""
+    rng, error, runs, left_out = np.random.default_rng(24), 0.1, 300, 0
+    for _ in range(runs):
+        misses = rng.random(1_000) < 0.1
+        told = ~misses | (rng.random(1_000) < chance)
+        weights = np.where(misses, 1.0, chance) * told
+        counted, rounds = np.cumsum(weights * misses), np.cumsum(weights)
+        pairs = zip(counted[9:].tolist(), rounds[9:].tolist(), strict=True)
+        left_out += max(weigh_rate(count, n, 0.1) for count, n in pairs) >= -math.log(error)
+    assert left_out / runs <= error + 4.0 * math.sqrt(error * (1 - error) / runs)

@@ -38,7 +38,11 @@ def test_an_alarm_is_told_with_its_side_and_its_rounds() -> None:
         watch = Watch(alarm=alarm, since=1_200, raised=1_350)
         assert describe_alarm(watch, alpha=0.1) == [
             f"Rounds miss {often} than 0.1, since about answer 1,200; it was found at answer 1,350."
+            + ("" if alarm > 0 else " Sets could be smaller, or answers say hit where nobody looked.")
         ]
+        late = " Answers come late or in batches, which makes the miss rate swing."
+        assert describe_alarm(watch, alpha=0.1, stale=30.0)[0].endswith(late)
+        assert not describe_alarm(watch, alpha=0.1, stale=29.0)[0].endswith(late)
 
 
 @pytest.mark.parametrize(

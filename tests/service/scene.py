@@ -64,6 +64,12 @@ def made(http: TestClient, **settings: Any) -> Any:
     return response.json()
 
 
+def calibrated(http: TestClient, rounds: int = 1_000) -> Any:
+    """Teach a stream so much history that its promise can be judged from the first answer on."""
+    history = [{"scores": [1.0], "label": "a"}] * rounds
+    return http.post("/v1/streams/pets/calibration", json={"rounds": history})
+
+
 def predicted(http: TestClient, scores: Any = None, **headers: str) -> Any:
     body = {"scores": SCORES if scores is None else scores}
     response = http.post("/v1/streams/pets/predictions", json=body, headers=headers)

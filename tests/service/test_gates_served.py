@@ -274,14 +274,14 @@ def test_an_alarm_is_raised_when_too_many_accepted_answers_are_wrong(
     one: TestClient, light: Database
 ) -> None:
     made(one, learner="gate-fixed", options={"threshold": 0.5})
-    for _ in range(3):
-        sent = {"decisions": [{"score": 0.9}] * 20}
+    for _ in range(6):
+        sent = {"decisions": [{"score": 0.9}] * 100}
         batch = one.post("/v1/streams/mail/decisions/batch", json=sent).json()["decisions"]
         feedback = [{"id": decision["id"], "right": False} for decision in batch]
         one.post("/v1/feedback", json={"answers": feedback})
     stands = one.get("/v1/streams/mail").json()
     assert stands["promise"]["state"] == "too many misses"
-    assert stands["recent"]["rounds"] == 60
+    assert stands["recent"]["rounds"] == 600
     assert replay.replay(light, "mail").difference is None
 
 

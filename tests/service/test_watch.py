@@ -11,7 +11,7 @@ from keyhole.service.http.prometheus import write_family, write_sample
 from keyhole.service.store.log.replay import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.wire.responses import show_time
-from tests.service.scene import Clock, answered, made, predicted, run_sql
+from tests.service.scene import Clock, answered, calibrated, made, predicted, run_sql
 
 MISSES = {"learner": "ocp-bandit", "feedback": "bandit", "labels": ["a"]}
 
@@ -23,16 +23,32 @@ def play(http: TestClient, clock: Clock, misses: Iterable[bool]) -> None:
         clock.now += 1.0
 
 
-def test_the_first_rounds_say_nothing(one: TestClient, clock: Clock) -> None:
-    made(one, **MISSES)
-    play(one, clock, [False] * 49)
-    assert one.get("/v1/streams/pets").json()["promise"]["state"] == "too early to say"
-    play(one, clock, [False])
+def test_a_stream_is_starting_until_its_misses_have_come_to_the_target(
+    one: TestClient, clock: Clock
+) -> None:
+    """At alpha 0.4 nothing counts before 25 answers are heard; then hits and misses settle it."""
+    made(one, **MISSES | {"alpha": 0.4})
+    play(one, clock, [False] * 25 + [False, True] * 6)
+    stands = one.get("/v1/streams/pets").json()
+    assert (stands["promise"]["state"], stands["promise"]["alarm"]) == ("starting", None)
+    assert 'keyhole_alert{state="starting",stream="pets"} 1.0' in one.get("/metrics").text
+    play(one, clock, [False, True] * 6 + [False] * 6)
     assert one.get("/v1/streams/pets").json()["promise"]["state"] == "kept"
+
+
+def test_a_stream_that_misses_everything_from_the_start_is_found_after_it(
+    one: TestClient, clock: Clock
+) -> None:
+    made(one, **MISSES | {"alpha": 0.4})
+    play(one, clock, [True] * 50)  # 20 / alpha answers
+    assert one.get("/v1/streams/pets").json()["promise"]["state"] == "starting"
+    play(one, clock, [True] * 45)
+    assert one.get("/v1/streams/pets").json()["promise"]["state"] == "too many misses"
 
 
 def test_an_alarm_says_since_when_and_when_it_was_over(one: TestClient, clock: Clock) -> None:
     made(one, **MISSES)
+    calibrated(one)
     play(one, clock, [False] * 12)
     begun = clock.now
     play(one, clock, [True] * 12)
@@ -47,8 +63,8 @@ def test_an_alarm_says_since_when_and_when_it_was_over(one: TestClient, clock: C
     lines = one.get("/metrics").text.splitlines()
     assert 'keyhole_alert{state="too many misses",stream="pets"} 1.0' in lines
     assert 'keyhole_alert{state="kept",stream="pets"} 0.0' in lines
-    # Against 1.5 alpha at 0.85 a hit, a hit is worth 0.9 / 0.85: 10^4 takes about 112 of them in sum.
-    play(one, clock, [False] * 120)
+    # Against 2 alpha a hit is worth 0.9 / 0.8: 10^4 takes about 60 of them in sum.
+    play(one, clock, [False] * 65)
     after = one.get("/v1/streams/pets").json()["promise"]
     assert after["state"] == "kept"
     cleared = after["alarm"]["cleared"]
@@ -59,7 +75,8 @@ def test_an_alarm_says_since_when_and_when_it_was_over(one: TestClient, clock: C
 
 def test_alarms_are_part_of_what_is_verified(one: TestClient, light: Database, clock: Clock) -> None:
     made(one, **MISSES)
-    play(one, clock, [True] * 14 + [False] * 120)
+    calibrated(one)
+    play(one, clock, [True] * 14 + [False] * 65)
     assert replay(light, "pets").difference is None
     run_sql(light, "UPDATE alarms SET since = since + 1")
     assert "list of alarms" in str(replay(light, "pets").difference)
@@ -67,6 +84,7 @@ def test_alarms_are_part_of_what_is_verified(one: TestClient, light: Database, c
 
 def test_a_batch_tells_the_time_of_an_answer_that_came_with_it(one: TestClient, clock: Clock) -> None:
     made(one, **MISSES)
+    calibrated(one)
     sets = [predicted(one, [1.0])["id"] for _ in range(20)]
     clock.now += 5.0
     one.post("/v1/feedback", json={"answers": [{"id": one_id, "miss": True} for one_id in sets]})

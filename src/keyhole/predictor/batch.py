@@ -15,9 +15,8 @@ from keyhole.learners import Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
-from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import R, Round, is_listening, propose, read_answer, settle
+from keyhole.predictor.rounds import R, Round, is_listening, propose, read_answer, settle, watch_answer
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome, Tally
 from keyhole.scores import Case, LabelSet, TableScore
@@ -175,15 +174,14 @@ def settle_batch(
     sizes = batch.sizes.tolist()
     ages, stales = _measure_delays(progress, batch)
     used = true if learner.informed else usable_scores(learner.needs, missed, true)
-    tally, watch, observe, state = progress.tally, progress.watch, learner.observe, progress.state
+    tally, observe, state = progress.tally, learner.observe, progress.state
     zeros, ones = np.zeros(rows.size), np.ones(rows.size)
     columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
     for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
         miss, _, _, stale, *_ = answer
         observe(state, batch.memo, _new(Answer, answer))
+        watch_answer(learner.alpha, progress, miss, then=batch.then)
         tally.count(miss, size, stale=stale)
-        if watch is not None:
-            find_monitor(learner.alpha).observe(watch, miss)
 
 
 def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64] | None:

@@ -270,7 +270,10 @@ class Decisions:
                 tally.members[group][0] += weight
                 tally.members[group][1] += miss * weight
             if progress.watch is not None:
-                find_monitor(learner.alpha).observe(progress.watch, miss)
+                heard = tally.calibrated + waiting.then
+                find_monitor(learner.alpha).observe(
+                    progress.watch, miss, weight, heard=heard, stale=stale
+                )
         return outcome
 
     def amend(

@@ -12,24 +12,47 @@ An alarm is raised when R_t >= A; it lasts until it is cleared, and then everyth
 
 *No more than one false alarm in A rounds.* If misses have mean alpha given the past (independent misses
 at alpha do), then for every n, E[alarms in n rounds] <= n / A. Proof: let Q_n be the sum of R at all
-alarms so far, plus the present R if none is on. A round without an alarm adds 1 to the mean of Q_n,
-because R_t - (rounds since the start) is a martingale between alarms; a round of an alarm adds nothing.
-So E[Q_n] <= n. Each alarm has brought at least A, and R >= 0: A E[alarms] <= E[Q_n] <= n. In particular
-the mean time to the first one is at least A, by optional stopping at min(T, n): E[min(T, n)] = E[R at
-it] >= A P(T <= n). Nothing else is assumed, neither a window, nor how often it is looked at.
+alarms so far, plus the present R if none is on. A round without an alarm adds at most 1 to the mean of
+Q_n, because R_t - (rounds since the start) is a supermartingale between alarms; a round of an alarm
+adds nothing. So E[Q_n] <= n. Each alarm has brought at least A, and R >= 0: A E[alarms] <= E[Q_n] <= n.
+In particular the mean time to the first one is at least A, by optional stopping at min(T, n):
+E[min(T, n)] >= E[R at it] >= A P(T <= n). Neither a window is assumed, nor how often it is looked at.
+
+*Answers of a known chance.* A round is answered with chance c, which may depend on its outcome. With
+o = 1 if it is, l = 1 + b s (o/c) (x - alpha) has mean 1 too, and is not negative if s <= c. So an
+answer is one bet, s/c of a whole one, and no answer is none. s is the least chance up to now. An
+answer with a lower one is not bet on, and takes M back to 0: less than a bet would leave, so that the
+proof stands. Answers corrected for a known chance of being wrong lie beyond 0 and 1, and are scaled the
+same way.
+
+*Late answers.* Nobody hears at once that a threshold is off, and a learner whose answers are L rounds
+stale swings around its target. Which threshold is right is not in doubt then, only how well it can be
+followed. So the test asks whether the rate is above alpha d, or below alpha / d^3, d = 1 + sqrt(L)/20
+(1.3 if 20 rounds are predicted before an answer comes, 3.2 if 1,000 are): bets against these rates have
+mean at most 1 whenever the rate is between them. d is 1 for prompt answers.
+
+*The start.* A new learner is off its target until it has heard answers. Rounds whose prediction had
+heard fewer than 10 / alpha + L/2, history included, are outside the test. After them the watch is
+*starting* until the misses have come to the target from both sides: until a bet on the target against
+twice the rate, and one against 0.4 of it, are each worth 10 from the best round on; or until 20 / alpha
++ L answers were heard (100 / alpha + 5 L while there are too few misses, as sets that begin too large
+become small before long). Whether a round counts is known before its outcome: the proof stands.
 
 *How soon a broken promise is found.* R_t is at least w_k times the one bet k begun at the change. By
 Wald's identity it reaches A after at most (log(A / w_k) + log(most of l_k)) / E[log l_k] rounds in the
 mean: for p itself the denominator is the Kullback-Leibler divergence of p from alpha.
 
-*Clearing.* While an alarm is on, the same kind of sum bets on alpha against 1.5 alpha, or against half
-of it; at ``clearing`` the alarm is over. While the rate stays there or beyond, that happens by mistake
-at most once in so many rounds on average.
+*Clearing.* While an alarm is on, the same kind of sum bets on alpha against the rate that was worth
+most when it was raised, within 1.5 and 2 alpha, or 0.25 and 0.5; at ``clearing`` the alarm is over.
+While the rate stays there or beyond, that happens by mistake at most once in so many rounds on
+average.
 
 **The lifetime rate** has a confidence sequence: the rates p for which the mixture over q ~ Beta(1/2,
 1/2) of the likelihood ratios of q to p is below 1 / error. If misses have mean p given the past, each
 ratio has mean 1 (at most 1 for misses between 0 and 1, as (q/p)^x ((1-q)/(1-p))^(1-x) is convex in x),
-so by Ville's inequality p is ever left out, at any round, with probability at most ``error``.
+so by Ville's inequality p is ever left out, at any round, with probability at most ``error``. An
+answer of chance c >= s counts as s/c of a round: as y^a <= 1 + a (y - 1) for a <= 1, its ratio to the
+power s/c has mean at most 1, rounds without an answer included.
 
 A learner that corrects itself keeps its lifetime rate near alpha whatever happens: the sequence then
 tells little, and the alarm, which forgets, is what matters.
@@ -41,14 +64,23 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
+from typing import NamedTuple
 
 from keyhole.errors import InvalidError, SnapshotError
 
 # Rates as multiples of alpha: what is a little off takes many rounds to tell, what is far off few.
 ABOVE, BELOW = (1.25, 1.5, 2.0, 4.0), (0.75, 0.5, 0.1)
-STILL = {1: 1.5, -1: 0.5}  # What an alarm is not cleared at.
+_WEIGHTS = (*[0.5 / len(ABOVE)] * len(ABOVE), *[0.5 / len(BELOW)] * len(BELOW))
+_STILL = (1.5, 2.0), (0.25, 0.5)  # An alarm is cleared against the rate it was raised at, within these.
+_UNSETTLED, _SETTLED = (2.0, 0.4), 10.0  # A start is over against these, at this worth,
+_HEARD, _MOST_HEARD = (
+    10.0,
+    ((20.0, 1.0), (100.0, 5.0)),
+)  # after so many / alpha, at most, and L times this.
+_ALLOWED = 20.0  # Late answers: by 1 + sqrt(L) / 20 the rate may be off.
+_LESS = 0.8  # A lower chance lowers the bets by a fifth at least, so that it is seldom done.
 _COUNT = len(ABOVE) + len(BELOW)
-_LAYOUT = struct.Struct(f"<qbqqqd{_COUNT}d2d2q")
+_LAYOUT = struct.Struct(f"<qbqqqqq?dd2d{_COUNT}d{_COUNT}d{_COUNT}q")
 SIZE = _LAYOUT.size
 
 
@@ -72,12 +104,23 @@ class Watch:
         Which one is on.
     since, raised, cleared
         When, by the best guess, the rate changed; when the alarm was raised; when the last one ended.
-    doubt
-        The sum that bets on alpha while an alarm is on.
+    alarms
+        How many were raised.
+    heard
+        How many answers the learner had heard when its target was set: those before its first round, or
+        before its alpha was changed.
+    starting
+        Whether it is too early to judge the promise.
+    scale
+        The part of a whole bet that an answer of chance 1 is.
+    ratio
+        Of the rate to alpha, against which the alarm is to be cleared.
+    doubts
+        Above and below: what bets on alpha are worth, at the start and while an alarm is on.
     evidence
         The sums that bet on other rates while none is.
     walks, starts
-        Above and below: the largest log ratio of any stretch up to now, and where that stretch begins.
+        Of each rate: the most that a bet of one stretch up to now is worth, and where that begins.
     """
 
     rounds: int = 0
@@ -85,34 +128,85 @@ class Watch:
     since: int = 0
     raised: int = 0
     cleared: int = 0
-    doubt: float = 0.0
+    alarms: int = 0
+    heard: int = 0
+    starting: bool = True
+    scale: float = 1.0
+    ratio: float = 1.0
+    doubts: list[float] = field(default_factory=lambda: [0.0, 0.0])
     evidence: list[float] = field(default_factory=lambda: [0.0] * _COUNT)
-    walks: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    starts: list[int] = field(default_factory=lambda: [1, 1])
-
-    @classmethod
-    def begin(cls, rounds: int) -> "Watch":
-        """Return a watch that begins after so many rounds."""
-        return cls(rounds, starts=[rounds + 1] * 2)
+    walks: list[float] = field(default_factory=lambda: [1.0] * _COUNT)
+    starts: list[int] = field(default_factory=lambda: [1] * _COUNT)
 
     def begin_anew(self) -> None:
-        """Turn off the alarm, and let the evidence begin with the next round."""
-        self.alarm, self.doubt, self.evidence = Alarm.NONE, 0.0, [0.0] * _COUNT
-        self.walks, self.starts = [0.0, 0.0], [self.rounds + 1] * 2
+        """End the start or the alarm, and let the evidence begin with the next round."""
+        self.alarm, self.starting, self.doubts = Alarm.NONE, False, [0.0, 0.0]
+        self._forget()
+
+    def _forget(self) -> None:
+        self.evidence, self.walks = [0.0] * _COUNT, [1.0] * _COUNT
+        self.starts = [self.rounds + 1] * _COUNT
+
+    def retarget(self, heard: int) -> None:
+        """Start again, as the target is another one from here on, where so many answers were heard."""
+        if self.alarm:
+            self.cleared = self.rounds
+        self.begin_anew()
+        self.starting, self.heard = True, heard
+
+    def lower(self, share: float) -> None:
+        """Make bets smaller, and drop those that are running."""
+        self.scale = min(share, _LESS * self.scale)
+        self.doubts = [doubt if doubt == math.inf else 0.0 for doubt in self.doubts]
+        self._forget()
 
     def pack(self) -> bytes:
         """Return it as bytes, of which there are always as many."""
-        head = (self.rounds, self.alarm, self.since, self.raised, self.cleared, self.doubt)
-        return _LAYOUT.pack(*head, *self.evidence, *self.walks, *self.starts)
+        head = (self.rounds, self.alarm, self.since, self.raised, self.cleared, self.alarms, self.heard)
+        rest = (self.starting, self.scale, self.ratio, *self.doubts)
+        return _LAYOUT.pack(*head, *rest, *self.evidence, *self.walks, *self.starts)
 
 
 def unpack(content: bytes) -> Watch:
     """Return what was packed."""
     if len(content) != _LAYOUT.size:
         raise SnapshotError(f"a watch has {_LAYOUT.size} bytes, not {len(content)}")
-    rounds, alarm, since, raised, cleared, doubt, *rest = _LAYOUT.unpack(content)
-    evidence, walks, starts = rest[:_COUNT], rest[_COUNT:-2], rest[-2:]
-    return Watch(rounds, Alarm(alarm), since, raised, cleared, doubt, evidence, walks, starts)
+    rounds, alarm, since, raised, cleared, alarms, heard, *rest = _LAYOUT.unpack(content)
+    starting, scale, ratio, *rest = rest
+    doubts, rest = rest[:2], rest[2:]
+    lists = doubts, rest[:_COUNT], rest[_COUNT:-_COUNT], rest[-_COUNT:]
+    head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
+    return Watch(*head, starting, scale, ratio, *lists)
+
+
+class Bets(NamedTuple):
+    """Between which rates the promise counts as kept, and the bets on those beyond."""
+
+    targets: tuple[float, float]  # the highest, the lowest
+    slopes: tuple[float, ...] = ()  # above 0 of bets against the highest, else against the lowest
+
+    def find_rate(self, side: int, ratio: float) -> float:
+        """Return a rate above the highest (side 0), or below the lowest."""
+        target = self.targets[side]
+        # A rate above 1 there is none: half way to it instead, so that a hit is never the end of a bet.
+        return min(ratio * target, (1.0 + target) / 2.0)
+
+    def doubt(self, side: int, ratio: float, miss: float, size: float) -> float:
+        """Return the factor of a bet on the target against a rate beyond it."""
+        still = self.find_rate(side, ratio)
+        off = min(1.0 - still, max(-still, size * (miss - still)))
+        return 1.0 + bet_on(self.targets[side], against=still) * off
+
+
+@lru_cache(maxsize=4096)
+def find_bets(alpha: float, root: int) -> Bets:
+    """Return the bets where answers are root^2 stale."""
+    allowed = 1.0 + root / _ALLOWED
+    high, low = min(alpha * allowed, max(alpha, 0.5)), alpha / allowed**3
+    bets = Bets((high, low))
+    above = [bet_on(bets.find_rate(0, ratio), against=high) for ratio in ABOVE]
+    below = [bet_on(bets.find_rate(1, ratio), against=low) for ratio in BELOW]
+    return bets._replace(slopes=(*above, *below))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -128,11 +222,6 @@ class Monitor:
     clearing
         On average an alarm that is still right is cleared at most once in so many rounds.
 
-    Attributes
-    ----------
-    bets
-        The bet on each rate, and its weight.
-
     Examples
     --------
     >>> monitor, watch = Monitor(alpha=0.1), Watch()
@@ -145,7 +234,6 @@ class Monitor:
     alpha: float
     run_length: float = 1e6
     clearing: float = 1e4
-    bets: tuple[tuple[float, float], ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0:
@@ -153,70 +241,99 @@ class Monitor:
         for name in ("run_length", "clearing"):
             if not 1.0 <= getattr(self, name) < math.inf:
                 raise InvalidError(f"{name} {getattr(self, name)} is not a number of rounds")
-        weights = [0.5 / len(ABOVE)] * len(ABOVE) + [0.5 / len(BELOW)] * len(BELOW)
-        bets = [bet_on(self._rate(ratio), against=self.alpha) for ratio in ABOVE + BELOW]
-        object.__setattr__(self, "bets", tuple(zip(bets, weights, strict=True)))
 
-    def _rate(self, ratio: float) -> float:
-        # A rate above 1 there is none: half way to it instead, so that a hit is never the end of a bet.
-        return min(ratio * self.alpha, (1.0 + self.alpha) / 2.0)
-
-    def observe(self, watch: Watch, miss: float) -> None:
+    def observe(
+        self,
+        watch: Watch,
+        miss: float,
+        weight: float = 1.0,
+        *,
+        heard: float = math.inf,
+        stale: float = 0.0,
+    ) -> None:
         """Count a round: 0 for a hit, 1 for a miss, between them what is half a miss.
 
-        An answer that may be wrong may, corrected, lie beyond 0 and 1: see ``draw_in``.
+        ``weight`` is 1 / chance of an answer that came with a known chance. ``heard`` is how many
+        answers the learner had heard when it predicted the round, ``stale`` how stale answers are.
         """
+        known, late = (heard - watch.heard) * self.alpha, stale * self.alpha
+        settled = []
+        if watch.starting:
+            settled = [known >= most + times * late for most, times in _MOST_HEARD]
+            if all(settled):
+                watch.begin_anew()
         watch.rounds += 1
-        if watch.alarm:
-            self._doubt(watch, miss)
+        if known < _HEARD + late / 2.0:
             return
-        if not 0.0 <= miss <= 1.0:
-            miss = draw_in(miss, towards=self.alpha)
-        off, evidence, total = miss - self.alpha, watch.evidence, 0.0
-        for k, (bet, weight) in enumerate(self.bets):
-            evidence[k] = (1.0 + evidence[k]) * (1.0 + bet * off)
-            total += weight * evidence[k]
-        # The nearest rates: their stretches begin where the misses first lean to one side.
-        for side, near in enumerate((0, len(ABOVE))):
-            watch.walks[side] += math.log1p(self.bets[near][0] * off)
-            if watch.walks[side] <= 0.0:
-                watch.walks[side], watch.starts[side] = 0.0, watch.rounds + 1
-        if total >= self.run_length:
-            self._raise(watch)
-
-    def _raise(self, watch: Watch) -> None:
-        worth = [weight * one for (_, weight), one in zip(self.bets, watch.evidence, strict=True)]
-        above = max(range(_COUNT), key=worth.__getitem__) < len(ABOVE)
-        watch.alarm = Alarm.TOO_MANY if above else Alarm.TOO_FEW
-        watch.since, watch.raised = watch.starts[0 if above else 1], watch.rounds
-        watch.doubt = 0.0
-
-    def _doubt(self, watch: Watch, miss: float) -> None:
-        still = self._rate(STILL[watch.alarm])
-        if not 0.0 <= miss <= 1.0:
-            miss = draw_in(miss, towards=still)
-        watch.doubt = (1.0 + watch.doubt) * (1.0 + bet_on(self.alpha, against=still) * (miss - still))
-        if watch.doubt < self.clearing:
+        if (share := self._find_share(miss) / weight) < watch.scale:
+            watch.lower(share)
             return
-        watch.cleared = watch.rounds
+        bets = find_bets(self.alpha, math.ceil(math.sqrt(stale)) if stale else 0)
+        size = watch.scale * weight
+        if watch.starting:
+            _settle(watch, bets, settled, miss, size)
+        elif watch.alarm:
+            self._doubt(watch, bets, miss, size)
+        else:
+            self._bet(watch, bets, miss, size)
+
+    def _find_share(self, miss: float) -> float:
+        """Return how much of a bet on an answer there may be: all of it, unless it is beyond 0 or 1."""
+        if 0.0 <= miss <= 1.0:
+            return 1.0
+        return (
+            self.alpha / (self.alpha - miss) if miss < 0.0 else (1.0 - self.alpha) / (miss - self.alpha)
+        )
+
+    def _bet(self, watch: Watch, bets: Bets, miss: float, size: float) -> None:
+        high, low = bets.targets
+        above, below = size * (miss - high), size * (miss - low)
+        evidence, walks, most = watch.evidence, watch.walks, 0.0
+        for k, bet in enumerate(bets.slopes):
+            factor = 1.0 + bet * (above if bet > 0.0 else below)
+            evidence[k] = worth = (1.0 + evidence[k]) * factor
+            if worth > most:
+                most = worth
+            stretch = walks[k] * factor
+            if stretch > 1.0:
+                walks[k] = stretch
+            else:
+                walks[k], watch.starts[k] = 1.0, watch.rounds + 1
+        if most >= self.run_length:  # Otherwise their weighted mean is not.
+            worths = [weight * one for weight, one in zip(_WEIGHTS, evidence, strict=True)]
+            if sum(worths) >= self.run_length:
+                _raise(watch, worths.index(max(worths)))
+
+    def _doubt(self, watch: Watch, bets: Bets, miss: float, size: float) -> None:
+        side = 0 if watch.alarm is Alarm.TOO_MANY else 1
+        watch.doubts[side] = (1.0 + watch.doubts[side]) * bets.doubt(side, watch.ratio, miss, size)
+        if watch.doubts[side] >= self.clearing:
+            watch.cleared = watch.rounds
+            watch.begin_anew()
+
+
+def _settle(watch: Watch, bets: Bets, settled: list[bool], miss: float, size: float) -> None:
+    """End the start once the misses have come to the target from both sides, or should have."""
+    for side, ratio in enumerate(_UNSETTLED):
+        worth = max(1.0, watch.doubts[side]) * bets.doubt(side, ratio, miss, size)
+        watch.doubts[side] = math.inf if settled[side] or worth >= _SETTLED else worth
+    if watch.doubts == [math.inf] * 2:
         watch.begin_anew()
+
+
+def _raise(watch: Watch, best: int) -> None:
+    above = best < len(ABOVE)
+    watch.alarm = Alarm.TOO_MANY if above else Alarm.TOO_FEW
+    low, high = _STILL[0 if above else 1]
+    watch.ratio = min(high, max(low, (ABOVE + BELOW)[best]))
+    watch.since, watch.raised = watch.starts[best], watch.rounds
+    watch.alarms += 1
 
 
 @lru_cache(maxsize=1024)
 def find_monitor(alpha: float) -> Monitor:
     """Return the monitor of a miss rate, with the usual run length."""
     return Monitor(alpha=alpha)
-
-
-def draw_in(miss: float, *, towards: float) -> float:
-    """Return a miss that lay beyond 0 or 1 at 0, 1 or between, with its mean where it was.
-
-    Corrected for a known chance of being wrong, a hit lies as far below 0 as a miss lies above 1. Both
-    are drawn in by the same share, so that a mean of ``towards`` stays.
-    """
-    beyond = max(-miss, miss - 1.0)
-    share = min(towards / (towards + beyond), (1.0 - towards) / (1.0 - towards + beyond))
-    return min(1.0, max(0.0, towards + (miss - towards) * share))
 
 
 def bet_on(rate: float, *, against: float) -> float:
@@ -256,7 +373,7 @@ def bound_rate(misses: float, rounds: float, *, error: float = 0.01) -> tuple[fl
     return _cross(rate, 0.0, rounds, exceed), _cross(rate, 1.0, rounds, exceed)
 
 
-def bound_misses(rounds: int, *, alpha: float, error: float = 0.01) -> tuple[float, float]:
+def bound_misses(rounds: float, *, alpha: float, error: float = 0.01) -> tuple[float, float]:
     """Return between which observed miss rates alpha is still one of the rates that may be true.
 
     Examples

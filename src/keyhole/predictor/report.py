@@ -23,7 +23,7 @@ def list_notes(setup: Setup[Any], progress: Progress[Any]) -> list[str]:
     return [
         *describe_lateness(setup.learner, tally),
         *describe_reach(setup.learner, setup.score, tally),
-        *describe_alarm(progress.watch, alpha=alpha),
+        *describe_alarm(progress.watch, alpha=alpha, stale=tally.stale),
     ]
 
 
@@ -39,14 +39,17 @@ def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
     ]
 
 
-def describe_alarm(watch: Watch | None, *, alpha: float) -> list[str]:
-    """Return a sentence if misses come more often or less often than they may, else none."""
+def describe_alarm(watch: Watch | None, *, alpha: float, stale: float = 0.0) -> list[str]:
+    """Return what it may mean if misses come more often or less often than they may, else nothing."""
     if watch is None or not watch.alarm:
         return []
-    often = "more often" if watch.alarm is Alarm.TOO_MANY else "less often"
+    many = watch.alarm is Alarm.TOO_MANY
+    causes = "" if many else " Sets could be smaller, or answers say hit where nobody looked."
+    if stale >= _LATE:
+        causes += " Answers come late or in batches, which makes the miss rate swing."
     return [
-        f"Rounds miss {often} than {alpha:g}, since about answer {watch.since:,}; it was found at "
-        f"answer {watch.raised:,}."
+        f"Rounds miss {'more' if many else 'less'} often than {alpha:g}, since about answer "
+        f"{watch.since:,}; it was found at answer {watch.raised:,}.{causes}"
     ]
 
 

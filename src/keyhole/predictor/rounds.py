@@ -153,14 +153,13 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         learner.observe(progress.state, memo, answer)
     else:
         _observe_weighted(learner, progress, memo, answer, weight)
+    watch_answer(learner.alpha, progress, miss, weight, then=then)
     tally.count(miss, shown.size, weight, stale=stale, groups=groups)
     if unreachable:
         tally.unreachable += 1
     threshold = shown.threshold
     if weight != 1.0 or not 0.0 <= miss <= 1.0 or (miss if threshold <= 0.0 else threshold > 1.0):
         tally.note_conditions(miss, weight, threshold=threshold, alpha=learner.alpha)
-    if progress.watch is not None:
-        find_monitor(learner.alpha).observe(progress.watch, miss)
 
 
 def _rate_residual(
@@ -193,6 +192,16 @@ def _observe_weighted(
         return
     for _ in range(int(weight)):
         learner.observe(progress.state, memo, answer)
+
+
+def watch_answer(
+    alpha: float, progress: Progress[Any], miss: float, weight: float = 1.0, *, then: int
+) -> None:
+    """Show an answer to whoever watches, before it is counted; ``then`` is of its round."""
+    if progress.watch is not None:
+        tally = progress.tally
+        heard = tally.calibrated + then
+        find_monitor(alpha).observe(progress.watch, miss, weight, heard=heard, stale=tally.stale)
 
 
 def amend(

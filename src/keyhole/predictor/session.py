@@ -151,16 +151,20 @@ class Session(Generic[R]):
         """Whether the recent share of misses, or of wrong answers, is alpha; if not, since when.
 
         If rounds miss with probability alpha, it raises on average at most one false alarm in 10^6
-        rounds, however often it is checked.
+        rounds, however often it is checked. Until the learner has heard enough answers for the promise
+        to be judged, ``starting`` is true, and there is no alarm.
 
         Examples
         --------
         >>> from keyhole import MISS, Predictor
         >>> predictor = Predictor(alpha=0.1, watch=True)
+        >>> predictor.calibrate([[0.7, 0.3]] * 1000, ([0] * 9 + [1]) * 100)
         >>> for _ in range(12):
         ...     predictor.learn(predictor.predict([0.7, 0.3]), MISS)
         >>> predictor.watch.alarm.name, predictor.watch.since, predictor.watch.raised
         ('TOO_MANY', 1, 12)
+        >>> Predictor(alpha=0.1, watch=True).watch.starting
+        True
         """
         with self._lock:
             if self._progress.watch is None:

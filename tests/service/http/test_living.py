@@ -35,6 +35,8 @@ def default(http: TestClient, **settings: Any) -> Any:
 def test_every_change_is_replayed_where_it_was_made(http: TestClient, database: Database) -> None:
     """Kills: a change played too late, a window of the bits that were kept, an alarm left on."""
     default(http, window=20)
+    history = [{"scores": [0.9, 0.1], "label": "cat"}, {"scores": [0.1, 0.9], "label": "cat"}]
+    http.post("/v1/streams/pets/calibration", json={"rounds": history * 500})
     play(http, 15)
     play(http, 15, scores=(0.0, 1.0))
     assert http.get("/v1/streams/pets").json()["promise"]["state"] == "too many misses"
@@ -51,7 +53,7 @@ def test_every_change_is_replayed_where_it_was_made(http: TestClient, database: 
     assert (changed["alpha"], changed["lifetime"], changed["description"]) == (0.2, 60.0, "New.")
     assert changed["labels"] == ["cat", "dog", "lynx"]
     assert changed["recent"]["rounds"] == 0  # Those of before had another target.
-    assert changed["promise"]["state"] == "too early to say"
+    assert changed["promise"]["state"] == "starting"
     assert len(changed["notes"]) == 3
     assert "0.2, before it was 0.1" in changed["notes"][0]
     assert answered(http, waiting, label="cat").status_code == 200

@@ -107,11 +107,11 @@ def play(asker: Asker, clock: Clock) -> None:
     ask(streams, {"name": "prices", "alpha": 0.1, "bound": 50.0})
     ask(streams, {"name": "demand", "alpha": 0.1, "scale": 12.0, "options": {"step": 0.1}})
     scores = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
-    for turn in range(120):
+    for turn in range(400):
         body = {"scores": scores}
         made = ask(f"{stream}/predictions", body, name="triage")
         clock.now += 60.0
-        told = {"miss": True} if turn % 10 == 0 or turn > 80 else {"label": "cat"}
+        told = {"miss": True} if turn % 10 == 0 or turn > 360 else {"label": "cat"}
         ask("/v1/predictions/{id}/feedback", told, id=made["id"])
     ask("/v1/predictions/{id}/feedback", {"hit": True}, id=made["id"])
     priced = ask(f"{stream}/predictions", {"centre": 124.8}, name="prices")

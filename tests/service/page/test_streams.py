@@ -145,7 +145,7 @@ def test_each_group_has_a_line_of_its_own(page: Any) -> None:
 def test_a_stream_that_was_asked_nothing_says_how_to_ask(page: Any) -> None:
     opened(page, "unheard")
     page.get_by_role("heading", name="No predictions yet").wait_for()
-    assert "too early to say" in page.inner_text(".head")
+    assert "starting" in page.inner_text(".head")
 
 
 def test_an_unbounded_interval_is_said_in_words(page: Any, service: Service) -> None:

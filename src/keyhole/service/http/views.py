@@ -25,7 +25,6 @@ from keyhole.service.wire import responses as wire
 from keyhole.service.wire.responses import Alert, show_time
 
 _ALERTS = {Alarm.NONE: Alert.KEPT, Alarm.TOO_MANY: Alert.TOO_MANY, Alarm.TOO_FEW: Alert.TOO_FEW}
-_FEWEST_ROUNDS = 50  # before which nothing is said of a promise
 
 
 def send(value: object, *, status: int = 200) -> Response:
@@ -157,16 +156,16 @@ def _show_groups(stream: Stream) -> list[wire.GroupView]:
 
 
 def find_alert(stream: Stream) -> Alert:
-    early = not stream.watch.alarm and stream.watch.rounds < _FEWEST_ROUNDS
-    return Alert.EARLY if early else _ALERTS[Alarm(stream.watch.alarm)]
+    return Alert.STARTING if stream.watch.starting else _ALERTS[Alarm(stream.watch.alarm)]
 
 
 def _show_promise(stream: Stream) -> wire.Promise:
+    scale = stream.watch.scale  # An answer of the least chance counts as one round, the others as less.
     return wire.Promise(
         state=find_alert(stream),
         alarm=None if stream.alarmed is None else _show_alarm(stream.alarmed),
         run_length=find_monitor(stream.setup.learner.alpha).run_length,
-        overall=bound_rate(stream.tally.misses, stream.tally.weight),
+        overall=bound_rate(scale * stream.tally.misses, scale * stream.tally.weight),
     )
 
 
@@ -202,7 +201,7 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
         local_mean_size=_divide(_step(curve.sizes), _step(curve.bounded)),
         accepted_share=_divide(accepted, opened) if decides else None,
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
-        band=[bound_misses(count, alpha=alpha) for count in rounds],
+        band=[bound_misses(stream.watch.scale * weight, alpha=alpha) for weight in curve.weights],
         last=[int(missed) for missed in curve.last],
         on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
         alarms=[_show_alarm(found) for found in curve.alarms],

@@ -27,7 +27,7 @@ def show_time(seconds: float) -> str:
 class Alert(StrEnum):
     """What the recent rounds say of the promise."""
 
-    EARLY = "too early to say"
+    STARTING = "starting"
     KEPT = "kept"
     TOO_MANY = "too many misses"
     TOO_FEW = "fewer misses than alpha"
@@ -158,7 +158,11 @@ class AlarmView:
 class Promise:
     """Whether rounds miss as often as alpha says, recently and overall."""
 
-    state: Annotated[Alert, "By a test that stays valid if it is read after every round."]
+    state: Annotated[
+        Alert,
+        "By a test that stays valid if it is read after every round; starting until the promise can be "
+        "judged.",
+    ]
     alarm: Annotated[AlarmView | None, "The last one, whether on or over."]
     run_length: Annotated[
         float, "Rounds to a false alarm on average, at least, at a miss rate of alpha."
@@ -166,7 +170,8 @@ class Promise:
     overall: Annotated[
         tuple[float, float],
         "Miss rates that all rounds of the stream support: if every round misses with the same "
-        "probability, that is never outside, at any round, except with probability 1 %.",
+        "probability, that is never outside, at any round, except with probability 1 %. An answer "
+        "with a chance counts for the least chance / its own.",
     ]
 
 

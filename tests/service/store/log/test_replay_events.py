@@ -17,12 +17,13 @@ def test_every_alarm_of_a_log_is_found_again_by_its_replay_and_the_last_is_liste
     light: Database,
 ) -> None:
     """Three alarms: the first two end with a change of the target, the last is on."""
-    setup, _ = settings.make_setup("kt", alpha=0.1)
+    setup, _ = settings.make_setup("kt", alpha=0.4)
     for name in ("first", "second"):
         registry.create(light, name, setup=setup, now=NOW)
-    for n, alpha in enumerate((0.2, 0.1, None)):
-        opened = proposals.predict(light, "first", asks=[Query([0.9])] * 25, now=NOW)
-        answers.answer(light, [Reply(one.id, "miss") for one in opened], now=NOW + 100.0 * n)
+    for n, alpha in enumerate((0.45, 0.4, None)):
+        for _ in range(90):  # With a new target it starts again, for 20 / alpha answers at most.
+            (opened,) = proposals.predict(light, "first", asks=[Query([0.9])], now=NOW)
+            answers.answer(light, [Reply(opened.id, "miss")], now=NOW + 100.0 * n)
         if alpha is not None:
             amendments.amend(light, "first", Amendment(alpha=alpha), now=NOW + 100.0 * n + 50.0)
     with light.read() as connection:

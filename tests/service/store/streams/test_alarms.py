@@ -9,9 +9,18 @@ from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import AlarmRow
-from keyhole.service.store.streams import alarms, amendments, answers, proposals, registry, settings
+from keyhole.service.store.streams import (
+    alarms,
+    amendments,
+    answers,
+    calibrations,
+    proposals,
+    registry,
+    settings,
+)
 from keyhole.service.store.streams.amendments import Amendment
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.streams.stream import run_tasks
 
@@ -72,6 +81,13 @@ def test_alarms_are_listed_the_oldest_of_the_newest_first(alarmed: Database) -> 
         assert alarms.list_alarms(connection, 3, most=9) == []
 
 
+def begin(database: Database) -> None:
+    """Create a stream whose promise can be judged from its first answer on."""
+    setup, _ = settings.make_setup("kt", alpha=0.1)
+    registry.create(database, "first", setup=setup, now=NOW)
+    calibrations.calibrate(database, "first", [Past([1.0], 0)] * 1_500, now=NOW)
+
+
 def answer(database: Database, given: str, *, times: Sequence[float]) -> None:
     """Open rounds together and answer each at its time."""
     opened = proposals.predict(database, "first", asks=[Query([1.0])] * len(times), now=NOW)
@@ -81,8 +97,7 @@ def answer(database: Database, given: str, *, times: Sequence[float]) -> None:
 
 def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light: Database) -> None:
     """Twelve misses in a row at alpha 0.1, after three hits: since the fourth answer."""
-    setup, _ = settings.make_setup("kt", alpha=0.1)
-    registry.create(light, "first", setup=setup, now=NOW)
+    begin(light)
     answer(light, "hit", times=[NOW + 1.0, NOW + 2.0, NOW + 3.0])
     answer(light, "skip", times=[NOW + 3.5])  # which is not watched
     answer(light, "miss", times=[NOW + 4.0 + n for n in range(12)])
@@ -101,8 +116,7 @@ def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light
 
 
 def test_misses_that_come_together_began_when_they_came(light: Database) -> None:
-    setup, _ = settings.make_setup("kt", alpha=0.1)
-    registry.create(light, "first", setup=setup, now=NOW)
+    begin(light)
     answer(light, "miss", times=[NOW + 1.0])
     opened = proposals.predict(light, "first", asks=[Query([1.0])] * 15, now=NOW)
     given = ["skip", *["miss"] * 14]  # of which the first is no answer
@@ -115,8 +129,7 @@ def test_misses_that_come_together_began_when_they_came(light: Database) -> None
 
 
 def test_answers_that_were_skipped_do_not_move_the_time_an_alarm_began(light: Database) -> None:
-    setup, _ = settings.make_setup("kt", alpha=0.1)
-    registry.create(light, "first", setup=setup, now=NOW)
+    begin(light)
     answer(light, "hit", times=[NOW + 1.0, NOW + 2.0])
     answer(light, "miss", times=[NOW + 3.0])
     answer(light, "skip", times=[NOW + 4.0])
@@ -130,8 +143,7 @@ def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_fir
     light: Database,
 ) -> None:
     """Kills: the time of another answer that is not written yet."""
-    setup, _ = settings.make_setup("kt", alpha=0.1)
-    registry.create(light, "first", setup=setup, now=NOW)
+    begin(light)
     opened = proposals.predict(light, "first", asks=[Query([1.0])] * 14, now=NOW)
     tasks = [proposals.make_task("first", asks=[Query([1.0])], now=NOW)]
     for n, one in enumerate(opened):

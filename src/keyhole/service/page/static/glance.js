@@ -53,7 +53,7 @@ async function every() {
 const KINDS = {
   all: ["all", () => true],
   alert: ["alerts", isAlert],
-  early: ["too early", (stream) => stream.promise.state === "too early to say"],
+  starting: ["starting", (stream) => stream.promise.state === "starting"],
 };
 
 export async function glance(signal) {

@@ -5,7 +5,7 @@ const STATES = {
   "too many misses": { rank: 0, look: "many", text: "too many misses" },
   "fewer misses than alpha": { rank: 1, look: "few", text: "fewer misses than promised" },
   kept: { rank: 2, look: "kept", text: "promise kept" },
-  "too early to say": { rank: 3, look: "", text: "too early to say" },
+  starting: { rank: 3, look: "", text: "starting" },
 };
 const state = (stream) => STATES[stream.promise.state];
 
@@ -29,7 +29,7 @@ export function speaker(stream) {
   const { alarm } = stream.promise;
   if (stream.archived) return `since ${moment(stream.archived)}`;
   if (isAlert(stream)) return `change detector, since ${moment(alarm.since.at)}`;
-  if (stream.promise.state === "too early to say") return `${plural(stream.rounds, "answer")} of the first 50`;
+  if (stream.promise.state === "starting") return stream.rounds ? `too early to judge: ${plural(stream.rounds, "answer")}` : "no answers yet";
   if (alarm?.cleared) return `change detector, again since ${moment(alarm.cleared.at)}`;
   return "change detector: no alarm yet";
 }
@@ -37,12 +37,14 @@ export function speaker(stream) {
 const CAUSES = [
   ["Did the model change?", "A new version, different preprocessing, scores that are now all near 0 or 1."],
   ["Did the answers change?", "A new source of labels, a job that answers “miss” by default, answers to the wrong rounds."],
+  ["Do answers come late, or in batches?", "Nothing can be corrected before it is heard, so that the miss rate swings. Sooner answers and smaller batches keep it steadier."],
   ["Is there something the model does not know?", "A new class, or outcomes beyond the bound: no threshold helps there."],
   ["Did the world change?", "Then the sets stay larger until the model improves. The alarm ends by itself once the miss rate is back at the target."],
 ];
 const EASY = [
+  ["Do answers say “hit” where nobody looked?", "Then the sets shrink until they hold nothing. Check some answers against the truth."],
   ["Are only easy cases answered?", "Then the promise covers only those."],
-  ["Do answers come very late?", "Then the learner is cautious, and the sets are larger than with prompt answers."],
+  ["Do answers come late, or in batches?", "Then the learner is cautious, the miss rate swings, and the sets are larger than with prompt answers."],
   ["Is it one of the paper’s learners?", "Their miss rate falls towards 0 over time; the default stays at the target."],
 ];
 
@@ -53,7 +55,7 @@ export function lead(stream) {
   const gate = stream.kind === "gate", fails = gate ? "is wrong" : "misses";
   return stream.promise.state === "too many misses"
     ? `${from} it ${fails} more often than the ${aim(stream.alpha)} it promises. It ${gate ? "accepts less" : "widens its sets"} by itself; find out what changed.`
-    : `${from} it ${fails} less often than its target of ${aim(stream.alpha)}. Nothing is broken; ${gate ? "it could accept more" : "its sets could be smaller"}.`;
+    : `${from} it ${fails} less often than its target of ${aim(stream.alpha)}: either ${gate ? "it could accept more" : "its sets could be smaller"}, or the answers are not what they should be.`;
 }
 
 // The predictor notes an alarm too: beside the sentence above it would be said twice.

@@ -114,9 +114,7 @@ def _change_alpha(stream: Stream, alpha: float) -> str:
     )
     stream.setup = setup
     if progress.watch is not None:
-        if progress.watch.alarm:
-            progress.watch.cleared = progress.watch.rounds
-        progress.watch.begin_anew()
+        progress.watch.retarget(progress.tally.calibrated + progress.tally.answered)
     stream.retargeted = stream.watch.rounds
     return (
         f"From round {stream.tally.predicted:,} on the target is {alpha:g}, before it was "
