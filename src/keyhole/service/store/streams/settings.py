@@ -3,16 +3,15 @@
 import json
 import re
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from keyhole import scores
 from keyhole.errors import InvalidError
-from keyhole.feedback import LEAST_CHANCE
 from keyhole.predictor import setup as setups
-from keyhole.predictor.setup import MOST_OPEN, Setup
+from keyhole.predictor.setup import Setup
 from keyhole.scores import Kind, Region, Score
 
 DAY = 86_400.0
@@ -21,6 +20,7 @@ LABELS = 10_000  # of an array of scores, at the most
 WINDOW = 1000
 LONGEST = 2000  # characters of a description
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_OF_SCORE = ("labels", "power", "at_least", "at_most", "bound", "scale", "side")
 
 
 def dump_setup(setup: Setup[Region]) -> str:
@@ -43,55 +43,18 @@ def _load_alike(text: str) -> Setup[Region]:
 def make_setup(
     learner: str | None = None,
     *,
-    alpha: float,
-    horizon: int | None = None,
-    arms: int | None = None,
-    options: Mapping[str, Any] | None = None,
-    features: int | Iterable[str] | None = None,
-    groups: int | Iterable[str] | None = None,
     kind: Kind | None = None,
     score: Mapping[str, Any] | None = None,
-    labels: Sequence[str] | None = None,
-    power: float | None = None,
-    at_least: int | None = None,
-    at_most: int | None = None,
-    bound: float | None = None,
-    scale: float | None = None,
-    side: str | None = None,
-    feedback: str | None = None,
-    seed: int | None = None,
-    open_limit: int = MOST_OPEN,
-    least_chance: float = LEAST_CHANCE,
+    **given: Any,
 ) -> tuple[Setup[Region], list[str]]:
-    """Return the setup of these settings, and what Keyhole warns of about them."""
+    """Return the setup of these settings, and what Keyhole warns of about them.
+
+    They are those of a setup, and those of the score: by its name, or by what its kind takes.
+    """
+    of_score = {name: given.pop(name) for name in _OF_SCORE if name in given}
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        setup = setups.make_setup(
-            learner,
-            alpha=alpha,
-            horizon=horizon,
-            arms=arms,
-            options=options,
-            features=features,
-            groups=groups,
-            score=_make_score(
-                kind,
-                score,
-                {
-                    "labels": labels,
-                    "power": power,
-                    "at_least": at_least,
-                    "at_most": at_most,
-                    "bound": bound,
-                    "scale": scale,
-                    "side": side,
-                },
-            ),
-            feedback=feedback,
-            seed=seed,
-            open_limit=open_limit,
-            least_chance=least_chance,
-        )
+        setup = setups.make_setup(learner, score=_make_score(kind, score, of_score), **given)
     return setup, [str(warning.message) for warning in caught]
 
 
