@@ -7,9 +7,10 @@ from ``imagenet_like``.
 import hashlib
 import struct
 import zipfile
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +27,8 @@ _BLOCK = 1024
 _LOCAL_HEADER, _LENGTHS = 30, slice(26, 30)  # of a file in a zip archive
 _SUM_TOLERANCE = 0.02  # 1,000 half-precision probabilities may be this far from 1 in sum
 
+Numbers = NDArray[np.floating[Any]] | NDArray[np.integer[Any]]  # as a file has them
+Kept = TypeVar("Kept", bound=np.generic)
 Labels = NDArray[np.int64]
 
 
@@ -44,12 +47,12 @@ class ClassifierOutputs:
         The logarithm of the sum of exponentials of each row of logits; None for probabilities.
     """
 
-    values: NDArray[Any]
+    values: Numbers
     labels: Labels
     normalisers: Array | None
 
     @staticmethod
-    def of_logits(values: NDArray[Any], labels: Labels) -> "ClassifierOutputs":
+    def of_logits(values: Numbers, labels: Labels) -> "ClassifierOutputs":
         return ClassifierOutputs(values, labels, _by_blocks(values, _log_sum_exp))
 
     @property
@@ -66,14 +69,14 @@ class ClassifierOutputs:
     def sizes(self, rows: NDArray[np.int64], powers: Array, thresholds: Array) -> Array:
         return self._count(rows, self._cuts(rows, powers, np.maximum(thresholds, 0.0)))
 
-    def _count(self, rows: NDArray[np.int64], cuts: NDArray[Any]) -> Array:
+    def _count(self, rows: NDArray[np.int64], cuts: Numbers) -> Array:
         counts = np.empty(rows.size)
         for n in range(0, rows.size, _BLOCK):
             part = slice(n, n + _BLOCK)
             counts[part] = np.count_nonzero(self.values[rows[part]] >= cuts[part, None], axis=1)
         return counts
 
-    def _cuts(self, rows: NDArray[np.int64], powers: Array, thresholds: Array) -> NDArray[Any]:
+    def _cuts(self, rows: NDArray[np.int64], powers: Array, thresholds: Array) -> Numbers:
         """Return the least value in the set, as a number of the values' own precision."""
         if self.normalisers is None:
             exact = thresholds ** (1.0 / powers)
@@ -177,7 +180,7 @@ def digest(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
+def _read_npz(path: Path) -> tuple[Numbers, Numbers, bool]:
     names = _list_arrays(path)
     held = [name for name in (*_LOGITS, *_PROBABILITIES) if name in names]
     if len(held) != 1 or "labels" not in names:
@@ -188,7 +191,7 @@ def _read_npz(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
     return _read_array(path, held[0]), _read_array(path, "labels"), held[0] in _LOGITS
 
 
-def _read_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
+def _read_npy(path: Path) -> tuple[Numbers, Numbers, bool]:
     beside = path.with_name(f"{path.stem}_labels.npy")
     if not beside.is_file():
         raise InvalidError(f"there are no labels beside {path}; put them in {beside}")
@@ -197,7 +200,7 @@ def _read_npy(path: Path) -> tuple[NDArray[Any], NDArray[Any], bool]:
     return values, _map_array(beside), bool((first < 0.0).any() or (first > 1.0).any())
 
 
-def _check_shapes(path: Path, values: NDArray[Any], labels: NDArray[Any]) -> None:
+def _check_shapes(path: Path, values: Numbers, labels: Numbers) -> None:
     if values.ndim != 2 or 0 in values.shape or values.shape[1] < 2:
         raise InvalidError(
             f"the outputs in {path} have shape {values.shape}; they need one row per image and one "
@@ -214,7 +217,7 @@ def _check_shapes(path: Path, values: NDArray[Any], labels: NDArray[Any]) -> Non
         )
 
 
-def _check_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
+def _check_labels(path: Path, labels: Numbers, classes: int) -> Labels:
     if not np.issubdtype(labels.dtype, np.integer):
         raise InvalidError(f"the labels in {path} are {labels.dtype}; they must be whole numbers")
     wrong = (labels < 0) | (labels >= classes)
@@ -226,9 +229,9 @@ def _check_labels(path: Path, labels: NDArray[Any], classes: int) -> Labels:
     return labels.astype(np.int64)
 
 
-def _check_values(path: Path, values: NDArray[Any], *, are_logits: bool) -> None:
+def _check_values(path: Path, values: Numbers, *, are_logits: bool) -> None:
     if are_logits:
-        wrong = _by_blocks(values, lambda block: (~np.isfinite(block)).any(axis=1))
+        wrong = _by_blocks(values, lambda block: np.asarray((~np.isfinite(block)).any(axis=1)))
         fault, remedy = "holds a logit that is not finite", "save the model's raw outputs"
     else:
         wrong = _by_blocks(values, _not_probabilities)
@@ -240,17 +243,17 @@ def _check_values(path: Path, values: NDArray[Any], *, are_logits: bool) -> None
         raise InvalidError(f"row {int(np.argmax(wrong))} of {path} {fault}; {remedy}")
 
 
-def _not_probabilities(block: NDArray[Any]) -> NDArray[Any]:
+def _not_probabilities(block: Numbers) -> NDArray[np.bool_]:
     inside = ((block >= 0.0) & (block <= 1.0)).all(axis=1)
     return ~(inside & (np.abs(block.sum(axis=1, dtype=np.float64) - 1.0) <= _SUM_TOLERANCE))
 
 
-def _log_sum_exp(block: NDArray[Any]) -> Array:
+def _log_sum_exp(block: Numbers) -> Array:
     top = block.max(axis=1, keepdims=True).astype(np.float64)
     return top[:, 0] + np.log(np.exp(block - top).sum(axis=1))
 
 
-def _by_blocks(values: NDArray[Any], function: Any) -> NDArray[Any]:
+def _by_blocks(values: Numbers, function: Callable[[Numbers], NDArray[Kept]]) -> NDArray[Kept]:
     """Return a function of every row, some rows at a time, so that a mapped file stays one."""
     parts = [function(values[n : n + _BLOCK]) for n in range(0, len(values), _BLOCK)]
     return np.concatenate(parts)
@@ -264,7 +267,7 @@ def _list_arrays(path: Path) -> list[str]:
         raise InvalidError(f"{path} is not an .npz file; write it with numpy.savez") from None
 
 
-def _map_array(path: Path) -> NDArray[Any]:
+def _map_array(path: Path) -> Numbers:
     """Return the array of an ``.npy``, mapped, or raise."""
     try:
         return np.load(path, mmap_mode="r", allow_pickle=False)
@@ -272,7 +275,7 @@ def _map_array(path: Path) -> NDArray[Any]:
         raise InvalidError(f"{path} is not an .npy file of numbers ({error})") from None
 
 
-def _read_array(path: Path, name: str) -> NDArray[Any]:
+def _read_array(path: Path, name: str) -> Numbers:
     """Return one array of an ``.npz``: mapped if it is stored plainly, read if compressed."""
     with zipfile.ZipFile(path) as archive:
         member = archive.getinfo(f"{name}.npy")
@@ -285,7 +288,7 @@ def _read_array(path: Path, name: str) -> NDArray[Any]:
         raise InvalidError(f"{name!r} in {path} cannot be read ({error}); save it again") from None
 
 
-def _map_stored(path: Path, offset: int) -> NDArray[Any]:
+def _map_stored(path: Path, offset: int) -> Numbers:
     with path.open("rb") as file:
         file.seek(offset)
         name, extra = struct.unpack("<HH", file.read(_LOCAL_HEADER)[_LENGTHS])

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,9 @@ from keyhole.scenarios.digits import digit_guesses
 from keyhole.scores import Probabilities, Region, Score
 from keyhole.simulation.metrics import window_mean
 from keyhole.studies.figure_files import check_picture, open_figure, save_figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 ALPHA = 0.1
 ROUNDS = 10_000
@@ -189,7 +192,7 @@ def make_figure(results: list[Result]) -> Any:
     return figure
 
 
-def _draw_result(top: Any, bottom: Any, result: Result) -> None:
+def _draw_result(top: "Axes", bottom: "Axes", result: Result) -> None:
     """Draw one scenario: the miss rate in a window with its target, and the size of what was shown."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 

@@ -1,9 +1,12 @@
 """Pictures in files: their names, the figure that they are drawn on, and how they are saved."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keyhole.errors import InvalidError, MissingExtraError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 _ENDINGS = (".png", ".svg", ".pdf")
 
@@ -14,7 +17,7 @@ def check_picture(path: Path) -> None:
         raise InvalidError(f"{path} is not a picture's name; end it in {' or '.join(_ENDINGS)}")
 
 
-def open_figure(width: float, height: float) -> Any:
+def open_figure(width: float, height: float) -> "Figure":
     """Return an empty figure of so many inches, or raise if matplotlib is not there."""
     try:
         from matplotlib.figure import Figure
@@ -25,7 +28,7 @@ def open_figure(width: float, height: float) -> Any:
     return Figure(figsize=(width, height), layout="constrained")
 
 
-def save_figure(figure: Any, path: Path, *, dpi: int = 150) -> None:
+def save_figure(figure: "Figure", path: Path, *, dpi: int = 150) -> None:
     """Write the figure, its axes open at the top and at the right, over a faint grid."""
     for axes in figure.axes:
         axes.spines[["top", "right"]].set_visible(False)

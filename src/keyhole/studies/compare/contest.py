@@ -483,8 +483,8 @@ def make_record(contest: Contest) -> dict[str, Any]:
     }
 
 
-def _record_cell(cell: Cell, contest: Contest) -> dict[str, Any]:
-    named: dict[str, Any] = {"learner": cell.learner, "scenario": cell.scenario}
+def _record_cell(cell: Cell, contest: Contest) -> dict[str, object]:
+    named: dict[str, object] = {"learner": cell.learner, "scenario": cell.scenario}
     if cell.audit is not None:
         named["audit"] = cell.audit
     if cell.refusal is not None:

@@ -4,7 +4,6 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -154,7 +153,7 @@ def describe_replay(replay: LogReplay) -> str:
 
 def draw_replay(replay: LogReplay, path: Path) -> None:
     """Write the picture of a log: what the gate accepts and gets wrong over time, and its threshold."""
-    figure: Any = open_figure(8.0, 6.0)
+    figure = open_figure(8.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
     run, rounds = replay.run, np.arange(1, replay.cases.scores.size + 1)
     accepted, alpha = np.cumsum(run.accepted), replay.run.learner.alpha

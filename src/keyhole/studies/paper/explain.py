@@ -1,7 +1,7 @@
 """Two figures that explain the paper: what an answer reveals, and what the learners make of it."""
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +12,9 @@ from keyhole.studies.figure_files import open_figure
 from keyhole.studies.paper.figures import STYLE, save
 from keyhole.studies.paper.plan import LABELS
 from keyhole.studies.paper.play import VARIANTS
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
 
 _HIT, _MISS, _UNSEEN = "#047857", "#be123c", "#9ca3af"
 _PLAYED, _SCORES = 0.5, {"a hit": 0.75, "a miss": 0.25}
@@ -86,7 +89,7 @@ def draw_methods(stem: Path) -> None:
         save(figure, stem)
 
 
-def _bars(axis: Any, learner: Learner, score: float) -> None:
+def _bars(axis: "Axes", learner: Learner, score: float) -> None:
     grid = learner.settings.grid
     covers = grid <= score
     axis.bar(

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -11,6 +11,10 @@ from keyhole.studies.figure_files import open_figure
 from keyhole.studies.paper.plan import CURVES, LABELS, MISS_RATE, SCENARIO_NAMES, Panel
 from keyhole.studies.paper.play import AIRFOIL, Pair, Setting, Source, rounds_kept
 from keyhole.studies.paper.results import Results
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 _COLOURS = {
     "ocp-unlock+": "#1d4ed8",
@@ -53,7 +57,7 @@ def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) 
         save(figure, stem)
 
 
-def save(figure: Any, stem: Path) -> None:
+def save(figure: "Figure", stem: Path) -> None:
     """Write a figure as PNG and SVG, each time the same bytes."""
     stem.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(stem.with_suffix(".png"), dpi=150, metadata={"Software": None})
@@ -79,7 +83,7 @@ def _curves(results: Results, panel: Panel, source: Source, axes: Any) -> None:
     _scale_sizes(axes[1])
 
 
-def _band(results: Results, pair: Pair, field: str, axis: Any) -> None:
+def _band(results: Results, pair: Pair, field: str, axis: "Axes") -> None:
     rounds = rounds_kept(pair.setting.horizon) / 1000
     runs = np.array([getattr(run, field) for run in results.outcomes[pair].values()])
     colour = _COLOURS[pair.setting.learner]
@@ -100,7 +104,7 @@ def _scale_sizes(axis: Any) -> None:
         axis.set_ylim(0.0, 1.15 * heights.max())
 
 
-def _boxes(results: Results, panel: Panel, source: Source, axis: Any) -> None:
+def _boxes(results: Results, panel: Panel, source: Source, axis: "Axes") -> None:
     rates = [results.values(Pair(source, setting), MISS_RATE) for setting in panel.settings]
     alphas = [setting.alpha for setting in panel.settings]
     places = np.arange(len(alphas))
@@ -136,7 +140,7 @@ def _changes(setting: Setting) -> list[float]:
     return [setting.horizon * part / len(SCHEDULE) for part in range(1, len(SCHEDULE))]
 
 
-def _plain(axis: Any) -> None:
+def _plain(axis: "Axes") -> None:
     axis.spines[["top", "right"]].set_visible(False)
     axis.grid(axis="y", color=_FAINT, alpha=0.25, linewidth=0.6)
     axis.tick_params(length=3)

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -115,7 +114,7 @@ def write_data(results: Results, folder: Path) -> None:
 
 def _fill(
     wanted: Plan, sources: list[Source], read: Callable[[Pair, str], float | None]
-) -> dict[str, Any]:
+) -> dict[str, object]:
     return {
         table.key: _table(table, source, read)
         for table in wanted.tables
@@ -124,11 +123,13 @@ def _fill(
     }
 
 
-def _table(table: Table, source: Source, read: Callable[[Pair, str], float | None]) -> dict[str, Any]:
+def _table(
+    table: Table, source: Source, read: Callable[[Pair, str], float | None]
+) -> dict[str, object]:
     return table.fill(lambda cell: read(Pair(source, cell.setting), cell.metric))
 
 
-def _row(results: Results, pair: Pair) -> dict[str, Any]:
+def _row(results: Results, pair: Pair) -> dict[str, object]:
     return {
         "source": pair.source.name,
         "setting": pair.setting.name,
@@ -138,14 +139,14 @@ def _row(results: Results, pair: Pair) -> dict[str, Any]:
     }
 
 
-def _facts(source: Source) -> dict[str, Any]:
-    facts: dict[str, Any] = {"data": source.data, "title": source.title, "sha256": source.digest}
+def _facts(source: Source) -> dict[str, object]:
+    facts: dict[str, object] = {"data": source.data, "title": source.title, "sha256": source.digest}
     if source.data == IMAGENET:
         facts["top_1"], facts["top_5"] = source.accuracy
     return facts
 
 
-def _dump(path: Path, content: Any) -> None:
+def _dump(path: Path, content: object) -> None:
     path.write_text(json.dumps(content, indent=1) + "\n")
 
 

@@ -10,7 +10,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -39,7 +38,7 @@ class FinishedRuns:
         key = hashlib.sha256((content + _sources(rule)).encode()).hexdigest()[:8]
         return self.folder / pair.source.name / f"{pair.setting.name}-{key}.npz"
 
-    def _header(self, pair: Pair) -> dict[str, Any]:
+    def _header(self, pair: Pair) -> dict[str, object]:
         parameters = learner_of(pair.setting).parameters
         return {
             "setting": asdict(pair.setting),

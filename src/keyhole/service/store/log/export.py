@@ -115,7 +115,7 @@ def describe_scores(database: Database, name: str) -> str:
     return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
 
 
-def _row(entry: LogEntry) -> tuple[Any, ...]:
+def _row(entry: LogEntry) -> tuple[object, ...]:
     row = entry.row
     return (
         row.number,
@@ -133,7 +133,7 @@ def _row(entry: LogEntry) -> tuple[Any, ...]:
     )
 
 
-def _list_answer(entry: LogEntry) -> tuple[Any, ...]:
+def _list_answer(entry: LogEntry) -> tuple[object, ...]:
     found = entry.answered
     if found is None:
         return (None,) * 7

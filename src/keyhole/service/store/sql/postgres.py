@@ -118,7 +118,7 @@ class PostgresTransaction:
         self._cursor = connection.cursor(binary=True)
         self._pipeline = stack.enter_context(connection.pipeline())
 
-    def fetch(self, statement: Statement[Row], *values: Any) -> list[Row]:
+    def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
         self._cursor.execute(_translate(statement), values, prepare=True)
         return [*map(statement.make_row, self._cursor.fetchall())]
 
@@ -129,10 +129,10 @@ class PostgresTransaction:
         behind = self.fetch(second, *others)
         return [*map(first.make_row, ahead.fetchall())], behind
 
-    def execute(self, statement: Statement[None], *values: Any) -> None:
+    def execute(self, statement: Statement[None], *values: object) -> None:
         self._connection.execute(_translate(statement), values, prepare=bool(values))
 
-    def change(self, statement: Statement[None], *values: Any) -> int:
+    def change(self, statement: Statement[None], *values: object) -> int:
         self._cursor.execute(_translate(statement), values, prepare=True)
         self._pipeline.sync()
         return self._cursor.rowcount

@@ -180,7 +180,7 @@ class SqliteTransaction(NamedTuple):
 
     connection: sqlite3.Connection
 
-    def fetch(self, statement: Statement[Row], *values: Any) -> list[Row]:
+    def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
         return [*map(statement.make_row, self._run(statement, values))]
 
     def fetch_both(
@@ -188,10 +188,10 @@ class SqliteTransaction(NamedTuple):
     ) -> tuple[list[Row], list[Other]]:
         return self.fetch(first, *values), self.fetch(second, *others)
 
-    def execute(self, statement: Statement[None], *values: Any) -> None:
+    def execute(self, statement: Statement[None], *values: object) -> None:
         self._run(statement, values)
 
-    def change(self, statement: Statement[None], *values: Any) -> int:
+    def change(self, statement: Statement[None], *values: object) -> int:
         return self._run(statement, values).rowcount
 
     def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:

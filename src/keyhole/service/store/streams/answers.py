@@ -19,6 +19,7 @@ from keyhole.errors import (
 from keyhole.feedback import BESIDE, is_miss
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import Outcome
+from keyhole.scores import Region
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
@@ -129,7 +130,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     return Receipt(reply.id, stream.name, is_miss(outcome.miss))
 
 
-def settle_reply(stream: Stream, waiting: Round[Any], reply: object) -> Outcome | None:
+def settle_reply(stream: Stream, waiting: Round[Region], reply: object) -> Outcome | None:
     """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped."""
     if reply == SKIP:
         stream.tally.skipped += 1
@@ -144,7 +145,7 @@ RESULT = ("miss", "weight", "score", "size")  # columns of the log
 
 
 def list_result(
-    outcome: Outcome | None, waiting: Round[Any]
+    outcome: Outcome | None, waiting: Round[Region]
 ) -> tuple[float | None, float, float | None, float]:
     """Return what a reply came to, as the columns ``RESULT`` of the log keep it."""
     size = waiting.prediction.size
@@ -171,7 +172,7 @@ def name_answer(answer: Any) -> str:
     return str(name)
 
 
-def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Any]:
+def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Region]:
     """Return the round that waits for an answer, or raise if it does not."""
     setup, kept = stream.setup, row.round
     if stream.archived is not None:

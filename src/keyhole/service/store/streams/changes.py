@@ -34,7 +34,7 @@ def note(
     stream: Stream,
     *,
     kind: str,
-    content: dict[str, Any],
+    content: dict[str, object],
     now: float,
     progress: bytes | None = None,
 ) -> None:

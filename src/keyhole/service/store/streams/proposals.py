@@ -163,7 +163,7 @@ def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region]
         raise type(error)(f"prediction {place}: {error}") from None
 
 
-def _find_setup(setup: Setup[Any], row: RoundRow | None) -> Setup[Any]:
+def _find_setup(setup: Setup[Region], row: RoundRow | None) -> Setup[Region]:
     """Return a stream's setup with the labels that it had when the round of this row was asked for."""
     score: Any = setup.score
     if row is None or row.labels is not None or find_labels(score) is None:
@@ -172,7 +172,7 @@ def _find_setup(setup: Setup[Any], row: RoundRow | None) -> Setup[Any]:
 
 
 def _note(
-    work: UnitOfWork, opened: Round[Any], ask: Query, context: Array, *, now: float, expires: float
+    work: UnitOfWork, opened: Round[Region], ask: Query, context: Array, *, now: float, expires: float
 ) -> Opened:
     """Put an opened round into the log, and among those that wait."""
     stream, shown = work.stream, opened.prediction
