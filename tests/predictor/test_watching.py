@@ -1,11 +1,12 @@
 """A predictor that watches its own miss rate: the same watch however its rounds are played and kept."""
 
 import pickle
+from typing import Any
 
 import numpy as np
 import pytest
 
-from keyhole import HIT, MISS, Predictor
+from keyhole import HIT, MISS, Predictor, ScaledResiduals
 from keyhole.errors import InvalidError
 from keyhole.predictor.monitor import Alarm, Monitor, Watch
 
@@ -61,3 +62,89 @@ def test_answers_that_may_be_wrong_are_watched_without_harm() -> None:
         predictor.learn(predictor.predict([0.7, 0.3]), MISS if n % 2 else HIT, wrong=0.4)
     assert predictor.watch.rounds == 200
     assert min(predictor.watch.evidence) >= 0.0
+
+
+def draw_labels(seed: int, rounds: int, broken: range) -> list[tuple[Any, Any]]:
+    """Eight vague classes whose probabilities are right, but for a stretch of random labels."""
+    rng = np.random.default_rng(seed)
+    outputs = rng.dirichlet([0.35] * 8, size=rounds)
+    labels = (outputs.cumsum(axis=1) > rng.random((rounds, 1))).argmax(axis=1)
+    labels[broken] = rng.integers(8, size=len(broken))
+    return list(zip(outputs, labels.tolist(), strict=True))
+
+
+def draw_values(seed: int, rounds: int, broken: range) -> list[tuple[Any, Any]]:
+    """Forecasts with normal errors, but for a stretch in which they are ten times as large."""
+    rng = np.random.default_rng(seed)
+    forecasts, errors = rng.normal(size=(2, rounds))
+    errors[broken] *= 10.0
+    return list(zip(forecasts.tolist(), (forecasts + errors).tolist(), strict=True))
+
+
+DRAWS = {"labels": (draw_labels, {}), "intervals": (draw_values, {"score": ScaledResiduals()})}
+ARRIVALS = [(0, 1), (200, 1), (1_000, 1), (0, 100)]  # rounds late, and how many answers at a time
+
+
+def play(
+    kind: str, seed: int, arrival: tuple[int, int], *, rounds: int, broken: range = range(0)
+) -> list[tuple[str, int, int]]:
+    """Return the alarms of a new stream: which, since when, and when it was raised."""
+    draw, settings = DRAWS[kind]
+    predictor: Any = Predictor(alpha=0.1, watch=True, **settings)
+    waiting: list[Any] = []
+    found = []
+    for output, label in draw(seed, rounds, broken):
+        waiting.append((predictor.predict(output), label))
+        if len(waiting) == sum(arrival):
+            due, waiting = waiting[: arrival[1]], waiting[arrival[1] :]
+            for shown, true in due:
+                predictor.learn(shown, label=true)
+            watch = predictor.watch
+            found += [(watch.alarm.name, watch.since, watch.raised)] * (watch.alarms > len(found))
+    return found
+
+
+@pytest.mark.parametrize("arrival", ARRIVALS)
+@pytest.mark.parametrize("kind", DRAWS)
+def test_a_healthy_new_stream_raises_no_alarm(kind: str, arrival: tuple[int, int]) -> None:
+    """Fails on 0.2 but for prompt labels; benchmarks/first_day.py alarm plays 200 of each."""
+    assert [play(kind, seed, arrival, rounds=2_000) for seed in range(3)] == [[]] * 3
+
+
+@pytest.mark.parametrize("arrival", [(0, 1), (50, 1), (0, 100)])
+@pytest.mark.parametrize("kind", DRAWS)
+def test_a_stream_that_breaks_is_found_within_a_hundred_answers(
+    kind: str, arrival: tuple[int, int]
+) -> None:
+    broken = range(1_000, 1_200)
+    (alarm, since, raised), *_ = play(kind, 1, arrival, rounds=1_500, broken=broken)
+    assert alarm == "TOO_MANY"
+    assert 800 <= since <= 1_050
+    assert 1_000 < raised <= 1_100
+
+
+def test_misses_that_are_told_half_as_often_are_no_alarm() -> None:
+    """On 0.2 "too few" came after 653 to 839 rounds, at a true rate of 0.1."""
+    for seed in range(3):
+        predictor, rng = Predictor(alpha=0.1, watch=True), np.random.default_rng(seed)
+        for _ in range(3_000):
+            shown = predictor.predict([0.9, 0.1])
+            if rng.random() ** 0.3 >= shown.threshold:
+                predictor.learn(shown, HIT)
+            elif rng.random() < 0.5:
+                predictor.learn(shown, MISS, chance=0.5)
+            else:
+                predictor.skip(shown)
+        watch = predictor.watch
+        assert (watch.alarms, watch.starting, watch.scale) == (0, False, 0.5)
+
+
+def test_what_was_learnt_from_history_is_heard() -> None:
+    """Kills: a start that forgets the history, or one that counts it twice."""
+    watches = []
+    for history in (99, 100):
+        predictor = Predictor(alpha=0.1, watch=True)
+        predictor.calibrate(SCORES[:history], LABELS[:history])
+        predictor.learn(predictor.predict(SCORES[0]), MISS)
+        watches.append(predictor.watch)
+    assert [watch.doubts != [0.0, 0.0] for watch in watches] == [False, True]
