@@ -250,3 +250,50 @@ def test_a_scale_is_read_from_the_bytes_it_takes_and_no_fewer(known: int) -> Non
 def test_a_scale_of_more_residuals_than_there_are_is_refused() -> None:
     with pytest.raises(SnapshotError, match="cut short"):
         Scale.unpack(struct.pack("<dB26d", 1.0, 26, *[1.0] * 26))
+
+
+def find_odds(predictor: Predictor[Interval]) -> float:
+    threshold = float(predictor.distribution.thresholds[0])
+    return threshold / (1.0 - threshold)
+
+
+def test_one_true_value_gives_an_informed_learner_a_width_by_students_shape() -> None:
+    predictor = Predictor("informed-tracker", alpha=0.1, score=ScaledResiduals())
+    shown = predictor.predict(0.0)
+    assert find_odds(predictor) == 1.0  # Nothing is heard before there is a scale.
+    predictor.learn(shown, label=3.0)
+    # Five answers of Student's shape with one degree of freedom, and one at its median: of the six
+    # .1 * 6 / 7 of each may lie beyond, so that 10 / pi atan(x) = 6 (1 - .6 / 7) - 1 and x = 6.14. Bins
+    # are a third of a doubling wide.
+    far = math.tan((6.0 * (1.0 - 0.6 / 7.0) - 1.0) * math.pi / 10.0)
+    assert 1.0 / find_odds(predictor) == pytest.approx(far, rel=2 ** (1 / 3) - 1)
+    assert predictor.predict(0.0).upper == pytest.approx(3.0 * far, rel=2 ** (1 / 3) - 1)
+
+
+def test_a_guess_is_heard_from_the_start_and_only_once() -> None:
+    predictor = Predictor("informed-tracker", alpha=0.1, score=ScaledResiduals(scale=2.0))
+    first = predictor.predict(0.0).upper
+    far = math.tan(5.0 * (1.0 - 0.5 / 6.0) * math.pi / 10.0)
+    assert first == pytest.approx(2.0 * far, rel=2 ** (1 / 3) - 1)
+    assert [predictor.predict(0.0).upper for _ in range(30)] == [first] * 30
+
+
+@pytest.mark.parametrize("size", [24, 100])
+@pytest.mark.parametrize("learner", ["informed-tracker"])
+def test_the_second_batch_misses_no_more_than_it_may_at_about_the_right_width(
+    size: int, learner: str
+) -> None:
+    missed, widths = [], []
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        predictor = Predictor(learner, alpha=0.1, score=ScaledResiduals())
+        for _ in range(2):
+            truths = rng.normal(size=size)
+            shown = predictor.predict_batch([0.0] * size)
+            predictor.learn_batch(shown, truths.tolist())
+        missed.append(np.mean([truth not in one for truth, one in zip(truths, shown, strict=True)]))
+        widths.append(shown[0].width / (2 * 1.6449))
+    # A batch's own rounds and the quantile of the one before vary alike, by .3 / sqrt(size) each.
+    error = math.sqrt(2.0) * 0.3 / math.sqrt(size * 10)
+    assert abs(np.mean(missed) - 0.1) < 3 * error
+    assert np.mean(widths) < 1.3

@@ -25,6 +25,7 @@ from keyhole.predictor.rounds import (
     MISSING,
     Round,
     amend,
+    listen,
     propose,
     read_answer,
     recall_round,
@@ -83,7 +84,10 @@ class Sets:
         return tally.predicted - tally.answered - tally.expired - tally.skipped
 
     def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress:
-        return Progress.start(setup.learner, setup.score, watch=watch)
+        progress = Progress.start(setup.learner, setup.score, watch=watch)
+        if setup.learner.informed and progress.scale is not None and progress.scale.value:
+            listen(setup.learner, progress, setup.score)
+        return progress
 
     def read(self, setup: "Setup[Any]", progress: Progress[Any], output: Any) -> Case[Any]:
         score: Any = setup.score

@@ -121,9 +121,9 @@ def is_listening(learner: Learner, progress: Progress) -> bool:
     )
 
 
-def listen(learner: Learner, progress: Progress, case: Case[Any]) -> None:
-    """Let a learner hear what the model says of a case: each label's score, and its probability."""
-    find_masses = getattr(case, "masses", None)
+def listen(learner: Learner, progress: Progress, speaker: object) -> None:
+    """Let a learner hear what a case or a score says of the truth: scores, and how likely each is."""
+    find_masses = getattr(speaker, "masses", None)
     if find_masses is None:
         return
     state, memo, observe = progress.state, learner.new_memo(), learner.observe
@@ -172,7 +172,10 @@ def _rate_residual(
     """
     found: Any = progress.scale
     residuals: Any = waiting.case.residuals  # type: ignore[attr-defined]
+    was_unknown = found.value == 0.0
     found.add(outcome.residual)
+    if was_unknown and found.value and learner.informed:
+        listen(learner, progress, found.fit(residuals))
     is_now = residuals.scale == found.value
     score = outcome.score if is_now else found.fit(residuals).score(outcome.residual)
     if residuals.scale is not None or not learner.rule.graded:

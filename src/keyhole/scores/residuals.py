@@ -170,6 +170,10 @@ class ScaledResiduals:
         """Return the score at another scale: the one that the first true values give."""
         return self if scale == self.scale else replace(self, scale=scale)
 
+    def masses(self) -> list[tuple[float, float]]:
+        """Return what the scale says of scores before residuals do."""
+        return list_shape()
+
     def score(self, residual: float) -> float:
         """Return the score of a residual; 1 while there is no scale."""
         if self.scale is None:
