@@ -81,7 +81,10 @@ def draw_values(seed: int, rounds: int, broken: range) -> list[tuple[Any, Any]]:
     return list(zip(forecasts.tolist(), (forecasts + errors).tolist(), strict=True))
 
 
-DRAWS = {"labels": (draw_labels, {}), "intervals": (draw_values, {"score": ScaledResiduals()})}
+DRAWS: dict[str, Any] = {
+    "labels": (draw_labels, {}),
+    "intervals": (draw_values, {"score": ScaledResiduals()}),
+}
 ARRIVALS = [(0, 1), (200, 1), (1_000, 1), (0, 100)]  # rounds late, and how many answers at a time
 
 
@@ -92,7 +95,7 @@ def play(
     draw, settings = DRAWS[kind]
     predictor: Any = Predictor(alpha=0.1, watch=True, **settings)
     waiting: list[Any] = []
-    found = []
+    found: list[tuple[str, int, int]] = []
     for output, label in draw(seed, rounds, broken):
         waiting.append((predictor.predict(output), label))
         if len(waiting) == sum(arrival):
