@@ -253,7 +253,7 @@ def test_a_stream_is_taught_changed_and_removed(client: keyhole.Client) -> None:
     client.create_stream("lives", alpha=0.1, labels=["cat", "dog"])
     taught = client.calibrate("lives", [[0.9, 0.1]] * 2500, ["cat"] * 2500)
     assert taught.calibrated == 2500
-    changed = client.amend("lives", alpha=0.2, labels=["lynx"])
+    changed = client.update_stream("lives", alpha=0.2, labels=["lynx"])
     assert (changed.alpha, changed.labels) == (0.2, ["cat", "dog", "lynx"])
     assert len(changed.notes) == 2
     client.archive("lives")
@@ -333,7 +333,7 @@ def test_a_key_that_no_header_can_carry_is_refused_at_once(client: keyhole.Clien
 
 @pytest.mark.parametrize(
     ("operation", "body"),
-    [(operations.create_stream, models.NewStream), (operations.amend, models.AmendmentBody)],
+    [(operations.create_stream, models.NewStream), (operations.update_stream, models.UpdateBody)],
 )
 def test_settings_are_keywords_by_the_names_of_the_request_body(
     operation: Callable[..., object], body: type[models.Body]
@@ -346,3 +346,13 @@ def test_every_setting_of_a_new_stream_is_sent() -> None:
     given = dict.fromkeys(models.NewStream.model_fields, 1)
     call = next(operations.create_stream(**given))  # type: ignore[arg-type]
     assert call.json == given
+
+
+def test_an_answer_that_turned_out_otherwise_is_amended_by_a_client(client: keyhole.Client) -> None:
+    client.create_stream("turned", alpha=0.1)
+    shown = client.predict("turned", {"cat": 0.9, "dog": 0.1})
+    client.learn(shown, label="cat")
+    assert client.amend(shown, label="dog").missed
+    assert client.amend(shown.id, keyhole.HIT).missed is False
+    (row,) = client.rounds("turned")
+    assert (row.answer, row.first_answer) == ("hit", {"label": "cat"})

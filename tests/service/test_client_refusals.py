@@ -99,7 +99,7 @@ def call(client: Any, verb: str, *given: Any, **named: Any) -> Any:
         ),
         ("create_stream", ("s",), {"alpha": NAN}, InvalidError, "alpha is nan"),
         ("create_stream", ("s",), {"alpha": 0.1, "labels": b""}, InvalidError, "labels is b''"),
-        ("amend", ("s",), {"lifetime": INF}, InvalidError, "lifetime is inf"),
+        ("update_stream", ("s",), {"lifetime": INF}, InvalidError, "lifetime is inf"),
         ("stream", ("",), {}, InvalidError, "'' is neither a name nor an id"),
         ("stream", (3,), {}, InvalidError, "3 is neither a name nor an id"),
         ("stream", ("\ud800",), {}, InvalidError, "is no text that can be sent"),

@@ -201,10 +201,13 @@ class Decisions:
                 "make it with feedback='both' to use what people say of referred ones"
             )
 
-    def recall(self, setup: "Setup[Any]", kept: Any, *, then: int, memo: bytes) -> Round[Any]:
+    def recall(
+        self, setup: "Setup[Any]", kept: Any, *, then: int = 0, memo: bytes | None = None
+    ) -> Round[Any]:
+        """Return a round again from its row; without a memo, only to be judged and amended."""
         case: Any = setup.score.unpack(kept.output, kept.labels)
         groups = list_groups(setup.learner, unpack_context(setup, kept.context))
-        memos = self.unpack_memo(setup, memo, len(groups))
+        memos = [] if memo is None else self.unpack_memo(setup, memo, len(groups))
         return Round(case.region(kept.number, kept.threshold), case, memos, then, groups)
 
     def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> list[Any]:
@@ -242,8 +245,9 @@ class Decisions:
         weight = 1.0 / _read_chance(chance, decision, setup) if decision.accepted else 0.0
         return Outcome(_read_miss(right, wrong), decision.score, weight=weight)
 
-    def read_verdict(self, answered: Round[Any], right: Any) -> Outcome:
-        """Return what an amended judgement says, without the chance, which is that of the first."""
+    def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:  # noqa: ARG002
+        """Return what an amended judgement says; its chance is that of the first."""
+        right = answer.get("right") if isinstance(answer, Mapping) else answer
         return Outcome(_read_miss(right, 0.0), answered.prediction.score)
 
     def settle(

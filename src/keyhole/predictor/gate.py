@@ -226,7 +226,7 @@ class Gate(Session[Any]):
         >>> gate.wrong_share
         1.0
         """
-        self._amend(decision, lambda answered: GATE.read_verdict(answered, right))
+        self._amend(decision, lambda answered: GATE.read_amended(answered, self._setup, right))
 
     def learn_batch(self, decisions: Sequence[Decision | int], rights: Sequence[bool]) -> None:
         """Judge many rounds in order, each by whether its answer was right; all or none.

@@ -115,10 +115,13 @@ class Sets:
     def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
         """Raise nothing: every set may be answered."""
 
-    def recall(self, setup: "Setup[Any]", kept: Any, *, then: int, memo: bytes) -> Round[Any]:
+    def recall(
+        self, setup: "Setup[Any]", kept: Any, *, then: int = 0, memo: bytes | None = None
+    ) -> Round[Any]:
+        """Return a round again from its row; without a memo, only to be judged and amended."""
         learner = setup.learner
-        is_empty = learner.runs_interpreted and not learner.memory and not memo
-        known: Any = [] if is_empty else learner.unpack_memo(memo)
+        is_empty = memo is None or (learner.runs_interpreted and not learner.memory and not memo)
+        known: Any = [] if is_empty else learner.unpack_memo(memo or b"")
         waiting = recall_round(setup.score, kept, then=then, memo=known)
         if not learner.groups:
             return waiting
@@ -153,6 +156,10 @@ class Sets:
             seed=setup.seed,
             least_chance=setup.least_chance,
         )
+
+    def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:
+        """Return what an amended answer says; its chance is that of the first."""
+        return self.read_answer(setup, answered, answer)
 
     def amend(
         self,

@@ -77,7 +77,7 @@ def change_held(address: Address, ids: dict[str, str], kind: str) -> httpx.Respo
     match kind:
         case "predict":
             return httpx.post(f"{held}/predictions", json=SCORES, timeout=long)
-        case "amend":
+        case "update":
             return httpx.patch(held, json={"window": 50}, timeout=long)
         case "calibrate":
             return httpx.post(f"{held}/calibration", json=HISTORY, timeout=long)
@@ -85,7 +85,7 @@ def change_held(address: Address, ids: dict[str, str], kind: str) -> httpx.Respo
     return httpx.post(f"{address.url}/v1/feedback", json={"answers": both}, timeout=long)
 
 
-@pytest.mark.parametrize("kind", ["predict", "amend", "calibrate", "answer"])
+@pytest.mark.parametrize("kind", ["predict", "update", "calibrate", "answer"])
 def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
     postgres: Callable[[], str], kind: str
 ) -> None:

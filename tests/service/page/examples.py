@@ -116,6 +116,7 @@ def play(asker: Asker, clock: Clock) -> None:
     ask("/v1/predictions/{id}/feedback", {"hit": True}, id=made["id"])
     priced = ask(f"{stream}/predictions", {"centre": 124.8}, name="prices")
     ask("/v1/predictions/{id}/feedback", {"label": 126.5}, id=priced["id"])
+    ask("/v1/predictions/{id}/amendment", {"label": 126.9}, id=priced["id"])
     listed = {"scores": [0.7, 0.2, 0.1], "labels": ["a", "b", "c"], "key": "letter-1"}
     batch = ask(f"{stream}/predictions/batch", {"predictions": [listed]}, name="triage")
     ids = [one["id"] for one in batch["predictions"]]

@@ -203,7 +203,7 @@ def test_a_target_of_before_is_neither_drawn_nor_reckoned_with_as_todays(
     with Client(service.url) as client:
         client.create_stream("moved", alpha=0.1)
         for target, every in ((0.1, 10), (0.3, 3)):
-            client.amend("moved", alpha=target)
+            client.update_stream("moved", alpha=target)
             made = client.predict_batch("moved", [[0.9, 0.1]] * 80)
             told = [keyhole.HIT if n % every else keyhole.MISS for n in range(80)]
             client.learn_batch(list(zip(made, told, strict=True)))

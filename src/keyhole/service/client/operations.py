@@ -118,7 +118,7 @@ def stream(name: str) -> Steps[StreamView]:
     return send(Call("GET", ("streams", name), read_json(StreamView)))
 
 
-def amend(
+def update_stream(
     name: str,
     *,
     alpha: float | None = None,
@@ -267,6 +267,23 @@ def learn(
         answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
     )
     return _answer(prediction, body)
+
+
+def amend(
+    prediction: Prediction | Verdict | str,
+    answer: Answer | None = None,
+    *,
+    label: object = _MISSING,
+    score: float | None = None,
+    loss: float | None = None,
+    right: bool | None = None,
+) -> Steps[Receipt]:
+    """Correct an answer that turned out otherwise, as ``Predictor.amend`` does, or a judgement."""
+    body = _write_answer(
+        answer, label=label, score=score, loss=loss, right=right, chance=None, wrong=0.0
+    )
+    parts = ("predictions", _find_id(prediction), "amendment")
+    return send(Call("POST", parts, read_json(Receipt), json=body))
 
 
 def learn_key(

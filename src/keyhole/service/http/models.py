@@ -125,7 +125,7 @@ class NewStream(Body):
     )
 
 
-class AmendmentBody(Body):
+class UpdateBody(Body):
     """What is to change; what is left out stays as it is."""
 
     alpha: float | None = None
@@ -322,6 +322,6 @@ class SimulationBody(Body):
 
 BATCHES = (OutputsBody, CasesBody, AnswersBody, Calibration)
 BODIES = (
-    NewStream, AmendmentBody, Calibration, OutputBody, OutputsBody, CaseBody, CasesBody, AnswerBody,
+    NewStream, UpdateBody, Calibration, OutputBody, OutputsBody, CaseBody, CasesBody, AnswerBody,
     AnswersBody, SimulationBody,
 )  # fmt: skip

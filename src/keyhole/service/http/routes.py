@@ -24,6 +24,7 @@ from keyhole.service.store.streams import (
     proposals,
     registry,
     settings,
+    updates,
 )
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.stream import Stream, make_separate_task
@@ -100,6 +101,23 @@ async def answer(
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _answer(request, [Reply(id, given)])
+    if isinstance(result, KeyholeError):
+        raise result
+    return views.send(result)
+
+
+@_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, takes=models.AnswerBody, gives=wire.Receipt)
+async def amend(
+    request: Request,
+    id: Id,  # noqa: A002
+    given: AnswerGiven,
+) -> Response:
+    """Amend an answer that turned out otherwise: every account becomes that of the right one."""
+    request.state.logged = {"prediction": id[:80]}
+    state, replies = request.app.state, [Reply(id, given)]
+    tasks = amendments.make_tasks(replies, now=state.clock())
+    outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
+    (result,) = answers.gather_results(replies, tasks, outcomes)
     if isinstance(result, KeyholeError):
         raise result
     return views.send(result)
@@ -245,20 +263,20 @@ def get_stream(request: Request, name: Name) -> Response:
     return views.send(views.show_stream(registry.get(request.app.state.database, name)))
 
 
-@_route("PATCH /streams/{name}", Scope.ADMIN, takes=models.AmendmentBody, gives=wire.StreamView)
-async def amend_stream(
+@_route("PATCH /streams/{name}", Scope.ADMIN, takes=models.UpdateBody, gives=wire.StreamView)
+async def update_stream(
     request: Request,
     name: Name,
-    changes: Annotated[models.AmendmentBody, Depends(body_of(models.AmendmentBody))],
+    changes: Annotated[models.UpdateBody, Depends(body_of(models.UpdateBody))],
 ) -> Response:
     """Change a stream from now on; the notes say what that does to the promise."""
     request.state.fields = {LabelError: "labels"}
     state, given = request.app.state, changes.model_dump(exclude_none=True)
     if not given:
         raise InvalidError("nothing is to change; give alpha, lifetime, window, labels or description")
-    amendment = amendments.Amendment(**given)
+    update = updates.Update(**given)
     return await _change(
-        request, name, lambda: amendments.amend(state.database, name, amendment, now=state.clock())
+        request, name, lambda: updates.update(state.database, name, update, now=state.clock())
     )
 
 

@@ -3,6 +3,7 @@
 Nothing checks these values when they are sent: mypy holds them to the description of the wire.
 """
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict
 from itertools import pairwise
@@ -60,7 +61,7 @@ def show_decision(opened: Opened) -> wire.Verdict:
 
 
 def show_round(found: LogEntry) -> wire.RoundView:
-    row, answered = found.row, found.answered
+    row, answered, amended, final = found.row, found.answered, found.amended, found.final
     contents: Any = found.region.contents
     return wire.RoundView(
         round=row.number,
@@ -73,11 +74,13 @@ def show_round(found: LogEntry) -> wire.RoundView:
         decision=contents.verdict,
         features=found.known.features,
         groups=list(found.known.groups),
-        answer=found.answer,
+        answer=found.answer if amended is None else json.loads(amended.answer),
         answered_at=None if answered is None else show_time(answered.at),
-        missed=None if answered is None else is_miss(answered.miss),
-        weight=None if answered is None else answered.weight,
-        score=None if answered is None else answered.score,
+        amended_at=None if amended is None else show_time(amended.at),
+        first_answer=None if amended is None else found.answer,
+        missed=None if final is None else is_miss(final.miss),
+        weight=None if final is None else final.weight,
+        score=None if final is None else final.score,
         key=row.key,
         metadata=found.metadata,
     )

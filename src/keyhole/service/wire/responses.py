@@ -347,6 +347,10 @@ class RoundView:
     groups: list[str | int]
     answer: Literal["hit", "miss", "skip"] | dict[str, bool | Label] | None
     answered_at: str | None
+    amended_at: Annotated[str | None, "When the answer was last amended; null if it never was."]
+    first_answer: Annotated[
+        Literal["hit", "miss"] | dict[str, bool | Label] | None, "The first one, if it was amended."
+    ]
     missed: bool | None
     weight: Annotated[float | None, "How many rounds the answer counts for."]
     score: float | None

@@ -5,10 +5,10 @@ import pytest
 from keyhole.service.store.log import replay
 from keyhole.service.store.log.replay import Difference, expect
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import alarms, amendments, answers, proposals, registry, settings
-from keyhole.service.store.streams.amendments import Amendment
+from keyhole.service.store.streams import alarms, answers, proposals, registry, settings, updates
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.updates import Update
 
 NOW = 1_800_000_000.0
 
@@ -25,7 +25,7 @@ def test_every_alarm_of_a_log_is_found_again_by_its_replay_and_the_last_is_liste
             (opened,) = proposals.predict(light, "first", asks=[Query([0.9])], now=NOW)
             answers.answer(light, [Reply(opened.id, "miss")], now=NOW + 100.0 * n)
         if alpha is not None:
-            amendments.amend(light, "first", Amendment(alpha=alpha), now=NOW + 100.0 * n + 50.0)
+            updates.update(light, "first", Update(alpha=alpha), now=NOW + 100.0 * n + 50.0)
     with light.read() as connection:
         found = alarms.list_alarms(connection, 1, most=9)
     assert [one.cleared_at for one in found] == [NOW + 50.0, NOW + 150.0, None]

@@ -11,18 +11,18 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams import (
     alarms,
-    amendments,
     answers,
     calibrations,
     proposals,
     registry,
     settings,
+    updates,
 )
-from keyhole.service.store.streams.amendments import Amendment
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.streams.stream import run_tasks
+from keyhole.service.store.streams.updates import Update
 
 NOW = 1_800_000_000.0
 RAISED = AlarmRow(stream=1, raised=12, raised_at=5.0, kind=1, since=3, since_at=103.0)
@@ -107,10 +107,10 @@ def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light
     assert found.since_at == NOW + 4.0
     assert found.raised_at == NOW + found.raised
     assert replay.replay(light, "first").difference is None
-    amendments.amend(light, "first", Amendment(alpha=0.2), now=NOW + 60.0)
+    updates.update(light, "first", Update(alpha=0.2), now=NOW + 60.0)
     over = registry.get(light, "first").alarmed
     assert over == found._replace(cleared=15, cleared_at=NOW + 60.0)
-    amendments.amend(light, "first", Amendment(alpha=0.3), now=NOW + 90.0)
+    updates.update(light, "first", Update(alpha=0.3), now=NOW + 90.0)
     assert registry.get(light, "first").alarmed == over  # which had ended before
     assert replay.replay(light, "first").difference is None
 

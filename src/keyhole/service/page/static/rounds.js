@@ -38,11 +38,13 @@ function detail(answer) {
   return ["score", "loss"].includes(name) ? `, ${name} ${size(value)}` : "";
 }
 
+const amended = (round) => round.amended_at ? " (amended)" : "";
+
 function outcome(round) {
   if (round.answer === null) return h("span", { class: "quiet" }, round.decision === "referred" ? "not judged" : "open");
   if (round.missed === null) return h("span", { class: "quiet" }, round.decision === "referred" ? "judged" : "skipped");
-  if (round.decision) return h("span", { class: round.missed ? "miss" : "hit" }, round.missed ? "wrong" : "right");
-  return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "miss" : "hit") + detail(round.answer));
+  if (round.decision) return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "wrong" : "right") + amended(round));
+  return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "miss" : "hit") + detail(round.answer) + amended(round));
 }
 
 export function table(rounds) {

@@ -16,14 +16,19 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
-from keyhole.service.store.sql.schema import HASHED, AnswerRow, ChangeRow, RoundRow
+from keyhole.service.store.sql.schema import HASHED, AmendmentRow, AnswerRow, ChangeRow, RoundRow
 
 FIRST = b""
-LogRow = RoundRow | AnswerRow | ChangeRow
+LogRow = RoundRow | AnswerRow | AmendmentRow | ChangeRow
 _SIZE = 16
 _REAL, _WHOLE = struct.Struct("<cd"), struct.Struct("<cq")
 
-_NAMES: Mapping[type[LogRow], str] = {RoundRow: "rounds", AnswerRow: "answers", ChangeRow: "changes"}
+_NAMES: Mapping[type[LogRow], str] = {
+    RoundRow: "rounds",
+    AnswerRow: "answers",
+    AmendmentRow: "amendments",
+    ChangeRow: "changes",
+}
 # By name and format: what no other rows are hashed with, what reads the fields, and their kinds.
 _READERS = {
     (name, number): (f"{name}.{number}".encode(), attrgetter(*fields), tuple(fields.values()))

@@ -47,6 +47,8 @@ COLUMNS = (
     "weight",
     "score",
     "answered_at",
+    "amended_at",
+    "first_answer",
     "key",
     "metadata",
 )
@@ -134,12 +136,14 @@ def _row(entry: LogEntry) -> tuple[object, ...]:
 
 
 def _list_answer(entry: LogEntry) -> tuple[object, ...]:
-    found = entry.answered
-    if found is None:
-        return (None,) * 7
-    label = json.dumps(entry.answer["label"]) if found.kind == "label" else None
-    miss, at = found.miss, show_time(found.at)
-    return found.kind, label, is_miss(miss), miss, found.weight, found.score, at
+    """Return what the answer came to in the end, and the first one where that was another."""
+    found, answered, amended = entry.final, entry.answered, entry.amended
+    if found is None or answered is None:
+        return (None,) * 9
+    label = json.dumps(json.loads(found.answer)["label"]) if found.kind == "label" else None
+    miss, at = found.miss, show_time(answered.at)
+    first = (None, None) if amended is None else (show_time(amended.at), answered.answer)
+    return found.kind, label, is_miss(miss), miss, found.weight, found.score, at, *first
 
 
 def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:

@@ -15,14 +15,14 @@ from keyhole.scores import Case, Region
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import SUMS, AlarmRow, AnswerRow, RoundRow
+from keyhole.service.store.sql.schema import SUMS, AlarmRow, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.sql.statements import CountedAnswer, LoggedRound
 from keyhole.service.store.streams import alarms, changes, registry
-from keyhole.service.store.streams.amendments import list_misses
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import pack_metadata
 from keyhole.service.store.streams.stream import Stream, find_stream, make_quarantine_error
+from keyhole.service.store.streams.updates import list_misses
 
 _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
@@ -70,16 +70,24 @@ class StreamCurve:
 
 @dataclass(frozen=True)
 class LogEntry:
-    """A round of the log, its answer if it has one, and what their packed columns hold."""
+    """A round of the log, its answer and what that was amended to, and what their columns hold.
+
+    ``answer`` is the first one; ``final`` the row that counts.
+    """
 
     row: RoundRow
     answered: AnswerRow | None
+    amended: AmendmentRow | None
     id: str
     case: Case[Region]
     region: Region
     known: Known
     answer: Any
     metadata: dict[str, Any] | None
+
+    @property
+    def final(self) -> AnswerRow | AmendmentRow | None:
+        return self.amended or self.answered
 
 
 def curve(database: Database, name: str, *, points: int) -> tuple[Stream, StreamCurve]:
@@ -118,8 +126,9 @@ def last(
         ]
         values = (stream.id, end, *chain.from_iterable(filters), count)
         rows = transaction.fetch(statements.find_last(len(filters)), *values)
+        amended = _find_amended(transaction, stream, rows)
     first = rows[-1].round.number if len(rows) == count else 0
-    return [_entry(stream, row) for row in rows], first or None
+    return [_entry(stream, row, amended) for row in rows], first or None
 
 
 def find_round(database: Database, name: str, key: str) -> str:
@@ -142,27 +151,38 @@ def log(database: Database, name: str) -> Iterator[LogEntry]:
     while after < end - 1:
         with database.read() as transaction:
             rows = transaction.fetch(statements.PAGE_LOG, stream.id, after, end, _PAGE)
+            amended = _find_amended(transaction, stream, rows)
         if not rows:
             raise UnknownStreamError(f"stream {name!r} was deleted while its log was read")
-        yield from (_entry(stream, row) for row in rows)
+        yield from [_entry(stream, row, amended) for row in rows]
         after = rows[-1].round.number
 
 
-def _entry(stream: Stream, row: LoggedRound) -> LogEntry:
+def _find_amended(
+    transaction: Transaction, stream: Stream, rows: list[LoggedRound]
+) -> dict[int, AmendmentRow]:
+    """Return what the answers of these rounds were last amended to, by number."""
+    numbers = [row.round.number for row in rows if row.answer is not None]
+    found = transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers) if numbers else []
+    return {row.number: row for row in found}
+
+
+def _entry(stream: Stream, row: LoggedRound, amended: Mapping[int, AmendmentRow]) -> LogEntry:
     try:
-        return _read_entry(stream, row)
+        return _read_entry(stream, row, amended.get(row.round.number))
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
         raise make_quarantine_error(
             stream.name, f"its round {row.round.number} cannot be read: {error}"
         ) from None
 
 
-def _read_entry(stream: Stream, logged: LoggedRound) -> LogEntry:
+def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | None) -> LogEntry:
     row, _, answered = logged
     case = stream.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         row=row,
         answered=answered,
+        amended=amended,
         id=stream.prediction_id(row.number),
         case=case,
         region=case.region(row.number, row.threshold),

@@ -9,7 +9,7 @@ import heapq
 import json
 import math
 from array import array
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from typing import Any
@@ -31,13 +31,16 @@ from keyhole.service.store.sql.backend import Statement, Transaction, find_reaso
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import (
     AlarmRow,
+    AmendmentRow,
     AnswerRow,
     ChangeRow,
     RoundRow,
     SnapshotRow,
     StreamRow,
 )
-from keyhole.service.store.streams import alarms, amendments, changes
+from keyhole.service.store.sql.statements import LoggedRound
+from keyhole.service.store.streams import alarms, amendments, changes, updates
+from keyhole.service.store.streams.amendments import list_score
 from keyhole.service.store.streams.answers import (
     RESULT,
     SNAPSHOT_EVERY,
@@ -56,7 +59,7 @@ from keyhole.service.store.streams.stream import (
 
 _PAGE = 1000
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_Event = RoundRow | AnswerRow | ChangeRow | SnapshotRow
+_Event = RoundRow | AnswerRow | AmendmentRow | ChangeRow | SnapshotRow
 
 
 class Difference(Exception):  # noqa: N818
@@ -106,6 +109,7 @@ def find_strays(database: Database) -> list[str]:
 
 
 def _play(transaction: Transaction, stored: StreamRow, played: "Replay") -> None:
+    played.find = lambda number: transaction.fetch(statements.FIND_ROUNDS, stored.id, [number])[0]
     for row in _list_events(transaction, stored.id):
         where = _name(row)
         try:
@@ -122,6 +126,8 @@ def _name(row: _Event) -> str:
             return f"round {row.number}"
         case AnswerRow():
             return f"the answer to round {row.number}"
+        case AmendmentRow():
+            return f"the amended answer to round {row.number}"
         case SnapshotRow():
             return f"the snapshot after {row.answered} answers"
     return f"the change {row.kind!r} of version {row.version}"
@@ -132,6 +138,7 @@ def _list_events(transaction: Transaction, stream_id: int) -> Iterator[_Event]:
     pages: tuple[tuple[Statement[Any], str], ...] = (
         (statements.PAGE_ROUNDS, "number"),
         (statements.PAGE_ANSWERS, "version"),
+        (statements.PAGE_AMENDMENTS, "version"),
         (statements.PAGE_CHANGES, "version"),
         (statements.PAGE_SNAPSHOTS, "version"),
     )
@@ -159,6 +166,9 @@ class Replay:
     open: dict[int, tuple[Round[Region], float]] = field(default_factory=dict)  # with when it expires
     alarmed: list[AlarmRow] = field(default_factory=list)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
+    find: Callable[[int], LoggedRound] | None = None  # a round of the log, by its number
+    amended: dict[int, AmendmentRow] = field(default_factory=dict)  # the last of each round
+    _places: dict[int, int] = field(default_factory=dict)  # of rounds among the misses
     _misses: bytearray = field(default_factory=bytearray)  # of the answers
     _times: "array[float]" = field(default_factory=lambda: array("d"))  # of the answers
     _draws: Draws | None = None
@@ -190,6 +200,8 @@ class Replay:
                 self._predict(where, row)
             case AnswerRow():
                 self._answer(where, row)
+            case AmendmentRow():
+                self._amend(where, row)
             case ChangeRow():
                 self._change(where, row)
         self.stream.version = row.version
@@ -207,7 +219,7 @@ class Replay:
             case changes.CREATED if self.made is None:
                 self._create(row, content)
             case changes.CHANGED:
-                self._amend(row, content)
+                self._update(row, content)
             case changes.CALIBRATED:
                 self._calibrate(where, row, content)
             case changes.ARCHIVED:
@@ -228,12 +240,10 @@ class Replay:
         )
         self.made.description = content.get("description")
 
-    def _amend(self, row: ChangeRow, content: dict[str, Any]) -> None:
+    def _update(self, row: ChangeRow, content: dict[str, Any]) -> None:
         stream, misses = self.stream, self._misses
         was_on = bool(stream.watch.alarm)
-        amendments.apply(
-            stream, content, read_recent=lambda count: amendments.gather_bits(misses[-count:])
-        )
+        updates.apply(stream, content, read_recent=lambda count: updates.gather_bits(misses[-count:]))
         if was_on and not stream.watch.alarm:
             self._follow_alarm(row.at)
 
@@ -291,8 +301,28 @@ class Replay:
         self._at = row.at
         if row.weight:
             self._times.append(row.at)
+            self._places[row.number] = len(self._misses)
             self._misses.append(is_miss(row.miss) is True)
             self._follow_alarm(row.at)
+
+    def _amend(self, where: str, row: AmendmentRow) -> None:
+        stream, logged = self.stream, None if self.find is None else self.find(row.number)
+        last = self.amended.get(row.number) or (logged and logged.answer)
+        if logged is None or last is None or last.version >= row.version:
+            raise Difference(f"{where} comes before the answer")
+        answer = json.loads(row.answer)
+        try:
+            outcome = amendments.apply(stream, logged.round, last, answer)
+        except KeyholeError as error:
+            raise Difference(f"{where} cannot be used: {error}") from None
+        expect(where, "kind", row.kind, name_answer(answer))
+        result = {"miss": outcome.miss, "weight": outcome.weight, "score": list_score(outcome)}
+        for name, value in result.items():
+            expect(where, name, getattr(row, name), value)
+        self.amended[row.number] = row
+        if row.weight:
+            self._misses[self._places[row.number]] = is_miss(row.miss) is True
+            stream.recent = updates.gather_bits(self._misses[-stream.window :])
 
     def _follow_alarm(self, at: float) -> None:
         """Note the alarm that this answer raised or cleared."""

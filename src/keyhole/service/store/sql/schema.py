@@ -1,10 +1,10 @@
 """The tables, their columns and their version.
 
-``streams`` holds what each stream is and where it stands; ``rounds``, ``answers`` and ``changes`` are
-its log, only ever added to, each row linked to the one before (see ``log.chain``); ``open_rounds``
-holds what a round must remember until its answer comes; ``metadata`` finds rounds by what was sent with
-them; ``snapshots`` show a stream every so many answers; ``alarms`` say when its misses were too many or
-too few.
+``streams`` holds what each stream is and where it stands; ``rounds``, ``answers``, ``amendments`` and
+``changes`` are its log, only ever added to, each row linked to the one before (see ``log.chain``);
+``open_rounds`` holds what a round must remember until its answer comes; ``metadata`` finds rounds by
+what was sent with them; ``snapshots`` show a stream every so many answers; ``alarms`` say when its
+misses were too many or too few.
 
 A row is a named tuple whose fields are the columns of its table: a field that may be None is a column
 that may be null.
@@ -45,6 +45,17 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "weight": float,
         "score": float,
         "size": float,
+    },
+    ("amendments", 1): {
+        "stream": int,
+        "version": int,
+        "number": int,
+        "at": float,
+        "kind": str,
+        "answer": str,
+        "miss": float,
+        "weight": float,
+        "score": float,
     },
     ("changes", 1): {
         "stream": int,
@@ -107,6 +118,22 @@ class AnswerRow(NamedTuple):
     weight: float  # how many rounds the answer counts for
     score: float | None
     size: float
+    link: bytes = b""
+
+
+class AmendmentRow(NamedTuple):
+    """What an answer turned out to be: its columns are those of the answer, but for the size."""
+
+    stream: int
+    version: int
+    format: int
+    number: int
+    at: float
+    kind: str
+    answer: str
+    miss: float
+    weight: float
+    score: float | None
     link: bytes = b""
 
 
@@ -227,6 +254,7 @@ meta = Table("meta", MetaRow, in_order=False)
 streams = Table("streams", StreamRow, ("id",), ("(name)",), in_order=False, counted=True)
 rounds = Table("rounds", RoundRow, ("stream", "number"), ('(stream, "key") WHERE "key" IS NOT NULL',))
 answers = Table("answers", AnswerRow, ("stream", "version"), ("(stream, number)",))
+amendments = Table("amendments", AmendmentRow, ("stream", "version"), ("(stream, number, version)",))
 changes = Table("changes", ChangeRow, ("stream", "version"))
 # Not in order, unlike the others of a stream: a memo may take a kilobyte and more, and in SQLite every
 # such row of more than a quarter of a page takes a page of its own.
@@ -238,7 +266,7 @@ tokens = Table("tokens", TokenRow, ("id",), in_order=False)
 
 # Those that hold rows of streams.
 OF_STREAMS: tuple[Table[Any], ...] = (
-    open_rounds, answers, metadata, rounds, changes, snapshots, alarms
+    open_rounds, answers, amendments, metadata, rounds, changes, snapshots, alarms
 )  # fmt: skip
 TABLES: tuple[Table[Any], ...] = (meta, streams, *reversed(OF_STREAMS), tokens)
 

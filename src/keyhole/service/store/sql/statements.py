@@ -12,6 +12,7 @@ from keyhole.service.store.sql.schema import (
     Row,
     Table,
     alarms,
+    amendments,
     answers,
     changes,
     open_rounds,
@@ -98,6 +99,7 @@ def _logged(rest: str) -> Statement[LoggedRound]:
 
 
 FIND_ROUNDS = _logged("AND r.number = ANY(?)")
+FIND_AMENDMENTS = _select(amendments, "WHERE stream = ? AND number = ANY(?) ORDER BY version")
 FIND_KEYS = _select(rounds, 'WHERE stream = ? AND "key" = ANY(?)')
 CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
 DROP_EXPIRED = _change("DELETE FROM open_rounds WHERE stream = ? AND expires <= ?")
@@ -113,6 +115,7 @@ LIST_OPEN = _select(open_rounds, "WHERE stream = ? ORDER BY number")
 # A log is read in pages: after which number or version, and how many rows.
 PAGE_ROUNDS = _select(rounds, "WHERE stream = ? AND number > ? ORDER BY number LIMIT ?")
 PAGE_ANSWERS = _select(answers, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
+PAGE_AMENDMENTS = _select(amendments, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 PAGE_CHANGES = _select(changes, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 PAGE_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 
@@ -151,8 +154,13 @@ LIST_RECENT: Statement[RecentRound] = Statement(
     "WHERE a.stream = ? AND a.miss IS NOT NULL ORDER BY a.version DESC LIMIT ?",
     RecentRound._make,
 )
+# The miss that an answer came to in the end.
+_FINAL_MISS = (
+    "coalesce((SELECT miss FROM amendments m WHERE m.stream = answers.stream "
+    "AND m.number = answers.number ORDER BY m.version DESC LIMIT 1), miss)"
+)
 _NEWEST = "FROM answers WHERE stream = ? AND weight > 0.0 ORDER BY version DESC LIMIT ?"
-LIST_MISSES: Statement[float] = _scalar(f"SELECT miss {_NEWEST}")
+LIST_MISSES: Statement[float] = _scalar(f"SELECT {_FINAL_MISS} {_NEWEST}")
 FIND_ANSWER_TIME: Statement[float] = _scalar(f"SELECT at {_NEWEST} OFFSET ?")
 FIND_LAST_TIME: Statement[float] = _scalar(
     "SELECT at FROM answers WHERE stream = ? ORDER BY version DESC LIMIT 1"
@@ -172,7 +180,7 @@ class CountedAnswer(NamedTuple):
 
 
 LIST_ANSWERS: Statement[CountedAnswer] = Statement(
-    "SELECT at, version, miss, weight, size FROM answers "
+    f"SELECT at, version, {_FINAL_MISS}, weight, size FROM answers "
     "WHERE stream = ? AND miss IS NOT NULL ORDER BY version",
     CountedAnswer._make,
 )

@@ -1,145 +1,77 @@
-"""A stream changed while it lives: its target, its limits, its labels, and what people say of it.
+"""Answers that turn out otherwise: the right one beside the first in the log, and in every account."""
 
-A change is an event of the log, so that a replay makes it at the same round.
-"""
-
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import json
+import math
+from collections.abc import Sequence
 from typing import Any
 
-from keyhole.errors import LabelError
-from keyhole.feedback import is_miss
-from keyhole.predictor.setup import change_alpha
-from keyhole.scores import add_labels, find_labels
+from keyhole.errors import AnsweredError, FeedbackError
+from keyhole.feedback import BESIDE, is_miss
+from keyhole.predictor.tally import Outcome
 from keyhole.service.store.sql import statements
-from keyhole.service.store.sql.backend import Transaction
-from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import alarms, changes
-from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
-from keyhole.service.store.streams.stream import Stream, lock_stream, write_stream
+from keyhole.service.store.sql.schema import FORMAT, AmendmentRow, AnswerRow, RoundRow
+from keyhole.service.store.streams import answers
+from keyhole.service.store.streams.answers import SKIP, Reply, name_answer, write_reply
+from keyhole.service.store.streams.stream import Stream, Task, UnitOfWork, make_archived_error
+from keyhole.service.store.streams.updates import gather_bits, list_misses
+from keyhole.service.wire.responses import Receipt
 
 
-@dataclass(frozen=True, kw_only=True)
-class Amendment:
-    """What is to change; None, or no labels, leaves a thing as it is."""
-
-    alpha: float | None = None
-    lifetime: float | None = None
-    window: int | None = None
-    labels: Sequence[str] = ()
-    description: str | None = None
+def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
+    """Return what amends the answers that were given before to these."""
+    return answers.make_tasks(replies, now=now, settle=_amend)
 
 
-def amend(
-    database: Database, name: str, amendment: Amendment, *, now: float
-) -> tuple[Stream, list[str]]:
-    """Change a stream; return it, and what each change does to the promise. Twice is once."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
-        content = _list_changes(stream, amendment)
-        if not content:
-            return stream, []
-        was_on = bool(stream.watch.alarm)
-        effects = apply(
-            stream,
-            content,
-            read_recent=lambda count: gather_bits(list_misses(transaction, stream.id, most=count)),
+def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
+    """Write what an answer turned out to be, or find it written, or raise."""
+    stream, logged = work.stream, work.found.get(reply.id)
+    if logged is None:
+        raise answers.unknown(reply.id)
+    if stream.archived is not None:
+        raise make_archived_error(stream.name)
+    number, first = logged.round.number, work.answered.get(reply.id) or logged.answer
+    if first is None or first.kind == SKIP:
+        raise AnsweredError(f"prediction {reply.id} has no answer to amend; answer it as any other")
+    work.flush()
+    before = work.transaction.fetch(statements.FIND_AMENDMENTS, stream.id, [number])
+    last = before[-1] if before else first
+    if _leave_out_beside(last) == reply.answer:
+        return Receipt(reply.id, stream.name, is_miss(last.miss), repeated=True)
+    outcome = apply(stream, logged.round, last, reply.answer)
+    stream.version += 1
+    kind, text, score = name_answer(reply.answer), write_reply(reply.answer), list_score(outcome)
+    result = (kind, text, outcome.miss, outcome.weight, score)
+    work.log.append(AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result))
+    work.flush()
+    if outcome.weight:
+        stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))
+    return Receipt(reply.id, stream.name, is_miss(outcome.miss))
+
+
+def apply(stream: Stream, kept: RoundRow, last: AnswerRow | AmendmentRow, answer: Any) -> Outcome:
+    """Let a stream's accounts be those of this answer instead of the last one that was counted."""
+    if answer == SKIP or BESIDE.intersection(answer):
+        raise FeedbackError(
+            "an amendment says what was right, and keeps the chance of the first answer; give label, "
+            "hit, miss, score, loss or right alone"
         )
-        changes.note(transaction, stream, kind=changes.CHANGED, content=content, now=now)
-        if was_on and not stream.watch.alarm:
-            alarms.note(transaction, stream.id, stream.watch, at=now)
-        write_stream(transaction, stream)
-    return stream, effects
+    setup = stream.setup
+    answered = setup.kind.recall(setup, kept)
+    was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
+    before = was._replace(miss=last.miss or 0.0, weight=last.weight)
+    outcome = setup.kind.read_amended(answered, setup, answer)
+    return setup.kind.amend(setup, stream.progress, answered, before, outcome)
 
 
-def _list_changes(stream: Stream, amendment: Amendment) -> dict[str, Any]:
-    """Return what would be other than it is, as the log keeps it, or raise."""
-    content: dict[str, Any] = {}
-    now = {
-        "alpha": stream.setup.learner.alpha,
-        "lifetime": stream.lifetime,
-        "window": stream.window,
-        "description": stream.description or "",
-    }
-    for name, value in now.items():
-        new = getattr(amendment, name)
-        if new is not None and new != value:
-            content[name] = new
-    known = find_labels(stream.setup.score)
-    if amendment.labels:
-        if known is None:
-            raise LabelError(
-                "the stream takes whatever labels a prediction names; there is nothing to add"
-            )
-        added = [label for label in amendment.labels if label not in known]
-        if len(known) + len(added) > LABELS:
-            raise LabelError(
-                f"{len(known):,} labels and {len(added):,} more are more than the {LABELS:,} that an "
-                "array of scores may have; add fewer"
-            )
-        content.update({"labels": added} if added else {})
-    check_description(content.get("description"))
-    check_limits(
-        lifetime=content.get("lifetime", stream.lifetime), window=content.get("window", stream.window)
-    )
-    return content
+def _leave_out_beside(row: AnswerRow | AmendmentRow) -> Any:
+    """Return what an answer said, without how likely it was to come or to be wrong."""
+    answer = json.loads(row.answer)
+    if not isinstance(answer, dict):
+        return answer
+    alone = {name: value for name, value in answer.items() if name not in BESIDE}
+    word = next(iter(alone))
+    return word if word in ("hit", "miss") else alone
 
 
-def apply(stream: Stream, content: dict[str, Any], *, read_recent: Callable[[int], int]) -> list[str]:
-    """Change a stream as an event of its log says; return what that does to the promise."""
-    effects = []
-    if "alpha" in content:
-        effects.append(_change_alpha(stream, content["alpha"]))
-    if "lifetime" in content:
-        stream.lifetime = content["lifetime"]
-        effects.append(
-            f"New rounds wait {stream.lifetime:,.10g} seconds; those that are open keep their time."
-        )
-    if "window" in content:
-        stream.window = content["window"]
-        stream.recent = read_recent(stream.window)
-        effects.append("Only what is shown as recent changes; the promise and its alarm do not.")
-    if "labels" in content:
-        effects.append(_add_labels(stream, content["labels"]))
-    if "description" in content:
-        stream.description = content["description"] or None
-    return effects
-
-
-def _change_alpha(stream: Stream, alpha: float) -> str:
-    old, progress = stream.setup.learner, stream.progress
-    setup = change_alpha(stream.setup, alpha)
-    progress.state, *progress.states = (
-        setup.learner.unpack(old.pack(state)) for state in (progress.state, *progress.states)
-    )
-    stream.setup = setup
-    if progress.watch is not None:
-        progress.watch.retarget(progress.tally.calibrated + progress.tally.answered)
-    stream.retargeted = stream.watch.rounds
-    return (
-        f"From round {stream.tally.predicted:,} on the target is {alpha:g}, before it was "
-        f"{old.alpha:g}. The learner goes on from where it stands and moves to the new target; what "
-        "bounds its misses counts each round against the target of its time. The alarm starts anew, "
-        "and the miss rate of the whole life mixes both targets."
-    )
-
-
-def _add_labels(stream: Stream, labels: list[str]) -> str:
-    score = add_labels(stream.setup.score, labels)
-    stream.setup = replace(stream.setup, score=score)
-    count = len(find_labels(score) or ())
-    return (
-        f"An array of scores now has {count:,} entries, the new ones last. Sets shown before could not "
-        "hold the new labels: a true label that was no candidate is a miss. The promise stays."
-    )
-
-
-def list_misses(transaction: Transaction, stream_id: int, *, most: int) -> list[bool]:
-    """Return which of the newest answered rounds of a stream missed, the oldest first."""
-    misses = transaction.fetch(statements.LIST_MISSES, stream_id, most)
-    return [is_miss(miss) is True for miss in misses][::-1]
-
-
-def gather_bits(misses: Sequence[int]) -> int:
-    """Return misses as the bits of a number, the last one lowest."""
-    return int("".join("1" if missed else "0" for missed in misses) or "0", 2)
+def list_score(outcome: Outcome) -> float | None:
+    return None if math.isnan(outcome.score) else outcome.score

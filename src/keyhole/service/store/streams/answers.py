@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -53,7 +53,12 @@ def answer(database: Database, replies: Sequence[Reply], *, now: float) -> list[
     return gather_results(replies, tasks, outcomes)
 
 
-def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
+def make_tasks(
+    replies: Sequence[Reply],
+    *,
+    now: float,
+    settle: "Callable[[UnitOfWork, Reply, float], Receipt] | None" = None,
+) -> list[Task]:
     """Return what settles the replies, for each stream; some may be to none."""
     by_stream: dict[int, list[tuple[int, int]]] = {}
     for place, reply in enumerate(replies):
@@ -63,7 +68,12 @@ def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
     tasks = []
     for stream_id, found in by_stream.items():
         positions, numbers = zip(*found, strict=True)
-        change = partial(_settle_replies, replies=[replies[place] for place in positions], now=now)
+        change = partial(
+            _settle_replies,
+            replies=[replies[place] for place in positions],
+            settle=settle or _settle,
+            now=now,
+        )
         tasks.append(Task(stream_id, change, numbers=numbers, positions=positions))
     return tasks
 
@@ -90,12 +100,16 @@ def gather_results(
 
 
 def _settle_replies(
-    work: UnitOfWork, *, replies: Sequence[Reply], now: float
+    work: UnitOfWork,
+    *,
+    replies: Sequence[Reply],
+    settle: Callable[[UnitOfWork, Reply, float], Receipt],
+    now: float,
 ) -> list[Receipt | KeyholeError]:
     results: list[Receipt | KeyholeError] = []
     for reply in replies:
         try:
-            results.append(_settle(work, reply, now))
+            results.append(settle(work, reply, now))
         except KeyholeError as error:
             results.append(error)
     return results

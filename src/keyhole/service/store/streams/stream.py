@@ -33,6 +33,7 @@ from keyhole.service.store.sql.backend import Statement, Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import (
     AlarmRow,
+    AmendmentRow,
     AnswerRow,
     MetadataRow,
     OpenRow,
@@ -369,7 +370,7 @@ class UnitOfWork:
     stream: Stream
     found: dict[str, LoggedRound] = field(default_factory=dict)
     keyed: dict[str, RoundRow] = field(default_factory=dict)
-    log: list[RoundRow | AnswerRow] = field(default_factory=list)
+    log: list[RoundRow | AnswerRow | AmendmentRow] = field(default_factory=list)
     opened: list[OpenRow] = field(default_factory=list)
     closed: list[int] = field(default_factory=list)
     metadata: list[MetadataRow] = field(default_factory=list)
@@ -403,25 +404,23 @@ class UnitOfWork:
         if not self.log:
             return
         stream, link = self.stream, self.stream.link
-        new_rounds, new_answers = list[RoundRow](), list[AnswerRow]()
+        new: dict[type, list[Any]] = {RoundRow: [], AnswerRow: [], AmendmentRow: []}
         for row in self.log:
             link = make_link(link, row)
-            if isinstance(row, RoundRow):
-                new_rounds.append(row._replace(link=link))
-            else:
-                new_answers.append(row._replace(link=link))
+            new[type(row)].append(row._replace(link=link))
         stream.link = link
         transaction = self.transaction
         added: list[tuple[schema.Table[Any], list[Any]]] = [
-            (schema.rounds, new_rounds),
-            (schema.answers, new_answers),
+            (schema.rounds, new[RoundRow]),
+            (schema.answers, new[AnswerRow]),
+            (schema.amendments, new[AmendmentRow]),
             (schema.open_rounds, self.opened),
             (schema.metadata, self.metadata),
             (schema.snapshots, self.snapshots),
         ]
-        for table, new in added:
-            if new:
-                transaction.insert(table, new)
+        for table, rows in added:
+            if rows:
+                transaction.insert(table, rows)
         if self.closed:
             transaction.execute(statements.CLOSE_ROUNDS, stream.id, self.closed)
         self.log, self.opened, self.closed, self.metadata, self.snapshots = [], [], [], [], []
