@@ -29,7 +29,7 @@ def test_report_was_made_with_50_runs_of_seed_0() -> None:
 
 def test_pictures_exist() -> None:
     pictures = re.findall(r"\]\((paper/[^)]+)\)", REPORT)
-    assert len(pictures) == 9
+    assert len(pictures) == 11
     assert all((ROOT / "docs" / picture).is_file() for picture in pictures)
 
 
