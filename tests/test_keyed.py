@@ -462,3 +462,23 @@ def test_an_event_refused_for_its_time_is_found_again_by_its_own_id() -> None:
     """Kills: the id as Python writes it, in quotes, which joins with nothing."""
     _, (said,) = make_fold(alpha=0.1).step("shop", b"", Asked("order 1", {"a": 0.7}, at=1.5))  # type: ignore[arg-type]
     assert (said.kind, said.id) == ("refused", "order 1")
+
+
+@pytest.mark.parametrize("scale", [None, 2.0])
+def test_intervals_of_a_key_answered_in_batches_are_those_of_a_predictor(scale: float | None) -> None:
+    score = keyhole.ScaledResiduals(scale=scale)
+    fold = make_fold("informed-tracker", alpha=0.1, score=score, seed=7)
+    predictor = keyhole.Predictor("informed-tracker", alpha=0.1, score=score)
+    state, rng = b"", np.random.default_rng(3)
+    for batch in range(3):
+        truths = rng.normal(size=24).tolist()
+        ours = predictor.predict_batch([0.0] * 24)
+        names = [f"{batch} {n}" for n in range(24)]
+        for name, interval in zip(names, ours, strict=True):
+            state, (output,) = fold.step("key", state, Asked(name, 0.0, at=batch))
+            assert output.region == interval
+        predictor.learn_batch(ours, truths)
+        for name, truth in zip(names, truths, strict=True):
+            state, _ = fold.step("key", state, Answered(name, label=truth, at=batch))
+    assert 2.0 < ours[0].width < 6.0  # The right one is 3.3.
+    assert fold.read(state).tally.misses == predictor.miss_rate * 72

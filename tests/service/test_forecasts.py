@@ -53,6 +53,41 @@ def test_a_stream_of_forecasts_makes_the_intervals_of_the_predictor(
     assert replay.replay(light, "pets").difference is None
 
 
+@pytest.mark.parametrize("settings", [{"kind": "interval"}, {"scale": 5.0}])
+def test_a_stream_answered_in_batches_makes_the_intervals_of_the_predictor_and_replays(
+    one: TestClient, light: Database, settings: dict[str, Any]
+) -> None:
+    """The second batch is as wide as the first one's truths say: see tests/predictor/test_scale.py."""
+    made(one, **{**DEFAULT, "learner": "informed-tracker"}, **settings)
+    score = keyhole.ScaledResiduals(scale=settings.get("scale"))
+    predictor = keyhole.Predictor("informed-tracker", alpha=0.1, score=score)
+    rng = np.random.default_rng(2)
+    for _ in range(3):
+        truths = rng.normal(50.0, 5.0, 24).tolist()
+        theirs = [asked(one, {"centre": 50.0}) for _ in truths]
+        ours = predictor.predict_batch([50.0] * 24)
+        ends = [None if np.isinf(end) else end for end in (ours[0].lower, ours[0].upper)]
+        assert [their["interval"] for their in theirs] == [ends] * 24
+        predictor.learn_batch(ours, truths)
+        for their, truth in zip(theirs, truths, strict=True):
+            answered(one, their, label=truth).raise_for_status()
+    assert 10.0 < ours[0].width < 30.0  # The right one is 16.4.
+    assert replay.replay(light, "pets").difference is None
+
+
+def test_a_bare_hit_of_the_whole_line_and_bandit_feedback_without_a_scale_are_refused(
+    one: TestClient,
+) -> None:
+    made(one, **DEFAULT, kind="interval")
+    response = answered(one, asked(one, {"centre": 0.0}), hit=True)
+    assert response.status_code == 422
+    assert "ScaledResiduals(scale=" in response.text
+    body = {"name": "bare", "alpha": 0.1, "kind": "interval", "feedback": "bandit"}
+    refused = one.post("/v1/streams", json=body)
+    assert refused.status_code == 422
+    assert "bandit" in refused.text
+
+
 def test_one_unbounded_interval_leaves_the_mean_of_the_others(one: TestClient) -> None:
     made(one, **DEFAULT, kind="interval")
     for value in (1.0, 2.0, 3.0, 2.0, 1.0):

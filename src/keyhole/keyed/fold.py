@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Any
+from typing import Any, cast
 from zlib import crc32
 
 from keyhole.checks import is_whole
@@ -87,7 +87,7 @@ class Fold:
             if type(event.at) is not int:  # NumPy's, which have no to_bytes
                 event = event._replace(at=int(event.at))
             if found is None:
-                found = KeyState(Progress.start(self.setup.learner, self.setup.score), event.at)
+                found = KeyState(self._start(), event.at)
             step(self, key, found, event, outputs)
         return (state if found is None else self._pack(found)), outputs
 
@@ -112,8 +112,11 @@ class Fold:
 
     def read(self, state: bytes) -> Progress:
         """Return the progress of a key: its learner's state and the tally of its rounds."""
-        learner = self.setup.learner
-        return states.unpack(state, learner).progress if state else Progress.start(learner)
+        return states.unpack(state, self.setup.learner).progress if state else self._start()
+
+    def _start(self) -> Progress:
+        progress: Any = self.setup.kind.start(self.setup)
+        return cast("Progress", progress)
 
     def next_due(self, state: bytes) -> int | None:
         """Return the earliest time at which an open round of the key expires, if any does."""
