@@ -7,7 +7,7 @@ import textwrap
 import warnings
 from collections.abc import Sequence
 from dataclasses import MISSING
-from typing import Any
+from typing import TYPE_CHECKING
 
 import keyhole
 from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
@@ -15,6 +15,9 @@ from keyhole.learners import DEFAULTS, Rule, find, list_rules, make, takes
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.promises import check_horizon, describe_promises
+
+if TYPE_CHECKING:
+    from keyhole.studies.commands import Commands
 
 _WIDTH = 80
 
@@ -68,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _add_learners(commands: Any) -> None:
+def _add_learners(commands: "Commands") -> None:
     parser = commands.add_parser(
         "learners",
         help="list the rules and the feedback each needs",
@@ -85,7 +88,7 @@ def _learners(options: argparse.Namespace) -> None:
     for rule in rules:
         about = rule.about
         late = f"late answers: {about.late or 'not measured'}"
-        default = " (the default)" if rule.name in DEFAULTS else ""
+        default = " (the default)" if rule.name in DEFAULTS.values() else ""
         print(f"{rule.name:<18} {rule.use}{default}")
         for line in (about.summary, _takes(rule), about.guarantee, late, about.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))
@@ -98,7 +101,7 @@ def _takes(rule: Rule[...]) -> str:
     return "takes " + ", ".join(["alpha", *shown])
 
 
-def _add_bounds(commands: Any) -> None:
+def _add_bounds(commands: "Commands") -> None:
     parser = commands.add_parser(
         "bounds",
         help="print what a learner guarantees, in numbers",

@@ -27,7 +27,7 @@ __all__ = [
 
 DEFAULT = "logit-tracker"
 DEFAULT_GATE = "gate-tracker"
-DEFAULTS = (DEFAULT, DEFAULT_GATE)
+DEFAULTS = {"set": DEFAULT, "gate": DEFAULT_GATE}  # by the kind of rule
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
 _COMMON = {"alpha", "horizon", "arms"}
 _BUDGET = "budget"  # the valve's one option

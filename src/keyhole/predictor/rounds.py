@@ -19,7 +19,7 @@ from keyhole.feedback import (
     find_pace,
     usable_score,
 )
-from keyhole.learners import DEFAULT, DEFAULT_GATE, Ask, Learner
+from keyhole.learners import DEFAULTS, Ask, Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups
@@ -408,7 +408,7 @@ def _correct_wrong(learner: Learner, waiting: Round[R], outcome: Outcome, wrong:
 
 def check_amendable(learner: Learner) -> None:
     if not learner.rule.graded:
-        default = DEFAULT_GATE if learner.rule.kind == "gate" else DEFAULT
+        default = DEFAULTS[learner.rule.kind]
         raise FeedbackError(f"{learner.name} cannot take an answer back; use {default}, which can")
 
 

@@ -12,11 +12,8 @@ from typing import TYPE_CHECKING
 from keyhole.errors import KeyholeError, MissingExtraError, UnknownStreamError
 
 if TYPE_CHECKING:
-    from argparse import _SubParsersAction
-
     from keyhole.service.store.sql.database import Database
-
-    Commands = _SubParsersAction[argparse.ArgumentParser]
+    from keyhole.studies.commands import Commands
 
 DATABASE = "sqlite:///keyhole.db"
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.

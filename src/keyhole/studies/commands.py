@@ -7,7 +7,7 @@ import warnings
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keyhole.errors import InvalidError, MissingExtraError, SpeedWarning
 from keyhole.feedback import check_feedback
@@ -32,20 +32,25 @@ from keyhole.studies.engine import ENGINES, Engine
 from keyhole.studies.figure_files import check_picture
 from keyhole.studies.paper.reproduce import Request, reproduce
 
+if TYPE_CHECKING:
+    from argparse import _SubParsersAction
+
+    Commands = _SubParsersAction[argparse.ArgumentParser]
+
 _CHANNEL = ("delay", "batch", "geometric", "lost", "wrong")
 _OF_SETS = ("feedback", "arms", "late", *_CHANNEL)
 _OF_FILE = ("imagenet", "imagenet-shift")
 _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
 
 
-def add(commands: Any) -> None:
+def add(commands: "Commands") -> None:
     _add_compare(commands)
     _add_gate(commands)
     _add_paper(commands)
     _add_imagenet_file(commands)
 
 
-def add_demo(commands: Any) -> None:
+def add_demo(commands: "Commands") -> None:
     parser = commands.add_parser(
         "demo",
         help="compare with a fixed threshold on real data: a table and a picture",
@@ -78,7 +83,7 @@ def _demo(options: argparse.Namespace) -> None:
     print(demo.NEXT)
 
 
-def _add_gate(commands: Any) -> None:
+def _add_gate(commands: "Commands") -> None:
     parser = commands.add_parser(
         "gate",
         help="find the confidence threshold that a log needed, and what a gate would do",
@@ -120,7 +125,7 @@ def _print_file(kind: str, write: Callable[[], object], path: Path, *, plain: bo
         print(f"no {kind}: {error}")
 
 
-def _add_compare(commands: Any) -> None:
+def _add_compare(commands: "Commands") -> None:
     parser = commands.add_parser(
         "compare",
         help="compare the learners on every scenario or on a log of your own",
@@ -302,7 +307,7 @@ def _show(lines: Iterable[table.Line]) -> None:
         console.print(Text(line.text, style=_STYLES.get(line.tone, "")))
 
 
-def _add_paper(commands: Any) -> None:
+def _add_paper(commands: "Commands") -> None:
     parser = commands.add_parser(
         "paper",
         help="repeat the paper's experiments and compare each number with the published one",
@@ -358,7 +363,7 @@ def _paper(options: argparse.Namespace) -> None:
     print(finished.verdict)
 
 
-def _add_imagenet_file(commands: Any) -> None:
+def _add_imagenet_file(commands: "Commands") -> None:
     parser = commands.add_parser(
         "imagenet-file",
         help="write a classifier's outputs on ImageNet to a file, for 'keyhole paper --imagenet'",
