@@ -25,21 +25,16 @@ def logit(p: float) -> float:
     )
 
 
-def threshold_of(z: float) -> float:
-    return 0.0 if z <= -EDGE else 2.0 if z > EDGE else sigmoid(z)
-
-
 class TrackerByHand:
-    """The gate tracker in plain numbers: a guard around the excess, and a threshold that moves."""
+    """The gate tracker in plain numbers: a guard around the excess, and a rank that moves."""
 
     def __init__(self, alpha: float, *, memory: float | None) -> None:
         self.alpha, self.memory = alpha, memory
-        honest = max(0.5, 1.0 - 3.0 * alpha)  # who is wrong three times as often as alpha
-        self.z = self.back = self.high = math.log(honest / (1.0 - honest))
-        self.excess, self.weight, self.grain, self.run, self.band = 0.0, 1.0, 1.0, 0.0, 0.0
-        self.judged = self.rounds = self.late = self.heard = self.best = 0
-        self.quiet, self.near = 650, 1.0  # a hundred rounds before the first trial
-        self.on_trial = False
+        self.kept = [1.0 - alpha]
+        self.z, self.back, self.on_trial = 2.0, 0.0, False
+        self.excess, self.weight, self.grain, self.run = 0.0, 1.0, 1.0, 0.0
+        self.judged = self.rounds = self.late = self.heard = self.quiet = 0
+        self.level, self.slope = 0.0, 0.5
 
     def allow(self, rounds: int) -> float:
         return 20.0 + 0.3 * math.sqrt(rounds if self.memory is None else min(rounds, self.memory))
@@ -49,38 +44,37 @@ class TrackerByHand:
         return self.excess / self.weight + 1.0 - self.alpha <= most
 
     def is_trial_due(self) -> bool:
-        if self.z <= self.high or not self.is_open():
+        if self.z <= 2.2 or not self.is_open():
             return False
-        told = self.heard * self.alpha >= 1.0  # people have spoken of enough referred cases
-        return self.best * self.alpha >= 1.0 if told else self.quiet >= 750
+        if self.heard >= 20:
+            return self.expect(2.2) < self.alpha
+        return self.quiet >= min(1000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
 
-    @property
-    def unit(self) -> float:
-        return min(self.near, 1.0)
+    def threshold(self, z: float) -> float:
+        if abs(z) >= 3.0:
+            return 2.0 if z > 0.0 else 0.0
+        rank = math.ceil(len(self.kept) * sigmoid(z))
+        return self.kept[min(rank, len(self.kept) - 1)]
 
     def choose(self) -> tuple[float, Any]:
-        own = threshold_of(self.high if self.is_trial_due() else self.z)
+        own = self.threshold(2.2 if self.is_trial_due() else self.z)
         return (own if self.is_open() else 2.0), (self.is_open(), own)
 
     def note(self, score: float, *, accepted: bool) -> None:
         if self.is_trial_due():
-            self.back, self.z, self.on_trial = self.z, self.high, True
-            self.quiet = self.best = 0
-        place = logit(score)
-        self.high = place if self.rounds == 0 else self.high
-        self.near *= 1.02 if abs(place - min(self.z, self.high)) > self.near else 1.0 / 1.02
-        self.near = max(self.near, 0.001)
-        self.high += 0.1 * (float(place > self.high + 0.1 * self.unit) - 0.1) * self.unit
-        self.high = min(EDGE, max(-EDGE, self.high))
+            self.back, self.z, self.on_trial = self.z, 2.2, True
+            self.quiet, self.run = 0, 0.0
+        if len(self.kept) == 64 and self.rounds % int(min(self.rounds + 1, 4000) / 64) == 0:
+            del self.kept[int(self.rounds * 0.6180339887498949 % 1.0 * 64)]
+        if len(self.kept) < 64:
+            self.kept = sorted([*self.kept, score])
         self.rounds += 1
         if self.memory is not None and self.excess > 0.0:
             self.excess *= 1.0 - 1.0 / self.memory
         self.quiet = 0 if accepted else self.quiet + 1
-        if accepted:
-            self.heard = 0
-        elif self.excess < 0.0:
+        if not accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
-            self.z = max(-EDGE, self.z - 0.01 * self.alpha * credit / self.weight * self.unit)
+            self.z = max(-3.0, self.z - 0.01 * self.alpha * credit / self.weight)
 
     def judge(self, chance: float, answer: Answer) -> None:
         before, spread = self.excess / self.grain, abs(2.0 * answer.miss - 1.0)
@@ -91,38 +85,55 @@ class TrackerByHand:
         if self.memory is not None:
             self.excess = max(self.excess, -self.allow(self.rounds) * self.weight)
         self.judged += 1
+        if self.heard:
+            self.fit(answer)
         self.move(before, 1.0 / math.sqrt(chance), answer)
 
     def move(self, before: float, scale: float, answer: Answer) -> None:
         spread, fresh = abs(2.0 * answer.miss - 1.0), 1.0 / (1.0 + answer.stale / 120.0)
-        haste = min(4.0, 1.0 + 0.1 * max(0.0, abs(before) - 5.0))
-        step = max(0.05 * haste, 0.5 / (1.0 + self.alpha * self.judged)) * fresh
-        shift = step * (answer.miss - self.alpha) / spread * scale
+        young = 1.0 / math.sqrt(1.0 + self.judged / 300.0)
+        haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 / young))
+        later = haste * max(0.05, 2.0 * self.alpha * young)
+        step = max(later, 1.0 / (1.0 + self.alpha * self.judged)) * fresh
         if answer.miss < self.alpha:
             self.run += fresh
             usual = (1.0 - 1.0 / spread) / 2.0 + self.alpha / spread
-            shift *= max(1.0, self.run * usual / 3.0)
             self.on_trial = self.on_trial and self.run * usual < 1.0
         else:
             self.z = max(self.z, self.back) if self.on_trial else self.z
             self.run, self.on_trial = 0.0, False
         owed = min(20.0, max(-20.0, self.excess / self.grain))
-        shift += 0.1 * step**2 * self.alpha * owed
-        self.z = min(EDGE + 1.0, max(-EDGE, self.z + shift * self.unit))
+        pull = 0.1 * self.alpha * (1.0 - young) + (0.04 * young if owed > 0.0 else 0.0)
+        pull = min(self.alpha * step / 2.0, pull * step**2 * owed)
+        shift = step * (answer.miss - self.alpha) / spread * scale + pull
+        self.z = min(3.5, max(-3.0, self.z + shift))
+
+    def place(self, score: float) -> float:
+        below = sum(one <= score for one in self.kept)
+        return min(3.5, max(-3.5, logit((below + 0.5) / (len(self.kept) + 1))))
+
+    def fit(self, answer: Answer) -> None:
+        place = self.place(answer.score)
+        error = answer.miss - sigmoid(self.level - self.slope * place)
+        step = error / abs(2.0 * answer.miss - 1.0) / (10.0 + min(1000, self.heard) / 4.0)
+        self.level += 2.0 * step
+        self.slope = min(4.0, max(0.0, self.slope - step * place))
+
+    def expect(self, z: float) -> float:
+        ranks = [1.0 - part * sigmoid(-z) for part in (0.25, 0.75)]
+        return sum(sigmoid(self.level - self.slope * min(5.5, logit(rank))) for rank in ranks) / 2.0
 
     def hear(self, memo: Any, answer: Answer) -> None:
         was_open, own = memo
-        place = logit(answer.score)
         self.heard += 1
-        if place >= self.high:
-            self.best = self.best + 1 if answer.miss < self.alpha else 0
+        self.fit(answer)
         if not was_open and answer.score >= own:
             self.move(self.excess / self.grain, 1.0, answer)
-        elif place >= self.z - 0.5 * self.unit:
-            told = (answer.miss - self.alpha) / abs(2.0 * answer.miss - 1.0)
-            self.band = min(0.0, self.band + told)
-            if self.band <= -2.0:
-                self.z, self.band = max(-EDGE, self.z - 0.5 * self.unit), 0.0
+        elif not self.on_trial:
+            trust = self.heard / (self.heard + 20) / (1.0 + self.alpha * self.judged / self.weight)
+            wrong = self.expect(min(3.0, self.z))
+            beyond = max(0.0, wrong - 1.5 * self.alpha) + min(0.0, wrong - self.alpha)
+            self.z = min(3.5, max(-3.0, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))
 
 
 # alpha, memory, how often an accepted answer is judged, how often a judge errs, whether the referred
@@ -154,7 +165,7 @@ def draw_world(rounds: int, *, seed: int) -> tuple[Array, Array]:
 
 @pytest.mark.parametrize("world", WORLDS)
 def test_the_gate_tracker_plays_the_thresholds_worked_out_by_hand(world: str) -> None:
-    """Kills: any change of guard, steps, units, runs, trials, creeping, audits, errors or lateness."""
+    """Kills: any change of guard, ranks, steps, trials, creeping, audits, errors or lateness."""
     alpha, memory, chance, errs, both, late, (least, most) = WORLDS[world]
     learner = make("gate-tracker", alpha=alpha, options={"memory": memory})
     by_hand, state = TrackerByHand(alpha, memory=memory), learner.start()

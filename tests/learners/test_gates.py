@@ -105,8 +105,8 @@ def test_a_rule_of_ones_own_joins_by_its_kind() -> None:
 
 @pytest.mark.parametrize(
     ("options", "error"),
-    [({"alpha": 0.5}, InvalidError), ({"budget": 0.5}, InvalidError), ({"first": 0.01}, InvalidError),
-     ({"memory": 3}, InvalidError), ({"growth": -1.0}, InvalidError)],
+    [({"alpha": 0.5}, InvalidError), ({"budget": 0.5}, InvalidError), ({"memory": 3}, InvalidError),
+     ({"growth": -1.0}, InvalidError)],
 )  # fmt: skip
 def test_parameters_outside_their_range_are_refused(
     options: dict[str, float], error: type[Exception]
@@ -142,17 +142,21 @@ def make_attack(kind: int, rng: np.random.Generator) -> tuple[Array, Array]:
 
 
 @pytest.mark.parametrize("feedback", ["accepted", "both"])
-@pytest.mark.parametrize("alpha", [0.01, 0.1, 0.4])
-def test_no_attack_passes_the_bound_and_some_reach_it(alpha: float, feedback: str) -> None:
-    learner = make("gate-tracker", alpha=alpha)
-    limit = np.array([20.0 + 0.3 * math.sqrt(t) for t in range(1, ROUNDS + 1)])
+@pytest.mark.parametrize(("alpha", "budget"), [(0.01, 20.0), (0.1, 20.0), (0.1, 2.0), (0.4, 2.0)])
+def test_no_attack_passes_the_bound_and_some_reach_a_small_one(
+    alpha: float, budget: float, feedback: str
+) -> None:
+    growth = 0.3 if budget > 2.0 else 0.02
+    learner = make("gate-tracker", alpha=alpha, options={"budget": budget, "growth": growth})
+    limit = budget + growth * np.sqrt(np.arange(1, ROUNDS + 1))
     nearest = math.inf
     for kind in range(120):
         run = simulate_gate(learner, *make_attack(kind, np.random.default_rng(kind)), feedback=feedback)
         room = limit - run.excess
         assert room.min() >= -ROUNDING
         nearest = min(nearest, float(room.min()))
-    assert nearest < 1.0 - alpha + 0.3  # less than one more wrong answer, and one round's growth
+    if budget == 2.0:  # less than one more wrong answer: the guard alone keeps the bound
+        assert nearest < 1.0 - alpha
 
 
 def test_the_bound_in_bounds_is_that_of_the_proof() -> None:
@@ -279,7 +283,7 @@ def test_after_a_bad_spell_it_accepts_again(alpha: float) -> None:
     wrong = (np.arange(scores.size) < spell).astype(np.float64)
     accepted = simulate_gate(make("gate-tracker", alpha=alpha), scores, wrong).accepted
     assert accepted[:spell].sum() <= spell / 200
-    assert accepted[spell:].sum() >= 500
+    assert accepted[spell:].sum() >= 300
 
 
 def test_what_people_say_of_referred_cases_spares_it_wrong_trials() -> None:
@@ -291,11 +295,11 @@ def test_what_people_say_of_referred_cases_spares_it_wrong_trials() -> None:
     assert spent["both"] < spent["accepted"] / 1.5
 
 
-def test_scores_below_where_it_starts_are_tried_after_a_hundred_rounds() -> None:
+def test_scores_that_are_no_probabilities_are_accepted_by_their_rank() -> None:
     scores = np.random.default_rng(3).uniform(0.2, 0.3, 400)
     run = simulate_gate(make("gate-tracker", alpha=0.1), scores, np.zeros(400))
-    assert (run.thresholds[:100] == run.thresholds[0]).all()
-    assert 0.2 < run.thresholds[100] < 0.3
+    assert run.accepted[:100].sum() <= 25
+    assert run.accepted[300:].mean() >= 0.7
 
 
 @pytest.mark.parametrize("score", [0.01, 0.3, 0.84])
@@ -306,7 +310,7 @@ def test_a_score_that_all_cases_share_is_accepted_while_they_are_right(score: fl
 
 
 def test_without_growth_a_spent_budget_closes_it_for_good() -> None:
-    learner = make("gate-tracker", alpha=0.1, options={"growth": 0.0})
+    learner = make("gate-tracker", alpha=0.1, options={"growth": 0.0, "budget": 3.0})
     scores, wrong = np.ones(6_000), np.ones(6_000)
     assert simulate_gate(learner, scores, wrong).accepted[3_000:].sum() == 0
 

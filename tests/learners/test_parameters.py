@@ -97,8 +97,6 @@ TABLE = {
         "budget 20.0 a number of at least 1",
         "growth 0.3 a number of at least 0",
         "memory None a number of at least 10",
-        "step 0.05 positive and finite",
-        "first 0.5 positive and finite",
     ],
     "exaul": ["arms None a whole number from 2 to 20000", "weight None positive and finite"],
     "gate-split": ["calibration 500 a whole number from 20 to 1e+06"],

@@ -155,13 +155,13 @@ def test_a_batch_answered_whole_is_kept_too() -> None:
 
 def test_a_gate_keeps_its_decisions_and_draws_them() -> None:
     gate = keyhole.Gate(alpha=0.05, history=3, seed=7)
-    decisions = [gate.decide(score) for score in (0.99, 0.1, 0.98, 0.97)]
+    decisions = [gate.decide(score) for score in (0.96, 0.1, 0.97, 0.98)]
     gate.learn(decisions[0], right=False)  # no longer kept
     gate.learn(decisions[3], right=False)
     gate.learn(decisions[2], right=True)
     kept = gate.history()
     assert kept["round"].tolist() == [1, 2, 3]
-    assert kept["score"].tolist() == [0.1, 0.98, 0.97]
+    assert kept["score"].tolist() == [0.1, 0.97, 0.98]
     assert kept["accepted"].tolist() == [0, 1, 1]
     assert np.isnan(kept["wrong"][0])
     assert kept["wrong"][1:].tolist() == [0.0, 1.0]

@@ -54,7 +54,7 @@ class Gate(Session[Any]):
     Examples
     --------
     >>> gate = Gate(alpha=0.05)
-    >>> decision = gate.decide({"invoice": 0.93, "letter": 0.04})
+    >>> decision = gate.decide({"invoice": 0.97, "letter": 0.02})
     >>> decision.accepted, decision.candidate
     (True, 'invoice')
     >>> gate.learn(decision, right=True)
@@ -168,7 +168,7 @@ class Gate(Session[Any]):
         Examples
         --------
         >>> gate = Gate(alpha=0.05)
-        >>> [decision.accepted for decision in gate.decide_batch([0.93, 0.12])]
+        >>> [decision.accepted for decision in gate.decide_batch([0.97, 0.12])]
         [True, False]
         """
         # All are read before any is decided.
@@ -234,7 +234,7 @@ class Gate(Session[Any]):
         Examples
         --------
         >>> gate = Gate(alpha=0.05)
-        >>> gate.learn_batch(gate.decide_batch([0.93, 0.97]), [True, False])
+        >>> gate.learn_batch(gate.decide_batch([0.96, 0.97]), [True, False])
         >>> gate.rounds, gate.wrong_share
         (2, 0.5)
         """

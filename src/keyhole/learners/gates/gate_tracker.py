@@ -1,50 +1,57 @@
-"""The gate tracker: a threshold above which answers are used without asking, and a budget of wrongs.
+"""The gate tracker: accept the best of the cases, as many as keep alpha; and a budget of wrongs.
 
 It stands on two legs. The **guard** accepts only while one more wrong answer would leave the excess,
 sum((wrong - alpha) / chance) over the accepted and judged, within a budget that grows with the root of
 the rounds: that alone is the promise, whatever the threshold does; docs/guarantees-gate.md has the
-proof. The **threshold** moves on the logit scale by wrong - alpha, and by what is left of the excess,
-so that the share of wrong answers settles at alpha itself.
+proof. The **position** is the share of cases that are referred, as a logit. It starts high, where one
+case in eight is accepted, and moves by wrong - alpha; an excess pushes it up, so that it is given back.
+Who goes down by one step for every answer less than alpha that was wrong has no excess on the way:
+that is why the gate is honest from its first decision.
 
-Scores need not be probabilities. A step of a twentieth of a logit is hardly one among scores that
-spread over ten logits, and passes all of them where they lie between 0.78 and 0.79. So the threshold
-moves in logits, or in the distance that half of the scores keep from it where that is less; from where
-a trial would put it, while it lies higher than that.
+The threshold is the score at that rank among 64 of the scores seen, so that scores need not be
+probabilities: any that order the cases will do.
 """
 
 import math
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import InvalidError, TheoremError
+from keyhole.errors import TheoremError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
 from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import number, parameters, positive, target
+from keyhole.learners.parameters import number, parameters, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
 
-EDGE = math.log((1.0 - 1e-6) / 1e-6)  # beyond this logit a threshold is all or nothing
-_TOP = EDGE + 1.0  # so far the threshold can go: one that no score reaches, not even 1
-_START = 3.0  # it starts where an honest probability of being wrong would be three times alpha
-_PULL = 0.1  # times step squared: a little below critical damping, where wrongs fall e-fold a logit
-_CALM = 5.0  # judgements of excess that chance alone explains; beyond, steps grow by a tenth for each
+_START = 2.0  # the position of the first round: 0.88 are referred
+_TOP = 3.0  # from this position on all are, and none from minus this on
+_CLOSED = 3.5  # the highest position
+_HIGH = 2.2  # that of a trial: one case in ten is accepted
+_KEPT = 64  # scores
+_REACH = 4000.0  # rounds over which the scores that are kept are spread
+_GOLDEN = 0.6180339887498949  # its multiples, less what is whole, are spread evenly
+_FIRST = 1.0  # judgement n steps by at least first / (1 + alpha n),
+_MIDDLE = 2.0  # by at least middle alpha / sqrt(1 + n / 300), so that noise keeps the excess near 2,
+_FADES = 300.0
+_LAST = 0.05  # and by at least this
+_CALM = 1.5  # wrong answers of excess, beyond which steps grow
+_HASTE = 0.3  # by so much for each,
 _FASTEST = 4.0  # but to no more than this many times the step
-_MOST_PULL = 20.0  # judgements of excess beyond which the pull grows no more
-_CREEP = 0.01  # steps down per referred round, times alpha, while there is credit
-_RUN = 3.0  # a run of right answers longer than this over alpha hastens the way down
+_PULL = 0.1  # times alpha and step squared, for every wrong answer of excess or credit, in the end;
+_REPAY = 0.04  # at first no credit is spent, and an excess given back at once
+_MOST_PULL = 20.0  # wrong answers of excess or credit beyond which the pull grows no more
+_STRICTEST = 0.5  # times alpha: what the pull takes off the target at most
+_CREEP = 0.01  # down per referred round, times alpha, while there is credit
 _HALVED_AT = 120.0  # an answer this stale moves half as far
-_QUIET = 750.0  # rounds without accepting, after which high scores are tried: each trial costs a wrong
-_EARLY = 100.0  # but for the first time after as many: scores may all lie below where it starts
-_BAND = 0.5  # units below the threshold in which judged referred cases are watched
-_CREDIT = 2.0  # what the band must have earned before the threshold moves to its lower end
+_QUIET = 100.0  # rounds without accepting, after which high scores are tried,
+_DEAR = 250.0  # and so many more for each wrong answer of excess: each trial may cost one
+_LONGEST = 1000.0  # but no more than this
+_ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
+_DOUBT = 1.5  # times alpha: what the accepted must be expected to be wrong for it to move up
 _LATE = 2.0  # budget for every answer of lateness
-_FACTOR = 1.02  # by which a score moves the distance that half of them keep
-_NEAREST = 0.001  # so that it can grow again after a thousand equal scores
-_TENTH = 0.1  # high is what one case in ten reaches
-_PACE = 0.1  # units by which high follows
 _NO = np.zeros(1, dtype=np.int64)
 _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
 
@@ -53,6 +60,7 @@ _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was op
 class GateTrackerParameters:
     """The parameters of the gate tracker; none of them needs tuning."""
 
+    interpreted: ClassVar[bool] = True
     alpha: float = target("Target share of wrong answers among the accepted, between 0 and 1/2.")
     budget: float = number("How many wrongs beyond that it may spend at once.", default=20.0, least=1.0)
     growth: float = number(
@@ -66,14 +74,6 @@ class GateTrackerParameters:
         least=10.0,
         remedy="try 5000",
     )
-    step: float = positive("The step in logits, in calm times.", default=0.05)
-    first: float = positive("Judgement n steps by at least first / (1 + alpha n).", default=0.5)
-
-    def complete(self) -> None:
-        if self.first < self.step:
-            raise InvalidError(
-                f"first step {self.first} is below the last, {self.step}; make it at least as large"
-            )
 
     @property
     def window(self) -> float:
@@ -105,62 +105,71 @@ class GateTrackerParameters:
 
 
 class GateTrackerState(NamedTuple):
-    """What the gate knows; every part is one number."""
+    """What the gate knows; every part but the scores is one number."""
 
-    position: Array = np.zeros(1)  # the logit of the threshold
+    scores: Array  # some of those seen, sorted; the first is 1 - alpha, which nobody saw
+    position: Array = np.full(1, _START)  # the logit of the share that is referred
     excess: Array = np.zeros(1)  # sum((wrong - alpha) / chance), less what is forgotten
     weight: Array = np.ones(1)  # how many accepted answers a judgement stands for, on average
     grain: Array = np.ones(1)  # the same for steps: its root for audits, whole for erring judges
     judged: Counts = _NO  # accepted and judged
     rounds: Counts = _NO  # decided
     late: Array = np.zeros(1)  # how late judgements really are: grows by one for each that is older
-    quiet: Counts = np.array([_QUIET - _EARLY], dtype=np.int64)  # rounds since the last accepted one
+    quiet: Counts = _NO  # rounds since the last accepted one, or the last trial
     run: Array = np.zeros(1)  # right answers since the last wrong one
-    trial: Counts = _NO  # 1 while a lower threshold is on trial
-    back: Array = np.zeros(1)  # where the threshold returns to if the trial fails
-    high: Array = np.zeros(1)  # follows the logit that one case in ten reaches
-    near: Array = np.ones(1)  # follows the distance, in logits, that half of the scores keep
-    consulted: Counts = _NO  # judgements of referred cases since the last accepted one
-    best: Counts = _NO  # right ones since the last wrong one, among referred cases above ``high``
-    band: Array = np.zeros(1)  # sum(wrong - alpha) of referred cases just below, at most 0
+    back: Array = np.full(1, -_CLOSED)  # where the position returns to if a trial fails
+    heard: Counts = _NO  # judgements of referred cases
+    level: Array = np.zeros(1)  # the logit of the chance to be wrong, at position 0,
+    slope: Array = np.full(1, 0.5)  # and by how much it falls from a position to the next
 
 
 def start(settings: GateTrackerParameters) -> GateTrackerState:
-    honest = max(0.5, 1.0 - _START * settings.alpha)
-    position = logit(honest, EDGE)
-    state = GateTrackerState(*(part.copy() for part in GateTrackerState._field_defaults.values()))
-    for part in (state.position, state.back, state.high):
-        part[0] = position
-    return state
+    scores = np.zeros(_KEPT)
+    scores[0] = 1.0 - settings.alpha
+    return GateTrackerState(
+        scores, *(part.copy() for part in GateTrackerState._field_defaults.values())
+    )
 
 
 @kernel
 def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bool:
     """Return whether it is time to try high scores again: nothing was accepted for long.
 
-    Where people judge referred cases, their word on high scores stands for the time that passed.
+    Where people judge referred cases, what they say stands for the time that passed.
     """
-    if state.position[0] <= state.high[0] or not is_open(settings, state):
+    if state.position[0] <= _HIGH or not is_open(settings, state):
         return False
-    if state.consulted[0] * settings.alpha >= 1.0:
-        return state.best[0] * settings.alpha >= 1.0
-    return state.quiet[0] >= _QUIET
+    if state.heard[0] >= _ENOUGH:
+        return expect_wrong(state, _HIGH) < settings.alpha
+    spent = max(0.0, state.excess[0] / state.weight[0])
+    return state.quiet[0] >= min(_LONGEST, _QUIET + _DEAR * spent)
 
 
 @kernel
-def threshold_at(position: float) -> float:
-    """Return the threshold of a position; beyond the edges it is all or nothing."""
-    if position <= -EDGE:
+def find_threshold(state: GateTrackerState, position: float) -> float:
+    """Return the score at the rank of a position among those that are kept."""
+    if position >= _TOP:
+        return NONE
+    if position <= -_TOP:
         return EVERY
-    return NONE if position > EDGE else sigmoid(position)
+    kept = count_kept(state)
+    rank = kept * sigmoid(position)
+    place = int(rank)
+    if place < rank:
+        place += 1
+    return state.scores[min(place, kept - 1)]
+
+
+@kernel
+def count_kept(state: GateTrackerState) -> int:
+    return min(_KEPT, state.rounds[0] + 1)
 
 
 @kernel
 def choose(settings: GateTrackerParameters, state: GateTrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold of this position, or one that nothing reaches while the guard is shut."""
-    threshold = threshold_at(state.position[0])
-    if begins_trial(settings, state):
-        threshold = threshold_at(state.high[0])
+    is_trial = begins_trial(settings, state)
+    threshold = find_threshold(state, _HIGH if is_trial else state.position[0])
     is_allowed = is_open(settings, state)
     memo[_OPEN] = 1.0 if is_allowed else 0.0
     memo[_FLOOR] = threshold
@@ -171,12 +180,19 @@ def choose(settings: GateTrackerParameters, state: GateTrackerState, memo: Array
 def observe(
     settings: GateTrackerParameters, state: GateTrackerState, memo: Array, answer: Answer
 ) -> None:
-    """Take note of a decision (its miss is NaN), or of a judgement."""
+    """Take note of a decision (its miss is NaN), of a judgement, or of an amended one."""
     if answer.miss != answer.miss:  # NaN
         note_decision(settings, state, memo, answer.score)
+    elif answer.amends > 0.0:
+        change = answer.miss - settings.alpha
+        state.excess[0] += change / memo[CHANCE]
+        moved = state.position[0] + _LAST * change
+        state.position[0] = min(_CLOSED, max(-_TOP, moved))
     elif memo[ACCEPTED] > 0.0:
         before = state.excess[0] / state.grain[0]
         count_wrong(settings, state, memo[CHANCE], answer)
+        if state.heard[0] > 0:
+            fit(state, answer)
         move(settings, state, before, math.sqrt(1.0 / memo[CHANCE]), answer)
     else:
         learn_from_referred(settings, state, memo, answer)
@@ -187,26 +203,43 @@ def note_decision(
     settings: GateTrackerParameters, state: GateTrackerState, memo: Array, score: float
 ) -> None:
     """Count the round; creep down while there is credit; forget what the memory does not reach."""
-    place = logit(score, EDGE)
     if begins_trial(settings, state):
         state.back[0] = state.position[0]
-        state.position[0] = state.high[0]
-        state.trial[0] = 1
+        state.position[0] = _HIGH
         state.quiet[0] = 0
-        state.best[0] = 0
-    watch_scores(state, place)
+        state.run[0] = 0.0
+    keep_score(state, score)
     state.rounds[0] += 1
     if settings.window > 0.0 and state.excess[0] > 0.0:
         state.excess[0] -= state.excess[0] / settings.window
     if memo[ACCEPTED] > 0.0:
         state.quiet[0] = 0
-        state.consulted[0] = 0
         return
     state.quiet[0] += 1
     if state.excess[0] < 0.0:
         credit = min(1.0, -state.excess[0] / state.weight[0])
-        down = _CREEP * settings.alpha * credit / state.weight[0] * unit(state)
-        state.position[0] = max(-EDGE, state.position[0] - down)
+        down = _CREEP * settings.alpha * credit / state.weight[0]
+        state.position[0] = max(-_TOP, state.position[0] - down)
+
+
+@kernel
+def keep_score(state: GateTrackerState, score: float) -> None:
+    """Sort a score into those that are kept: all at first, then one every so many, for another."""
+    kept, rounds = state.rounds[0] + 1, state.rounds[0]
+    place = kept
+    if kept >= _KEPT:
+        if rounds % int(min(_REACH, rounds + 1.0) / _KEPT) != 0:
+            return
+        turn = rounds * _GOLDEN
+        place = int((turn - math.floor(turn)) * _KEPT)
+    scores = state.scores
+    while kept >= _KEPT and place < _KEPT - 1 and scores[place + 1] < score:
+        scores[place] = scores[place + 1]
+        place += 1
+    while place > 0 and scores[place - 1] > score:
+        scores[place] = scores[place - 1]
+        place -= 1
+    scores[place] = score
 
 
 @kernel
@@ -217,59 +250,90 @@ def move(
     scale: float,
     answer: Answer,
 ) -> None:
-    """Move the threshold by wrong - alpha, and by the excess that is left.
+    """Move the position by wrong - alpha, and by the excess that is left.
 
     How far is settled by the excess from before: one wrong answer must not choose its own step.
     """
-    alpha = settings.alpha
+    alpha, judged = settings.alpha, state.judged[0]
     spread = spread_of(answer.miss)
     flow = 1.0 / (1.0 + answer.stale / _HALVED_AT)
-    owed = state.excess[0] / state.grain[0]
-    haste = min(_FASTEST, 1.0 + 0.1 * max(0.0, abs(before) - _CALM))
-    early = settings.first / (1.0 + alpha * state.judged[0])
-    step = max(settings.step * haste, early) * flow
-    shift = step * (answer.miss - alpha) / spread * scale
+    young = 1.0 / math.sqrt(1.0 + judged / _FADES)
+    haste = min(_FASTEST, 1.0 + _HASTE * max(0.0, before - _CALM / young))
+    later = max(_LAST, _MIDDLE * alpha * young)
+    step = max(later * haste, _FIRST / (1.0 + alpha * judged)) * flow
     if answer.miss < alpha:
         # Told right; one who errs at rate q says wrong at rate q + alpha (1 - 2q) where all is well.
         usual = 0.5 - 0.5 / spread + alpha / spread
         state.run[0] += flow
-        shift *= max(1.0, state.run[0] * usual / _RUN)
         if state.run[0] * usual >= 1.0:
-            state.trial[0] = 0
+            state.back[0] = -_CLOSED
     else:
         state.run[0] = 0.0
-        if state.trial[0] > 0:
-            state.position[0] = max(state.position[0], state.back[0])
-        state.trial[0] = 0
-    pull = _PULL * step * step * alpha * min(_MOST_PULL, max(-_MOST_PULL, owed))
-    moved = state.position[0] + (shift + pull) * unit(state)
-    state.position[0] = min(_TOP, max(-EDGE, moved))
+        state.position[0] = max(state.position[0], state.back[0])
+        state.back[0] = -_CLOSED
+    owed = min(_MOST_PULL, max(-_MOST_PULL, state.excess[0] / state.grain[0]))
+    share = _PULL * alpha * (1.0 - young) + (_REPAY * young if owed > 0.0 else 0.0)
+    pull = min(_STRICTEST * alpha * step, share * step * step * owed)
+    moved = state.position[0] + step * (answer.miss - alpha) / spread * scale + pull
+    state.position[0] = min(_CLOSED, max(-_TOP, moved))
 
 
 @kernel
 def learn_from_referred(
     settings: GateTrackerParameters, state: GateTrackerState, memo: Array, answer: Answer
 ) -> None:
-    """Use a judgement of a referred case: it tells what every lower threshold would have done.
+    """Use a judgement of a referred case: move by what all of them say of the accepted ones.
 
     Nothing was accepted, so that the excess stays as it is.
     """
-    place = logit(answer.score, EDGE)
-    state.consulted[0] += 1
-    if place >= state.high[0]:
-        state.best[0] = state.best[0] + 1 if answer.miss < settings.alpha else 0
+    state.heard[0] += 1
+    fit(state, answer)
     if memo[_OPEN] == 0.0 and answer.score >= memo[_FLOOR]:
         before = state.excess[0] / state.grain[0]
         move(settings, state, before, 1.0, answer)  # The guard alone was against it.
         return
-    band = _BAND * unit(state)
-    if place < state.position[0] - band:
+    if state.back[0] > -_CLOSED:
         return
-    error = (answer.miss - settings.alpha) / spread_of(answer.miss)
-    state.band[0] = min(0.0, state.band[0] + error)
-    if state.band[0] <= -_CREDIT:
-        state.position[0] = max(-EDGE, state.position[0] - band)
-        state.band[0] = 0.0
+    known = state.judged[0] / state.weight[0]
+    trust = state.heard[0] / (state.heard[0] + _ENOUGH) / (1.0 + settings.alpha * known)
+    expected = expect_wrong(state, min(_TOP, state.position[0]))
+    beyond = max(0.0, expected - _DOUBT * settings.alpha) + min(0.0, expected - settings.alpha)
+    step = trust * beyond / (1.0 + answer.stale / _HALVED_AT)
+    state.position[0] = min(_CLOSED, max(-_TOP, state.position[0] + step))
+
+
+@kernel
+def fit(state: GateTrackerState, answer: Answer) -> None:
+    """Follow the chance to be wrong at the place of a score: a step of logistic regression."""
+    place = find_place(state, answer.score)
+    error = (answer.miss - sigmoid(state.level[0] - state.slope[0] * place)) / spread_of(answer.miss)
+    step = error / (10.0 + min(1000.0, state.heard[0]) / 4.0)
+    state.level[0] += 2.0 * step
+    state.slope[0] = min(4.0, max(0.0, state.slope[0] - step * place))
+
+
+@kernel
+def expect_wrong(state: GateTrackerState, position: float) -> float:
+    """Return which share of what would be accepted at a position is probably wrong."""
+    accepted, total = sigmoid(-position), 0.0
+    for part in (0.25, 0.75):
+        place = logit(1.0 - part * accepted, _CLOSED + 2.0)
+        total += sigmoid(state.level[0] - state.slope[0] * place)
+    return 0.5 * total
+
+
+@kernel
+def find_place(state: GateTrackerState, score: float) -> float:
+    """Return the position at which a score would just be accepted."""
+    kept = count_kept(state)
+    least, most = 0, kept
+    while least < most:
+        middle = (least + most) // 2
+        if state.scores[middle] <= score:
+            least = middle + 1
+        else:
+            most = middle
+    return logit((least + 0.5) / (kept + 1.0), _CLOSED)
 
 
 @kernel
@@ -310,27 +374,6 @@ def count_wrong(
     state.judged[0] += 1
 
 
-@kernel
-def unit(state: GateTrackerState) -> float:
-    """Return how many logits the threshold moves where it would move one."""
-    return min(1.0, state.near[0])
-
-
-@kernel
-def watch_scores(state: GateTrackerState, place: float) -> None:
-    """Follow the distance that half of the scores keep, and the logit that one in ten reaches."""
-    if state.rounds[0] == 0:
-        state.high[0] = place
-    if abs(place - min(state.position[0], state.high[0])) > state.near[0]:
-        state.near[0] *= _FACTOR
-    else:
-        state.near[0] = max(_NEAREST, state.near[0] / _FACTOR)
-    pace = _PACE * unit(state)
-    # A pace lower than one in ten reaches: around a score that many share it would hover above them.
-    reached = 1.0 if place > state.high[0] + pace else 0.0
-    state.high[0] = min(EDGE, max(-EDGE, state.high[0] + pace * (reached - _TENTH)))
-
-
 gate_tracker = Rule(
     name="gate-tracker",
     needs=Needs.HIT_OR_MISS,
@@ -343,7 +386,7 @@ gate_tracker = Rule(
     graded=True,
     kind="gate",
     about=About(
-        summary="a threshold that settles where alpha of the accepted are wrong, behind a guard",
+        summary="the best cases, as many as keep alpha of the accepted wrong, behind a guard",
         guarantee="wrong <= alpha accepted + 20 + 0.3 sqrt(rounds), for certain, if judged at once",
         source="this project; docs/guarantees-gate.md has the proof",
     ),
