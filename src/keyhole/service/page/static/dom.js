@@ -23,7 +23,7 @@ export function say(text) {
   document.getElementById("said").textContent = text;
 }
 
-export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)} %`);
+export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)}\u00a0%`);
 export const aim = (share) => `${Number((100 * share).toFixed(3))} %`; // A target is a round number.
 export const size = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 1 }));
 export const count = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en"));
