@@ -160,9 +160,7 @@ def test_no_lower_bound_is_stated_once_an_empty_set_lost_less_than_alpha() -> No
 
 
 @pytest.mark.parametrize(("told", "wide"), [({"chance": 0.1}, 10.0), ({"wrong": 0.2}, 1.0)])
-def test_the_bound_of_what_is_told_allows_for_chance_and_wrong_answers(
-    told: dict[str, float], wide: float
-) -> None:
+def test_the_bound_of_what_is_told_allows_for_chance_and_wrong_answers(told: Any, wide: float) -> None:
     """Kills: the prompt bound stated of answers that count for ten rounds, or for more than a miss."""
     predictor, rng = Predictor(alpha=0.1, seed=1), np.random.default_rng(2)
     for _ in range(3_000):

@@ -149,3 +149,29 @@ def test_the_amendments_of_a_deleted_stream_go_with_it(one: TestClient, light: D
     one.delete("/v1/streams/pets").raise_for_status()
     with light.read() as transaction:
         assert transaction.fetch(statements.FIND_AMENDMENTS, 1, [0]) == []
+
+
+def test_a_judges_word_and_its_checks_count_as_in_the_library_and_replay(
+    one: TestClient, light: Database
+) -> None:
+    made(one, **DEFAULT)
+    predictor = keyhole.Predictor("logit-tracker", alpha=0.1, seed=7, amend_limit=99)
+    rng = np.random.default_rng(3)
+    for number in range(40):
+        scores = rng.dirichlet(np.ones(4)).tolist()
+        ours, theirs = predictor.predict(scores), predicted(one, scores)
+        assert theirs["threshold"] == ours.threshold
+        word = "hit" if rng.random() < 0.8 and len(ours) else "miss"
+        judged = keyhole.HIT if word == "hit" else keyhole.MISS
+        if number % 4:
+            predictor.learn(ours, judged=judged)
+            answered(one, theirs, judged=word).raise_for_status()
+        else:
+            label = int(rng.integers(4))
+            predictor.learn(ours, label=label, judged=judged)
+            answered(one, theirs, label=label, judged=word).raise_for_status()
+        if number % 10 == 9:
+            predictor.amend(ours, label=1)
+            amended(one, theirs, label=1).raise_for_status()
+    assert registry.get(light, "pets").progress.tally == predictor._progress.tally
+    assert replay.replay(light, "pets").difference is None

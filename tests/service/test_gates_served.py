@@ -63,7 +63,7 @@ def test_a_gate_decides_as_the_librarys_and_replays(
                 gate.skip(ours)
                 answered(http, theirs, skip=True).raise_for_status()
                 continue
-            audit = {"chance": 0.5} if ours.accepted and feedback == "referred" else {}
+            audit: Any = {"chance": 0.5} if ours.accepted and feedback == "referred" else {}
             gate.learn(ours, right, **audit)
             receipt = answered(http, theirs, right=right, **audit).json()
             assert receipt["missed"] == (not right)

@@ -28,14 +28,14 @@ from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round, check_amendable, measure_delay
-from keyhole.predictor.tally import Outcome, Statistics, Sums, amend_misses
+from keyhole.predictor.rounds import Round, check_amendable, check_graded, check_judged, measure_delay
+from keyhole.predictor.tally import Outcome, Statistics, Sums, amend_misses, count_check
 from keyhole.scores import Decision
 
 if TYPE_CHECKING:
     from keyhole.predictor.setup import Setup
 
-_PARTS = BESIDE | {"right"}
+_PARTS = BESIDE | {"right", "judged"}
 
 
 class GateFeedback(StrEnum):
@@ -67,7 +67,7 @@ class GateTally:
     the 1 / chance that it stands for; ``members`` holds both of every group.
     """
 
-    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqd")
+    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddq")
     stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
     unreachable: ClassVar[int] = 0  # everything can be referred,
     calibrated: ClassVar[int] = 0  # and no history is played.
@@ -86,6 +86,8 @@ class GateTally:
     skipped: int = 0
     floor: int = 0  # Every round before this one is closed.
     amended: float = 0.0  # how far amendments have moved the misses, up and down added
+    bias: float = 0.0  # follows the truth less what a judge said,
+    checks: int = 0  # over so many of them
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -221,29 +223,40 @@ class Decisions:
     def answer(
         self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any], answer: Any
     ) -> Outcome:
-        outcome = self.read_answer(setup, waiting, answer)
+        outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         return self.settle(setup, progress, waiting, outcome)
 
-    def read_answer(self, setup: "Setup[Any]", waiting: Round[Any], answer: Any) -> Outcome:
+    def read_answer(
+        self, setup: "Setup[Any]", waiting: Round[Any], answer: Any, *, bias: float = 0.0
+    ) -> Outcome:
         """Return what a judgement says of a round, or raise."""
-        if not isinstance(answer, Mapping) or "right" not in answer or not answer.keys() <= _PARTS:
+        known = isinstance(answer, Mapping) and answer.keys() & {"right", "judged"}
+        if not known or not answer.keys() <= _PARTS:
             raise FeedbackError(f"{answer!r} is not a judgement; give right, true or false, or skip")
-        return self.read_judgement(setup, waiting, **answer)
+        return self.read_judgement(setup, waiting, bias=bias, **answer)
 
     def read_judgement(
         self,
         setup: "Setup[Any]",
         waiting: Round[Any],
         *,
-        right: Any,
+        right: Any = None,
         chance: float | None = None,
         wrong: float = 0.0,
+        judged: Any = None,
+        bias: float = 0.0,
     ) -> Outcome:
         """Return what a judgement says of a round, corrected; or raise. A referred case weighs 0."""
         decision: Decision = waiting.prediction
         self.check_awaited(setup, decision)
         weight = 1.0 / _read_chance(chance, decision, setup) if decision.accepted else 0.0
-        return Outcome(_read_miss(right, wrong), decision.score, weight=weight)
+        if judged is None:
+            return Outcome(_read_miss(right, wrong), decision.score, weight=weight)
+        check_judged(wrong)
+        check_graded(setup.learner, "what a judge says")
+        told = _read_miss(judged, 0.0)
+        check = None if right is None else _read_miss(right, 0.0) - told
+        return Outcome(told + bias, decision.score, weight=weight, check=check)
 
     def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:  # noqa: ARG002
         """Return what an amended judgement says; its chance is that of the first."""
@@ -267,6 +280,8 @@ class Decisions:
             memo[CHANCE] = 1.0 / answer.weight
             learner.observe(state, memo, answer)
         tally.answered += 1
+        if outcome.check is not None and weight:
+            count_check(tally, outcome.check)
         if weight:
             tally.misses += miss * weight
             tally.weight += weight

@@ -180,10 +180,11 @@ class Gate(Session[Any]):
     def learn(
         self,
         decision: Decision | int,
-        right: bool,  # noqa: FBT001
+        right: bool | None = None,  # noqa: FBT001
         *,
         chance: float | None = None,
         wrong: float = 0.0,
+        judged: bool | None = None,
     ) -> None:
         """Judge a round: whether the answer was right.
 
@@ -198,6 +199,9 @@ class Gate(Session[Any]):
             least ``least_chance``.
         wrong
             The known rate at which judges err, below 1/2. The promise then holds on average.
+        judged
+            Whether a judge says that it was right who errs at rates that nobody knows: alone, or beside
+            ``right`` in rounds picked at random to be checked, as for ``Predictor.learn``.
 
         Raises
         ------
@@ -211,7 +215,10 @@ class Gate(Session[Any]):
         GATE.check_awaited(self._setup, decision)
         with self._lock:
             waiting = self._find(decision)
-            outcome = GATE.read_judgement(self._setup, waiting, right=right, chance=chance, wrong=wrong)
+            outcome = GATE.read_judgement(
+                self._setup, waiting, right=right, chance=chance, wrong=wrong, judged=judged,
+                bias=self._progress.tally.bias,
+            )  # fmt: skip
             self._close(waiting, GATE.settle(self._setup, self._progress, waiting, outcome))
 
     def amend(self, decision: Decision | int, right: bool) -> None:  # noqa: FBT001

@@ -22,12 +22,12 @@ from keyhole.predictor.context import Names, list_groups, read_names, unpack_con
 from keyhole.predictor.decisions import Decisions, GateFeedback
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
-    MISSING,
     Round,
     amend,
     listen,
     propose,
     read_answer,
+    read_judged,
     recall_round,
     settle,
 )
@@ -137,25 +137,25 @@ class Sets:
     def answer(
         self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
     ) -> Outcome:
-        outcome = self.read_answer(setup, waiting, answer)
+        outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         settle(setup.learner, progress, waiting, outcome)
         return outcome
 
-    def read_answer(self, setup: "Setup[Any]", waiting: Round[Any], answer: Any) -> Outcome:
-        """Return what an answer says of a round, or raise."""
-        parts = _read_parts(answer)
-        return read_answer(
-            setup.learner,
-            waiting,
-            HIT if "hit" in parts else MISS if "miss" in parts else None,
-            label=parts.get("label", MISSING),
-            score=parts.get("score"),
-            loss=parts.get("loss"),
-            chance=parts.get("chance", 1.0),
-            wrong=parts.get("wrong", 0.0),
-            seed=setup.seed,
-            least_chance=setup.least_chance,
-        )
+    def read_answer(
+        self, setup: "Setup[Any]", waiting: Round[Any], answer: Any, *, bias: float = 0.0
+    ) -> Outcome:
+        """Return what an answer says of a round, or raise; ``bias`` is added to a judge's word."""
+        parts = dict(_read_parts(answer))
+        hit, miss = parts.pop("hit", None), parts.pop("miss", None)
+        told = HIT if hit else MISS if miss else None
+        more = {"seed": setup.seed, "least_chance": setup.least_chance, **parts}
+        judged = more.pop("judged", None)
+        if judged is None:
+            return read_answer(setup.learner, waiting, told, **more)
+        if judged not in _WORDS or "wrong" in more:
+            raise FeedbackError(f"judged is {judged!r}; a judge says 'hit' or 'miss', without wrong")
+        word = HIT if judged == "hit" else MISS
+        return read_judged(setup.learner, waiting, word, told, bias=bias, **more)
 
     def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:
         """Return what an amended answer says; its chance is that of the first."""
@@ -224,7 +224,8 @@ def _read_parts(answer: Any) -> Mapping[str, Any]:
     parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
     if isinstance(parts, dict):
         beside = parts.keys() - _ONE_OF
-        if len(parts) - len(beside) == 1 and beside <= BESIDE:
+        count = len(parts) - len(beside)
+        if (count == 1 or (count == 0 and "judged" in parts)) and beside <= BESIDE | {"judged"}:
             return parts
     raise FeedbackError(
         f"{answer!r} is not an answer; give label, hit, miss, score, loss or skip, one of them"

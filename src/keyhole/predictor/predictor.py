@@ -22,7 +22,7 @@ from keyhole.predictor.batch import (
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
-from keyhole.predictor.rounds import MISSING, R, read_answer, settle
+from keyhole.predictor.rounds import MISSING, R, check_judged, read_answer, read_judged, settle
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
 from keyhole.scores import Score
@@ -247,6 +247,7 @@ class Predictor(Session[R]):
         loss: float | None = None,
         chance: float = 1.0,
         wrong: float = 0.0,
+        judged: Answer | None = None,
     ) -> None:
         """Answer a round.
 
@@ -269,6 +270,10 @@ class Predictor(Session[R]):
         wrong
             The known probability that the answer is the opposite of the truth. The promise then
             holds on average, no longer for certain.
+        judged
+            What a judge says who errs at rates that nobody knows, ``keyhole.HIT`` or ``keyhole.MISS``:
+            a person, or a language model. Give it alone, or beside the truth in rounds picked at
+            random to be checked; from the checks the judge's bias is found and made up for.
 
         Raises
         ------
@@ -282,10 +287,17 @@ class Predictor(Session[R]):
         lock.acquire()  # ``with`` would take twice as long.
         try:
             asked = self._find(prediction)
-            outcome = read_answer(
-                learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
-                wrong=wrong, seed=setup.seed, least_chance=setup.least_chance,
-            )  # fmt: skip
+            if judged is None:
+                outcome = read_answer(
+                    learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
+                    wrong=wrong, seed=setup.seed, least_chance=setup.least_chance,
+                )  # fmt: skip
+            else:
+                check_judged(wrong)
+                outcome = read_judged(
+                    learner, asked, judged, answer, label=label, score=score, loss=loss, chance=chance,
+                    bias=progress.tally.bias, seed=setup.seed, least_chance=setup.least_chance,
+                )  # fmt: skip
             settle(learner, progress, asked, outcome)
             self._close(asked, outcome)
             answered = progress.tally.answered

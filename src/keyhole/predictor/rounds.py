@@ -26,7 +26,7 @@ from keyhole.predictor.context import NOTHING_KNOWN, list_groups
 from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.tally import Outcome, amend_misses
+from keyhole.predictor.tally import Outcome, amend_misses, count_check
 from keyhole.scores import Case, LabelSet, Region, Score
 
 MISSING: Any = object()
@@ -135,7 +135,7 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     """Teach the progress what an answer came to, by its weight; or raise, unchanged."""
     tally = progress.tally
     shown, _, memo, then, groups = waiting
-    miss, score, unreachable, residual, weight = outcome
+    miss, score, unreachable, residual, weight, check = outcome
     age, stale, cost, heard = 0.0, 0.0, 0.0, miss
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
@@ -155,8 +155,9 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         _observe_weighted(learner, progress, memo, answer, weight)
     watch_answer(learner.alpha, progress, miss, weight, then=then)
     tally.count(miss, shown.size, weight, stale=stale, groups=groups)
-    if unreachable:
-        tally.unreachable += 1
+    if check is not None:
+        count_check(tally, check)
+    tally.unreachable += unreachable
     threshold = shown.threshold
     if weight != 1.0 or not 0.0 <= miss <= 1.0 or (miss if threshold <= 0.0 else threshold > 1.0):
         tally.note_conditions(miss, weight, threshold=threshold, alpha=learner.alpha)
@@ -315,11 +316,38 @@ def _judge_told(
     return outcome
 
 
+def read_judged(
+    learner: Learner,
+    waiting: Round[R],
+    judged: Answer,
+    answer: Answer | None = None,
+    *,
+    label: object = MISSING,
+    score: float | None = None,
+    loss: float | None = None,
+    chance: float = 1.0,
+    bias: float = 0.0,
+    seed: int = 0,
+    least_chance: float = LEAST_CHANCE,
+) -> Outcome:
+    """Return what a judge says of a round, who errs as often as ``bias`` makes up for.
+
+    If the round was checked, the truth is given beside it: it moves the bias, not the round itself.
+    """
+    check_graded(learner, "what a judge says")
+    outcome = read_answer(learner, waiting, judged, chance=chance, seed=seed, least_chance=least_chance)
+    check = None
+    if (answer, score, loss) != (None, None, None) or label is not MISSING:
+        truth = read_answer(learner, waiting, answer, label=label, score=score, loss=loss)
+        check = truth.miss - outcome.miss
+    return outcome._replace(miss=outcome.miss + bias, score=_UNKNOWN, check=check)
+
+
 def _judge_score(threshold: float, score: Any) -> Outcome:
     plain = type(score) is float or is_real(score)  # NaN is below nothing
     if not (plain and 0.0 <= score <= 1.0):
         raise ScoreError(f"score {score!r} is not a number in [0, 1]; rescale it first")
-    return _new(Outcome, (1.0 if score < threshold else 0.0, float(score), False, None, 1.0))
+    return _new(Outcome, (1.0 if score < threshold else 0.0, float(score), False, None, 1.0, None))
 
 
 def _check_loss(loss: Any) -> float:
@@ -337,7 +365,7 @@ def _judge_answer(threshold: float, answer: object) -> Outcome:
         raise FeedbackError(f"{answer!r} is neither a hit nor a miss; give loss= for a graded answer")
     miss, score = answer[:2]
     if score != score:  # NaN: not told
-        return _new(Outcome, (miss, _UNKNOWN, False, None, 1.0))
+        return _new(Outcome, (miss, _UNKNOWN, False, None, 1.0, None))
     outcome = _judge_score(threshold, score)
     if outcome.miss != miss:
         raise FeedbackError(
@@ -379,7 +407,7 @@ def _judge_label(waiting: Round[R], label: object) -> Outcome:
     find_residual = getattr(case, "residual", None)
     residual = None if find_residual is None else find_residual(label)
     miss = 1.0 if missed else 0.0
-    return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0))
+    return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0, None))
 
 
 def weigh_answer(learner: Learner, chance: float, *, seed: int, number: int) -> float:
@@ -410,6 +438,12 @@ def check_amendable(learner: Learner) -> None:
     if not learner.rule.graded:
         default = DEFAULTS[learner.rule.kind]
         raise FeedbackError(f"{learner.name} cannot take an answer back; use {default}, which can")
+
+
+def check_judged(wrong: float) -> None:
+    """Raise if the rate at which a judge errs is given, who is there because nobody knows it."""
+    if wrong:
+        raise FeedbackError("judged= finds out how often a judge errs, and wrong= says it; give one")
 
 
 def check_graded(learner: Learner, what: str) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple, Protocol, Self
 
 _ENDLESS = math.inf
+_CAUTION, _CHECKS = 20, 400  # checks that are as good as made at the start, and that are averaged
 _RECENT = 1_000  # answers over which staleness is averaged
 _MEDIAN_PACE, _MEDIAN_LEAST = 0.02, 0.001  # how far one size moves the running median
 
@@ -14,7 +15,7 @@ class Outcome(NamedTuple):
     """What an answer came to: the loss, and the true score, NaN where it is unknown.
 
     ``unreachable`` says that no threshold would have covered the truth, ``weight`` for how many
-    rounds the answer counts.
+    rounds the answer counts, ``check`` the truth less what a judge had said, where it was looked at.
     """
 
     miss: float
@@ -22,6 +23,7 @@ class Outcome(NamedTuple):
     unreachable: bool = False
     residual: float | None = None
     weight: float = 1.0
+    check: float | None = None
 
 
 class Sums(NamedTuple):
@@ -67,6 +69,8 @@ class RoundTally(Protocol):
     def unreachable(self) -> int: ...
 
     amended: float
+    bias: float
+    checks: int
 
     @property
     def calibrated(self) -> int: ...
@@ -94,6 +98,12 @@ class RoundTally(Protocol):
     def describe(self) -> Statistics: ...
 
 
+def count_check(tally: RoundTally, difference: float) -> None:
+    """Follow the truth less what a judge says, over the last 400 checks or so; the first count less."""
+    tally.checks += 1
+    tally.bias += (difference - tally.bias) / min(tally.checks + _CAUTION, _CHECKS)
+
+
 def amend_misses(tally: RoundTally, change: float, groups: tuple[int, ...]) -> None:
     """Count so many misses more, in these groups too, of rounds that were counted already."""
     tally.misses += change
@@ -110,12 +120,13 @@ class Tally:
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
     ``stale`` is how stale the last thousand answers or so were on average, ``usual`` the weight of the
     last hundred; ``amended`` is how far amendments have moved the misses, up and down added;
+    ``bias`` follows the truth less what a judge said, over so many ``checks``;
     ``members`` holds of every group its rounds and its misses. What bounds must know: the largest
     weight, the lowest and the highest loss that an answer counted as, the losses of rounds that showed
     everything, and how many showed nothing and lost less than alpha.
     """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqdddddddq")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddddqddddq")
 
     predicted: int = 0
     answered: int = 0
@@ -133,6 +144,8 @@ class Tally:
     stale: float = 0.0
     usual: float = 1.0
     amended: float = 0.0
+    bias: float = 0.0
+    checks: int = 0
     heaviest: float = 1.0
     lowest: float = 0.0
     highest: float = 1.0

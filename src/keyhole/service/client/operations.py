@@ -53,7 +53,7 @@ Value = TypeVar("Value")
 Body = dict[str, object]
 _MISSING = object()
 _SKIP = {"skip": True}
-_PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong")
+_PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong", "judged")
 _PAIR = 2  # a lower and an upper quantile
 
 
@@ -261,10 +261,18 @@ def learn(
     right: bool | None = None,
     chance: float | None = None,
     wrong: float = 0.0,
+    judged: Answer | bool | None = None,
 ) -> Steps[Receipt]:
     """Answer a prediction as ``Predictor.learn`` does, or judge a decision with ``right``."""
     body = _write_answer(
-        answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
+        answer,
+        label=label,
+        score=score,
+        loss=loss,
+        right=right,
+        chance=chance,
+        wrong=wrong,
+        judged=judged,
     )
     return _answer(prediction, body)
 
@@ -297,10 +305,18 @@ def learn_key(
     right: bool | None = None,
     chance: float | None = None,
     wrong: float = 0.0,
+    judged: Answer | bool | None = None,
 ) -> Steps[Receipt]:
     """Answer the prediction that was asked for with this key; else as ``learn``."""
     body = _write_answer(
-        answer, label=label, score=score, loss=loss, right=right, chance=chance, wrong=wrong
+        answer,
+        label=label,
+        score=score,
+        loss=loss,
+        right=right,
+        chance=chance,
+        wrong=wrong,
+        judged=judged,
     )
     return send(Call("PUT", ("streams", stream, "answers", key), read_json(Receipt), json=body))
 
@@ -493,9 +509,9 @@ def _write_answer(
     right: bool | None = None,
     chance: float | None = None,
     wrong: float = 0.0,
+    judged: Answer | bool | None = None,
 ) -> Body:
-    more = {} if chance is None else {"chance": _write_number(chance, "chance", FeedbackError)}
-    more |= {} if wrong == 0.0 else {"wrong": _write_number(wrong, "wrong", FeedbackError)}
+    more = _write_beside(chance, wrong, judged)
     count = (answer is not None) + (label is not _MISSING) + (score is not None) + (loss is not None)
     if right is not None:
         if count:
@@ -503,6 +519,8 @@ def _write_answer(
                 "a decision takes one judgement, right=True or right=False; give it alone"
             )
         return {"right": bool(right), **more}
+    if count == 0 and judged is not None:
+        return more
     if count != 1:
         raise FeedbackError(
             "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
@@ -514,6 +532,15 @@ def _write_answer(
     if loss is not None:
         return {"loss": _write_number(loss, "loss", FeedbackError), **more}
     return {_name_answer(answer): True, **more}
+
+
+def _write_beside(chance: float | None, wrong: float, judged: Answer | bool | None) -> Body:  # noqa: FBT001
+    more: Body = {} if chance is None else {"chance": _write_number(chance, "chance", FeedbackError)}
+    if wrong != 0.0:
+        more["wrong"] = _write_number(wrong, "wrong", FeedbackError)
+    if judged is not None:
+        more["judged"] = judged if isinstance(judged, bool) else _name_answer(judged)
+    return more
 
 
 def _name_answer(answer: object) -> str:

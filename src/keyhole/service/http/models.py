@@ -284,11 +284,20 @@ class AnswerBody(Body):
         examples=[0.1],
     )
 
+    judged: Literal["hit", "miss"] | bool | None = Field(
+        None,
+        description="What a judge says who errs at unknown rates: hit or miss, of a decision whether "
+        "it was right. Alone, or beside the truth in rounds picked at random to be checked.",
+        examples=["miss"],
+    )
+
     @model_validator(mode="after")
     def _one(self) -> "AnswerBody":
+        if self.judged is not None and all(getattr(self, name) is None for name in _ANSWERS):
+            return self
         if [getattr(self, name) for name in _ANSWERS].count(None) != len(_ANSWERS) - 1:
             raise ValueError(f"give {', '.join(_ANSWERS)}, one of them")
-        if self.skip and not (self.chance is None and self.wrong is None):
+        if self.skip and (self.chance, self.wrong, self.judged) != (None, None, None):
             raise ValueError("chance and wrong speak of an answer, and skip says that none comes")
         return self
 

@@ -33,7 +33,7 @@ function region(round) {
 // What an answer says beyond hit or miss: the true label, or a graded answer with its number.
 function detail(answer) {
   if (typeof answer !== "object") return "";
-  const [name, value] = Object.entries(answer).find(([key]) => !["chance", "wrong"].includes(key)) ?? [];
+  const [name, value] = Object.entries(answer).find(([key]) => !["chance", "wrong", "judged"].includes(key)) ?? [];
   if (name === "label") return `: ${value}`;
   return ["score", "loss"].includes(name) ? `, ${name} ${size(value)}` : "";
 }

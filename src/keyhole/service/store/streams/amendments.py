@@ -57,8 +57,11 @@ def apply(stream: Stream, kept: RoundRow, last: AnswerRow | AmendmentRow, answer
         )
     setup = stream.setup
     answered = setup.kind.recall(setup, kept)
-    was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
-    before = was._replace(miss=last.miss or 0.0, weight=last.weight)
+    told = json.loads(last.answer)
+    before = Outcome(last.miss or 0.0, math.nan, weight=last.weight)
+    if "judged" not in told:  # A judge's word counts no truth as out of reach.
+        was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
+        before = before._replace(unreachable=was.unreachable)
     outcome = setup.kind.read_amended(answered, setup, answer)
     return setup.kind.amend(setup, stream.progress, answered, before, outcome)
 

@@ -179,11 +179,11 @@ def write_reply(reply: object) -> str:
 
 
 def name_answer(answer: Any) -> str:
-    """Return what an answer says: label, hit, miss, score, loss, right or skip."""
+    """Return what an answer says: label, hit, miss, score, loss, right, judged or skip."""
     if isinstance(answer, str):
         return answer
-    (name,) = answer.keys() - BESIDE
-    return str(name)
+    (*names,) = answer.keys() - BESIDE - {"judged"}
+    return str(names[0]) if names else "judged"
 
 
 def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Region]:

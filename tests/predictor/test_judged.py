@@ -1,0 +1,134 @@
+"""A judge who errs at unknown rates, and a few checks: what is promised speaks of the truth."""
+
+import math
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from keyhole import HIT, MISS, Gate, Predictor
+from keyhole.errors import FeedbackError
+from keyhole.predictor.tally import Tally, count_check
+
+FALSE_MISS, FALSE_HIT = 0.035, 0.10  # as 51 people erred about pictures
+
+
+def test_a_judges_word_counts_with_what_checks_have_found_by_hand() -> None:
+    """Of two checks the judge errs in the first: the bias is -1 / 21, then -1 / 21 (1 - 1 / 22)."""
+    predictor = Predictor("logit-tracker", alpha=0.1)
+    tally = predictor._progress.tally
+    predictor.learn(predictor.predict([0.7, 0.3]), judged=MISS)
+    assert (tally.misses, tally.bias, tally.checks) == (1.0, 0.0, 0)
+    predictor.learn(predictor.predict([0.7, 0.3]), HIT, judged=MISS)
+    assert (tally.misses, tally.checks) == (2.0, 1)
+    assert tally.bias == pytest.approx(-1 / 21)
+    predictor.learn(predictor.predict([0.7, 0.3]), label=0, judged=HIT)
+    assert tally.misses == pytest.approx(2.0 - 1 / 21)
+    assert tally.bias == pytest.approx(-1 / 21 * (1 - 1 / 22))
+    assert predictor._progress.state.excess[0] == pytest.approx(2.0 - 1 / 21 - 0.3)
+
+
+def play(*, checked: float, seed: int = 0, rounds: int = 20_000) -> float:
+    """Return the share of rounds that truly missed, of one who hears the judge, and a few checks."""
+    predictor: Predictor[Any] = Predictor("logit-tracker", alpha=0.05, feedback="bandit")
+    missed = 0
+    for score, lie, check in np.random.default_rng(seed).random((rounds, 3)).tolist():
+        shown = predictor.predict([1.0, score])
+        miss = score < shown.threshold
+        missed += miss
+        is_wrong = lie < (FALSE_HIT if miss else FALSE_MISS)
+        told, truth = (HIT if miss == is_wrong else MISS), (MISS if miss else HIT)
+        if check < checked:
+            predictor.learn(shown, truth, judged=told)
+        else:
+            predictor.learn(shown, judged=told)
+    return missed / rounds
+
+
+def test_with_one_check_in_twenty_the_truth_misses_at_alpha_and_without_it_does_not() -> None:
+    """Of what the judge says .05 miss where truly .015 / .865 = .017 do."""
+    error = math.sqrt(0.05 * 0.95 / 20_000) + math.sqrt(0.05 / (0.05 * 20_000))
+    assert play(checked=0.05) == pytest.approx(0.05, abs=2 * error)
+    assert play(checked=0.0) == pytest.approx(0.015 / 0.865, abs=0.005)
+
+
+def follow(differences: Any, checks: Any) -> tuple[Any, float]:
+    """Return what was left over in each round, truth less word less bias, and its sum over checks."""
+    tally, left = Tally(), []
+    for difference, is_checked in zip(differences, checks, strict=True):
+        left.append(difference - tally.bias)
+        if is_checked:
+            count_check(tally, difference)
+    return np.array(left), float(sum(np.array(left)[np.array(checks, dtype=bool)]))
+
+
+def test_over_all_ways_to_check_what_is_left_is_that_of_checks_over_their_chance() -> None:
+    """The statement in expectation, of rounds that an enemy chose: by enumeration of 2^10 patterns."""
+    differences, chance = [1.0, -1.0, 0.0, 1.0, 1.0, 0.0, -1.0, 1.0, 0.0, 1.0], 0.3
+    of_all = of_checks = 0.0
+    for checks in product((True, False), repeat=10):
+        likely = math.prod(chance if one else 1.0 - chance for one in checks)
+        left, summed = follow(differences, checks)
+        of_all += likely * left.sum()
+        of_checks += likely * summed / chance
+    assert of_all == pytest.approx(of_checks)
+
+
+@pytest.mark.parametrize("run", [1, 50, 400, 3_000])
+def test_what_is_left_over_all_checks_never_passes_779(run: int) -> None:
+    """The worst judge turns round every so often; n_K + n_K - n_1 = 400 + 379 bounds the sum."""
+    differences = np.where(np.arange(12_000) // run % 2, -1.0, 1.0)
+    left, _ = follow(differences, np.ones(12_000))
+    assert np.abs(np.cumsum(left)).max() <= 779.0
+    assert np.abs(np.cumsum(left)).max() > 700.0 or run < 3_000  # It is nearly reached.
+
+
+def test_with_high_probability_the_truth_is_near_what_was_counted() -> None:
+    """Freedman: |sum over all - sum over checks / p| <= sqrt(2 V L) + 2 L / 3 p, L = ln(2 / delta)."""
+    rng, chance, rounds, delta = np.random.default_rng(5), 0.05, 4_000, 0.05
+    level, outside = math.log(2.0 / delta), 0
+    for _ in range(60):
+        told = rng.random(rounds) < 0.1
+        differences = np.where(
+            told, -1.0 * (rng.random(rounds) < 0.3), 1.0 * (rng.random(rounds) < 0.02)
+        )
+        left, summed = follow(differences, rng.random(rounds) < chance)
+        spread = float((left**2).sum()) * (1.0 - chance) / chance
+        limit = math.sqrt(2.0 * spread * level) + 2.0 * level / (3.0 * chance)
+        outside += abs(left.sum() - summed / chance) > limit
+    assert outside <= 60 * delta + 3 * math.sqrt(60 * delta)
+
+
+def test_a_gate_takes_a_judges_word_too() -> None:
+    gate = Gate(alpha=0.1, amend_limit=9)
+    decision = gate.decide(1.0)
+    gate.learn(decision, right=True, judged=False)
+    tally = gate._progress.tally
+    assert (tally.misses, tally.checks) == (1.0, 1)
+    assert tally.bias == pytest.approx(-1 / 21)
+    gate.learn(gate.decide(1.0), judged=True)
+    assert tally.misses == pytest.approx(1.0 - 1 / 21)
+    gate.amend(decision, right=True)
+    assert tally.misses == pytest.approx(-1 / 21)
+
+
+@pytest.mark.parametrize("name", ["kt", "mvp"])
+def test_a_rule_that_takes_whole_misses_only_refuses_a_judge(name: str) -> None:
+    predictor: Predictor[Any] = Predictor(name, alpha=0.1)
+    with pytest.raises(FeedbackError, match="not what a judge says"):
+        predictor.learn(predictor.predict([0.7, 0.3]), judged=MISS)
+
+
+def test_a_judge_of_known_rate_and_one_of_unknown_exclude_each_other() -> None:
+    predictor, gate = Predictor(alpha=0.1), Gate(alpha=0.1)
+    shown, decision = predictor.predict([0.7, 0.3]), gate.decide(1.0)
+    with pytest.raises(FeedbackError, match="give one"):
+        predictor.learn(shown, judged=MISS, wrong=0.1)
+    with pytest.raises(FeedbackError, match="give one"):
+        gate.learn(decision, judged=True, wrong=0.1)
+    with pytest.raises(FeedbackError):
+        predictor.learn(shown)
+    with pytest.raises(FeedbackError):
+        gate.learn(decision)
+    assert (predictor.open_rounds, gate.open_rounds) == (1, 1)
