@@ -1,0 +1,345 @@
+"""The rules of docs/rules.md, written from that page alone: slow, plain, and of nothing else here."""
+
+import math
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+EVERY, NONE = 0.0, 2.0
+Z = math.log((1.0 - 1e-6) / 1e-6)
+LARGEST = 1.7976931348623157e308
+
+
+def sigmoid(z: float) -> float:
+    return 1.0 / (1.0 + math.exp(-z)) if z >= 0.0 else math.exp(z) / (1.0 + math.exp(z))
+
+
+def clip(z: float, low: float, high: float) -> float:
+    return min(max(z, low), high)
+
+
+@dataclass
+class Case:
+    """What is known of a round: features, groups, and what the model says of each label."""
+
+    features: Sequence[float] = ()
+    groups: Sequence[int] = ()
+    scores: Sequence[float] = ()
+
+
+@dataclass
+class Opened:
+    number: int
+    then: int
+    threshold: float
+    case: Case
+    asked: int = 0
+    cells: list[tuple[int, float, list[tuple[int, float]]]] = field(default_factory=list)
+
+
+class Shared:
+    """What all rules share: the delay of an answer, its pace, the level and the scale."""
+
+    def __init__(self, alpha: float) -> None:
+        self.alpha = alpha
+        self.predicted = self.answered = self.level = self.k = 0
+        self.usual = self.scale = 1.0
+
+    def open(self, threshold: float, case: Case) -> Opened:
+        opened = Opened(self.predicted, self.answered, threshold, case)
+        self.predicted += 1
+        return opened
+
+    def find_delay(self, opened: Opened) -> tuple[int, float]:
+        age, since = self.answered - opened.then, self.predicted - 1 - opened.number
+        return age, age + since * min(1.0, (self.answered + 1) / (opened.number + 1))
+
+    def find_pace(self, weight: float) -> float:
+        if weight == self.usual:
+            return 1.0
+        if self.answered == 0:
+            self.usual = weight
+            return 1.0
+        pace = min(weight / self.usual, 10.0)
+        self.usual += (weight - self.usual) / min(self.answered + 1, 100)
+        return pace
+
+    def count_late(self, age: int, weight: float, pace: float, *, scales: bool = True) -> None:
+        self.level += age > self.level
+        if scales:
+            self.scale = max(self.scale, weight / pace)
+
+
+def track(alpha: float, k: int, excess: float, error: float, stale: float) -> float:
+    """The step of the logit tracker."""
+    step = max(0.5 / (1.0 + alpha * k), 0.1)
+    if stale == 0.0:
+        return step
+    slower = 1.0 + stale / 60.0
+    shorter = max(0.1, step / slower) / slower
+    if error < 0.0 and excess + alpha * k < 0.5:
+        shorter = max(shorter, min(step, 3.0 / (stale * -error)))
+    return shorter
+
+
+class LogitTracker(Shared):
+    def __init__(self, alpha: float) -> None:
+        super().__init__(alpha)
+        self.z = self.excess = 0.0
+        warm_up = 5.0 * math.log(5.0) - 4.0 * (1.0 - alpha)
+        self.most = (Z + 0.5) / 0.1 + warm_up
+        by_sum = (Z + 0.5 * alpha) / 0.1 + warm_up * (1.0 - alpha) / alpha
+        self.least = min(by_sum, (Z + 0.5) * (2.0 / 0.1 - 1.0 / 0.5))
+
+    def choose(self, case: Case) -> Opened:
+        excess, slack = self.excess / self.scale, 2.0 * self.level
+        if self.excess > self.most and excess > self.most + slack:
+            return self.open(EVERY, case)
+        if self.excess < -self.least and excess < -self.least - slack:
+            return self.open(NONE, case)
+        if abs(self.z) > Z:
+            return self.open(EVERY if self.z < 0.0 else NONE, case)
+        return self.open(sigmoid(self.z), case)
+
+    def observe(
+        self,
+        opened: Opened,
+        miss: float,
+        *,
+        weight: float,
+        score: float | None,  # noqa: ARG002
+    ) -> None:
+        (age, stale), pace = self.find_delay(opened), self.find_pace(weight)
+        error = miss - self.alpha
+        step = track(self.alpha, self.k, self.excess, error, stale)
+        self.z = clip(self.z - step * pace * error, -Z - 0.5, Z + 0.5)
+        self.excess += weight * error
+        self.k += 1
+        self.count_late(age, weight, pace, scales=weight > 1.0)
+        self.answered += 1
+
+
+class InformedTracker(Shared):
+    def __init__(self, alpha: float) -> None:
+        super().__init__(alpha)
+        self.x = self.excess = self.word = 0.0
+        self.bins = [0] * 84
+        self.total = self.place = self.below = self.told = 0
+        self.bare = False
+
+    def find_bin(self, score: float) -> int:
+        if not 0.0 < score < 1.0:
+            return 0 if score <= 0.0 else 83
+        part, power = math.frexp(score / (1.0 - score))
+        return int(clip(math.floor(3.0 * (power - 1 + 2.0 * part - 1.0 + 14.0)), 0, 83))
+
+    def move_place(self) -> None:
+        self.total, self.below = sum(self.bins), sum(self.bins[: self.place])
+        need = self.alpha * self.total * self.total / (self.total + 32)
+        while self.below > need and self.place > 0:
+            self.place -= 1
+            self.below -= self.bins[self.place]
+        while self.below + self.bins[self.place] < need and self.place < 83:
+            self.below += self.bins[self.place]
+            self.place += 1
+
+    def hear(self, scores: Sequence[float]) -> None:
+        for score in scores:
+            before = int(32.0 * self.word)
+            self.word += score / sum(scores)
+            units = int(32.0 * self.word) - before
+            if units > 0 and self.total + units <= 44_352:
+                self.bins[self.find_bin(score)] += units
+                self.move_place()
+
+    def find_base(self) -> float:
+        if self.total == 0:
+            return 0.0
+        need = self.alpha * self.total * self.total / (self.total + 32)
+        held = self.bins[self.place]
+        base = (self.place + ((need - self.below) / held if held else 0.0)) / 3.0 - 14.0
+        if self.word == 0.0:
+            base *= self.total / (self.total + 640)
+        if base > 0.0:
+            base *= min(1.0, self.k * self.alpha)
+        return max(base, -13.0)
+
+    def choose(self, case: Case) -> Opened:
+        heard = self.k < 20 and self.predicted < 1_000 and len(case.scores) > 1
+        if heard and 0.9 <= sum(case.scores) <= 1.01:
+            self.hear(case.scores)
+        base = self.find_base()
+        whole = math.floor(base)
+        odds = 2.0**whole * (1.0 + base - whole) * math.exp(self.x)
+        threshold = odds / (1.0 + odds)
+        if not 1e-6 <= threshold <= 1.0 - 1e-6:
+            threshold = EVERY if threshold < 0.5 else NONE
+        if abs(self.excess) > 150.0 and abs(self.excess) / self.scale > 150.0 + 2.0 * self.level:
+            threshold = EVERY if self.excess > 0.0 else NONE
+        return self.open(threshold, case)
+
+    def find_step(self, opened: Opened, miss: float, stale: float) -> float:
+        if self.bare and self.word == 0.0:
+            return track(self.alpha, self.k, self.excess, miss - self.alpha, stale)
+        if stale == 0.0:
+            return 0.1
+        step = 0.1 / (1.0 + stale / 60.0 + (stale / 400.0) ** 2)
+        lower, usual = sum(self.bins[: self.find_bin(opened.threshold)]), 2.0 * self.alpha * self.total
+        return step * usual / lower if miss == 1.0 and self.k < 2.0 * stale and lower > usual else step
+
+    def observe(self, opened: Opened, miss: float, *, weight: float, score: float | None) -> None:
+        (age, stale), pace = self.find_delay(opened), self.find_pace(weight)
+        error = miss - self.alpha
+        self.count_late(age, weight, pace, scales=stale > 0.0 or weight != 1.0)
+        step = self.find_step(opened, miss, stale)
+        self.x -= step * pace * error
+        if self.told == 5:
+            aim = clip(-0.04 * self.excess / self.scale, -0.3, 0.3)
+            self.x += 0.008 * (step / 0.1) * (aim - self.x)
+        self.x = clip(self.x, -Z, Z)
+        self.excess += weight * error
+        if self.k == 0 and self.total > 640:
+            self.bins = [640 * held // self.total for held in self.bins]
+        elif self.k > 0 and self.total > 44_352:
+            self.bins = [held // 2 for held in self.bins]
+        self.k += 1
+        self.learn_score(opened, miss, math.floor(32.0 * pace + 0.5), score)
+        self.move_place()
+        self.answered += 1
+
+    def learn_score(self, opened: Opened, miss: float, units: int, score: float | None) -> None:
+        if score is not None:
+            self.bins[self.find_bin(score)] += units
+            self.bare = self.bare and miss != 0.0
+            self.told = min(self.told + (miss == 1.0), 5)
+            return
+        self.told = 0
+        self.bare = self.bare or miss != 1.0
+        at_start = self.word > 0.0 and self.k < 300 and miss in (0.0, 1.0)
+        if at_start or (miss == 1.0 and not self.bare):
+            self.spread(self.find_bin(opened.threshold), miss, units)
+
+    def spread(self, edge: int, miss: float, units: int) -> None:
+        possible = range(edge, -1, -1) if miss == 1.0 else range(edge, 84)
+        less = 2.0 ** (-2 / 3) if self.bare else 2.0 ** (-1 / 6)
+        claims = 16.0 / (1.0 - less) + sum(self.bins[place] for place in possible)
+        claimed, given, extra = 0.0, 0, 16.0
+        for place in possible:
+            if given >= units:
+                return
+            claimed += self.bins[place] + extra
+            extra *= less
+            until = math.floor(units * (claimed / claims) + 0.5)
+            self.bins[place] += until - given
+            given = until
+
+
+class ContextualTracker(Shared):
+    def __init__(self, alpha: float, *, features: int, groups: int) -> None:
+        super().__init__(alpha)
+        self.z, self.longest = 0.0, 1.0
+        self.weights = [[0.0] * 9 for _ in range(features)]
+        self.visits = [[0.0] * 9 for _ in range(features)]
+        self.group_weights, self.group_visits = [0.0] * groups, [0.0] * groups
+        self.samples: list[list[float]] = [[] for _ in range(features)]
+        self.seen = [0] * features
+        self.accounts = [0.0] * (1 + groups)
+        self.cap = 18.0 if groups else 8.0
+
+    def find_cells(self, case: Case) -> list[tuple[int, float, list[tuple[int, float]]]]:
+        found = []
+        for feature, given in enumerate(case.features):
+            if given != given:
+                found.append((feature, given, [(8, 1.0)]))
+                continue
+            value, sample = clip(given, -LARGEST, LARGEST), self.samples[feature]
+            rank = (bisect_left(sample, value) + bisect_right(sample, value) + 1) / (
+                2 * (len(sample) + 1)
+            )
+            lower = min(math.floor(7 * rank), 6)
+            share = 7 * rank - lower
+            found.append((feature, value, [(lower, 1.0 - share), (lower + 1, share)]))
+        return found
+
+    def choose(self, case: Case) -> Opened:
+        cells, offset = self.find_cells(case), 0.0
+        for feature, _, shares in cells:
+            offset += sum(self.weights[feature][cell] * share for cell, share in shares)
+        dead = 50.0 * (1.0 + self.level / 60.0)
+        for group in case.groups:
+            excess = self.accounts[1 + group] / self.scale
+            offset += self.group_weights[group]
+            offset -= 0.1 * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
+        position = self.z + clip(offset, -self.cap, self.cap)
+        opened = self.open(sigmoid(clip(position, -500.0, 500.0)), case)
+        opened.cells, opened.asked = cells, self.ask_guards(case)
+        if opened.asked:
+            opened.threshold = EVERY if opened.asked > 0 else NONE
+        return opened
+
+    def ask_guards(self, case: Case) -> int:
+        bound = self.scale * (150.0 + 2.0 * self.level)
+        accounts = [self.accounts[0], *(self.accounts[1 + group] for group in case.groups)]
+        hot = [account for account in accounts if account >= bound]
+        cold = [-account for account in accounts if -account >= bound]
+        if not (hot and cold):
+            return bool(hot) - bool(cold)
+        high, low = (sum(max(e - bound - self.longest, 0.0) for e in side) for side in (hot, cold))
+        return 1 if high >= low else -1
+
+    def observe(
+        self,
+        opened: Opened,
+        miss: float,
+        *,
+        weight: float,
+        score: float | None,  # noqa: ARG002
+    ) -> None:
+        (age, stale), pace = self.find_delay(opened), self.find_pace(weight)
+        error = miss - self.alpha
+        self.count_late(age, weight, pace)
+        slower = 1.0 + stale / 60.0
+        self.count(opened, weight * error)
+        step = max(0.5 / (1.0 + self.alpha * self.k), 0.1)
+        self.z = clip(self.z - pace * step * error / slower, -Z - 0.5, Z + 0.5)
+        cells = sum(len(shares) for _, _, shares in opened.cells) + len(opened.case.groups)
+        pull, prior = pace * 0.5 * error / slower, 0.5 * cells
+        for feature, _, shares in opened.cells:
+            for cell, share in shares:
+                visits = self.visits[feature]
+                self.weights[feature][cell] -= (
+                    pull * share / (prior + min(self.alpha * visits[cell], 50.0))
+                )
+                visits[cell] += share**2
+        for group in opened.case.groups:
+            self.group_weights[group] -= pull / (
+                prior + min(self.alpha * self.group_visits[group], 50.0)
+            )
+            self.group_visits[group] += 1.0
+        for feature, value, _ in opened.cells:
+            if value == value:
+                self.keep(feature, value)
+        self.k += 1
+        self.answered += 1
+
+    def count(self, opened: Opened, change: float) -> None:
+        mine = [0, *(1 + group for group in opened.case.groups)]
+        if opened.asked > 0 and change > 0.0:
+            return
+        for row in mine:
+            if opened.asked < 0 and change < 0.0:
+                self.accounts[row] = max(self.accounts[row], 0.0)
+            else:
+                self.accounts[row] += change
+                self.longest = max(self.longest, abs(change))
+
+    def keep(self, feature: int, value: float) -> None:
+        self.seen[feature] += 1
+        sample = self.samples[feature]
+        if len(sample) == 100:
+            draw = ((self.k % 2**31) * 2654435769 + feature * 1640531527 + 12345) % 2**32 / 2**32
+            chance = 100 / min(self.seen[feature], 2_000)
+            if draw >= chance:
+                return
+            del sample[int(100 * draw / chance)]
+        insort(sample, value)
