@@ -12,6 +12,7 @@ import pytest
 import keyhole
 from keyhole import Predictor, make, simulate
 from keyhole.errors import InvalidError, TheoremError, TheoryWarning
+from keyhole.feedback import Answer
 from keyhole.learners import bounds
 from keyhole.learners.bounds import _bound_miss_rate
 from keyhole.learners.lateness import Excess, Lateness
@@ -485,3 +486,44 @@ def test_delta_is_a_probability(delta: Any) -> None:
         bounds.excess(make("logit-tracker", alpha=0.1), rounds=100, wrong=0.1, delta=delta)
     with pytest.raises(InvalidError, match="grows with the rounds; say after how many"):
         bounds.excess(make("logit-tracker", alpha=0.1), wrong=0.1, delta=0.1)
+
+
+def _play_pinball(step: float, stream: str, rounds: int) -> float:
+    """Return the regret of a logit tracker of this step, in the pinball loss of logits, by hand."""
+    alpha, rng = 0.1, np.random.default_rng(5)
+    learner = make("logit-tracker", alpha=alpha, options={"step": step, "first": step})
+    edge, state = learner.parameters.edge, learner.start()
+    played, truths = [], []
+    for n in range(rounds):
+        z = float(state.position[0])
+        truth = {
+            "normal": rng.normal(),
+            "against": -edge if z > 0.0 else edge,
+            "ends": edge * (-1) ** n,
+        }
+        s = min(max(truth[stream], -edge), edge)
+        miss = z > edge or (z >= -edge and s < z)
+        learner.observe(state, np.zeros(0), Answer(float(miss)))
+        played.append(z)
+        truths.append(s)
+    at, real = np.array(played), np.array(truths)
+
+    def lose(z: Any) -> float:
+        return float(np.maximum((1 - alpha) * (z - real), alpha * (real - z)).sum())
+
+    return lose(at) - min(lose(u) for u in np.linspace(-edge, edge, 2_001))
+
+
+@pytest.mark.parametrize("stream", ["normal", "against", "ends"])
+def test_regret_of_the_logit_tracker_on_pinball_loss_keeps_its_bound(stream: str) -> None:
+    learner = make("logit-tracker", alpha=0.1, options={"step": 2.0, "first": 2.0})
+    bound = bounds.logit_regret(learner, rounds=3_000)
+    assert _play_pinball(2.0, stream, 3_000) <= bound
+
+
+def test_steps_that_are_too_long_break_the_bound_of_short_ones() -> None:
+    """The power of the test above: a player with steps of 30 has more than a step of 2 allows."""
+    learner = make("logit-tracker", alpha=0.1, options={"step": 2.0, "first": 2.0})
+    assert _play_pinball(30.0, "normal", 3_000) > bounds.logit_regret(learner, rounds=3_000)
+    with pytest.raises(TheoremError, match="speaks of logit-tracker"):
+        bounds.logit_regret(make("tracker", alpha=0.1), rounds=10)

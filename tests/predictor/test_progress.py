@@ -13,8 +13,8 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import make_setup
 from keyhole.scores import BestScore
 
-COUNTS = (9, 7, 6.5, 2.25, 30.5, 4.75, 1, 2, 3, 4, 5, 0.5, 6, 12.5, 1.25, 8.5, -0.5, 1.5, 2.5, 10)
-KNOWN = struct.Struct("<BBqqddddqqqqqdqddddddq")
+COUNTS = (9, 7, 6.5, 2.25, 30.5, 4.75, 1, 2, 3, 4, 5, 0.5, 6, 12.5, 1.25, 0.75, 8.5, -0.5, 1.5, 2.5, 10)
+KNOWN = struct.Struct("<BBqqddddqqqqqdqdddddddq")
 
 
 @pytest.fixture

@@ -321,6 +321,28 @@ def unlock_hedge_regret(*, arms: int, horizon: int) -> float:
     return 2.0 * math.sqrt(horizon * math.log(arms))
 
 
+def logit_regret(learner: Learner, *, rounds: int) -> float:
+    """Return the bound on the logit tracker's regret, in the pinball loss of logits, on any sequence.
+
+    Every round must be answered before the next prediction; docs/guarantees.md has the proof.
+
+    Examples
+    --------
+    >>> from keyhole import make
+    >>> round(logit_regret(make("logit-tracker", alpha=0.1), rounds=10**7) / 10**7, 4)
+    0.0049
+    """
+    given = check_learner(learner).parameters
+    check_rounds(rounds)
+    if learner.name != "logit-tracker":
+        raise TheoremError(f"the theorem speaks of logit-tracker, not of {learner.name}")
+    alpha, step = given.alpha, given.step
+    start = (given.reach + given.edge) ** 2 / (2.0 * step)
+    squares = alpha * (1.0 - alpha) * rounds + (1.0 - 2.0 * alpha) * given.most
+    longer = (step * given.most - given.reach) / alpha  # what first steps add to the sum of steps
+    return float(start + 0.5 * step * squares + 0.5 * longer * (1.0 - alpha) ** 2)
+
+
 def loss_of(learner: Learner) -> Loss:
     """Return the loss that the theorem of a learner with a horizon speaks of."""
     _, parameters, _ = _find_theorem(learner)

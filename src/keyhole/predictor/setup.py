@@ -167,7 +167,13 @@ def change_alpha(setup: Setup[R], alpha: float) -> Setup[R]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KeyholeWarning)  # It was said when the learner was made.
         parameters = _replace_alpha(setup.learner.parameters, alpha)
-        return replace(setup, learner=replace(setup.learner, parameters=parameters))
+        learner = replace(setup.learner, parameters=parameters)
+    if learner.layout.sizes != setup.learner.layout.sizes:
+        raise InvalidError(
+            f"{learner.name} keeps a state of another size at alpha {alpha:g}; make a new one for it",
+            field="alpha",
+        )
+    return replace(setup, learner=learner)
 
 
 def _replace_alpha(parameters: Any, alpha: float) -> Any:

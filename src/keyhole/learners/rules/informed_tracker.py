@@ -303,7 +303,9 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
         aim = min(max(-PULL * excess[0] / scale[0], -CLIP), CLIP)
         moved += LEAK * (step / last) * (aim - moved)
     offset[0] = moved if -EDGE <= moved <= EDGE else EDGE if moved > 0.0 else -EDGE
-    excess[0] += weight * error
+    # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
+    kept = max(excess[0], 0.0) if error < 0.0 and memo[0] > 1.0 else excess[0]
+    excess[0] = kept + weight * error
     if total[0] > MOST or rounds[0] == 0:
         trim(alpha, state)
     rounds[0] += 1

@@ -1,0 +1,272 @@
+"""Every combination of a rule that promises something with the ways answers come, under attack.
+
+A cell is a rule, a timing, a kind of answer, limits on sets, groups or none, and a life. In each cell
+worlds that see every threshold drive the excess of misses up, down and from one end to the other,
+within what the cell allows, and after each answer the excess must lie within what the predictor states.
+``python -m tests.predictor.combinations`` prints what is promised as the table of docs/guarantees.md.
+"""
+
+import itertools
+import random
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from keyhole import HIT, LEARNERS, MISS, Predictor, Probabilities, make
+from keyhole.errors import FeedbackError, InvalidError, TheoremError
+from keyhole.learners import SUFFIX, Learner, safety_valve, takes
+from keyhole.predictor.report import bound_excess, judge_groups
+from keyhole.predictor.setup import change_alpha
+
+ALPHA = 0.2
+ANSWERS = 50  # for each world of a cell
+SMALL: dict[str, dict[str, Any]] = {  # bounds that a few dozen rounds reach
+    "logit-tracker": {"step": 1.0, "first": 1.5, "margin": 0.2},
+    "informed-tracker": {"guard": 4.0},
+    "contextual-tracker": {"guard": 4.0, "dead": 2.0},
+    "tracker": {"step": 0.2},
+    "aci": {"step": 0.1, "window": 20},
+    "agaci": {"steps": (0.2, 0.4)},
+    "self-scaled": {"budget": 4.0},
+    "pi": {"saturation": 0.2},
+    "tracker-decaying": {"window": None},
+}
+VALVE = "any rule behind a valve"
+RULES = (
+    *(n for n, rule in LEARNERS.items() if hasattr(rule.parameters, "excess") and SUFFIX not in n),
+    VALVE,
+)
+TIMINGS = ("prompt", "late", "lost", "batched")
+TOLD = ("plain", "chance", "wrong", "graded")
+LIMITS: dict[str, dict[str, Any]] = {"none": {}, "at_least": {"at_least": 1}, "at_most": {"at_most": 1}}
+LIVES = ("fresh", "calibrated", "restored", "alpha changed")
+WORLDS = ("up", "down", "swing", "dice")
+SCORES = (0.7, 0.2, 0.1)
+
+
+class Cell(NamedTuple):
+    rule: str
+    timing: str
+    told: str
+    limits: str
+    groups: bool
+    life: str
+
+
+def list_cells(rule: str) -> list[Cell]:
+    """Return the cells of a rule; of one that takes no groups, one cell with them."""
+    found = [
+        Cell(*one) for one in itertools.product([rule], TIMINGS, TOLD, LIMITS, (False, True), LIVES)
+    ]
+    if takes_groups(rule):
+        return found
+    return [cell for cell in found if not cell.groups or cell == find_first(rule)]
+
+
+def find_first(rule: str) -> Cell:
+    return Cell(rule, TIMINGS[0], TOLD[0], "none", groups=True, life=LIVES[0])
+
+
+def takes_groups(rule: str) -> bool:
+    return rule != VALVE and "groups" in takes(LEARNERS[rule])
+
+
+def has_guards(rule: str) -> bool:
+    return rule == VALVE or hasattr(LEARNERS[rule].parameters, "late_excess")
+
+
+def is_graded(rule: str) -> bool:
+    return rule != VALVE and LEARNERS[rule].graded
+
+
+def make_learner(name: str) -> Learner:
+    if name == VALVE:
+        return safety_valve(make("logit-tracker", alpha=ALPHA), budget=0.5)
+    return make(name, alpha=ALPHA, options=SMALL.get(name, {}))
+
+
+class World:
+    """One run: what is asked and told, and whether the statements of the predictor stood up to it."""
+
+    def __init__(self, cell: Cell, goal: str, seed: int) -> None:
+        self.cell, self.goal, self.rng = cell, goal, random.Random(seed)  # noqa: S311
+        learner = make_learner(cell.rule)
+        if cell.groups and takes_groups(cell.rule):
+            learner = replace(learner, parameters=replace(learner.parameters, groups=2))
+        self.predictor: Predictor[Any] = Predictor(
+            learner,
+            groups=2 if cell.groups else None,
+            score=Probabilities(**LIMITS[cell.limits]),
+            least_chance=0.01,
+            seed=seed,
+        )
+        if cell.life == "calibrated":
+            self.predictor.calibrate(
+                [SCORES] * 30, [0] * 30, **({"groups": [[0]] * 30} if cell.groups else {})
+            )
+        self.answered = 0
+        self.changed = False
+
+    def wants_miss(self, groups: tuple[int, ...]) -> bool:
+        """Return where the excess is driven: with groups the first one up and the second one down."""
+        if groups:
+            return groups == (0,) or (groups == (0, 1) and self.rng.random() < 0.5)
+        if self.goal == "dice":
+            return self.rng.random() < 0.5
+        return self.goal == "up" or (self.goal == "swing" and self.answered > ANSWERS // 2)
+
+    def ask(self) -> tuple[Any, bool]:
+        """Return what is shown of a case, and whether it misses."""
+        groups: tuple[int, ...] = ()
+        if self.cell.groups:
+            groups = self.rng.choice(((0,), (1,), (0, 1), (0, 1), ()))
+        shown = self.predictor.predict(SCORES, groups=groups)
+        held = len(shown)
+        can_miss = held < len(SCORES) and (shown.threshold > 0.0 or self.cell.limits == "at_most")
+        can_hit = held > 0
+        missed = can_miss if self.wants_miss(groups) else not can_hit
+        return shown, missed
+
+    def tell(self, shown: Any, missed: bool) -> None:  # noqa: FBT001
+        learn, told = self.predictor.learn, self.cell.told
+        if told == "graded":
+            # An empty set that loses nothing is what no guard can prevent; the full one never loses.
+            spared = shown.threshold > 1.0 and self.goal == "down"
+            learn(shown, loss=0.0 if spared or not missed else self.rng.choice((0.6, 1.0)))
+        elif told == "wrong":
+            flipped = missed ^ (self.rng.random() < 0.2)
+            learn(shown, MISS if flipped else HIT, wrong=0.2)
+        elif missed and not shown.labels:
+            learn(shown, label=0, chance=self.chance())
+        else:
+            label = next(k for k in range(len(SCORES)) if (k in shown) != missed)
+            learn(shown, label=label, chance=self.chance())
+        self.answered += 1
+        self.check()
+        self.live()
+
+    def chance(self) -> float:
+        return self.rng.choice((0.2, 0.5, 1.0)) if self.cell.told == "chance" else 1.0
+
+    def live(self) -> None:
+        """Let happen in the middle of the run what the life of the cell says."""
+        if self.answered != ANSWERS // 2:
+            return
+        if self.cell.life == "restored":
+            self.predictor = Predictor.restore(self.predictor.dump())
+        if self.cell.life == "alpha changed":
+            predictor, old = self.predictor, self.predictor.learner
+            predictor._setup = change_alpha(predictor.setup, 0.1)
+            state = predictor._progress.state
+            predictor._progress.state = predictor.learner.unpack(old.pack(state))
+            self.changed = True
+
+    def check(self) -> None:
+        """Raise unless every excess is within what is stated of it now."""
+        setup, progress = self.predictor.setup, self.predictor._progress
+        for group in judge_groups(setup, progress).values():
+            if group.bound is not None:
+                assert group.bound.least - 1e-5 <= group.excess <= group.bound.most + 1e-5, self.cell
+        if self.changed:
+            return  # Nothing is stated of rounds under several targets together.
+        tally = progress.tally
+        excess = tally.misses - setup.learner.alpha * tally.weight
+        least, most = bound_excess(setup, progress)
+        assert least - 1e-6 <= excess <= most + 1e-6, (self.cell, self.goal, self.answered)
+
+    def play(self) -> None:
+        {"prompt": self.answer_at_once, "lost": self.lose_some, "late": self.hold_back}.get(
+            self.cell.timing, self.answer_batches
+        )()
+
+    def answer_at_once(self) -> None:
+        while self.answered < ANSWERS:
+            self.tell(*self.ask())
+
+    def lose_some(self) -> None:
+        while self.answered < ANSWERS:
+            opened = self.ask()
+            for _ in range(20 * opened[1]):  # Misses are stale then, and hits are not.
+                self.predictor.skip(self.predictor.predict(SCORES))
+            self.tell(*opened)
+
+    def hold_back(self) -> None:
+        """Tell what drives the excess on at once, and the rest when no more rounds may be open."""
+        waiting = []
+        while self.answered < ANSWERS:
+            waiting.append(self.ask())
+            wanted = [n for n, (_, missed) in enumerate(waiting) if missed == self.wants_miss(())]
+            if len(waiting) == 4:
+                while waiting:
+                    self.tell(*waiting.pop(0))
+            elif wanted and self.rng.random() < 0.7:
+                self.tell(*waiting.pop(wanted[-1]))
+
+    def answer_batches(self) -> None:
+        while self.answered < ANSWERS:
+            for opened in [self.ask() for _ in range(5)]:
+                self.tell(*opened)
+
+
+def judge(cell: Cell) -> str:
+    """Return what is promised in a cell, after its worlds failed to break it; or who refuses it."""
+    world = None
+    try:
+        for seed, goal in enumerate(WORLDS):
+            world = World(cell, goal, seed)
+            world.play()
+    except TheoremError:
+        return "nothing"
+    except (FeedbackError, InvalidError) as error:
+        return f"refused: {error}"
+    assert world is not None
+    return "nothing" if world.changed else find_promise(world)
+
+
+def find_promise(world: World) -> str:
+    """Return which sides of the excess are bounded by less than what so many rounds keep anyway."""
+    rounds = 10**15
+    least, most = bound_excess(world.predictor.setup, world.predictor._progress, rounds=rounds)
+    sides = least > -ALPHA * rounds / 2.0, most < (1.0 - ALPHA) * rounds / 2.0
+    return {(True, True): "both", (False, True): "upper", (True, False): "lower"}.get(sides, "nothing")
+
+
+def expect(cell: Cell) -> str:
+    """Return what docs/guarantees.md says of the cell: its table, and the rules below it."""
+    rule, timing, told, limits, groups, life = cell
+    if groups and not takes_groups(rule):
+        return f"refused: {make_learner(rule).name} comes with 0 groups"
+    if told in ("wrong", "graded") and not is_graded(rule):
+        return "refused: "
+    if life == "alpha changed" and rule == "self-scaled":
+        return "refused: self-scaled keeps a state of another size"
+    kept = {"lower", "upper"} - ({"lower"} if rule == VALVE else set())
+    weighs = told in ("chance", "wrong")
+    if not has_guards(rule) and (timing != "prompt" or weighs or limits == "at_most"):
+        kept = set()
+    if life == "alpha changed":
+        kept = set()
+    kept -= {"at_least": {"lower"}, "at_most": {"upper"}}.get(limits, set())
+    return "both" if len(kept) == 2 else kept.pop() if kept else "nothing"
+
+
+def write_table() -> str:
+    """Return what is promised of every rule, as docs/guarantees.md has it."""
+    lines = ["| rule | plain | `chance=` | `wrong=` | `loss=` |", "|---|---|---|---|---|"]
+    for rule in RULES:
+        row = []
+        for told in TOLD:
+            found = [
+                expect(Cell(rule, timing, told, "none", groups=False, life="fresh"))
+                for timing in TIMINGS
+            ]
+            words = "refused" if found[0].startswith("refused") else found[0]
+            row.append(words if len(set(found)) == 1 else f"{words}, prompt only")
+        name = f"`{rule}`" if rule in LEARNERS else rule
+        lines.append(
+            f"| {name}{', each of its groups' if takes_groups(rule) else ''} | {' | '.join(row)} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(write_table(), end="")  # noqa: T201
