@@ -482,3 +482,35 @@ def test_intervals_of_a_key_answered_in_batches_are_those_of_a_predictor(scale: 
             state, _ = fold.step("key", state, Answered(name, label=truth, at=batch))
     assert 2.0 < ours[0].width < 6.0  # The right one is 3.3.
     assert fold.read(state).tally.misses == predictor.miss_rate * 72
+
+
+HISTORY = [([0.7, 0.2, 0.1], "ant"), ([0.3, 0.6, 0.1], "cat"), ([0.2, 0.2, 0.6], "cat")] * 40
+
+
+@pytest.mark.parametrize("name", ["logit-tracker", "informed-tracker", "ocp-unlock+"])
+def test_a_new_key_starts_where_a_calibrated_predictor_stands(name: str) -> None:
+    """Kills: a start that is forgotten, by a pickle too, or that one key changes for the next."""
+    more: Any = {"arms": 8} if name == "ocp-unlock+" else {}
+    teacher = keyhole.Predictor(
+        name, alpha=0.1, score=keyhole.Probabilities(labels=LABELS), feedback="full", **more
+    )
+    teacher.calibrate([output for output, _ in HISTORY], [label for _, label in HISTORY])
+    fold = pickle.loads(pickle.dumps(by_name(name, start=teacher.progress, **more)))  # noqa: S301
+    for key in ("anna", "ben"):
+        chances = fold.setup.learner.distribution(fold.read(b"").state)
+        assert all(map(np.array_equal, chances, teacher.distribution))
+        events = [Asked("one", [0.5, 0.3, 0.2], at=1), Answered("one", label="cat", at=2)]
+        state, _ = fold.run(key, b"", events)
+        assert fold.read(state).tally.answered == 1
+        assert fold.read(b"").tally == Tally()
+
+
+def test_a_start_of_another_learner_or_score_is_refused() -> None:
+    teacher = keyhole.Predictor("kt", alpha=0.1)
+    scaled = keyhole.Predictor("logit-tracker", alpha=0.1, score=keyhole.ScaledResiduals())
+    arms = keyhole.Predictor("ocp-unlock+", alpha=0.1, arms=9, feedback="full")
+    for wrong in (teacher.progress, scaled.progress, "kt"):
+        with pytest.raises(InvalidError, match="start is not what a predictor with logit-tracker"):
+            by_name("logit-tracker", start=wrong)
+    with pytest.raises(InvalidError, match="same parameters"):
+        by_name("ocp-unlock+", arms=8, start=arms.progress)

@@ -14,9 +14,9 @@ from tests.service.process import Service
 PAGE = Path(__file__).parents[2].joinpath("docs", "howto", "service.md").read_text()
 
 
-def commands() -> list[tuple[str, str]]:
-    """Return every command of the transcript with what the page says it prints."""
-    (block,) = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)
+def commands(place: int = 0) -> list[tuple[str, str]]:
+    """Return every command of a transcript with what the page says it prints."""
+    block = re.findall(r"```console\n(.*?)```", PAGE, flags=re.DOTALL)[place]
     entries = [entry.partition("\n") for entry in block.replace("\\\n", "").split("$ ")[1:]]
     return [(command, printed.strip()) for command, _, printed in entries]
 
@@ -40,3 +40,17 @@ def test_the_transcript_is_what_happens(tmp_path: Path, capsys: pytest.CaptureFi
             assert same(ran.stdout.strip(), expected), ran.stdout
     assert main([*verify.split()[1:], "--database", url]) == 0
     assert same(capsys.readouterr().out.strip(), replayed)
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the transcript uses curl")
+def test_a_stream_starts_from_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    url, history = f"sqlite:///{tmp_path / 'keyhole.db'}", tmp_path / "history.csv"
+    history.write_text("label,invoice,letter,receipt\n" + "letter,0.7,0.2,0.1\n" * 500)
+    (create, _), (calibrate, played) = commands(1)
+    with Service(url) as service:
+        words = shlex.split(create.replace("localhost:8000", service.url.removeprefix("http://")))
+        subprocess.run([*words, "--noproxy", "*"], capture_output=True, check=True)  # noqa: S603
+    program, *words = calibrate.split()
+    assert program == "keyhole"
+    assert main([*words[:-1], str(history), "--database", url]) == 0
+    assert capsys.readouterr().out.strip() == played

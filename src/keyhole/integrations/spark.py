@@ -22,6 +22,7 @@ from keyhole.integrations.rows import (
 )
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Skipped, make_fold
 from keyhole.learners import Learner
+from keyhole.predictor.progress import Progress
 from keyhole.scores import Score, find_labels
 
 try:
@@ -154,6 +155,7 @@ def streams(
     lifetime: timedelta = WEEK,
     delay: str = "10 minutes",
     recall: int = 2,
+    start: Progress | None = None,
     kinds: Iterable[str] = WRITTEN,
 ) -> DataFrame:
     """Return the sets of a stream of asks, every key learning from its own answers.
@@ -169,7 +171,7 @@ def streams(
         ``loss`` and ``skipped`` (boolean): in every row the first that is there counts.
     key
         The column or columns that tell streams apart.
-    learner, alpha, features, groups, score, feedback, seed, open_limit, recall
+    learner, alpha, features, groups, score, feedback, seed, open_limit, recall, start
         As for ``keyhole.keyed.make_fold``.
     lifetime
         How long a round may wait for its answer, by the times in the rows.
@@ -195,6 +197,7 @@ def streams(
         open_limit=open_limit,
         lifetime=lifetime // _MS,
         recall=recall,
+        start=start,
     )
     keys = [key] if isinstance(key, str) else list(key)
     rows = join_inputs(asks, answers, keys=keys, delay=delay)
@@ -257,6 +260,7 @@ def backtest(
     score: Score[Any] | None = None,
     feedback: str = "semi-bandit",
     seed: int = 0,
+    start: Progress | None = None,
 ) -> DataFrame:
     """Return the sets of a finished table, every key played by itself, each round answered at once.
 
@@ -272,6 +276,7 @@ def backtest(
         score=score,
         feedback=feedback,
         seed=seed,
+        start=start,
     )
     keys = [key] if isinstance(key, str) else list(key)
     indexed = _has_indexes(table, fold)

@@ -40,6 +40,8 @@ class Fold:
         How long a round may stay open, in the unit of the events' times; None for ever.
     recall
         How many closed rounds a key remembers, to recognise replays; at most 31.
+    start
+        What a new key's learner and scale begin as, in bytes, or nothing.
 
     Examples
     --------
@@ -56,6 +58,7 @@ class Fold:
     setup: Setup[Any]
     lifetime: int | None = None
     recall: int = RECALL
+    start: bytes = b""
     _cache: dict[bytes, KeyState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -108,13 +111,15 @@ class Fold:
         return content
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.setup, self.lifetime, self.recall)
+        return _rebuild, (self.setup, self.lifetime, self.recall, self.start)
 
     def read(self, state: bytes) -> Progress:
         """Return the progress of a key: its learner's state and the tally of its rounds."""
         return states.unpack(state, self.setup.learner).progress if state else self._start()
 
     def _start(self) -> Progress:
+        if self.start:
+            return Progress.unpack(self.start, setup=self.setup)
         progress: Any = self.setup.kind.start(self.setup)
         return cast("Progress", progress)
 
@@ -142,15 +147,23 @@ def make_fold(
     least_chance: float = LEAST_CHANCE,
     lifetime: int | None = None,
     recall: int = RECALL,
+    start: Progress | None = None,
 ) -> Fold:
     """Return a fold; the parameters are a predictor's, and those of ``Fold``.
 
-    The seed is 0 by default, because every worker must make the same draws.
+    The seed is 0 by default, because every worker must make the same draws. With ``start``, the
+    progress of a predictor with the same parameters, every new key begins with what that has learnt,
+    and a bound on a key's misses moves by the excess that the predictor had.
 
     Examples
     --------
-    >>> make_fold(alpha=0.1, lifetime=3_600_000).setup.learner.name
-    'logit-tracker'
+    >>> from keyhole import Predictor
+    >>> predictor = Predictor(alpha=0.1)
+    >>> predictor.calibrate([[0.7, 0.2, 0.1]] * 100, ([0] * 8 + [1] * 2) * 10)
+    >>> fold = make_fold(alpha=0.1, start=predictor.progress)
+    >>> _, (shown,) = fold.step("anna", b"", Asked("r1", [0.6, 0.3, 0.1]))
+    >>> shown.region.labels
+    (0, 1)
     """
     setup = make_setup(
         learner,
@@ -165,7 +178,26 @@ def make_fold(
         open_limit=open_limit,
         least_chance=least_chance,
     )
-    return Fold(setup=setup, lifetime=lifetime, recall=recall)
+    begin = b"" if start is None else _pack_start(setup, start)
+    return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)
+
+
+def _pack_start(setup: Setup[Any], start: Progress) -> bytes:
+    """Return what has been learnt without what was counted, or raise if it is of another learner."""
+    fresh: Any = setup.kind.start(setup)
+    known = isinstance(start, Progress) and isinstance(start.state, type(fresh.state))
+    try:
+        if known and (start.scale is None) == (fresh.scale is None):
+            fresh.state, fresh.scale = start.state, start.scale
+            content: bytes = fresh.pack(setup.learner)
+            Progress.unpack(content, setup=setup)
+            return content
+    except SnapshotError:
+        pass
+    raise InvalidError(
+        f"start is not what a predictor with {setup.learner.name} and this score has learnt; give the "
+        "progress of one that is made with the same parameters"
+    )
 
 
 def _name(event: Event) -> str:
@@ -197,8 +229,8 @@ def _derive_seed(seed: int, key: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _rebuild(setup: Setup[Any], lifetime: int | None, recall: int) -> Fold:
-    return Fold(setup=setup, lifetime=lifetime, recall=recall)
+def _rebuild(setup: Setup[Any], lifetime: int | None, recall: int, start: bytes) -> Fold:
+    return Fold(setup=setup, lifetime=lifetime, recall=recall, start=start)
 
 
 @lru_cache(maxsize=4096)

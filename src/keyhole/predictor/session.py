@@ -92,6 +92,12 @@ class Session(Generic[R]):
         return self._setup
 
     @property
+    def progress(self) -> Progress[Any]:
+        """What it has learnt and counted, copied: ``keyhole.keyed.make_fold(start=...)`` takes it."""
+        with self._lock:
+            return copy.deepcopy(self._progress)
+
+    @property
     def learner(self) -> Learner:
         """The rule at work, with its parameters."""
         return self._setup.learner
