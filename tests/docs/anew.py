@@ -343,3 +343,127 @@ class ContextualTracker(Shared):
                 return
             del sample[int(100 * draw / chance)]
         insort(sample, value)
+
+
+def logit(share: float, edge: float) -> float:
+    return clip(math.log(share / (1.0 - share)), -edge, edge)
+
+
+@dataclass
+class Decided:
+    number: int
+    then: int
+    score: float
+    threshold: float
+    own: float
+    was_open: bool
+
+    @property
+    def accepted(self) -> bool:
+        return self.score >= self.threshold
+
+
+class GateTracker:
+    def __init__(self, alpha: float, *, memory: float | None) -> None:
+        self.alpha, self.memory = alpha, memory
+        self.scores = [1.0 - alpha]
+        self.y, self.back, self.excess, self.run = 2.0, -3.5, 0.0, 0.0
+        self.weight = self.grain = 1.0
+        self.judged = self.heard = self.rounds = self.level = self.quiet = self.answered = 0
+        self.line, self.slope = 0.0, 0.5
+
+    def budget(self, rounds: int) -> float:
+        return 20.0 + 0.3 * math.sqrt(min(rounds, self.memory) if self.memory else rounds)
+
+    def is_open(self) -> bool:
+        room = self.budget(self.rounds + 1) + 2.0 * self.level
+        return self.excess / self.weight + (1.0 - self.alpha) <= room
+
+    def expect(self, position: float) -> float:
+        places = (logit(1.0 - part * sigmoid(-position), 5.5) for part in (0.25, 0.75))
+        return sum(sigmoid(self.line - self.slope * place) for place in places) / 2.0
+
+    def begins_trial(self) -> bool:
+        if not self.is_open() or self.y <= 2.2:
+            return False
+        if self.heard >= 20:
+            return self.expect(2.2) < self.alpha
+        return self.quiet >= min(1_000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
+
+    def decide(self, score: float) -> Decided:
+        trial, is_open = self.begins_trial(), self.is_open()
+        position, kept = 2.2 if trial else self.y, len(self.scores)
+        own = self.scores[min(math.ceil(kept * sigmoid(position)), kept - 1)]
+        if abs(position) >= 3.0:
+            own = NONE if position > 0.0 else EVERY
+        made = Decided(self.rounds, self.answered, score, own if is_open else NONE, own, is_open)
+        if trial:
+            self.back, self.y, self.quiet, self.run = self.y, 2.2, 0, 0.0
+        self.keep(score)
+        self.rounds += 1
+        if self.memory and self.excess > 0.0:
+            self.excess -= self.excess / self.memory
+        self.quiet = 0 if made.accepted else self.quiet + 1
+        if not made.accepted and self.excess < 0.0:
+            credit = min(1.0, -self.excess / self.weight)
+            self.y = max(-3.0, self.y - 0.01 * self.alpha * credit / self.weight)
+        return made
+
+    def keep(self, score: float) -> None:
+        if len(self.scores) == 64:
+            if self.rounds % int(min(4_000, self.rounds + 1) / 64):
+                return
+            turn = 0.6180339887498949 * self.rounds
+            del self.scores[int(64 * (turn - math.floor(turn)))]
+        insort(self.scores, score)
+
+    def learn(self, made: Decided, wrong: float, *, chance: float) -> None:
+        age, since = self.answered - made.then, self.rounds - 1 - made.number
+        stale = age + since * min(1.0, (self.answered + 1) / (made.number + 1))
+        spread, before = abs(2.0 * wrong - 1.0), self.excess / self.grain
+        self.answered += 1
+        if made.accepted:
+            self.level += age > self.level
+            self.excess += (wrong - self.alpha) / chance
+            self.weight += (spread / chance - self.weight) / (self.judged + 2)
+            self.grain += (spread / math.sqrt(chance) - self.grain) / (self.judged + 2)
+            if self.memory:
+                self.excess = max(self.excess, -self.budget(self.rounds) * self.weight)
+            self.judged += 1
+            if self.heard:
+                self.fit(made, wrong, spread)
+            self.move(wrong, spread, before, 1.0 / math.sqrt(chance), stale)
+            return
+        self.heard += 1
+        self.fit(made, wrong, spread)
+        if not made.was_open and made.score >= made.own:
+            self.move(wrong, spread, before, 1.0, stale)
+        elif self.back == -3.5:
+            expected = self.expect(min(3.0, self.y))
+            beyond = max(0.0, expected - 1.5 * self.alpha) + min(0.0, expected - self.alpha)
+            doubt = (1.0 + self.alpha * self.judged / self.weight) * (1.0 + stale / 120.0)
+            self.y = clip(self.y + self.heard / (self.heard + 20) * beyond / doubt, -3.0, 3.5)
+
+    def move(self, wrong: float, spread: float, before: float, factor: float, stale: float) -> None:
+        alpha, flow = self.alpha, 1.0 / (1.0 + stale / 120.0)
+        young = 1.0 / math.sqrt(1.0 + self.judged / 300.0)
+        haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 / young))
+        step = flow * max(max(0.05, 2.0 * alpha * young) * haste, 1.0 / (1.0 + alpha * self.judged))
+        if wrong < alpha:
+            self.run += flow
+            if self.run * (0.5 - 0.5 / spread + alpha / spread) >= 1.0:
+                self.back = -3.5
+        else:
+            self.y, self.run, self.back = max(self.y, self.back), 0.0, -3.5
+        owed = clip(self.excess / self.grain, -20.0, 20.0)
+        share = 0.1 * alpha * (1.0 - young) + (0.04 * young if owed > 0.0 else 0.0)
+        pull = min(0.5 * alpha * step, share * step**2 * owed)
+        self.y = clip(self.y + step * (wrong - alpha) / spread * factor + pull, -3.0, 3.5)
+
+    def fit(self, made: Decided, wrong: float, spread: float) -> None:
+        kept = len(self.scores)
+        place = logit((bisect_right(self.scores, made.score) + 0.5) / (kept + 1), 3.5)
+        error = wrong - sigmoid(self.line - self.slope * place)
+        step = error / (spread * (10.0 + min(1_000, self.heard) / 4.0))
+        self.line += 2.0 * step
+        self.slope = clip(self.slope - step * place, 0.0, 4.0)

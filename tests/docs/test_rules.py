@@ -9,7 +9,7 @@ import pytest
 import keyhole
 from keyhole.learners import Learner
 from keyhole.learners.rules.contextual_tracker import contextual_tracker
-from tests.docs.anew import Case, ContextualTracker, InformedTracker, LogitTracker
+from tests.docs.anew import Case, ContextualTracker, GateTracker, InformedTracker, LogitTracker
 
 ALPHA = 0.2
 Anew = LogitTracker | InformedTracker | ContextualTracker
@@ -76,3 +76,34 @@ def test_rules_written_from_the_page_have_the_same_guards(rule: str) -> None:
         loss = float(0 in case.groups) if rule == "contextual" else float(number < 600)
         predictor.learn(shown, loss=loss)
         anew.observe(opened, loss, weight=1.0, score=None)
+
+
+@pytest.mark.parametrize("feedback", ["accepted", "both"])
+@pytest.mark.parametrize(
+    ("late", "chance", "wrong", "memory"),
+    [(0, 1.0, 0.0, None), (40, 1.0, 0.0, None), (0, 0.3, 0.05, None), (5, 1.0, 0.0, 300.0)],
+)
+def test_a_gate_written_from_the_page_makes_the_same_decisions(
+    feedback: str, late: int, chance: float, wrong: float, memory: float | None
+) -> None:
+    """Scores are worth something at first and nothing later, so that trials begin and guards close."""
+    rng = np.random.default_rng(6)
+    gate = keyhole.Gate(
+        keyhole.make("gate-tracker", alpha=ALPHA, options={"memory": memory}), feedback=feedback
+    )
+    anew, waiting = GateTracker(ALPHA, memory=memory), []
+    for number in range(1_500):
+        score = float(rng.beta(4, 2))
+        right = bool(rng.random() < (score**0.3 if number < 700 else 0.2))
+        decision, made = gate.decide(score), anew.decide(score)
+        assert decision.threshold == pytest.approx(made.threshold, abs=1e-11)
+        assert decision.accepted == made.accepted
+        waiting.append((decision, made, right))
+        if len(waiting) <= late:
+            continue
+        decision, made, right = waiting.pop(0)
+        if (not made.accepted and feedback == "accepted") or (made.accepted and rng.random() > chance):
+            continue
+        gate.learn(decision, right=right, chance=chance if made.accepted else None, wrong=wrong)
+        told = (float(not right) - wrong) / (1.0 - 2.0 * wrong)
+        anew.learn(made, told, chance=chance if made.accepted else 1.0)
