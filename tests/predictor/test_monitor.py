@@ -129,7 +129,7 @@ def test_the_alarm_ends_in_the_very_round_in_which_bets_on_alpha_are_worth_the_c
     """Kills: clearing against another rate than half of alpha more, or less."""
     misses = (np.random.default_rng(10).random(2_000) < 0.1).astype(float).tolist()
     monitor, ended = Monitor(alpha=0.1, clearing=200.0), 0
-    watch = Watch(alarm=alarm, ratio=still / 0.1, judged=1)
+    watch = Watch(alarm=alarm, ratio=still / 0.1, tested=1)
     while watch.alarm:
         ended += 1
         monitor.observe(watch, misses[ended - 1])
@@ -160,7 +160,7 @@ def play_every_path(
     chances = {(0, True): (1 - rate) * told[0], (1, True): rate * told[1]}
     chances |= {(0, False): (1 - rate) * (1 - told[0]), (1, False): rate * (1 - told[1])}
     for path in product(chances, repeat=rounds):
-        watch, chance = Watch(judged=1, scale=scale), 1.0
+        watch, chance = Watch(tested=1, scale=scale), 1.0
         for miss, heard in path:
             chance *= chances[miss, heard]
             if heard:
@@ -271,7 +271,7 @@ def test_a_start_is_over_once_the_misses_have_come_to_the_target_from_both_sides
     settled = [*hits, 0, 1, 1]  # 2.5^2 = 6.25
     assert start(monitor, settled).doubts == [math.inf, pytest.approx(6.25)]
     watch = start(monitor, [*settled, 1])
-    assert (watch.starting, watch.judged, watch.doubts) == (False, 24, [0.0, 0.0])
+    assert (watch.starting, watch.tested, watch.doubts) == (False, 24, [0.0, 0.0])
     assert watch.starts == [24] * 7
     assert watch.evidence == [0.0] * 7
 
@@ -352,13 +352,13 @@ def test_an_alarm_that_is_right_is_seldom_cleared() -> None:
     monitor, rng = Monitor(alpha=0.1, clearing=100.0), np.random.default_rng(6)
     counts = []
     for _ in range(60):
-        watch = Watch(alarm=Alarm.TOO_MANY, ratio=1.5, judged=1)
+        watch = Watch(alarm=Alarm.TOO_MANY, ratio=1.5, tested=1)
         cleared = 0
         for miss in (rng.random(2000) < 0.15).tolist():
             monitor.observe(watch, miss)
             if not watch.alarm:
                 cleared += 1
-                watch = Watch(alarm=Alarm.TOO_MANY, ratio=1.5, judged=1)
+                watch = Watch(alarm=Alarm.TOO_MANY, ratio=1.5, tested=1)
         counts.append(float(cleared))
     assert below(counts, 20.0)
     assert np.mean(counts) > 0.0

@@ -109,8 +109,8 @@ class Watch:
     heard
         How many answers the learner had heard when its target was set: those before its first round, or
         before its alpha was changed.
-    judged
-        From which round on the promise is judged; while that is 0 it is too early, and ``starting``.
+    tested
+        From which round on the promise is tested; while that is 0 it is too early, and ``starting``.
     scale
         The part of a whole bet that an answer of chance 1 is.
     ratio
@@ -130,7 +130,7 @@ class Watch:
     cleared: int = 0
     alarms: int = 0
     heard: int = 0
-    judged: int = 0
+    tested: int = 0
     scale: float = 1.0
     ratio: float = 1.0
     doubts: list[float] = field(default_factory=lambda: [0.0, 0.0])
@@ -140,12 +140,12 @@ class Watch:
 
     @property
     def starting(self) -> bool:
-        return self.judged == 0
+        return self.tested == 0
 
     def begin_anew(self) -> None:
         """End the start or the alarm, and let the evidence begin with the next round."""
         self.alarm, self.doubts = Alarm.NONE, [0.0, 0.0]
-        self.judged = self.judged or self.rounds + 1
+        self.tested = self.tested or self.rounds + 1
         self._forget()
 
     def _forget(self) -> None:
@@ -157,7 +157,7 @@ class Watch:
         if self.alarm:
             self.cleared = self.rounds
         self.begin_anew()
-        self.judged, self.heard = 0, heard
+        self.tested, self.heard = 0, heard
 
     def lower(self, share: float) -> None:
         """Make bets smaller, and drop those that are running."""
@@ -168,7 +168,7 @@ class Watch:
     def pack(self) -> bytes:
         """Return it as bytes, of which there are always as many."""
         head = (self.rounds, self.alarm, self.since, self.raised, self.cleared, self.alarms, self.heard)
-        rest = (self.judged, self.scale, self.ratio, *self.doubts)
+        rest = (self.tested, self.scale, self.ratio, *self.doubts)
         return _LAYOUT.pack(*head, *rest, *self.evidence, *self.walks, *self.starts)
 
 
@@ -177,11 +177,11 @@ def unpack(content: bytes) -> Watch:
     if len(content) != _LAYOUT.size:
         raise SnapshotError(f"a watch has {_LAYOUT.size} bytes, not {len(content)}")
     rounds, alarm, since, raised, cleared, alarms, heard, *rest = _LAYOUT.unpack(content)
-    judged, scale, ratio, *rest = rest
+    tested, scale, ratio, *rest = rest
     doubts, rest = rest[:2], rest[2:]
     lists = doubts, rest[:_COUNT], rest[_COUNT:-_COUNT], rest[-_COUNT:]
     head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
-    return Watch(*head, judged, scale, ratio, *lists)
+    return Watch(*head, tested, scale, ratio, *lists)
 
 
 class Bets(NamedTuple):

@@ -166,7 +166,7 @@ def _show_promise(stream: Stream) -> wire.Promise:
     scale = stream.watch.scale  # An answer of the least chance counts as one round, the others as less.
     return wire.Promise(
         state=find_alert(stream),
-        judged=stream.watch.judged or None,
+        tested=stream.watch.tested or None,
         alarm=None if stream.alarmed is None else _show_alarm(stream.alarmed),
         run_length=find_monitor(stream.setup.learner.alpha).run_length,
         overall=bound_rate(scale * stream.tally.misses, scale * stream.tally.weight),

@@ -163,7 +163,7 @@ class Promise:
         "By a test that stays valid if it is read after every round; starting until the promise can be "
         "judged.",
     ]
-    judged: Annotated[int | None, "From which answer on, from 1; null while it is starting."]
+    tested: Annotated[int | None, "From which answer on, from 1; null while it is starting."]
     alarm: Annotated[AlarmView | None, "The last one, whether on or over."]
     run_length: Annotated[
         float, "Rounds to a false alarm on average, at least, at a miss rate of alpha."

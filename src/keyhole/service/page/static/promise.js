@@ -31,7 +31,7 @@ export function speaker(stream) {
   if (isAlert(stream)) return `change detector, since ${moment(alarm.since.at)}`;
   if (stream.promise.state === "starting") return stream.rounds ? `too early to judge: ${plural(stream.rounds, "answer")}` : "no answers yet";
   if (alarm?.cleared) return `change detector, again since ${moment(alarm.cleared.at)}`;
-  return `change detector: no alarm since answer ${count(stream.promise.judged)}`;
+  return `change detector: no alarm since answer ${count(stream.promise.tested)}`;
 }
 
 const CAUSES = [
