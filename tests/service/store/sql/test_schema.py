@@ -22,6 +22,7 @@ TABLES = {
     "rounds": "stream* number* format version at threshold size output labels? key? context? metadata? "
     "link",
     "answers": "stream* version* format number at kind answer miss? weight score? size link",
+    "amendments": "stream* version* format number at kind answer miss weight score? link",
     "changes": "stream* version* format at kind content progress? link",
     "open_rounds": "stream* number* expires then memo",
     "metadata": "stream* name* value* number*",

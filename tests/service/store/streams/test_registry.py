@@ -70,8 +70,11 @@ def test_only_an_archived_stream_is_removed_and_nothing_of_it_or_of_others_stays
     three: Database,
 ) -> None:
     for name in ("a", "b"):
-        opened = proposals.predict(three, name, asks=[Query([0.5], metadata='{"a":1}')] * 101, now=NOW)
-        answers.answer(three, [Reply(one.id, "miss") for one in opened[:100]], now=NOW)
+        ask = Query([0.5], metadata='{"a":1}')
+        for _ in range(40):  # until the promise is judged, and an alarm raised
+            opened = proposals.predict(three, name, asks=[ask] * 10, now=NOW)
+            answers.answer(three, [Reply(one.id, "miss") for one in opened], now=NOW)
+        proposals.predict(three, name, asks=[ask], now=NOW)
     with pytest.raises(InvalidError, match="archive it before you delete it"):
         registry.delete(three, "a")
     registry.archive(three, "a", now=NOW)
