@@ -199,6 +199,16 @@ def test_size_weight_needs_the_label_of_a_hit_and_goes_without_groups() -> None:
         simulate(contextual_tracker(alpha=0.1, size_weight=0.5), [0.5])
 
 
+def test_the_cell_of_a_group_steps_by_hand() -> None:
+    """first (miss - alpha) / (prior x cells of the round) at first, each cell by its whole share."""
+    learner = contextual_tracker(alpha=0.1, groups=3)
+    state = learner.start()
+    _, memo = learner.choose(state, 0.5, np.array([1.0, 0.0, 1.0]))
+    learner.observe(state, memo, Answer(1.0))
+    assert state.weight == pytest.approx([-0.5 * 0.9 / (0.5 * 2), 0.0, -0.5 * 0.9 / (0.5 * 2)])
+    assert state.visits.tolist() == [1.0, 0.0, 1.0]
+
+
 def test_without_features_and_groups_it_is_the_default() -> None:
     scores = np.random.default_rng(2).beta(6, 2, 3_000)
     plain, contextual = (

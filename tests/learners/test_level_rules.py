@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from keyhole import simulate
+from keyhole import MISS, simulate
 from keyhole.learners import window as held_scores
 from keyhole.learners.rules.aci import aci
 from keyhole.learners.rules.dtaci import STEPS, DtaciParameters, dtaci
@@ -50,6 +50,15 @@ def test_aci_keeps_the_threshold_in_place_of_a_missed_score(lived: Lived) -> Non
     assert played == [0.0, 0.0, 0.5, 0.5]
     assert state.ranked[:4].tolist() == [0.5, 0.5, 0.5, 0.9]
     assert state.level == pytest.approx([0.4 + 2 * 0.04 - 2 * 0.06])
+
+
+def test_aci_keeps_no_score_above_1_when_a_set_was_empty() -> None:
+    """Kills: the threshold of an empty set, 2, kept among the scores, of which quantiles are taken."""
+    learner = aci(alpha=0.4, step=0.1, window=5)
+    state = learner.start()
+    memo = np.array([2.0])
+    learner.observe(state, memo, MISS)
+    assert state.ranked[0] == 1.0
 
 
 def test_aci_level_tells_the_excess_of_misses() -> None:

@@ -65,6 +65,16 @@ def test_forced_round_teaches_what_the_own_threshold_would_have_brought(
     assert state.log_width == alone.log_width
 
 
+def test_a_forced_round_that_misses_all_the_same_teaches_nothing() -> None:
+    """A truth that is no candidate, after every label: nobody knows what its score would have been."""
+    learner = safety_valve(make("self-scaled", alpha=0.1))
+    state, memo = forced(learner)
+    before = [np.array(part).tolist() for part in state[:-1]]
+    learner.observe(state, memo, Answer(1.0))
+    assert [np.array(part).tolist() for part in state[:-1]] == before
+    assert state.valve.tolist() == [50.9, 101.0]
+
+
 def test_valve_is_saved_and_loaded_with_its_budget(tmp_path: Path) -> None:
     learner = safety_valve(make("unlock-hedge", alpha=0.1, arms=11), budget=0.5)
     original: Predictor[Any] = Predictor(learner, seed=3)

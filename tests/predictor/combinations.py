@@ -36,7 +36,7 @@ RULES = (
     VALVE,
 )
 TIMINGS = ("prompt", "late", "lost", "batched")
-TOLD = ("plain", "chance", "wrong", "graded")
+TOLD = ("plain", "chance", "wrong", "graded", "judged")
 LIMITS: dict[str, dict[str, Any]] = {"none": {}, "at_least": {"at_least": 1}, "at_most": {"at_most": 1}}
 LIVES = ("fresh", "calibrated", "restored", "alpha changed")
 WORLDS = ("up", "down", "swing", "dice")
@@ -135,6 +135,13 @@ class World:
         elif told == "wrong":
             flipped = missed ^ (self.rng.random() < 0.2)
             learn(shown, MISS if flipped else HIT, wrong=0.2)
+        elif told == "judged":
+            # A judge who always says what drives the excess on, and whom a tenth of checks corrects.
+            truth: dict[str, Any] = (
+                {"answer": MISS if missed else HIT} if self.rng.random() < 0.1 else {}
+            )
+            word = MISS if missed or not len(shown) or self.wants_miss(()) else HIT
+            learn(shown, judged=word, **truth)
         elif missed and not shown.labels:
             learn(shown, label=0, chance=self.chance())
         else:
@@ -235,12 +242,12 @@ def expect(cell: Cell) -> str:
     rule, timing, told, limits, groups, life = cell
     if groups and not takes_groups(rule):
         return f"refused: {make_learner(rule).name} comes with 0 groups"
-    if told in ("wrong", "graded") and not is_graded(rule):
+    if told in ("wrong", "graded", "judged") and not is_graded(rule):
         return "refused: "
     if life == "alpha changed" and rule == "self-scaled":
         return "refused: self-scaled keeps a state of another size"
     kept = {"lower", "upper"} - ({"lower"} if rule == VALVE else set())
-    weighs = told in ("chance", "wrong")
+    weighs = told in ("chance", "wrong", "judged")
     if not has_guards(rule) and (timing != "prompt" or weighs or limits == "at_most"):
         kept = set()
     if life == "alpha changed":
@@ -251,7 +258,10 @@ def expect(cell: Cell) -> str:
 
 def write_table() -> str:
     """Return what is promised of every rule, as docs/guarantees.md has it."""
-    lines = ["| rule | plain | `chance=` | `wrong=` | `loss=` |", "|---|---|---|---|---|"]
+    lines = [
+        "| rule | plain | `chance=` | `wrong=` | `loss=` | `judged=` |",
+        "|---|---|---|---|---|---|",
+    ]
     for rule in RULES:
         row = []
         for told in TOLD:

@@ -13,8 +13,32 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import make_setup
 from keyhole.scores import BestScore
 
-COUNTS = (9, 7, 6.5, 2.25, 30.5, 4.75, 1, 2, 3, 4, 5, 0.5, 6, 12.5, 1.25, 0.75, 8.5, -0.5, 1.5, 2.5, 10)
-KNOWN = struct.Struct("<BBqqddddqqqqqdqdddddddq")
+COUNTS = (
+    9,
+    7,
+    6.5,
+    2.25,
+    30.5,
+    4.75,
+    1,
+    2,
+    3,
+    4,
+    5,
+    0.5,
+    6,
+    12.5,
+    1.25,
+    0.75,
+    0.2,
+    8,
+    8.5,
+    -0.5,
+    1.5,
+    2.5,
+    9,
+)
+KNOWN = struct.Struct("<BBqqddddqqqqqdqddddqddddq")
 
 
 @pytest.fixture

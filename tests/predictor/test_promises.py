@@ -7,7 +7,7 @@ import pytest
 
 import keyhole
 from keyhole import MISS, Predictor, Probabilities, bounds
-from keyhole.errors import TheoremError, TheoryWarning
+from keyhole.errors import InvalidError, TheoremError, TheoryWarning
 from keyhole.predictor.report import judge_groups
 from keyhole.predictor.setup import change_alpha
 
@@ -191,3 +191,30 @@ def test_a_second_history_adds_its_excess_to_that_of_the_first() -> None:
     plain = Predictor(alpha=0.1).bound(rounds=500).most
     assert once.bound(rounds=500).most == pytest.approx(plain + 20.0)
     assert twice.bound(rounds=500) == pytest.approx(once.bound(rounds=500))
+
+
+def test_of_the_truth_behind_a_judge_nothing_is_stated() -> None:
+    predictor = Predictor(alpha=0.1)
+    predictor.learn(predictor.predict([0.9, 0.1]), MISS, judged=keyhole.HIT)
+    assert predictor.bound().most > 0.0
+    with pytest.raises(TheoremError, match="made up for by a bias"):
+        predictor.bound(delta=0.05)
+
+
+def test_misses_of_a_new_hard_time_are_not_paid_from_an_easy_one() -> None:
+    """Kills: an excess that sinks for thousands of rounds where a floor keeps sets from being empty."""
+    rng, missed = np.random.default_rng(4), []
+    learner = keyhole.make("informed-tracker", alpha=0.1)
+    predictor: Predictor[Any] = Predictor(learner, score=Probabilities(at_least=1))
+    for n in range(8_000):
+        shown = predictor.predict([0.6, 0.3, 0.1])
+        truth = int(rng.random() < (0.005 if n < 7_000 else 0.5))
+        missed.append(truth not in shown)
+        predictor.learn(shown, label=truth) if truth in shown else predictor.learn(shown, MISS)
+    assert np.mean(missed[7_000:]) < 0.25
+
+
+def test_another_target_is_refused_by_name_where_the_state_has_another_size() -> None:
+    setup = Predictor("self-scaled", alpha=0.2).setup
+    with pytest.raises(InvalidError, match="self-scaled keeps a state of another size"):
+        change_alpha(setup, 0.1)

@@ -16,6 +16,7 @@ from keyhole.predictor.rounds import (
     Round,
     propose,
     read_answer,
+    read_judged,
     settle,
 )
 from keyhole.predictor.tally import Outcome
@@ -182,3 +183,45 @@ def test_an_answer_that_counts_several_times_is_heard_as_often(times: int) -> No
 def test_the_groups_of_a_context_are_those_behind_its_features_that_are_marked() -> None:
     learner = make("contextual-tracker", alpha=0.1, options={"features": 2, "groups": 3})
     assert list_groups(learner, np.array([7.0, 8.0, 1.0, 0.0, 1.0])) == (0, 2)
+
+
+def test_what_was_shown_decides_and_the_score_is_moved_to_that_side() -> None:
+    """An interval whose end is rounded holds, or does not hold, a value whose score says otherwise.
+
+    Kills: a missed label taught with the threshold as its score, which would be a hit.
+    """
+
+    class Shown:
+        id, threshold, size, noun, is_empty = 0, 0.5, 1.0, "set", False
+
+        def __init__(self, *, holds: bool) -> None:
+            self.holds = holds
+
+        def __contains__(self, label: object) -> bool:
+            return self.holds
+
+    class Scored:
+        def __init__(self, score: float) -> None:
+            self.value = score
+
+        def score(self, label: object) -> float:  # noqa: ARG002
+            return self.value
+
+    learner = make("logit-tracker", alpha=0.1)
+    for holds, score in ((True, 0.4), (False, 0.6), (False, 0.5)):
+        shown: Any = Shown(holds=holds)
+        case: Any = Scored(score)
+        waiting: Round[Any] = Round(shown, case, [], 0)
+        outcome = read_answer(learner, waiting, label="x")
+        assert outcome.miss == float(not holds)
+        assert (outcome.score < 0.5) == (not holds)
+        assert abs(outcome.score - 0.5) < 1e-15
+
+
+def test_of_everything_and_nothing_a_judge_need_not_be_asked() -> None:
+    learner = make("logit-tracker", alpha=0.1)
+    waiting = open_round(learner, None, (0.4, 0.3))
+    full, empty = (waiting._replace(prediction=waiting.case.region(7, at)) for at in (0.0, 1.5))
+    assert read_judged(learner, full, MISS, bias=-0.1).miss == 0.0
+    assert read_judged(learner, empty, MISS, bias=-0.1).miss == 1.0
+    assert read_judged(learner, waiting, MISS, bias=-0.1).miss == 0.9

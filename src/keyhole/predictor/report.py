@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from itertools import islice
 from typing import Any
 
-from keyhole.errors import BoundWarning, TheoryWarning, warn_user
+from keyhole.errors import BoundWarning, TheoremError, TheoryWarning, warn_user
 from keyhole.learners import Excess, Learner, bounds
 from keyhole.learners.bounds import check_rounds
 from keyhole.pictures import draw_rate, write_table
@@ -109,6 +109,11 @@ def bound_excess(
     proven = Excess(least - past - amended, most - past + amended + tally.lost_in_full)
     told = lateness.told
     if delta is not None:
+        if tally.checks:
+            raise TheoremError(
+                "what a judge says is made up for by a bias that is tracked; nothing is proven of that: "
+                "leave delta out for the bound of what was told"
+            )
         of = max(1, tally.predicted) if rounds is None else rounds
         proven, told = bounds.bound_truth(proven, alpha, of, lateness, delta=delta), (0.0, 1.0)
         count = of

@@ -340,7 +340,8 @@ def read_judged(
     if (answer, score, loss) != (None, None, None) or label is not MISSING:
         truth = read_answer(learner, waiting, answer, label=label, score=score, loss=loss)
         check = truth.miss - outcome.miss
-    return outcome._replace(miss=outcome.miss + bias, score=_UNKNOWN, check=check)
+    miss = _know_miss(waiting, outcome.miss + bias)
+    return outcome._replace(miss=miss, score=_UNKNOWN, check=check)
 
 
 def _judge_score(threshold: float, score: Any) -> Outcome:
@@ -425,13 +426,17 @@ def _correct_wrong(learner: Learner, waiting: Round[R], outcome: Outcome, wrong:
 
     Whatever is told, a set of everything hit and an empty one missed: guards rely on that.
     """
-    shown, miss = waiting.prediction, correct_wrong(outcome.miss, check_wrong(wrong))
-    if shown.threshold <= 0.0 and getattr(getattr(waiting.case, "kind", None), "at_most", None) is None:
-        miss = 0.0
-    elif shown.threshold > 1.0 and shown.is_empty:
-        miss = 1.0
+    miss = correct_wrong(outcome.miss, check_wrong(wrong))
     check_graded(learner, "answers that may be wrong")
-    return outcome._replace(miss=miss, score=_UNKNOWN, residual=None)
+    return outcome._replace(miss=_know_miss(waiting, miss), score=_UNKNOWN, residual=None)
+
+
+def _know_miss(waiting: Round[R], told: float) -> float:
+    """Return whether a set of everything or nothing misses, which is known; else what is told."""
+    shown = waiting.prediction
+    if shown.threshold <= 0.0 and getattr(getattr(waiting.case, "kind", None), "at_most", None) is None:
+        return 0.0
+    return 1.0 if shown.threshold > 1.0 and shown.is_empty else told
 
 
 def check_amendable(learner: Learner) -> None:
