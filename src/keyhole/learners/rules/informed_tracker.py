@@ -4,7 +4,7 @@ The logit of its threshold is a base and an offset. The base is the alpha-quanti
 truth's scores: of the scores that answers tell, of answers that leave some possible (one step of EM),
 and, before the first answers, of what the model itself says. The offset is the logit tracker, which
 moves by hits and misses and needs no histogram to be right. Guards on the excess of misses keep the
-promise, however the position was found. docs/guarantees.md has the update rule in full.
+promise, however the position was found. docs/rules.md has the update rule in full.
 
 The histogram's bins are thirds of a doubling of the odds of a score, and hold whole numbers: an answer
 is worth 32. So both lanes, and a state that was packed into a few bytes, agree exactly.
