@@ -111,7 +111,7 @@ def bound_excess(
     if delta is not None:
         if tally.checks:
             raise TheoremError(
-                "what a judge says is made up for by a bias that is tracked; nothing is proven of that: "
+                "what a judge says is made up for by a tracked bias, of which nothing is proven; "
                 "leave delta out for the bound of what was told"
             )
         of = max(1, tally.predicted) if rounds is None else rounds
