@@ -311,7 +311,7 @@ def play_clear(
         thresholds,
         misses,
     )
-    _find_loop(learner, (_loop,), arguments)(*arguments)
+    find_loop(learner, (_loop,), arguments)(*arguments)
     check_choices(learner.name, thresholds)
 
 
@@ -370,7 +370,7 @@ def play_open(
         thresholds,
         scores,
     )
-    _find_loop(learner, (_loop_open, *kernels), arguments)(*arguments)
+    find_loop(learner, (_loop_open, *kernels), arguments)(*arguments)
     check_choices(learner.name, thresholds)
 
 
@@ -434,7 +434,7 @@ def complexity(learner: Learner, scores: ArrayLike, *, seed: int = 0) -> float:
 _LOOPS: dict[tuple[Rule[...], Callable[..., Any]], Callable[..., None]] = {}
 
 
-def _find_loop(
+def find_loop(
     learner: Learner, kernels: tuple[Callable[..., Any], ...], arguments: tuple[Any, ...]
 ) -> Callable[..., None]:
     """Return a loop, and what it calls, around the kernels of a rule, compiled where it can be."""
