@@ -70,8 +70,9 @@ def main() -> None:
         gate = play_recording(path)
     print(gate)
     print(f"sent unread: {gate.accepted_share:.1%}; of those bad: {gate.wrong_share:.2%}")
-    most = gate.bound().most
-    print(f"for certain at most {most:.0f} bad ones beyond 5 %, had all thumbs come at once")
+    late, prompt = gate.bound().most, keyhole.bounds.excess(gate.learner, rounds=8_000).most
+    print(f"for certain at most {late:.0f} bad ones beyond 5 %, thumbs as late as they were")
+    print(f"(had all thumbs come at once, {prompt:.0f})")
 
 
 if __name__ == "__main__":

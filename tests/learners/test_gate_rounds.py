@@ -72,11 +72,17 @@ class TrackerByHand:
         if self.memory is not None and self.excess > 0.0:
             self.excess *= 1.0 - 1.0 / self.memory
         self.quiet = 0 if accepted else self.quiet + 1
+        if accepted and (self.judged == 0 or self.on_trial):
+            self.z = min(3.5, self.z + 0.1)
         if not accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
             self.z = max(-3.0, self.z - 0.01 * self.alpha * credit / self.weight)
 
     def judge(self, chance: float, answer: Answer) -> None:
+        if self.judged == 0:
+            self.z = 2.0
+        elif self.on_trial:
+            self.z -= 0.1
         before, spread = self.excess / self.grain, abs(2.0 * answer.miss - 1.0)
         self.late += answer.age > self.late
         self.excess += (answer.miss - self.alpha) / chance

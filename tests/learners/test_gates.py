@@ -322,3 +322,86 @@ def test_a_split_threshold_is_the_lowest_that_kept_alpha_in_its_calibration() ->
     kept = scores >= threshold
     assert wrong[kept].sum() + 1 <= 0.1 * (kept.sum() + 1)
     assert best_fixed(scores, wrong, alpha=0.1)[0] <= threshold
+
+
+def test_every_group_keeps_its_own_bound_under_attack() -> None:
+    options = {"budget": 2.0, "growth": 0.05}
+    nearest = math.inf
+    for seed in range(12):
+        rng = np.random.default_rng(seed)
+        gate = Gate(make("gate-tracker", alpha=0.1, options=options), groups=["few", "many"])
+        decided, excess = {"few": 0, "many": 0}, {"few": 0.0, "many": 0.0}
+        for _ in range(400):
+            groups = [name for name, share in (("few", 0.2), ("many", 0.8)) if rng.random() < share]
+            decision = gate.decide(float(rng.beta(8, 1)), groups=groups)
+            is_wrong = "few" in groups or rng.random() < 0.05 * (seed % 4)
+            if decision.accepted:
+                gate.learn(decision, right=not is_wrong)
+            for name in groups:
+                decided[name] += 1
+                excess[name] += decision.accepted * (is_wrong - 0.1)
+                room = 2.0 + 0.05 * math.sqrt(decided[name]) - excess[name]
+                assert room >= -ROUNDING
+                nearest = min(nearest, room)
+    assert nearest < 1.0
+
+
+# --- honest from the first decision: section "On the first day" of docs/howto/gate.md
+
+SCORES = {
+    "probabilities": lambda p: p,
+    "over-sure": lambda p: p**0.1,
+    "close": lambda p: 0.4 + 0.01 * p,
+}
+
+
+def draw_day(sharp: float, *, rounds: int, seed: int, mean: float = 1.2) -> tuple[Array, Array]:
+    """Chances to be right, of a score that tells much, little or (sharp = 0) nothing, and outcomes."""
+    rng = np.random.default_rng([seed, 9])
+    logits = mean + sharp * rng.standard_normal(rounds)
+    wrong = rng.random(rounds) >= 1.0 / (1.0 + np.exp(-logits))
+    told = logits if sharp else mean + rng.standard_normal(rounds)
+    return 1.0 / (1.0 + np.exp(-told)), wrong.astype(np.float64)
+
+
+@pytest.mark.parametrize("scale", sorted(SCORES))
+@pytest.mark.parametrize("sharp", [2.0, 0.6, 0.0], ids=["good", "weak", "hopeless"])
+def test_on_the_first_day_nearly_all_runs_stay_within_four_wrong_answers(
+    sharp: float, scale: str
+) -> None:
+    runs, marks = 60, [99, 299, 999]
+    for alpha in (0.05, 0.1, 0.2):
+        learner, beyond = make("gate-tracker", alpha=alpha), []
+        for seed in range(runs):
+            scores, wrong = draw_day(sharp, rounds=1_000, seed=seed)
+            beyond.append(simulate_gate(learner, SCORES[scale](scores), wrong).excess[marks] > 4.0)
+        allowed = 0.05 + 3.0 * math.sqrt(0.05 * 0.95 / runs)
+        assert (np.mean(beyond, axis=0) <= allowed).all()
+
+
+@pytest.mark.parametrize(
+    ("sharp", "alpha", "enough"), [(2.0, 0.1, 0.9), (2.0, 0.05, 0.75), (0.6, 0.2, 0.5)]
+)
+def test_after_three_thousand_decisions_it_accepts_nearly_what_hindsight_does(
+    sharp: float, alpha: float, enough: float
+) -> None:
+    learner, accepted, best = make("gate-tracker", alpha=alpha), [], []
+    for seed in range(12):
+        scores, wrong = draw_day(sharp, rounds=3_000, seed=seed)
+        accepted.append(simulate_gate(learner, scores, wrong).accepted_share)
+        best.append(best_fixed(scores, wrong, alpha=alpha)[1])
+    assert np.mean(accepted) >= enough * np.mean(best)
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1])
+def test_what_people_say_of_referred_cases_counts_where_few_accepted_ones_are_audited(
+    alpha: float,
+) -> None:
+    learner = make("gate-tracker", alpha=alpha)
+    spent: dict[str, list[float]] = {"accepted": [], "referred": []}
+    for seed in range(12):
+        scores, wrong = draw_day(0.6, rounds=1_500, seed=seed, mean=0.9)
+        for feedback, excess in spent.items():
+            run = simulate_gate(learner, scores, wrong, feedback=feedback, audit=0.1, seed=seed)
+            excess.append(run.excess[-1])
+    assert np.mean(spent["referred"]) <= np.mean(spent["accepted"]) / 2.0

@@ -51,6 +51,7 @@ _DEAR = 250.0  # and so many more for each wrong answer of excess: each trial ma
 _LONGEST = 1000.0  # but no more than this
 _ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
 _DOUBT = 1.5  # times alpha: what the accepted must be expected to be wrong for it to move up
+_UNHEARD = 0.1  # up for each accepted answer, before the first judgement of all, or of a trial
 _LATE = 2.0  # budget for every answer of lateness
 _NO = np.zeros(1, dtype=np.int64)
 _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
@@ -189,6 +190,10 @@ def observe(
         moved = state.position[0] + _LAST * change
         state.position[0] = min(_CLOSED, max(-_TOP, moved))
     elif memo[ACCEPTED] > 0.0:
+        if state.judged[0] == 0:
+            state.position[0] = _START
+        elif state.back[0] > -_CLOSED:
+            state.position[0] -= _UNHEARD
         before = state.excess[0] / state.grain[0]
         count_wrong(settings, state, memo[CHANCE], answer)
         if state.heard[0] > 0:
@@ -214,6 +219,8 @@ def note_decision(
         state.excess[0] -= state.excess[0] / settings.window
     if memo[ACCEPTED] > 0.0:
         state.quiet[0] = 0
+        if state.judged[0] == 0 or state.back[0] > -_CLOSED:
+            state.position[0] = min(_CLOSED, state.position[0] + _UNHEARD)
         return
     state.quiet[0] += 1
     if state.excess[0] < 0.0:
