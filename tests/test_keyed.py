@@ -321,6 +321,26 @@ def test_draws_are_a_function_of_seed_key_and_number() -> None:
     assert thresholds(fold, "anna") != thresholds(other, "anna")
 
 
+def test_a_judges_word_and_its_checks_count_as_for_a_predictor() -> None:
+    predictor = keyhole.Predictor("logit-tracker", alpha=0.1)
+    fold, state = make_fold("logit-tracker", alpha=0.1), b""
+    for number in range(30):
+        shown = predictor.predict([0.6, 0.4])
+        judged = keyhole.MISS if number % 4 == 0 or not len(shown) else keyhole.HIT
+        truth: Any = {"label": number % 2} if number % 3 == 0 else {}
+        predictor.learn(shown, judged=judged, **truth)
+        asked, told = Asked(str(number), [0.6, 0.4]), Answered(str(number), judged=judged, **truth)
+        state, outputs = fold.run("a key", state, [asked, told])
+        assert outputs[0].region == shown
+        assert outputs[1].kind == "counted"
+    kept, tally = states.unpack(state, fold.setup.learner).progress.tally, predictor._progress.tally
+    assert (kept.misses, kept.bias, kept.checks) == (tally.misses, tally.bias, 10)
+    state, outputs = fold.run(
+        "a key", state, [Asked("x", [0.6, 0.4]), Answered("x", judged=keyhole.MISS, wrong=0.1)]
+    )
+    assert "give one" in str(outputs[-1].note)
+
+
 def test_an_answer_of_a_known_chance_counts_as_for_a_predictor() -> None:
     fold = make_fold(alpha=0.1, seed=3)
     predictor = keyhole.Predictor(alpha=0.1, seed=fold.seed_of(KEY))

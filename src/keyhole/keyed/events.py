@@ -43,6 +43,7 @@ class Answered(NamedTuple):
     chance: float = 1.0
     wrong: float = 0.0
     at: int = 0
+    judged: Answer | None = None
 
 
 class Skipped(NamedTuple):

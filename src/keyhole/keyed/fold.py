@@ -18,8 +18,18 @@ from keyhole.learners import Learner
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round, is_listening, propose, read_answer, recall_round, settle
+from keyhole.predictor.rounds import (
+    Round,
+    check_judged,
+    is_listening,
+    propose,
+    read_answer,
+    read_judged,
+    recall_round,
+    settle,
+)
 from keyhole.predictor.setup import Setup, make_setup
+from keyhole.predictor.tally import Outcome
 from keyhole.scores import Score, check_storable
 
 OPEN_LIMIT = 100  # a key's open rounds travel with its state, so that they are few
@@ -288,24 +298,31 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
         opened = opened or _recall(fold, waiting)
     learner, number = fold.setup.learner, opened.prediction.id
     try:
-        outcome = read_answer(
-            learner,
-            opened,
-            event.answer,
-            label=event.label,
-            score=event.score,
-            loss=event.loss,
-            chance=event.chance,
-            wrong=event.wrong,
-            seed=0 if event.chance == 1.0 else fold.seed_of(key),
-            least_chance=fold.setup.least_chance,
-        )
+        outcome = _read(fold, key, state, opened, event)
         settle(learner, state.progress, opened, outcome)
     except KeyholeError as error:
         outputs.append(Output(_REFUSED, event.id, number, note=str(error)))
         return
     _close(fold, state, event.id, waiting)
     outputs.append(Output(_COUNTED, event.id, number, None, outcome.miss))
+
+
+def _read(fold: Fold, key: str, state: KeyState, opened: Round[Any], event: Answered) -> Outcome:
+    """Return what an answer says, or what a judge says and a check beside it; or raise."""
+    learner = fold.setup.learner
+    given: dict[str, Any] = {
+        "label": event.label,
+        "score": event.score,
+        "loss": event.loss,
+        "chance": event.chance,
+        "seed": 0 if event.chance == 1.0 else fold.seed_of(key),
+        "least_chance": fold.setup.least_chance,
+    }
+    if event.judged is None:
+        return read_answer(learner, opened, event.answer, wrong=event.wrong, **given)
+    check_judged(event.wrong)
+    bias = state.progress.tally.bias
+    return read_judged(learner, opened, event.judged, event.answer, bias=bias, **given)
 
 
 def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:

@@ -90,7 +90,7 @@ def _make_form(layout: int) -> struct.Struct:
     count = _WIDTHS[min(layout >> _WIDTH_AT, 2)][1]
     sums = ("d" if layout & _REAL_MISSES else count) + ("d" if layout & _REAL_SIZE else count)
     rare = "".join(count for bit in (_EXPIRED, _UNREACHABLE, _UNBOUNDED) if layout & bit)
-    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'dd' if layout & _WEIGHT else ''}")
+    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'ddd' + count if layout & _WEIGHT else ''}")
 
 
 _FORMS = {layout: _make_form(layout) for layout in range(0, _TALLY + 1, 0x10)}
@@ -125,7 +125,13 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
     else:
         layout |= _REAL_SIZE
     rare: list[float] = []
-    if tally.expired or tally.unreachable or tally.unbounded or tally.weight != answered:
+    if (
+        tally.expired
+        or tally.unreachable
+        or tally.unbounded
+        or tally.checks
+        or tally.weight != answered
+    ):
         layout |= _note_rare(tally, rare)
     state = learner.layout.pack_narrow(progress.state)
     if len(state) != learner.layout.sizes[1]:
@@ -150,9 +156,9 @@ def _note_rare(tally: Tally, rare: list[float]) -> int:
         if count:
             bits |= bit
             rare.append(count)
-    if tally.weight != tally.answered:
+    if tally.weight != tally.answered or tally.checks:
         bits |= _WEIGHT
-        rare += (tally.weight, tally.usual)
+        rare += (tally.weight, tally.usual, tally.bias, tally.checks)
     return bits
 
 
@@ -200,7 +206,8 @@ def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
     tally.unreachable = int(next(numbers)) if layout & _UNREACHABLE else 0
     tally.unbounded = int(next(numbers)) if layout & _UNBOUNDED else 0
     if layout & _WEIGHT:
-        tally.weight, tally.usual = numbers
+        tally.weight, tally.usual, tally.bias, checks = numbers
+        tally.checks = int(checks)
     tally.predicted += tally.expired
 
 
