@@ -241,17 +241,20 @@ def test_every_round_is_closed_once_or_open(events: list[Event]) -> None:
     assert tally.predicted == len(shown(said))
 
 
-def test_the_default_takes_at_most_72_bytes_with_nothing_open() -> None:
-    fold = make_fold(alpha=0.1, lifetime=10**7)
+@pytest.mark.parametrize(("learner", "bytes_"), [("informed-tracker", 256), ("logit-tracker", 72)])
+def test_a_key_takes_few_bytes_with_nothing_open(learner: str, bytes_: int) -> None:
+    fold = make_fold(learner, alpha=0.1, lifetime=10**7)
     most = 2**31
     tally = Tally(most, most - 9, most - 9.0, 0.1 * most // 1, most - 1.0, expired=9, unreachable=most)
     here = states.KeyState(Progress(fold.setup.learner.start(), tally), states.LATEST, b"abcdefgh")
-    for part in here.progress.state:
-        part[0] = most
-    assert len(states.pack(here, fold.setup.learner)) <= 72
+    limits = fold.setup.learner.rule.list_limits(fold.setup.learner.settings)
+    for name, part in here.progress.state._asdict().items():
+        limit: Any = limits.get(name, most)
+        part[0] = min(most, limit)
+    assert len(states.pack(here, fold.setup.learner)) <= bytes_
 
 
-def test_intervals_of_the_default_take_at_most_72_bytes_too() -> None:
+def test_intervals_of_the_default_take_at_most_256_bytes() -> None:
     fold = make_fold(alpha=0.1, lifetime=10**7, score=keyhole.scores.BoundedResiduals(bound=1.0))
     state, now = b"", 1_800_000_000_000
     for number in range(40):
@@ -264,7 +267,7 @@ def test_intervals_of_the_default_take_at_most_72_bytes_too() -> None:
     assert here.open == 0
     assert here.progress.tally.unreachable > 0
     assert here.progress.tally.expired > 0
-    assert len(state) <= 72
+    assert len(state) <= 256
 
 
 @given(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import keyhole
 from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
-from keyhole.learners import DEFAULTS, Rule, find, list_rules, make, takes
+from keyhole.learners import DEFAULT, DEFAULTS, Rule, find, list_rules, make, takes
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.promises import check_horizon, describe_promises
@@ -77,7 +77,7 @@ def _add_learners(commands: "Commands") -> None:
         help="list the rules and the feedback each needs",
         description="List every learner, or the named ones: the feedback that it needs, its "
         "parameters, and what is proven.",
-        epilog="example: keyhole learners logit-tracker tracker",
+        epilog="example: keyhole learners informed-tracker tracker",
     )
     parser.add_argument("names", nargs="*", metavar="NAME", help="default: all")
     parser.set_defaults(run=_learners)
@@ -109,7 +109,7 @@ def _add_bounds(commands: "Commands") -> None:
         "promises, or say that there is none.",
         epilog="example: keyhole bounds --alpha .1 --horizon 50000",
     )
-    parser.add_argument("--learner", default="logit-tracker", help="default: %(default)s")
+    parser.add_argument("--learner", default=DEFAULT, help="default: %(default)s")
     parser.add_argument(
         "--alpha", type=float, default=0.1, help="target miss rate; default: %(default)s"
     )

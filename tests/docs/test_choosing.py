@@ -41,7 +41,7 @@ def test_every_learner_is_on_the_page() -> None:
 def test_bounds_on_the_page_are_those_of_the_calculator() -> None:
     logit = bounds.excess(make("logit-tracker", alpha=0.1), rounds=10**6)
     assert f"between {logit.least:.0f} and {logit.most:.0f} at alpha 0.1" in PAGE
-    for name in ("aci", "self-scaled", "contextual-tracker"):
+    for name in ("informed-tracker", "aci", "self-scaled", "contextual-tracker"):
         found = bounds.excess(make(name, alpha=0.1), rounds=10**6)
         row = next(line for line in PAGE.splitlines() if line.startswith(f"| `{name}` |"))
         assert f"between {found.least:.1f} and {found.most:.1f} at alpha 0.1" in row

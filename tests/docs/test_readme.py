@@ -9,7 +9,7 @@ README = Path(__file__).parents[2].joinpath("README.md").read_text()
 
 
 def test_the_promise_of_the_default_is_its_bound() -> None:
-    learner = keyhole.make("logit-tracker", alpha=0.1)
+    learner = keyhole.Predictor(alpha=0.1).learner
     least, most = keyhole.bounds.excess(learner, rounds=10**9)
     more, fewer = math.ceil(most), math.ceil(-least)
     assert f"at most {more} rounds more than a tenth of all, and at most {fewer} fewer" in README

@@ -58,7 +58,7 @@ def test_prompt_shows_what_a_rule_and_a_learner_are() -> None:
     assert repr(make("ocp-unlock+", alpha=0.1, horizon=900, arms=9)) == (
         "<ocp-unlock+: alpha=0.1, horizon=900, arms=9, cost=40.0, delta=0.05>"
     )
-    assert repr(LEARNERS).startswith(f"<{len(LEARNERS)} rules: logit-tracker, contextual-tracker, ")
+    assert repr(LEARNERS).startswith(f"<{len(LEARNERS)} rules: informed-tracker, contextual-tracker, ")
 
 
 def test_notebook_shows_a_learner_as_a_table() -> None:

@@ -30,7 +30,7 @@ def test_who_draws_and_who_takes_graded_answers() -> None:
         "mvp", "exp3-ix", "ocp-bandit", "ocp-unlock", "ocp-unlock+", "unlock-hedge", "exaul",
     }  # fmt: skip
     assert {rule.name for rule in rules if rule.graded} == {
-        "logit-tracker", "contextual-tracker", "tracker", "pi",
+        "informed-tracker", "logit-tracker", "contextual-tracker", "tracker", "pi",
         "gate-tracker", "gate-split", "gate-fixed", "exaul",
     }  # fmt: skip
 
@@ -100,7 +100,9 @@ def test_bad_parameters_are_named(
 def test_unknown_name_gets_the_nearest() -> None:
     with pytest.raises(InvalidError, match="did you mean 'ocp-bandit'"):
         make("ocp-bandid", alpha=0.1)
-    with pytest.raises(InvalidError, match=r"no learner '\?\?\?'; there are logit-tracker, contextual"):
+    with pytest.raises(
+        InvalidError, match=r"no learner '\?\?\?'; there are informed-tracker, contextual"
+    ):
         make("???", alpha=0.1)
 
 
@@ -119,7 +121,7 @@ def test_mistyped_option_gets_the_nearest() -> None:
 @pytest.mark.parametrize("name", [["kt"], {"kt"}, None, 3, LEARNERS["kt"], make("kt", alpha=0.1)])
 def test_what_is_no_name_is_told_so(name: Any) -> None:
     with pytest.raises(
-        InvalidError, match=r"is no learner's name; give one, such as '(kt|logit-tracker)'"
+        InvalidError, match=r"is no learner's name; give one, such as '(kt|informed-tracker)'"
     ):
         make(name, alpha=0.1)
 
@@ -127,7 +129,9 @@ def test_what_is_no_name_is_told_so(name: Any) -> None:
 @pytest.mark.parametrize("name", ["locker", "tracking", "cat"])
 def test_a_name_that_is_not_near_gets_all_of_them(name: str) -> None:
     """Kills: difflib's usual 0.6, at which 'tracking' becomes 'tracker-decaying'."""
-    with pytest.raises(InvalidError, match=f"there is no learner '{name}'; there are logit-tracker, "):
+    with pytest.raises(
+        InvalidError, match=f"there is no learner '{name}'; there are informed-tracker, "
+    ):
         make(name, alpha=0.1)
 
 

@@ -21,7 +21,7 @@ def test_a_label_that_was_no_candidate_is_a_miss_counted_apart() -> None:
 
 
 def test_a_graded_answer_counts_by_its_loss() -> None:
-    graded, plain = Predictor(alpha=0.1), Predictor(alpha=0.1)
+    graded, plain = Predictor("logit-tracker", alpha=0.1), Predictor(alpha=0.1)
     for _ in range(10):
         graded.learn(graded.predict(ANIMALS), loss=0.1)
     assert graded.distribution.thresholds[0] == pytest.approx(0.5)  # loss = alpha moves nothing

@@ -19,7 +19,6 @@ from keyhole.errors import (
     TheoryWarning,
 )
 from keyhole.predictor.batch import fits
-from keyhole.predictor.progress import Progress
 from keyhole.scores import BoundedResiduals, LabelSet
 
 RNG = np.random.default_rng(8)
@@ -158,17 +157,15 @@ def test_a_batch_that_is_answered_late_is_as_stale_as_its_rounds_would_be() -> N
         ("tracker-decaying", Probabilities(), TABLE, False),  # over arrays
         ("mvp", Probabilities(), TABLE, False),  # draws
         ("aci", Probabilities(), TABLE, False),  # over arrays
-        ("informed-tracker", Probabilities(), TABLE, False),  # listens to the first outputs
         ("kt", Probabilities(at_least=1), TABLE, False),
         ("kt", Probabilities(at_most=2), TABLE, False),
         ("kt", BoundedResiduals(bound=1.0), TABLE, False),
     ],
 )
-def test_a_table_is_played_at_once_where_nothing_is_drawn_heard_or_cut(
+def test_a_table_is_played_at_once_where_nothing_is_drawn_or_cut(
     learner: str, score: object, outputs: object, *, fit: bool
 ) -> None:
-    made = make(learner, alpha=0.1)
-    assert fits(made, Progress.start(made), score, outputs) is fit
+    assert fits(make(learner, alpha=0.1), score, outputs) is fit
 
 
 def test_a_table_without_rows_is_a_batch_of_none() -> None:

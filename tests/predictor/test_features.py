@@ -21,7 +21,7 @@ def forecaster(**given: Any) -> "Predictor[Any]":
 
 
 def test_features_or_groups_make_the_contextual_tracker_the_default() -> None:
-    assert Predictor(alpha=0.1).learner.name == "logit-tracker"
+    assert Predictor(alpha=0.1).learner.name == "informed-tracker"
     assert Predictor(alpha=0.1, features=2).learner.name == "contextual-tracker"
     assert Predictor(alpha=0.1, groups=["weekend"]).learner.name == "contextual-tracker"
     assert Predictor("mvp", alpha=0.1, groups=["weekend"]).learner.groups == 1

@@ -358,7 +358,7 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"alpha": "0.1"}, InvalidError, "alpha '0.1' is not a number"),
         ({}, InvalidError, "alpha is missing"),
         ({"learner": "ocp-unlok+", "alpha": 0.1}, InvalidError, "did you mean 'ocp-unlock\\+'"),
-        ({"learner": "cat", "alpha": 0.1}, InvalidError, "there are logit-tracker"),
+        ({"learner": "cat", "alpha": 0.1}, InvalidError, "there are informed-tracker"),
         ({"alpha": 0.1, "step": 0.2}, InvalidError, "options={'step': 0.2}"),
         ({"alpha": 0.1, "horzon": 3}, TypeError, "takes no 'horzon'"),
         ({"alpha": 0.1, "labels": ["a"]}, TypeError, "score=keyhole.Probabilities"),
@@ -578,7 +578,7 @@ def test_failed_save_keeps_the_old_file(tmp_path: Path, monkeypatch: pytest.Monk
 
 def test_default_learner_needs_alpha_alone_and_only_hit_or_miss() -> None:
     predictor = Predictor(alpha=0.1, feedback="bandit", seed=1)
-    assert predictor.learner == keyhole.make("logit-tracker", alpha=0.1)
+    assert predictor.learner == keyhole.make("informed-tracker", alpha=0.1)
     assert predictor.learner.horizon is None
 
 

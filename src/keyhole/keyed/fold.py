@@ -59,9 +59,9 @@ class Fold:
     >>> fold = make_fold(alpha=0.1, seed=7)
     >>> state, outputs = fold.step("anna", b"", Asked("r1", [0.7, 0.2, 0.1]))
     >>> outputs[0].region.labels
-    (0,)
+    (0, 1)
     >>> state, outputs = fold.step("anna", state, Answered("r1", label=0))
-    >>> outputs[0].kind.value, len(state) <= 72
+    >>> outputs[0].kind.value, len(state) <= 256
     ('counted', True)
     """
 

@@ -25,7 +25,7 @@ __all__ = [
     "register", "safety_valve", "takes", "unwrap", "wrap",
 ]  # fmt: skip
 
-DEFAULT = "logit-tracker"
+DEFAULT = "informed-tracker"
 DEFAULT_GATE = "gate-tracker"
 DEFAULTS = {"set": DEFAULT, "gate": DEFAULT_GATE}  # by the kind of rule
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known

@@ -16,7 +16,16 @@ from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import R, Round, is_listening, propose, read_answer, settle, watch_answer
+from keyhole.predictor.rounds import (
+    R,
+    Round,
+    is_listening,
+    listen,
+    propose,
+    read_answer,
+    settle,
+    watch_answer,
+)
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome, Tally
 from keyhole.scores import Case, LabelSet, TableScore
@@ -35,15 +44,15 @@ class LabelSets(Sequence[LabelSet]):
 
     first: int
     then: int
-    threshold: float
+    thresholds: Array
     scores: Array
     score: TableScore
-    memo: Any = ()
+    memos: Sequence[Any]
 
     @property
     def mask(self) -> NDArray[np.bool_]:
         """Which labels each set holds, a row for each round."""
-        return self.scores >= self.threshold
+        return self.scores >= self.thresholds[:, None]
 
     @property
     def sizes(self) -> Array:
@@ -58,9 +67,11 @@ class LabelSets(Sequence[LabelSet]):
         return int(self.scores.shape[0])
 
     def __repr__(self) -> str:
+        low, high = self.thresholds.min(), self.thresholds.max()
+        played = f"threshold {low:g}" if low == high else f"thresholds {low:g} to {high:g}"
         return (
-            f"<{len(self):,} sets, rounds {self.first} to {self.first + len(self) - 1}, threshold "
-            f"{self.threshold:g}: mean size {self.sizes.mean():.4g}>"
+            f"<{len(self):,} sets, rounds {self.first} to {self.first + len(self) - 1}, {played}: mean "
+            f"size {self.sizes.mean():.4g}>"
         )
 
     def _repr_html_(self) -> str:
@@ -78,7 +89,7 @@ class LabelSets(Sequence[LabelSet]):
         if isinstance(place, slice):
             return [self[k] for k in range(len(self))[place]]
         place = range(len(self))[place]
-        return self.case(place).region(self.first + place, self.threshold)
+        return self.case(place).region(self.first + place, self.thresholds.item(place))
 
     def __iter__(self) -> Iterator[LabelSet]:
         return (self[place] for place in range(len(self)))
@@ -90,7 +101,7 @@ class LabelSets(Sequence[LabelSet]):
     def open(self, number: int) -> Round[LabelSet]:
         """Return a round of the batch as any other round that waits."""
         place = number - self.first
-        return Round(self[place], self.case(place), self.memo, self.then)
+        return Round(self[place], self.case(place), self.memos[place], self.then)
 
 
 def check_rows(outputs: object) -> None:
@@ -102,27 +113,31 @@ def check_rows(outputs: object) -> None:
         )
 
 
-def fits(learner: Learner, progress: Progress, score: object, outputs: object) -> bool:
-    """Return whether a table of scores can be played at once: nothing is drawn, heard or cut."""
+def fits(learner: Learner, score: object, outputs: object) -> bool:
+    """Return whether a table of scores can be played at once: nothing is drawn or cut."""
     return (
         isinstance(outputs, np.ndarray)
         and outputs.ndim == 2
         and len(outputs) > 0
         and learner.runs_interpreted
         and not learner.rule.draws
-        and not is_listening(learner, progress)
         and hasattr(score, "read_table")
         and getattr(score, "is_unlimited", False)
     )
 
 
 def propose_batch(learner: Learner, progress: Progress, score: TableScore, outputs: Array) -> LabelSets:
-    """Return the sets of a table of scores, a row each; the progress is left as it is."""
-    scores = score.read_table(np.array(outputs))
-    threshold, memo = learner.choose(progress.state)
-    check_choice(learner.name, threshold)
+    """Return the sets of a table of scores, a row each, as ``propose`` would one by one."""
+    scores, rows = score.read_table(np.array(outputs)), len(outputs)
+    chosen: list[tuple[float, Any]] = []
+    while len(chosen) < rows and is_listening(learner, progress, len(chosen)):
+        listen(learner, progress, score.read_row(scores[len(chosen)]))
+        chosen.append(learner.choose(progress.state))
+    chosen += [learner.choose(progress.state)] * (rows - len(chosen))
+    thresholds, memos = zip(*chosen, strict=True)
+    check_choice(learner.name, thresholds[-1])
     tally = progress.tally
-    return LabelSets(tally.predicted, tally.answered, threshold, scores, score, memo)
+    return LabelSets(tally.predicted, tally.answered, np.array(thresholds), scores, score, memos)
 
 
 def list_outputs(outputs: Any) -> list[Any]:
@@ -170,16 +185,17 @@ def settle_batch(
     """Teach the progress in which columns the true labels of a batch are, answered whole, in order."""
     rows = np.arange(len(batch))
     true = batch.scores[rows, places]
-    missed = true < batch.threshold
+    missed = true < batch.thresholds
     sizes = batch.sizes.tolist()
     ages, stales = _measure_delays(progress, batch)
     used = true if learner.informed else usable_scores(learner.needs, missed, true)
     tally, observe, state = progress.tally, learner.observe, progress.state
     zeros, ones = np.zeros(rows.size), np.ones(rows.size)
     columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
-    for answer, size in zip(zip(*(c.tolist() for c in columns), strict=True), sizes, strict=True):
+    answers = zip(*(c.tolist() for c in columns), strict=True)
+    for answer, size, memo in zip(answers, sizes, batch.memos, strict=True):
         miss, _, _, stale, *_ = answer
-        observe(state, batch.memo, _new(Answer, answer))
+        observe(state, memo, _new(Answer, answer))
         watch_answer(learner.alpha, progress, miss, then=batch.then)
         tally.count(miss, size, stale=stale)
 

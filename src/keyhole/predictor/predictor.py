@@ -36,7 +36,7 @@ class Predictor(Session[R]):
     Parameters
     ----------
     learner
-        The name of a rule in ``keyhole.LEARNERS``, or a learner; by default the logit tracker, with
+        The name of a rule in ``keyhole.LEARNERS``, or a learner; by default the informed tracker, with
         features or groups the contextual tracker.
     alpha
         The share of sets that may miss the truth, such as 0.1; omit it if ``learner`` is a learner.
@@ -75,7 +75,7 @@ class Predictor(Session[R]):
     >>> prediction = predictor.predict({"cat": 0.71, "lynx": 0.22, "dog": 0.04})
     >>> predictor.learn(prediction, label="cat")
     >>> predictor
-    <Predictor logit-tracker, alpha 0.1: 1 rounds, miss rate 0.0000, mean size 1>
+    <Predictor informed-tracker, alpha 0.1: 1 rounds, miss rate 0.0000, mean size 2>
     """
 
     _HOLDER = "Predictor"
@@ -222,7 +222,7 @@ class Predictor(Session[R]):
         """
         setup, progress = self._setup, self._progress
         check_rows(outputs)
-        if features is None and groups is None and fits(setup.learner, progress, setup.score, outputs):
+        if features is None and groups is None and fits(setup.learner, setup.score, outputs):
             with self._lock:
                 table: Any = outputs
                 batch = propose_batch(setup.learner, progress, cast("Any", setup.score), table)

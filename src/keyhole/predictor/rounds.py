@@ -112,12 +112,12 @@ def propose(
     return _new(Round, (shown, case, memo, tally.answered, groups))
 
 
-def is_listening(learner: Learner, progress: Progress) -> bool:
-    """Return whether the learner still hears the model's word, because few answers have come."""
+def is_listening(learner: Learner, progress: Progress, ahead: int = 0) -> bool:
+    """Return whether a learner of few answers still hears the model's word, so many rounds ahead."""
     return (
         learner.informed
         and progress.state.rounds[0] < _LISTENS
-        and progress.tally.predicted < _MOST_HEARD
+        and progress.tally.predicted + ahead < _MOST_HEARD
     )
 
 
@@ -142,10 +142,8 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     if residual is not None and progress.scale is not None:
         heard, score = _rate_residual(learner, progress, waiting, outcome)
     needs = learner.needs
-    if learner.informed:
-        used = score
-    else:
-        used = _UNKNOWN if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
+    told = score if learner.informed else _UNKNOWN
+    used = told if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
     if learner.weighs_size:
         cost = _compare_sizes(waiting)
     answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0, 0.0))
@@ -455,5 +453,5 @@ def check_graded(learner: Learner, what: str) -> None:
     if not learner.rule.graded:
         raise FeedbackError(
             f"{learner.name} takes hits and misses only, not {what}; use a learner that takes them, "
-            "such as logit-tracker"
+            f"such as {DEFAULTS[learner.rule.kind]}"
         )

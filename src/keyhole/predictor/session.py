@@ -189,8 +189,8 @@ class Session(Generic[R]):
         >>> from keyhole import Predictor
         >>> predictor = Predictor(alpha=0.1, history=1_000)
         >>> predictor.learn(predictor.predict({"cat": 0.7, "dog": 0.3}), label="cat")
-        >>> {name: column.tolist() for name, column in predictor.history().items()}
-        {'round': [0.0], 'threshold': [0.5], 'size': [1.0], 'miss': [0.0]}
+        >>> {name: column.round(2).tolist() for name, column in predictor.history().items()}
+        {'round': [0.0], 'threshold': [0.3], 'size': [1.0], 'miss': [0.0]}
         """
         with self._lock:
             if self._history is None:

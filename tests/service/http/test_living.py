@@ -29,7 +29,7 @@ def play(http: TestClient, rounds: int, *, scores: Any = (0.7, 0.3), label: str 
 
 
 def default(http: TestClient, **settings: Any) -> Any:
-    return made(http, learner="logit-tracker", horizon=None, labels=LABELS, **settings)
+    return made(http, learner="informed-tracker", horizon=None, labels=LABELS, **settings)
 
 
 def test_every_change_is_replayed_where_it_was_made(http: TestClient, database: Database) -> None:
@@ -63,7 +63,7 @@ def test_every_change_is_replayed_where_it_was_made(http: TestClient, database: 
 
 
 def test_the_learner_goes_on_with_the_new_target(one: TestClient) -> None:
-    default(one)
+    made(one, learner="logit-tracker", horizon=None, labels=LABELS)
     play(one, 20)
     before = one.get("/v1/streams/pets").json()["distribution"]
     after = one.patch("/v1/streams/pets", json={"alpha": 0.3}).json()
@@ -199,7 +199,7 @@ def test_a_file_of_history_is_calibrated(
 
 @pytest.mark.parametrize("kind", ["csv", "jsonl"])
 def test_a_file_of_bands_is_calibrated(one: TestClient, tmp_path: Path, kind: str) -> None:
-    made(one, learner="logit-tracker", horizon=None, kind="band")
+    made(one, learner="informed-tracker", horizon=None, kind="band")
     past = [((n, n + 4.0), n + 6.0 * (n % 3 == 0)) for n in range(30)]
     lines = ["upper,label,lower"] + [f"{upper},{truth},{lower}" for (lower, upper), truth in past]
     if kind == "jsonl":

@@ -122,7 +122,9 @@ def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) ->
         place = places[0]
         held = bins[place]
         need = alpha * total * total / (total + UNITS)
-        base = (place + ((need - below[0]) / held if held > 0 else 0.0)) / THIRDS - DOUBLINGS
+        # Within the bin, even if alpha was changed since the last answer.
+        within = min(max((need - below[0]) / held, 0.0), 1.0) if held > 0 else 0.0
+        base = (place + within) / THIRDS - DOUBLINGS
         if word[0] == 0.0:  # Nothing but answers: few of them move it little.
             base *= total / (total + WORD * UNITS)
         if base > 0.0:  # The model alone is not believed: it may be far too sure of itself.

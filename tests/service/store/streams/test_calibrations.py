@@ -75,7 +75,7 @@ def test_history_comes_before_the_first_round(light: Database) -> None:
 
 
 @pytest.mark.parametrize(
-    "reply", ["miss", {"miss": True, "chance": 0.5}, {"score": 0.25}, {"loss": 0.5}], ids=str
+    "reply", ["miss", {"miss": True, "chance": 0.5}, {"score": 0.01}, {"loss": 0.5}], ids=str
 )
 def test_a_log_with_misses_of_no_label_would_mislead(light: Database, reply: Any) -> None:
     """Kills: a miss that came with its chance, or as a loss, taken for no miss at all."""
