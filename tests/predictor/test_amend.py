@@ -13,7 +13,7 @@ from keyhole import HIT, MISS, Gate, Predictor, make
 from keyhole.errors import AnsweredError, FeedbackError, InvalidError, UnknownRoundError
 from keyhole.learners import LEARNERS
 
-WEIGHED = ["logit-tracker", "tracker", "pi", "contextual-tracker"]
+WEIGHED = ["informed-tracker", "logit-tracker", "tracker", "pi", "contextual-tracker"]
 
 
 @pytest.mark.parametrize("name", WEIGHED)
