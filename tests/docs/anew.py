@@ -1,4 +1,4 @@
-"""The rules of docs/rules.md, written from that page alone: slow, plain, and of nothing else here."""
+"""The rules of docs/rules.md and docs/guarantees-gate.md, written from the pages alone."""
 
 import math
 from bisect import bisect_left, bisect_right, insort
@@ -404,6 +404,8 @@ class GateTracker:
         if self.memory and self.excess > 0.0:
             self.excess -= self.excess / self.memory
         self.quiet = 0 if made.accepted else self.quiet + 1
+        if made.accepted and (self.judged == 0 or self.back > -3.5):
+            self.y = min(3.5, self.y + 0.1)
         if not made.accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
             self.y = max(-3.0, self.y - 0.01 * self.alpha * credit / self.weight)
@@ -423,6 +425,10 @@ class GateTracker:
         spread, before = abs(2.0 * wrong - 1.0), self.excess / self.grain
         self.answered += 1
         if made.accepted:
+            if self.judged == 0:
+                self.y = 2.0
+            elif self.back > -3.5:
+                self.y -= 0.1
             self.level += age > self.level
             self.excess += (wrong - self.alpha) / chance
             self.weight += (spread / chance - self.weight) / (self.judged + 2)
