@@ -157,7 +157,7 @@ class InformedTracker(Shared):
             return 0.0
         need = self.alpha * self.total * self.total / (self.total + 32)
         held = self.bins[self.place]
-        base = (self.place + ((need - self.below) / held if held else 0.0)) / 3.0 - 14.0
+        base = (self.place + (clip((need - self.below) / held, 0.0, 1.0) if held else 0.0)) / 3.0 - 14.0
         if self.word == 0.0:
             base *= self.total / (self.total + 640)
         if base > 0.0:
