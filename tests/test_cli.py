@@ -80,7 +80,7 @@ def test_bounds_speak_for_every_learner(name: str, capsys: pytest.CaptureFixture
 
 def test_bounds_of_the_default_are_those_of_the_calculator(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", "--alpha", ".1", "--horizon", "50000"]) == 0
-    certain = bounds.excess(make("logit-tracker", alpha=0.1), rounds=50_000)
+    certain = bounds.excess(make("informed-tracker", alpha=0.1), rounds=50_000)
     text = " ".join(capsys.readouterr().out.split())
     assert f"between {certain.least:.1f} and {certain.most:.1f}, on every sequence" in text
     low, high = 0.1 + certain.least / 50_000, 0.1 + certain.most / 50_000
@@ -195,7 +195,7 @@ def test_error_is_one_line_and_exit_code_two(capsys: pytest.CaptureFixture[str])
 
 def test_bounds_of_late_answers_are_wider_and_say_when(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["bounds", "--open", "100"]) == 0
-    certain = bounds.excess(make("logit-tracker", alpha=0.1), rounds=50_000, open=100)
+    certain = bounds.excess(make("informed-tracker", alpha=0.1), rounds=50_000, open=100)
     text = " ".join(capsys.readouterr().out.split())
     assert f"between {certain.least:,.1f} and {certain.most:,.1f}" in text
     assert "if at most 100 rounds are open at once and threshold 0 cannot miss" in text

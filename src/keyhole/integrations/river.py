@@ -250,7 +250,7 @@ class OnlineIntervalRegressor(_Online, base.Regressor):
     ...     shown = model.predict_interval_one(x)
     ...     model.learn_one(x, y)
     >>> model.predictor.rounds, round(model.predictor.miss_rate, 2)
-    (1001, 0.09)
+    (1001, 0.08)
     """
 
     def __init__(

@@ -155,7 +155,7 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     >>> model = model.fit(flowers.data[::2], names[::2])
     >>> sets = model.predict_set(flowers.data[1:4:2])
     >>> sets[0].labels
-    ('setosa',)
+    ('setosa', 'versicolor')
     >>> model.learn(sets, ["setosa", "setosa"])
     >>> model.predictor_.rounds
     2
