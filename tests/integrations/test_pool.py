@@ -62,14 +62,27 @@ def test_the_shape_is_of_what_lies_beyond_the_offset_of_before() -> None:
 
 def test_after_twenty_five_residuals_a_series_goes_on_by_itself() -> None:
     pool = Pool(ALPHA)
-    for residual in range(1, 26):
+    for residual in range(1, 25):
         pool.add("a", float(residual))
+    early = pool.find_half("a")
+    pool.add("a", 1e6)
     fixed = pool.find_half("a")
+    assert fixed != early
     for _ in range(200):
         pool.add("a", 1e6)
         pool.add("b", 1e6)
     assert pool.find_half("a") == fixed
     assert (pool.find_half("c") or 0.0) > 1e5
+
+
+def test_a_series_that_is_all_but_exact_is_at_least_e_to_the_minus_4_as_wide_as_a_new_one() -> None:
+    pool = Pool(ALPHA)
+    for _ in range(5):
+        pool.add("exact", 1e-12)
+        for name in "abc":
+            pool.add(name, 1.0)
+    exact, new = pool.find_half("exact") or 0.0, pool.find_half("new") or 0.0
+    assert exact / new == pytest.approx(math.e**-4)
 
 
 def test_residuals_of_nothing_leave_the_whole_line() -> None:
