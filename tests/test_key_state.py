@@ -15,7 +15,7 @@ from keyhole.predictor.progress import Progress
 KEY = "anna"
 TIME = (1_000).to_bytes(6, "little")
 RULE = 208  # the last byte of the CRC-32 of "logit-tracker"
-STATE = struct.pack("<ddII", 0.0, 0.0, 0, 0)  # of a logit tracker that has heard nothing
+STATE = struct.pack("<ddIId", 0.0, 0.0, 0, 0, 1.0)  # of a logit tracker that has heard nothing
 
 
 @pytest.fixture
@@ -71,7 +71,7 @@ def fit(form: str, count: float) -> float:
 def test_a_state_whose_counts_take_eight_bytes_says_so(learner: Learner) -> None:
     here = stand(learner, 3, 1.0, 4.0)
     here.progress.state.rounds[0] = 2**32
-    state = struct.pack("<ddqq", 0.0, 0.0, 2**32, 0)
+    state = struct.pack("<ddqqd", 0.0, 0.0, 2**32, 0, 1.0)
     assert pack(here, learner) == struct.pack("<HBB6sHHH", 0x1008, 0, RULE, TIME, 3, 1, 4) + state
     assert unpack(pack(here, learner), learner).progress.state.rounds[0] == 2**32
 
@@ -82,8 +82,8 @@ def test_a_state_whose_counts_take_eight_bytes_says_so(learner: Learner) -> None
         ({"expired": 5}, 0x1200, "H", [5]),
         ({"unreachable": 6}, 0x1100, "H", [6]),
         ({"unbounded": 7}, 0x1080, "H", [7]),
-        ({"weight": 2.5}, 0x1040, "d", [2.5]),
-        ({"weight": 2.5, "unreachable": 6, "expired": 5}, 0x1340, "HHd", [5, 6, 2.5]),
+        ({"weight": 2.5}, 0x1040, "dddd", [2.5, 1.0, 0.0, 0.0]),
+        ({"weight": 2.5, "unreachable": 6, "expired": 5}, 0x1340, "HHdddd", [5, 6, 2.5, 1.0, 0.0, 0.0]),
         ({"expired": 2**16 - 3}, 0x1600, "I", [2**16 - 3]),  # with 3 answers no more in two bytes
     ],
 )
@@ -129,17 +129,17 @@ def ask_by_hand(*rounds: tuple[str, int, int]) -> bytes:
 
 
 def test_open_rounds_follow_with_their_number_and_the_earliest_time() -> None:
-    fold = make_fold(alpha=0.1, lifetime=50)
+    fold = make_fold("logit-tracker", alpha=0.1, lifetime=50)
     asks: list[Event] = [Asked("r1", [0.75, 0.25], 1_000), Asked("r22", [0.75, 0.25], 970)]
     state, _ = fold.run(KEY, b"", asks)
     head = struct.pack("<HBB6sHHH", 0x1000, 0, RULE, TIME, 0, 0, 0)
     rounds = ask_by_hand(("r1", 0, 1_050), ("r22", 1, 1_020))
     assert state == head + STATE + struct.pack("<Iq", 2, 1_020) + rounds
-    assert make_fold(alpha=0.1, lifetime=50).next_due(state) == 1_020
+    assert make_fold("logit-tracker", alpha=0.1, lifetime=50).next_due(state) == 1_020
 
 
 def test_a_round_that_may_wait_for_ever_is_due_at_the_end_of_time() -> None:
-    fold = make_fold(alpha=0.1)
+    fold = make_fold("logit-tracker", alpha=0.1)
     state, _ = fold.step(KEY, b"", Asked("r1", [0.75, 0.25], 1_000))
     assert state.endswith(struct.pack("<Iq", 1, 2**63 - 1) + ask_by_hand(("r1", 0, 2**63 - 1)))
     assert fold.next_due(state) is None
@@ -148,7 +148,7 @@ def test_a_round_that_may_wait_for_ever_is_due_at_the_end_of_time() -> None:
 def test_closed_rounds_are_remembered_by_four_bytes_each_behind_the_state() -> None:
     import zlib
 
-    fold = make_fold(alpha=0.1, recall=2)
+    fold = make_fold("logit-tracker", alpha=0.1, recall=2)
     events: list[Event] = [Asked(name, [0.5]) for name in "abc"]
     events += [Skipped(name) for name in "abc"]
     state, _ = fold.run(KEY, b"", events)

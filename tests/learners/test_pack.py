@@ -133,12 +133,13 @@ def test_memo_of_half_a_number_is_refused() -> None:
 
 # At alpha .1, a horizon of 1,000 and 9 arms: the bytes of a state, and the numbers a round remembers.
 SIZES = {
-    "aci": (8032, 1), "agaci": (280, 2), "contextual-tracker": (64, 3), "dtaci": (8136, 0),
-    "exp3-ix": (88, 11), "kt": (24, 0), "logit-tracker": (32, 0), "mvp": (960, 1),
+    "aci": (8032, 1), "agaci": (280, 2), "contextual-tracker": (80, 3), "dtaci": (8136, 0),
+    "exp3-ix": (88, 11), "informed-tracker": (760, 1), "kt": (24, 0), "logit-tracker": (40, 0),
+    "mvp": (960, 1),
     "ocp-bandit": (88, 11), "ocp-unlock": (88, 11), "ocp-unlock+": (88, 11), "pi": (24, 0),
     "saocp": (14352, 0), "self-scaled": (448, 2), "sf-ogd": (16, 0), "sps": (96, 0),
-    "tracker": (24, 0), "tracker-decaying": (232, 0), "unlock-hedge": (80, 10),
-    "logit-tracker+valve": (48, 2), "unlock-hedge+valve": (96, 12),
+    "tracker": (32, 0), "tracker-decaying": (232, 0), "unlock-hedge": (80, 10),
+    "logit-tracker+valve": (56, 2), "unlock-hedge+valve": (96, 12),
 }  # fmt: skip
 
 
@@ -171,8 +172,8 @@ def test_counts_take_half_the_room_while_they_fit_and_come_back_either_way() -> 
     learner = make("logit-tracker", alpha=0.1)
     state = learner.start()
     for rounds, packed in (
-        (2**32 - 1, struct.pack("<ddII", -1.25, 0.5, 2**32 - 1, 2)),
-        (2**32, struct.pack("<ddqq", -1.25, 0.5, 2**32, 2)),
+        (2**32 - 1, struct.pack("<ddIId", -1.25, 0.5, 2**32 - 1, 2, 1.0)),
+        (2**32, struct.pack("<ddqqd", -1.25, 0.5, 2**32, 2, 1.0)),
     ):
         state.position[0], state.excess[0], state.rounds[0], state.lateness[0] = -1.25, 0.5, rounds, 2
         assert learner.layout.pack_narrow(state) == packed
@@ -181,9 +182,9 @@ def test_counts_take_half_the_room_while_they_fit_and_come_back_either_way() -> 
     assert heavy.layout.pack_narrow(heavy.start()) == heavy.pack(heavy.start())
 
 
-def test_default_is_32_bytes_whatever_machine_wrote_them() -> None:
+def test_a_logit_tracker_is_40_bytes_whatever_machine_wrote_them() -> None:
     learner = make("logit-tracker", alpha=0.1)
     state = learner.start()
     state.position[0], state.excess[0], state.rounds[0], state.lateness[0] = -1.25, 0.5, 3, 2
-    assert learner.pack(state) == struct.pack("<ddqq", -1.25, 0.5, 3, 2)
-    assert len(learner.pack(state)) == 32
+    assert learner.pack(state) == struct.pack("<ddqqd", -1.25, 0.5, 3, 2, 1.0)
+    assert len(learner.pack(state)) == 40
