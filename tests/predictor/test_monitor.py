@@ -16,6 +16,7 @@ from keyhole.predictor.monitor import (
     Watch,
     bound_misses,
     bound_rate,
+    find_bets,
     find_monitor,
     unpack,
     weigh_rate,
@@ -212,6 +213,24 @@ def test_false_alarms_stay_rare_whatever_the_chance_of_an_answer(told: Told) -> 
     assert np.mean(counts) > 0.1
 
 
+def test_what_stale_answers_allow_for_grows_with_the_root_of_their_age() -> None:
+    assert find_bets(0.1, 0).targets == (0.1, 0.1)
+    assert find_bets(0.1, 20).targets == pytest.approx((0.2, 0.1 / 8.0))
+    assert find_bets(0.1, 1_000).targets[0] == 0.5
+    assert find_bets(0.7, 20).targets[0] == 0.7
+    alone, rounded = Watch(tested=1), Watch(tested=1)
+    Monitor(alpha=0.1).observe(alone, 1.0, stale=3.2)  # between 1 and 2: up
+    Monitor(alpha=0.1).observe(rounded, 1.0, stale=4.0)
+    assert alone.evidence == rounded.evidence
+
+
+def test_a_side_that_has_settled_stays_so_when_bets_are_lowered() -> None:
+    watch = start(Monitor(alpha=0.1), [0] * 20 + [1])
+    assert watch.doubts == [math.inf, pytest.approx(2.5)]
+    watch.lower(0.5)
+    assert watch.doubts == [math.inf, 0.0]
+
+
 def test_an_answer_of_lower_chance_than_any_before_lowers_all_bets_and_drops_what_they_were() -> None:
     monitor, watch = Monitor(alpha=0.1), Watch()
     for _ in range(3):
@@ -372,6 +391,7 @@ def test_after_an_alarm_the_watch_starts_as_new() -> None:
             break
     fresh = Watch(rounds=watch.rounds)
     assert (watch.evidence, watch.walks, watch.doubts) == (fresh.evidence, fresh.walks, fresh.doubts)
+    assert watch.tested == 1  # It does not start again.
     assert watch.starts == [watch.rounds + 1] * 7
     assert watch.since == 1
     assert watch.since < watch.raised < watch.cleared == watch.rounds
