@@ -82,8 +82,8 @@ def test_a_state_whose_counts_take_eight_bytes_says_so(learner: Learner) -> None
         ({"expired": 5}, 0x1200, "H", [5]),
         ({"unreachable": 6}, 0x1100, "H", [6]),
         ({"unbounded": 7}, 0x1080, "H", [7]),
-        ({"weight": 2.5}, 0x1040, "dddd", [2.5, 1.0, 0.0, 0.0]),
-        ({"weight": 2.5, "unreachable": 6, "expired": 5}, 0x1340, "HHdddd", [5, 6, 2.5, 1.0, 0.0, 0.0]),
+        ({"weight": 2.5}, 0x1040, "dddH", [2.5, 1.0, 0.0, 0]),
+        ({"weight": 2.5, "unreachable": 6, "expired": 5}, 0x1340, "HHdddH", [5, 6, 2.5, 1.0, 0.0, 0]),
         ({"expired": 2**16 - 3}, 0x1600, "I", [2**16 - 3]),  # with 3 answers no more in two bytes
     ],
 )

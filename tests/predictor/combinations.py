@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from keyhole import HIT, LEARNERS, MISS, Predictor, Probabilities, make
 from keyhole.errors import FeedbackError, InvalidError, TheoremError
-from keyhole.learners import SUFFIX, Learner, safety_valve, takes
+from keyhole.learners import Learner, safety_valve, takes
 from keyhole.predictor.report import bound_excess, judge_groups
 from keyhole.predictor.setup import change_alpha
 
@@ -32,7 +32,7 @@ SMALL: dict[str, dict[str, Any]] = {  # bounds that a few dozen rounds reach
 }
 VALVE = "any rule behind a valve"
 RULES = (
-    *(n for n, rule in LEARNERS.items() if hasattr(rule.parameters, "excess") and SUFFIX not in n),
+    *sorted(n for n, rule in LEARNERS.items() if hasattr(rule.parameters, "excess")),
     VALVE,
 )
 TIMINGS = ("prompt", "late", "lost", "batched")
