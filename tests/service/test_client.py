@@ -82,8 +82,8 @@ def test_many_at_once(client: keyhole.Client) -> None:
 
 
 def test_a_gate_is_judged_in_batches(client: keyhole.Client) -> None:
-    client.create_stream("gate", alpha=0.1, kind="gate")
-    verdicts = client.decide_batch("gate", [0.9, 0.8, 0.7])
+    client.create_stream("gate", alpha=0.1, kind="gate", feedback="both")
+    verdicts = client.decide_batch("gate", [0.99, 0.98, 0.97])
     told = [{"right": True}, {"right": False, "wrong": 0.1}, {"skip": True}]
     results = client.learn_batch(list(zip(verdicts, told, strict=True)))
     assert [result.missed for result in results if isinstance(result, Receipt)] == [False, True, None]
@@ -311,7 +311,7 @@ def test_gates(client: keyhole.Client) -> None:
     assert client.learn(unsure, right=False).missed is True
     assert client.skip(named).missed is None
     stands = client.stream("gated")
-    assert (stands.accepted_share, stands.wrong_share) == (2 / 3, 0.0)
+    assert (stands.accepted_share, stands.wrong_share) == (1 / 3, 0.0)
     with pytest.raises(FeedbackError, match="give it alone"):
         client.learn(named, keyhole.HIT, right=True)
 

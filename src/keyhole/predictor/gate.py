@@ -227,7 +227,7 @@ class Gate(Session[Any]):
         Examples
         --------
         >>> gate = Gate(alpha=0.05, amend_limit=1_000)
-        >>> decision = gate.decide(0.93)
+        >>> decision = gate.decide(0.97)
         >>> gate.learn(decision, right=True)
         >>> gate.amend(decision, right=False)
         >>> gate.wrong_share
