@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from keyhole.scores import Interval, LabelSet
-from keyhole.scores.residuals import Centred
+from keyhole.scores.residuals import Centred, list_shape
 from keyhole.scores.score import pack_numbers, unpack_numbers
 
 
@@ -44,6 +44,9 @@ class Spread:
 
     def at_scale(self, scale: float | None) -> "Spread":
         return replace(self, scale=scale)
+
+    def masses(self) -> list[tuple[float, float]]:
+        return list_shape()
 
     def score(self, residual: float) -> float:
         return 1.0 if self.scale is None else 1.0 / (1.0 + abs(residual) / self.scale)
