@@ -10,7 +10,7 @@ from keyhole.learners.parameters import HORIZON
 _WIDTH = 80
 _INDENT = 11  # as wide as the words that lines begin with
 _MOST = int(HORIZON.most)
-_AT_ONCE = "every answer comes before the next prediction"
+_AT_ONCE = "every round is answered before the next prediction"
 
 
 def check_horizon(rounds: int) -> None:

@@ -155,7 +155,7 @@ logit_tracker = Rule(
     about=About(
         summary="the tracker on the logit of the threshold: one step size for every scale of scores",
         guarantee="miss rate <= alpha + 148 / T and >= alpha - 179 / T (at alpha 0.1) on any sequence, "
-        "if answers come at once (late ones: bounds.excess(open=...)) and threshold 0 cannot miss",
+        "if every round is answered at once (else bounds.excess(open=...)) and threshold 0 cannot miss",
         source="this project; keyhole.bounds.excess has the numbers",
         late="a stale answer moves it less (half as far after 60 rounds): with answers 1,000 rounds "
         "late sets are as large as the best threshold's on average and 2 times at worst once it has "

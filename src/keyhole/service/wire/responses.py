@@ -186,7 +186,7 @@ class DistributionView:
 
 @dataclass(frozen=True, slots=True)
 class ProvenBounds:
-    """Between what the excess of misses must lie, whatever the data, if every answer is true.
+    """Between what the excess of misses, as answers told it, must lie, whatever the data.
 
     Of decisions, if every judgement came before the next decision.
     """
