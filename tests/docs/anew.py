@@ -386,9 +386,12 @@ class GateTracker:
     def begins_trial(self) -> bool:
         if not self.is_open() or self.y <= 2.2:
             return False
-        if self.heard >= 20:
-            return self.expect(2.2) < self.alpha
-        return self.quiet >= min(1_000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
+        wait = min(1_000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
+        if self.heard < 20:
+            return self.quiet >= wait
+        if self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.alpha:
+            return True
+        return self.quiet >= 5.0 * wait
 
     def decide(self, score: float) -> Decided:
         trial, is_open = self.begins_trial(), self.is_open()
@@ -405,7 +408,7 @@ class GateTracker:
             self.excess -= self.excess / self.memory
         self.quiet = 0 if made.accepted else self.quiet + 1
         if made.accepted and (self.judged == 0 or self.back > -3.5):
-            self.y = min(3.5, self.y + 0.1)
+            self.y = min(3.5, self.y + 0.1 / self.weight)
         if not made.accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
             self.y = max(-3.0, self.y - 0.01 * self.alpha * credit / self.weight)

@@ -46,9 +46,10 @@ class TrackerByHand:
     def is_trial_due(self) -> bool:
         if self.z <= 2.2 or not self.is_open():
             return False
-        if self.heard >= 20:
-            return self.expect(2.2) < self.alpha
-        return self.quiet >= min(1000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
+        wait = min(1000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
+        if self.heard >= 20 and self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.alpha:
+            return True
+        return self.quiet >= (5.0 if self.heard >= 20 else 1.0) * wait
 
     def threshold(self, z: float) -> float:
         if abs(z) >= 3.0:
@@ -73,7 +74,7 @@ class TrackerByHand:
             self.excess *= 1.0 - 1.0 / self.memory
         self.quiet = 0 if accepted else self.quiet + 1
         if accepted and (self.judged == 0 or self.on_trial):
-            self.z = min(3.5, self.z + 0.1)
+            self.z = min(3.5, self.z + 0.1 / self.weight)
         if not accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
             self.z = max(-3.0, self.z - 0.01 * self.alpha * credit / self.weight)

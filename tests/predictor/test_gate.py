@@ -380,7 +380,7 @@ def test_groups_by_true_and_false_are_refused_by_a_gate_too() -> None:
 
 def test_gate_and_predictor_have_one_shape() -> None:
     shared = {name for name in dir(keyhole.Predictor) if not name.startswith("_")}
-    of_sets = {"predict", "predict_batch", "calibrate", "distribution", "regret_bound", "unreachable"}
+    of_sets = {"predict", "predict_batch", "distribution", "regret_bound", "unreachable"}
     of_sets |= {"miss_rate", "mean_size", "median_size", "unbounded_share"}
     of_gates = {"decide", "decide_batch", "accepted_share", "wrong_share"}
     assert {name for name in dir(Gate) if not name.startswith("_")} - of_gates == shared - of_sets
@@ -444,3 +444,55 @@ def test_a_batch_is_judged_whole_or_not_at_all() -> None:
     with pytest.raises(AnsweredError, match="twice"):
         gate.learn_batch([decisions[0], 0], [True, True])
     assert (gate.rounds, gate.open_rounds) == (0, 2)
+
+
+def draw_history(cases: int) -> tuple[list[float], list[bool]]:
+    rng = np.random.default_rng(11)
+    scores = rng.beta(4.0, 1.0, cases)
+    return scores.tolist(), (rng.random(cases) < scores).tolist()
+
+
+def test_a_calibrated_gate_stands_where_one_stands_that_decided_the_history() -> None:
+    scores, rights = draw_history(400)
+    groups = [["new"] if n % 3 else [] for n in range(400)]
+    played, taught = (Gate(alpha=0.1, feedback="both", groups=["new"]) for _ in range(2))
+    for score, right, own in zip(scores, rights, groups, strict=True):
+        played.learn(played.decide(score, groups=own), right=right)
+    taught.calibrate(scores[:150], rights[:150], groups=groups[:150])
+    taught.calibrate(scores[150:], rights[150:], groups=groups[150:])
+    assert (taught.rounds, taught.predicted_rounds) == (0, 0)
+    again = Gate.restore(taught.dump())
+    for score in scores[:50]:
+        expected = played.decide(score, groups=["new"]).threshold
+        assert taught.decide(score, groups=["new"]).threshold == expected
+        assert again.decide(score, groups=["new"]).threshold == expected
+
+
+def test_the_bound_of_a_calibrated_gate_covers_history_and_rounds_together() -> None:
+    scores, rights = draw_history(300)
+    gate, played = Gate(alpha=0.1), Gate(alpha=0.1, feedback="both")
+    excess = 0.0
+    for score, right in zip(scores, rights, strict=True):
+        decision = played.decide(score)
+        played.learn(decision, right=right)
+        excess += decision.accepted * (float(not right) - 0.1)
+    gate.calibrate(scores, rights)
+    for _ in range(100):
+        gate.decide(0.0)
+    assert gate.bound().most == pytest.approx(20.0 + 0.3 * 20.0 - excess)
+
+
+def test_history_that_does_not_fit_changes_nothing() -> None:
+    gate = Gate(alpha=0.1)
+    before = gate.dump()
+    for scores, rights, error in (
+        ([0.5], [True, False], FeedbackError),
+        ([0.5, 2.0], [True, True], ScoreError),
+        ([0.5], ["yes"], FeedbackError),
+    ):
+        with pytest.raises(error):
+            gate.calibrate(scores, rights)  # type: ignore[arg-type]
+    assert gate.dump() == before
+    gate.decide(0.5)
+    with pytest.raises(InvalidError, match="make a new gate"):
+        gate.calibrate([0.5], [True])

@@ -14,7 +14,7 @@ from keyhole.feedback import Answer, usable_score, usable_scores
 from keyhole.learners import Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
-from keyhole.predictor.draws import make_draws
+from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     R,
@@ -30,7 +30,6 @@ from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome, Tally
 from keyhole.scores import Case, LabelSet, TableScore
 
-_CALIBRATION = 3  # the kind of draws that are no round's
 _SHOWN = 5  # sets of a batch, in a notebook
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
@@ -244,7 +243,7 @@ def calibrate(
     )
     draws = [0.5] * len(outputs)
     if learner.rule.draws:
-        draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=_CALIBRATION).tolist()
+        draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=CALIBRATION).tolist()
     for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
         case = played.read(setup.score, output)
         opened: Round[R] = propose(learner, played, case, draw=draw, context=known)

@@ -3,8 +3,9 @@
 The gate keeps its rounds in memory and the store keeps them in a database; both play them here.
 """
 
+import copy
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from struct import Struct
@@ -26,6 +27,7 @@ from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
+from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, check_amendable, check_graded, check_judged, measure_delay
@@ -67,11 +69,9 @@ class GateTally:
     the 1 / chance that it stands for; ``members`` holds both of every group.
     """
 
-    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddq")
+    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddqqd")
     stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
-    unreachable: ClassVar[int] = 0  # everything can be referred,
-    calibrated: ClassVar[int] = 0  # and no history is played.
-    calibrated_excess: ClassVar[float] = 0.0
+    unreachable: ClassVar[int] = 0  # and everything can be referred.
     lowest: ClassVar[float] = 0.0
     highest: ClassVar[float] = 1.0
     lost_in_full: ClassVar[float] = 0.0
@@ -88,6 +88,8 @@ class GateTally:
     amended: float = 0.0  # how far amendments have moved the misses, up and down added
     bias: float = 0.0  # follows the truth less what a judge said,
     checks: int = 0  # over so many of them
+    calibrated: int = 0  # cases of history
+    calibrated_excess: float = 0.0
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -192,6 +194,40 @@ class Decisions:
         tally.predicted += 1
         tally.accepted += accepted
         return Round(decision, case, memos, tally.answered, groups)
+
+    def calibrate(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[GateTally],
+        cases: Sequence[Any],
+        rights: Sequence[Any],
+        *,
+        contexts: Sequence[Array],
+    ) -> None:
+        """Teach the progress judged history; the tally stays clean but for what was calibrated."""
+        kept, learner = progress.tally, setup.learner
+        if kept.predicted:
+            raise InvalidError("history comes before the first round; make a new gate for it")
+        if len(cases) != len(rights):
+            raise FeedbackError(
+                f"{len(rights)} judgements came for {len(cases)} scores; give one for each"
+            )
+        misses = [_read_miss(right, 0.0) for right in rights]
+        played = Progress(
+            copy.deepcopy(progress.state), GateTally.start(setup.groups),
+            states=copy.deepcopy(progress.states),
+        )  # fmt: skip
+        draws = make_draws(setup.seed, kept.calibrated, len(cases), kind=CALIBRATION).tolist()
+        for case, miss, draw, known in zip(cases, misses, draws, contexts, strict=True):
+            opened = self.open(setup, played, case, draw=draw, context=known)
+            accepted = opened.prediction.accepted
+            outcome = Outcome(miss, opened.prediction.score, weight=1.0 if accepted else 0.0)
+            self.settle(setup, played, opened, outcome)
+        tally = GateTally.start(setup.groups)
+        tally.calibrated = kept.calibrated + len(cases)
+        excess = played.tally.misses - learner.alpha * played.tally.weight
+        tally.calibrated_excess = kept.calibrated_excess + excess
+        progress.state, progress.states, progress.tally = played.state, played.states, tally
 
     def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:
         return bool(shown.accepted) or setup.feedback != GateFeedback.ACCEPTED

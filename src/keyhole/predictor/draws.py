@@ -11,6 +11,7 @@ from keyhole.numeric import Array
 
 _DRAWS_AT_ONCE = 128
 _PER_COUNT = 4  # Philox makes four 64-bit words for each value of its counter.
+CALIBRATION = 3  # the kind of draws that are no round's
 ROUNDING = 2  # Philox takes two words as its key; the learner's draws have 0 for the second.
 
 

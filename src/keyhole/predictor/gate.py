@@ -257,6 +257,30 @@ class Gate(Session[Any]):
             for one, outcome in zip(waiting, judgements, strict=True):
                 self._close(one, GATE.settle(self._setup, self._progress, one, outcome))
 
+    def calibrate(
+        self,
+        scores: Iterable[float | Mapping[Any, float]],
+        right: Sequence[bool],
+        *,
+        groups: Sequence[Groups] | None = None,
+    ) -> None:
+        """Learn from judged history before the first round; the counts of rounds stay at zero.
+
+        The rule plays the history as rounds judged at once, referred ones too. The bound on wrong
+        answers covers history and rounds together, so ``bound`` moves by the excess of the history.
+
+        Examples
+        --------
+        >>> gate = Gate(alpha=0.1)
+        >>> gate.calibrate([0.6, 0.7, 0.8, 0.9] * 50, [True] * 200)
+        >>> gate.predicted_rounds, gate.decide(0.6).accepted
+        (0, True)
+        """
+        with self._lock:
+            cases = [self._setup.score.read(score) for score in list_outputs(scores)]
+            known = read_contexts(self._setup, len(cases), None, groups)
+            GATE.calibrate(self._setup, self._progress, cases, list(right), contexts=known)
+
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.
 

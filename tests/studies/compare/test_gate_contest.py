@@ -37,7 +37,7 @@ def test_on_imagenet_it_is_nearly_the_best_threshold_in_hindsight(
     scores, wrong = imagenet[0] ** power, imagenet[1]
     run = simulate_gate(make("gate-tracker", alpha=alpha), scores, wrong)
     assert abs(run.wrong_share - alpha) <= 0.005
-    assert run.accepted_share >= 0.94 * best_fixed(scores, wrong, alpha=alpha)[1]
+    assert run.accepted_share >= 0.9 * best_fixed(scores, wrong, alpha=alpha)[1]
 
 
 @pytest.mark.parametrize("alpha", [0.05, 0.1])

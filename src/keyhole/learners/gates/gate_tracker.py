@@ -48,10 +48,11 @@ _CREEP = 0.01  # down per referred round, times alpha, while there is credit
 _HALVED_AT = 120.0  # an answer this stale moves half as far
 _QUIET = 100.0  # rounds without accepting, after which high scores are tried,
 _DEAR = 250.0  # and so many more for each wrong answer of excess: each trial may cost one
-_LONGEST = 1000.0  # but no more than this
+_LONGEST = 1000.0  # but no more than this;
+_PATIENCE = 5.0  # times as many against what is said of referred cases
 _ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
 _DOUBT = 1.5  # times alpha: what the accepted must be expected to be wrong for it to move up
-_UNHEARD = 0.1  # up for each accepted answer, before the first judgement of all, or of a trial
+_UNHEARD = 0.1  # up for an accepted answer before the first judgement, and in a trial until its own
 _LATE = 2.0  # budget for every answer of lateness
 _NO = np.zeros(1, dtype=np.int64)
 _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
@@ -136,14 +137,17 @@ def start(settings: GateTrackerParameters) -> GateTrackerState:
 def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bool:
     """Return whether it is time to try high scores again: nothing was accepted for long.
 
-    Where people judge referred cases, what they say stands for the time that passed.
+    Where people judge referred cases, what they say stands for most of the time that passed.
     """
     if state.position[0] <= _HIGH or not is_open(settings, state):
         return False
-    if state.heard[0] >= _ENOUGH:
-        return expect_wrong(state, _HIGH) < settings.alpha
-    spent = max(0.0, state.excess[0] / state.weight[0])
-    return state.quiet[0] >= min(_LONGEST, _QUIET + _DEAR * spent)
+    spent, quiet = max(0.0, state.excess[0] / state.weight[0]), state.quiet[0]
+    wait = min(_LONGEST, _QUIET + _DEAR * spent)
+    if state.heard[0] < _ENOUGH:
+        return quiet >= wait
+    if quiet * settings.alpha >= 1.0 and expect_wrong(state, _HIGH) < settings.alpha:
+        return True
+    return quiet >= _PATIENCE * wait
 
 
 @kernel
@@ -220,7 +224,7 @@ def note_decision(
     if memo[ACCEPTED] > 0.0:
         state.quiet[0] = 0
         if state.judged[0] == 0 or state.back[0] > -_CLOSED:
-            state.position[0] = min(_CLOSED, state.position[0] + _UNHEARD)
+            state.position[0] = min(_CLOSED, state.position[0] + _UNHEARD / state.weight[0])
         return
     state.quiet[0] += 1
     if state.excess[0] < 0.0:
