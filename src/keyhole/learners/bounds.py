@@ -237,7 +237,7 @@ def excess(
     >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), open=100)]
     [-387, 436]
     >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), rounds=50_000, wrong=0.05)]
-    [-179, 148]
+    [-179, 149]
     """
     weight = 1.0 / check_chance(chance, least=0.0)
     lateness = Lateness(
