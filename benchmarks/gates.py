@@ -24,7 +24,7 @@ from keyhole.scenarios import digits
 from keyhole.scenarios.gate_cases import GateCases, make_calibrated, make_halving, read_imagenet_gate
 from keyhole.simulation.gates import best_fixed, simulate_gate
 
-SEEDS, SPELL, AFTER = range(5000, 5080), 30_000, 3_000
+SEEDS, SPELL, AFTER = range(5000, 5040), 30_000, 3_000
 ENOUGH = 0.98  # of what the best threshold in hindsight accepts
 STEER = 0.01
 
