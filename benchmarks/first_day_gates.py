@@ -1,4 +1,4 @@
-"""gates: wrong answers beyond alpha times the accepted on the first day, and what is accepted then.
+"""Wrong answers beyond alpha times the accepted on the first day, and what is accepted then.
 
 Of each stream: the excess that 95 % of runs stay below after 100, 300, 1,000 decisions, and the share
 accepted in 3,000, with that of the best threshold in hindsight in brackets. *before* is what the rule
