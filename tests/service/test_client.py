@@ -253,6 +253,10 @@ def test_a_stream_is_taught_changed_and_removed(client: keyhole.Client) -> None:
     client.create_stream("lives", alpha=0.1, labels=["cat", "dog"])
     taught = client.calibrate("lives", [[0.9, 0.1]] * 2500, ["cat"] * 2500)
     assert taught.calibrated == 2500
+    client.create_stream("judged", alpha=0.1, kind="gate")
+    assert client.calibrate("judged", [0.9, {"a": 0.4}], [True, False]).calibrated == 2
+    with pytest.raises(FeedbackError, match="right='no' is neither True nor False"):
+        client.calibrate("judged", [0.9], ["no"])
     changed = client.update_stream("lives", alpha=0.2, labels=["lynx"])
     assert (changed.alpha, changed.labels) == (0.2, ["cat", "dog", "lynx"])
     assert len(changed.notes) == 2

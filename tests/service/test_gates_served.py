@@ -2,6 +2,7 @@
 
 import csv
 import io
+import json
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import keyhole
 from keyhole.errors import InvalidError
 from keyhole.scenarios import log
 from keyhole.scenarios.gate_cases import read_gate_log
+from keyhole.service.history_file import read_history
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals
@@ -293,12 +295,49 @@ def test_a_target_that_is_changed_holds_for_every_group(one: TestClient, light: 
     assert replay.replay(light, "mail").difference is None
 
 
-def test_history_is_nothing_for_a_gate(one: TestClient) -> None:
+HISTORY = [(0.5 + 0.04 * (number % 12), number % 7 != 0) for number in range(200)]
+
+
+def test_judged_history_calibrates_as_in_the_library_and_is_replayed(
+    one: TestClient, light: Database
+) -> None:
     made(one)
-    body = {"rounds": [{"scores": [0.5], "label": 0}]}
+    cases = [{"score": score, "right": right} for score, right in HISTORY]
+    stands = one.post("/v1/streams/mail/calibration", json={"decisions": cases}).json()
+    assert (stands["calibrated"], stands["rounds"]) == (200, 0)
+    gate = keyhole.Gate(alpha=0.05, seed=7)
+    gate.calibrate(*zip(*HISTORY, strict=True))
+    for score in (0.6, 0.95, 0.7, 0.8):
+        ours, theirs = gate.decide(score), decided(one, score)
+        assert (theirs["accepted"], theirs["threshold"]) == (ours.accepted, ours.threshold)
+    assert replay.replay(light, "mail").difference is None
+
+
+@pytest.mark.parametrize(
+    ("body", "fault"),
+    [
+        ({"rounds": [{"scores": [0.5], "label": 0}]}, "give one number"),
+        ({"rounds": [], "decisions": []}, "give rounds or decisions"),
+        ({"decisions": [{"score": 0.5}]}, "right"),
+    ],
+)
+def test_history_that_does_not_judge_decisions_is_refused(
+    one: TestClient, body: dict[str, Any], fault: str
+) -> None:
+    made(one)
     response = one.post("/v1/streams/mail/calibration", json=body)
     assert response.status_code == 422
-    assert "is a gate, which learns from its own decisions" in response.json()["error"]["message"]
+    assert fault in response.text
+    assert one.get("/v1/streams/mail").json()["calibrated"] == 0
+
+
+def test_a_file_of_judged_history_calibrates(tmp_path: Path) -> None:
+    table = "score,right\n" + "".join(f"{score},{right}\n" for score, right in HISTORY)
+    lines = "".join(json.dumps({"score": score, "right": right}) + "\n" for score, right in HISTORY)
+    for name, content in (("history.csv", table), ("history.jsonl", lines)):
+        (tmp_path / name).write_text(content)
+        (found,) = read_history(tmp_path / name, advance=lambda _: None)
+        assert [(past.output, past.label) for past in found] == HISTORY
 
 
 def test_the_groups_of_a_gate_are_counted_apart(one: TestClient, light: Database) -> None:

@@ -1,6 +1,5 @@
-"""Many rounds at once: over a table of scores, without the overhead of each, or as labelled history."""
+"""Many rounds at once, over a table of scores, without the overhead of each."""
 
-import copy
 from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, overload
@@ -9,25 +8,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.checks import is_list
-from keyhole.errors import FeedbackError, InvalidError, ScoreError
+from keyhole.errors import FeedbackError, ScoreError
 from keyhole.feedback import Answer, usable_score, usable_scores
 from keyhole.learners import Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
-from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     R,
     Round,
     is_listening,
     listen,
-    propose,
     read_answer,
-    settle,
     watch_answer,
 )
-from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import Outcome, Tally
+from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, LabelSet, TableScore
 
 _SHOWN = 5  # sets of a batch, in a notebook
@@ -222,37 +217,3 @@ def _measure_delays(progress: Progress, batch: LabelSets) -> tuple[Array, Array]
     gaps = tally.predicted - 1.0 - (batch.first + rows)
     shares = np.minimum(1.0, (answered + 1.0) / (batch.first + rows + 1.0))
     return ages, ages + gaps * shares
-
-
-def calibrate(
-    setup: Setup[R],
-    progress: Progress,
-    outputs: Sequence[object],
-    labels: Sequence[object],
-    *,
-    contexts: Sequence[Array],
-) -> None:
-    """Teach the progress this history; the tally stays clean but for what was calibrated."""
-    if progress.tally.predicted:
-        raise InvalidError("history comes before the first round; make a new predictor for it")
-    if len(outputs) != len(labels):
-        raise FeedbackError(f"{len(labels)} labels came for {len(outputs)} outputs; give one for each")
-    learner, kept = setup.learner, progress.tally
-    played = Progress(
-        copy.deepcopy(progress.state), Tally.start(learner.groups), copy.deepcopy(progress.scale)
-    )
-    draws = [0.5] * len(outputs)
-    if learner.rule.draws:
-        draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=CALIBRATION).tolist()
-    for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
-        case = played.read(setup.score, output)
-        opened: Round[R] = propose(learner, played, case, draw=draw, context=known)
-        played.tally.predicted += 1
-        settle(learner, played, opened, read_answer(learner, opened, label=label))
-    excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
-    tally = Tally.start(learner.groups)
-    tally.calibrated = kept.calibrated + len(outputs)
-    tally.calibrated_excess = kept.calibrated_excess + excess
-    tally.lost_in_full = kept.lost_in_full + played.tally.lost_in_full
-    tally.spared_empty = kept.spared_empty + played.tally.spared_empty
-    progress.state, progress.tally, progress.scale = played.state, tally, played.scale

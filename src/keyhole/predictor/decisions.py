@@ -145,13 +145,6 @@ class Decisions:
         setup.learner.rule.check_kind("gate")
         return check_gate_feedback(setup.feedback)
 
-    def check_history(self, stream: str) -> None:
-        """Raise: a gate learns what its own decisions bring, and not what others would have."""
-        raise InvalidError(
-            f"stream {stream!r} is a gate, which learns from its own decisions; 'keyhole gate' says "
-            "what it would have done with a log"
-        )
-
     def count_open(self, setup: "Setup[Any]", tally: Any) -> int:
         awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
         return int(awaited - tally.answered - tally.expired - tally.skipped)
@@ -198,8 +191,8 @@ class Decisions:
     def calibrate(
         self,
         setup: "Setup[Any]",
-        progress: Progress[GateTally],
-        cases: Sequence[Any],
+        progress: Progress[Any],
+        scores: Sequence[Any],
         rights: Sequence[Any],
         *,
         contexts: Sequence[Array],
@@ -208,10 +201,11 @@ class Decisions:
         kept, learner = progress.tally, setup.learner
         if kept.predicted:
             raise InvalidError("history comes before the first round; make a new gate for it")
-        if len(cases) != len(rights):
+        if len(scores) != len(rights):
             raise FeedbackError(
-                f"{len(rights)} judgements came for {len(cases)} scores; give one for each"
+                f"{len(rights)} judgements came for {len(scores)} scores; give one for each"
             )
+        cases = [setup.score.read(score) for score in scores]
         misses = [_read_miss(right, 0.0) for right in rights]
         played = Progress(
             copy.deepcopy(progress.state), GateTally.start(setup.groups),

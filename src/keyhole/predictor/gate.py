@@ -277,9 +277,9 @@ class Gate(Session[Any]):
         (0, True)
         """
         with self._lock:
-            cases = [self._setup.score.read(score) for score in list_outputs(scores)]
-            known = read_contexts(self._setup, len(cases), None, groups)
-            GATE.calibrate(self._setup, self._progress, cases, list(right), contexts=known)
+            history, setup = list_outputs(scores), self._setup
+            known = read_contexts(setup, len(history), None, groups)
+            setup.kind.calibrate(setup, self._progress, history, list(right), contexts=known)
 
     def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.

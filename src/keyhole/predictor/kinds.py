@@ -8,18 +8,20 @@ In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that
 ``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance`` or ``wrong`` where given.
 """
 
-from collections.abc import Mapping
+import copy
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyhole import scores
-from keyhole.errors import FeedbackError, LabelError, ScoreError, TheoremError
+from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError, TheoremError
 from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT
 from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
+from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
@@ -77,8 +79,41 @@ class Sets:
             )
         return feedback
 
-    def check_history(self, stream: str) -> None:
-        """Raise nothing: labelled history says what every set would have been."""
+    def calibrate(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[Any],
+        outputs: Sequence[object],
+        labels: Sequence[object],
+        *,
+        contexts: Sequence[Array],
+    ) -> None:
+        """Teach the progress labelled history; the tally stays clean but for what was calibrated."""
+        if progress.tally.predicted:
+            raise InvalidError("history comes before the first round; make a new predictor for it")
+        if len(outputs) != len(labels):
+            raise FeedbackError(
+                f"{len(labels)} labels came for {len(outputs)} outputs; give one for each"
+            )
+        learner, kept = setup.learner, progress.tally
+        played = Progress(
+            copy.deepcopy(progress.state), Tally.start(learner.groups), copy.deepcopy(progress.scale)
+        )
+        draws = [0.5] * len(outputs)
+        if learner.rule.draws:
+            draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=CALIBRATION).tolist()
+        for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
+            case = played.read(setup.score, output)
+            opened: Round[Any] = propose(learner, played, case, draw=draw, context=known)
+            played.tally.predicted += 1
+            settle(learner, played, opened, read_answer(learner, opened, label=label))
+        excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
+        tally = Tally.start(learner.groups)
+        tally.calibrated = kept.calibrated + len(outputs)
+        tally.calibrated_excess = kept.calibrated_excess + excess
+        tally.lost_in_full = kept.lost_in_full + played.tally.lost_in_full
+        tally.spared_empty = kept.spared_empty + played.tally.spared_empty
+        progress.state, progress.tally, progress.scale = played.state, tally, played.scale
 
     def count_open(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped

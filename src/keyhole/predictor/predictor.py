@@ -8,7 +8,6 @@ from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor.batch import (
     LabelSets,
-    calibrate,
     check_answers,
     check_rows,
     find_places,
@@ -420,7 +419,7 @@ class Predictor(Session[R]):
         with self._lock:
             history, truths = list_outputs(outputs), list_labels(labels)
             known = read_contexts(self._setup, len(history), features, groups)
-            calibrate(self._setup, self._progress, history, truths, contexts=known)
+            self._setup.kind.calibrate(self._setup, self._progress, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None, delta: float | None = None) -> Excess:
         """Return the bounds on sum(miss - alpha) after this many rounds, on any sequence.

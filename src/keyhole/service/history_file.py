@@ -1,4 +1,4 @@
-"""Labelled history from a file: a table with a column for each label, or a JSON object on each line."""
+"""History from a file: a table with a column for each label, or a JSON object on each line."""
 
 import json
 import os
@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.errors import InvalidError
+from keyhole.scenarios.gate_cases import read_gate_log
 from keyhole.scenarios.tables import KINDS, LABEL, check_file, open_table
 from keyhole.service.store.streams.calibrations import AT_ONCE, Past
 
 _CENTRE, _BAND = "centre", ("lower", "upper")
-_OUTPUTS = ({"scores"}, {_CENTRE}, {*_BAND})
+_OUTPUTS = ({"scores"}, {_CENTRE}, {*_BAND}, {"score", "right"})
 _BESIDE = {LABEL, "features", "groups"}
 
 
@@ -21,7 +22,8 @@ def read_history(path: Path, *, advance: Callable[[int], None]) -> Iterator[list
     A ``.csv`` or ``.parquet`` has a column ``label``, the true one, and one of scores for each label,
     named by it; or ``label`` is the true value, beside a column ``centre`` or columns ``lower`` and
     ``upper``. A ``.jsonl`` has a line such as ``{"scores": {"cat": 0.7, "dog": 0.3}, "label": "cat"}``
-    for each round, or with ``centre``, or with ``lower`` and ``upper``.
+    for each round, or with ``centre``, or with ``lower`` and ``upper``. History of decisions has
+    ``score`` and ``right`` instead, in either form.
     """
     kind = path.suffix.lower()
     if kind not in (*KINDS, ".jsonl"):
@@ -43,10 +45,13 @@ def read_history(path: Path, *, advance: Callable[[int], None]) -> Iterator[list
 def _read_table(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:
     with open_table(path, known=(LABEL,)) as table:
         if LABEL not in table.columns or len(table.columns) < 2:
+            if table.find(("score",)) and table.find(("right", "wrong")):
+                yield from _read_judged(path, table.tell)
+                return
             raise InvalidError(
                 f"{path} has the columns {', '.join(table.columns) or 'none'}; it needs 'label' and a "
                 "column of scores for each label, or 'label' and 'centre', or 'label', 'lower' and "
-                "'upper'"
+                "'upper'; or 'score' and 'right'"
             )
         names = [name for name in table.columns if name != LABEL]
         outputs = [name.lower() for name in names]
@@ -58,6 +63,12 @@ def _read_table(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:
             else:
                 table.check_label(line, label)
                 yield Past(dict(zip(names, numbers, strict=True)), label), table.tell
+
+
+def _read_judged(path: Path, tell: Callable[[], int]) -> Iterator[tuple[Past, Callable[[], int]]]:
+    cases = read_gate_log(path)
+    for score, wrong in zip(cases.scores.tolist(), cases.wrong.tolist(), strict=True):
+        yield Past(score, wrong == 0.0), tell
 
 
 def _read_lines(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:
@@ -75,8 +86,11 @@ def _read_lines(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:
 def _read_object(given: dict[str, Any]) -> Past:
     if set(given) - _BESIDE not in _OUTPUTS:
         raise ValueError(
-            "give scores, a centre, or lower and upper; a label, and perhaps features and groups"
+            "give scores, a centre, or lower and upper; a label, and perhaps features and groups; or "
+            "score and right"
         )
+    if "right" in given:
+        return Past(given["score"], given["right"], None, tuple(given.get("groups", ())))
     output = given["scores"] if "scores" in given else _read_output(given)
     return Past(output, given[LABEL], given.get("features"), tuple(given.get("groups", ())))
 

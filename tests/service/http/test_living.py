@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
-from keyhole.predictor import batch
+from keyhole.predictor.kinds import Sets
 from keyhole.scenarios.log import read_log
 from keyhole.service.client import operations
 from keyhole.service.store.log.replay import replay
@@ -258,14 +258,14 @@ def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
 ) -> None:
     default(one)
     play(one, 5)
-    teach, written = batch.calibrate, []
+    teach, written = Sets.calibrate, []
 
     def write_and_teach(*arguments: Any, **named: Any) -> None:
         with light.write():
             written.append(True)
         teach(*arguments, **named)
 
-    monkeypatch.setattr("keyhole.service.store.streams.calibrations.play", write_and_teach)
+    monkeypatch.setattr(Sets, "calibrate", write_and_teach)
     made(one, name="next", learner="aci", horizon=None, labels=LABELS, calibrate_from="pets")
     assert written == [True]
     assert replay(light, "next").difference is None
@@ -377,9 +377,10 @@ def test_an_export_sizes_sets_in_labels(http: TestClient, tmp_path: Path) -> Non
     assert (line["candidates"], line["scores"]) == ('["cat", "dog"]', "[0.9, 0.1]")
 
 
-def test_a_gate_takes_no_history(one: TestClient) -> None:
-    body = {"name": "pets", "alpha": 0.1, "kind": "gate"}
-    assert one.post("/v1/streams", json=body).status_code == 201
-    refused = send(one, HISTORY)
+def test_the_log_of_a_stream_of_sets_cannot_calibrate_decisions(one: TestClient) -> None:
+    default(one)
+    body = {"name": "mail", "alpha": 0.1, "kind": "gate", "calibrate_from": "pets"}
+    refused = one.post("/v1/streams", json=body)
     assert refused.status_code == 422
-    assert "gate" in refused.json()["error"]["message"]
+    assert "calibrate with judged history instead" in refused.json()["error"]["message"]
+    assert one.get("/v1/streams/mail").status_code == 404

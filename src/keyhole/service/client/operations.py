@@ -153,25 +153,30 @@ def calibrate(
 ) -> Steps[StreamView]:
     """Teach a stream labelled history before its first round, a thousand rounds at a time.
 
-    Features and groups are given as for ``predict_batch``.
+    For decisions the outputs are scores and the labels whether each answer was right. Features and
+    groups are given as for ``predict_batch``.
     """
     if len(outputs) != len(labels):
         raise FeedbackError(f"{len(labels)} labels came for {len(outputs)} outputs; give one for each")
     rows, members = read_rows(len(outputs), features, groups)
     history = list(zip(outputs, labels, rows, members, strict=True))
     found = yield from stream(name)
+    decides = found.kind == "gate"
     for start in range(0, len(history), _AT_ONCE):
         rounds: list[Body] = []
         for output, label, row, own in history[start : start + _AT_ONCE]:
             with _name_place("round", found.calibrated + len(rounds)):
-                body = {**_write_output(output), **_write_known(row, own)}
-                rounds.append({**body, "label": _plain_label(label)})
+                known = _write_known(row, own)
+                if decides:
+                    rounds.append({**_write_case(output), **known, "right": _write_right(label)})
+                else:
+                    rounds.append({**_write_output(output), **known, "label": _plain_label(label)})
         found = yield from send(
             Call(
                 "POST",
                 ("streams", name, "calibration"),
                 read_json(StreamView),
-                json={"rounds": rounds, "after": found.calibrated},
+                json={"decisions" if decides else "rounds": rounds, "after": found.calibrated},
             )
         )
     return found
@@ -450,6 +455,12 @@ def _write_number(value: Any, what: str, error: type[InvalidError] = ScoreError)
     if not math.isfinite(number):
         raise error(f"{what} is {number}, which cannot be sent; give a finite number")
     return number
+
+
+def _write_right(right: object) -> bool:
+    if right not in (True, False):
+        raise FeedbackError(f"right={right!r} is neither True nor False")
+    return bool(right)
 
 
 def _write_case(score: object) -> Body:

@@ -6,6 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 
 from keyhole.scores import Kind
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
 
@@ -206,15 +207,6 @@ class PastBody(OutputBody):
     label: Label
 
 
-class Calibration(Body):
-    """History with its labels, for a stream without rounds."""
-
-    rounds: list[PastBody] = Field(min_length=1, max_length=10_000, fail_fast=True)
-    after: int | None = Field(
-        None, ge=0, description="How many rounds were sent before these; repeated rounds count once."
-    )
-
-
 class CaseBody(Body):
     """A model's answer to accept or to refer: its score, or several candidates with a score each."""
 
@@ -234,9 +226,39 @@ class CaseBody(Body):
         return self
 
     def read(self, key: str | None = None) -> Query:
-        output = self.candidates if self.score is None else self.score
         metadata = None if self.metadata is None else pack_metadata(self.metadata)
-        return Query(output, key, None, self.groups, metadata)
+        return Query(self.output, key, None, self.groups, metadata)
+
+    @property
+    def output(self) -> Any:
+        return self.candidates if self.score is None else self.score
+
+
+class JudgedBody(CaseBody):
+    """A case of history: a score, or candidates, and whether the answer was right."""
+
+    right: bool
+
+
+class Calibration(Body):
+    """History with its labels, or of decisions with its judgements, for a stream without rounds."""
+
+    rounds: list[PastBody] = Field(default_factory=list, max_length=10_000, fail_fast=True)
+    decisions: list[JudgedBody] = Field(default_factory=list, max_length=10_000, fail_fast=True)
+    after: int | None = Field(
+        None, ge=0, description="How many rounds were sent before these; repeated rounds count once."
+    )
+
+    @model_validator(mode="after")
+    def _one(self) -> "Calibration":
+        if bool(self.rounds) == bool(self.decisions):
+            raise ValueError("give rounds or decisions, at least one and not both")
+        return self
+
+    def list_past(self) -> list[Past]:
+        if self.rounds:
+            return [Past(one.output, one.label, one.features, one.groups) for one in self.rounds]
+        return [Past(one.output, one.right, None, one.groups) for one in self.decisions]
 
 
 class KeyedCaseBody(CaseBody):

@@ -296,14 +296,11 @@ async def calibrate(
     name: Name,
     history: Annotated[models.Calibration, Depends(body_of(models.Calibration))],
 ) -> Response:
-    """Teach a stream labelled history before its first round."""
+    """Teach a stream labelled or judged history before its first round."""
     state = request.app.state
 
     def teach() -> tuple[Stream, list[str]]:
-        past = [
-            calibrations.Past(one.output, one.label, one.features, one.groups) for one in history.rounds
-        ]
-        now, after = state.clock(), history.after
+        past, now, after = history.list_past(), state.clock(), history.after
         return calibrations.calibrate(state.database, name, past, now=now, after=after), []
 
     return await _change(request, name, teach)

@@ -11,7 +11,6 @@ from itertools import islice
 from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError
-from keyhole.predictor.batch import calibrate as play
 from keyhole.predictor.context import (
     Features,
     Groups,
@@ -30,7 +29,7 @@ AT_ONCE = 10_000
 
 
 class Past(NamedTuple):
-    """A round of history: the output of the model, and what was true."""
+    """A round of history: the output of the model, and what was true, or whether it was right."""
 
     output: Any
     label: Any
@@ -79,27 +78,31 @@ class Lesson(NamedTuple):
 
 def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     """Teach a stream its history, and return what is to be noted of that."""
-    stream.setup.kind.check_history(stream.name)
     if stream.tally.predicted:
         raise InvalidError(
             f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "
             "before the first; make a new stream for it"
         )
-    outputs = [past.output for past in history]
+    setup, before = stream.setup, stream.tally.calibrated_excess
+    outputs, labels = [past.output for past in history], [past.label for past in history]
     for output in outputs:
-        stream.setup.kind.read(stream.setup, stream.progress, output)
-    learner, before = stream.setup.learner, stream.tally.calibrated_excess
-    contexts = [read_context(stream.setup, past.features, past.groups) for past in history]
-    play(stream.setup, stream.progress, outputs, [past.label for past in history], contexts=contexts)
+        setup.kind.read(setup, stream.progress, output)
+    contexts = [read_context(setup, past.features, past.groups) for past in history]
+    setup.kind.calibrate(setup, stream.progress, outputs, labels, contexts=contexts)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
     content["excess"] = stream.tally.calibrated_excess - before
-    return Lesson(content, stream.progress.pack(learner))
+    return Lesson(content, stream.progress.pack(setup.learner))
 
 
 def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson]:
     """Teach a new stream what another one's log tells, or raise if that would mislead it."""
     source = find_stream(transaction, old)
+    if source.setup.kind.decides or stream.setup.kind.decides:
+        raise InvalidError(
+            f"the log of stream {old!r} cannot calibrate decisions, or be calibrated by them: it tells "
+            "what became of accepted answers alone; calibrate with judged history instead"
+        )
     (silent,) = transaction.fetch(statements.COUNT_UNLABELLED_MISSES, source.id)
     if silent:
         raise InvalidError(
