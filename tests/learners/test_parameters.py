@@ -48,6 +48,7 @@ TABLE = {
         "cost 40.0 a number of at least 0",
     ],
     "kt": [],
+    "informed-tracker": ["step 0.1 positive and finite", "guard 150.0 positive and finite"],
     "logit-tracker": [
         "step 0.1 positive and finite",
         "first 0.5 positive and finite",

@@ -150,7 +150,8 @@ def test_a_stream_that_was_asked_nothing_says_how_to_ask(page: Any) -> None:
 
 def test_an_unbounded_interval_is_said_in_words(page: Any, service: Service) -> None:
     with Client(service.url) as client:
-        client.create_stream("wide", alpha=0.1, scale=1.0, options={"step": 3.0, "first": 3.0})
+        options = {"step": 3.0, "first": 3.0}
+        client.create_stream("wide", learner="logit-tracker", alpha=0.1, scale=1.0, options=options)
         for _ in range(12):  # Misses enough for a threshold of 0.
             client.learn(client.predict("wide", 3.0), keyhole.MISS)
     opened(page, "wide")

@@ -150,7 +150,7 @@ def test_resumed_from_a_part_gives_the_files_of_an_unbroken_run(tmp_path: Path) 
         reproduce(request, tmp_path / folder, engine=Engine())
     broken, whole = files(tmp_path / "broken"), files(tmp_path / "whole")
     assert sorted(broken) == sorted(whole)
-    assert len(whole) == 6 + 4 + 2 + 2  # runs, data, report, one figure
+    assert len(whole) == 6 + 4 + 2 + 3 * 2  # runs, data, report, three figures
     assert [name for name in whole if broken[name] != whole[name]] == []
 
 
