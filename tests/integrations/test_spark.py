@@ -59,9 +59,13 @@ def test_rows_of_a_batch_are_folded_in_the_order_of_their_times() -> None:
 
 def test_a_set_is_told_with_its_threshold_and_labels() -> None:
     (row,) = start().test("a", [ask("1", 0)])
+    _, (shown,) = FOLD.step("a", b"", Asked("1", [0.6, 0.3, 0.1], at=START_MS))
+    assert shown.region is not None
+    threshold = shown.region.threshold
+    assert 0.1 <= threshold < 0.3  # What the model says leaves a tenth to the last label.
     assert row.asDict() == {
-        "shop": "a", "id": "1", "kind": "shown", "number": 0, "threshold": 0.5, "labels": ["0"],
-        "lower": None, "upper": None, "miss": None, "note": None,
+        "shop": "a", "id": "1", "kind": "shown", "number": 0, "threshold": threshold,
+        "labels": ["0", "1"], "lower": None, "upper": None, "miss": None, "note": None,
     }  # fmt: skip
 
 
