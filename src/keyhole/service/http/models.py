@@ -237,14 +237,19 @@ class CaseBody(Body):
 class JudgedBody(CaseBody):
     """A case of history: a score, or candidates, and whether the answer was right."""
 
-    right: bool
+    right: bool = Field(description="Whether the answer was right.", examples=[True])
 
 
 class Calibration(Body):
     """History with its labels, or of decisions with its judgements, for a stream without rounds."""
 
     rounds: list[PastBody] = Field(default_factory=list, max_length=10_000, fail_fast=True)
-    decisions: list[JudgedBody] = Field(default_factory=list, max_length=10_000, fail_fast=True)
+    decisions: list[JudgedBody] = Field(
+        default_factory=list,
+        max_length=10_000,
+        fail_fast=True,
+        examples=[[{"score": 0.93, "right": True}]],
+    )
     after: int | None = Field(
         None, ge=0, description="How many rounds were sent before these; repeated rounds count once."
     )
