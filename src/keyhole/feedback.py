@@ -44,7 +44,7 @@ class Answer(NamedTuple):
         For how many rounds it counts in what must add up: 1 / p for an answer of known chance p. Only
         rules that take graded answers are told; the others hear the answer that often.
     pace
-        How far it moves a learner that would move by 1: the weight over the usual one of late.
+        How far it moves a learner that would move by 1: the weight over that of recent answers.
     amends
         1 where it corrects an answer that was counted before, else 0. ``miss`` is then alpha plus the
         loss that is right less the one that was counted, so that miss - alpha is what to make up for;

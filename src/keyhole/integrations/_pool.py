@@ -20,7 +20,7 @@ class Pool:
 
     The logarithm of a residual is the series' own offset and a shape that all have in common. The
     offset is n / (n + 1) times how far the median of the series' last n is above that of all. The shape
-    is a quantile of what residuals had beyond the offset of before, those of late counting most, and
+    is a quantile of what residuals had beyond the offset of before, recent ones counting most, and
     of the shape that is assumed of few residuals. From the twenty-fifth residual of a series on
     its width is fixed: by then its own predictor knows better.
     """

@@ -5,7 +5,8 @@ else asks whether a predictor proposes sets or accepts answers. A further kind i
 members of ``Sets``, in ``Kind`` and in the table below it: mypy names every member that it lacks.
 
 In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that holds ``label``,
-``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance`` or ``wrong`` where given.
+``score``, ``loss``, ``hit``, ``miss`` or ``right``, and beside it ``chance``, ``wrong``
+or ``judged`` where given.
 """
 
 import copy
