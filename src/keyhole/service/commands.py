@@ -40,7 +40,7 @@ def add(commands: "Commands") -> None:
         commands, _export, "export", "write the log of a stream to a file", "export digits digits.csv"
     )
     export.add_argument("stream", metavar="STREAM", help="name of the stream")
-    export.add_argument("out", type=Path, metavar="FILE", help="a .csv or .parquet file")
+    export.add_argument("out", type=Path, metavar="FILE", help="a .csv, .jsonl or .parquet file")
     calibrate = _command(
         commands, _calibrate, "calibrate", "teach a new stream labelled history",
         "calibrate digits history.csv",

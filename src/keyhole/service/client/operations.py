@@ -377,8 +377,12 @@ def rounds(
     return found
 
 
-def export(stream: str, *, format: Literal["csv", "parquet"] = "csv") -> Steps[bytes]:  # noqa: A002
-    """Return the whole log as the bytes of a CSV or Parquet file."""
+def export(
+    stream: str,
+    *,
+    format: Literal["csv", "jsonl", "parquet"] = "csv",  # noqa: A002
+) -> Steps[bytes]:
+    """Return the whole log as the bytes of a CSV, JSON lines or Parquet file."""
     parts, parameters = ("streams", stream, "export"), {"format": format}
     return send(Call("GET", parts, lambda response: response.content, parameters=parameters))
 

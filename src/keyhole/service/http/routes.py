@@ -348,7 +348,7 @@ def get_rounds(
         Query(max_length=2000, description='Rounds that hold this: {"model": "v3"}.'),
     ] = None,
 ) -> Response:
-    """Return the newest rounds, the newest first, a page at a time."""
+    """Return the newest rounds, the newest first, a page at a time; of long ones fewer than asked."""
     found, following = history.last(
         request.app.state.database, name, count=limit, before=before, metadata=_read_metadata(metadata)
     )
@@ -382,11 +382,7 @@ async def get_events(request: Request, name: Name) -> Response:
     "GET /streams/{name}/export",
     Scope.READ,
     responses={
-        **_describe_content(
-            "text/csv",
-            "application/vnd.apache.parquet",
-            schema={"type": "string", "format": "binary"},
-        ),
+        **_describe_content(*export.MEDIA.values(), schema={"type": "string", "format": "binary"}),
         501: {"model": wire.Problem},
     },
 )
@@ -395,15 +391,12 @@ def get_export(
     name: Name,
     format: Annotated[export.Format, Query()] = export.Format.CSV,  # noqa: A002
 ) -> Response:
-    """Return the whole log as CSV or Parquet."""
+    """Return the whole log as CSV, JSON lines or Parquet, sent as it is read."""
     database = request.app.state.database
     registry.get(database, name)
     headers = {"content-disposition": f'attachment; filename="{name}.{format.value}"'}
-    if format is export.Format.CSV:
-        lines = export.csv_lines(database, name)
-        return StreamingResponse(lines, media_type="text/csv; charset=utf-8", headers=headers)
-    content = export.parquet(database, name)
-    return Response(content, media_type="application/vnd.apache.parquet", headers=headers)
+    content = export.pieces(database, name, format)
+    return StreamingResponse(content, media_type=export.MEDIA[format], headers=headers)
 
 
 @probes.head("/healthz", include_in_schema=False)

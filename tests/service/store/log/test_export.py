@@ -1,6 +1,7 @@
 """A file is whole or as it was."""
 
 import csv
+import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -127,7 +128,9 @@ def test_parquet_holds_every_row_also_where_they_are_written_in_several_blocks(
     make(light, learner="kt")
     for _ in range(7):
         ask(light, [0.9, 0.1], "hit")
-    file = parquet.ParquetFile(arrow.BufferReader(export.parquet(light, "mine")))
+    file = parquet.ParquetFile(
+        arrow.BufferReader(b"".join(export.pieces(light, "mine", export.Format.PARQUET)))
+    )
     assert file.read().column("round").to_pylist() == list(range(7))
     assert [file.metadata.row_group(n).num_rows for n in range(file.num_row_groups)] == [3, 3, 1]
 
@@ -138,4 +141,17 @@ def test_without_pyarrow_parquet_says_what_to_install(
     make(light, learner="kt")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     with pytest.raises(MissingExtraError, match=r"pip install 'keyhole-conformal\[parquet\]'"):
-        export.parquet(light, "mine")
+        export.pieces(light, "mine", export.Format.PARQUET)
+
+
+def test_json_lines_hold_what_the_columns_hold_as_values_and_not_as_text(light: Database) -> None:
+    make(light, learner="kt", bound=10.0)
+    ask(light, 5.0, {"label": 6.0}, key="k", metadata='{"shop":1}')
+    ask(light, 5.0)
+    first, second = map(
+        json.loads, b"".join(export.pieces(light, "mine", export.Format.JSONL)).splitlines()
+    )
+    assert list(first) == list(export.COLUMNS)
+    assert (first["true_label"], first["metadata"], first["key"]) == (6.0, {"shop": 1}, "k")
+    assert (first["round"], first["missed"], first["miss"]) == (0, True, 1.0)
+    assert (second["answer"], second["true_label"], second["metadata"]) == (None, None, None)

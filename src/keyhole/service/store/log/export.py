@@ -9,10 +9,10 @@ was decided on, judged or not.
 import csv
 import io
 import json
+import math
 import os
 from collections.abc import Iterator
 from enum import StrEnum
-from itertools import islice
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
@@ -26,7 +26,9 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams.stream import find_stream
 from keyhole.service.wire.responses import show_time
 
-_ROWS_AT_ONCE = 5000
+_PIECE = 65_536  # characters of lines that are sent at once
+_ROWS_AT_ONCE, _GROUP = 5000, 4_000_000  # rows, and characters of text, of a row group of Parquet
+_Cells = tuple[object, ...]
 COLUMNS = (
     "round",
     "id",
@@ -55,12 +57,35 @@ COLUMNS = (
 
 
 _REALS = ("threshold", "size", "lower", "upper", "miss", "weight", "score")
+_JSON = {
+    "labels", "candidates", "scores", "features", "groups", "true_label", "first_answer", "key",
+    "metadata",
+}  # fmt: skip
 _KINDS = {"round": "int64", "missed": "bool", **dict.fromkeys(_REALS, "float64")}  # else text
 
 
 class Format(StrEnum):
     CSV = "csv"
+    JSONL = "jsonl"
     PARQUET = "parquet"
+
+
+MEDIA = {
+    Format.CSV: "text/csv; charset=utf-8",
+    Format.JSONL: "application/x-ndjson",
+    Format.PARQUET: "application/vnd.apache.parquet",
+}
+
+
+def pieces(database: Database, name: str, format: Format) -> Iterator[bytes]:  # noqa: A002
+    """Return what yields the log as a file, a piece at a time: no more than a few rounds are held."""
+    match format:
+        case Format.CSV:
+            return _join_lines(csv_lines(database, name))
+        case Format.JSONL:
+            return _join_lines(_write_json(_row(entry)) for entry in log(database, name))
+        case Format.PARQUET:
+            return _write_parquet(map(_row, log(database, name)), _find_parquet())
 
 
 def csv_lines(database: Database, name: str) -> Iterator[str]:
@@ -72,7 +97,33 @@ def csv_lines(database: Database, name: str) -> Iterator[str]:
         yield buffer.getvalue()
 
 
-def parquet(database: Database, name: str) -> bytes:
+def _join_lines(lines: Iterator[str]) -> Iterator[bytes]:
+    """Yield lines many at a time: each piece that is sent takes a turn of a thread."""
+    held, size = list[str](), 0
+    for line in lines:
+        held.append(line)
+        size += len(line)
+        if size >= _PIECE:
+            yield "".join(held).encode()
+            held, size = [], 0
+    yield "".join(held).encode()
+
+
+def _write_json(row: _Cells) -> str:
+    """Return a row as an object; what is JSON in the columns of the other formats is so here too."""
+    cells = [
+        f"{json.dumps(name)}: {cell if name in _JSON and cell is not None else _write_cell(cell)}"
+        for name, cell in zip(COLUMNS, row, strict=True)
+    ]
+    return f"{{{', '.join(cells)}}}\n"
+
+
+def _write_cell(cell: object) -> str:
+    # JSON has no word for NaN and the infinities.
+    return json.dumps(None if isinstance(cell, float) and not math.isfinite(cell) else cell)
+
+
+def _find_parquet() -> Any:
     try:
         import pyarrow as arrow
         import pyarrow.parquet
@@ -80,25 +131,60 @@ def parquet(database: Database, name: str) -> bytes:
         raise MissingExtraError(
             "Parquet needs pyarrow; pip install 'keyhole-conformal[parquet]'"
         ) from None
+    return arrow
+
+
+class _Written:
+    """A file that holds what was written until it is taken."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self._content = bytearray()
+
+    def write(self, content: Any) -> int:
+        self._content += content
+        return len(content)
+
+    def flush(self) -> None:
+        """Do nothing: it is taken in time."""
+
+    def take(self) -> bytes:
+        content, self._content = bytes(self._content), bytearray()
+        return content
+
+
+def _write_parquet(rows: Iterator[_Cells], arrow: Any) -> Iterator[bytes]:
     kinds = [_KINDS.get(name, "string") for name in COLUMNS]
     columns = [(name, arrow.type_for_alias(kind)) for name, kind in zip(COLUMNS, kinds, strict=True)]
-    schema = arrow.schema(columns)
-    buffer = arrow.BufferOutputStream()
-    with arrow.parquet.ParquetWriter(buffer, schema) as writer:
-        rows = (dict(zip(COLUMNS, _row(entry), strict=True)) for entry in log(database, name))
-        while block := list(islice(rows, _ROWS_AT_ONCE)):
-            writer.write_table(arrow.Table.from_pylist(block, schema=schema))
-    return bytes(buffer.getvalue())
+    schema, written = arrow.schema(columns), _Written()
+    with arrow.parquet.ParquetWriter(arrow.PythonFile(written, "w"), schema) as writer:
+        for block in _gather(rows):
+            writer.write_table(arrow.Table.from_arrays([*zip(*block, strict=True)], schema=schema))
+            yield written.take()
+    yield written.take()
+
+
+def _gather(rows: Iterator[_Cells]) -> Iterator[list[_Cells]]:
+    """Yield rows in groups, of so many, or of so much text."""
+    held, size = list[_Cells](), 0
+    for row in rows:
+        held.append(row)
+        size += sum(len(cell) for cell in row if isinstance(cell, str))
+        if len(held) == _ROWS_AT_ONCE or size >= _GROUP:
+            yield held
+            held, size = [], 0
+    if held:
+        yield held
 
 
 def write(database: Database, name: str, path: Path) -> None:
-    """Write the log to a file, Parquet if it is called so; until it is whole the old one stays."""
+    """Write the log to a file, in the format of its ending; until it is whole the old one stays."""
+    ending = path.suffix.removeprefix(".").lower()
+    format_ = Format(ending) if ending in set(Format) else Format.CSV
     with NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as aside:
         try:
-            if path.suffix == ".parquet":
-                aside.write(parquet(database, name))
-            else:
-                aside.writelines(line.encode() for line in csv_lines(database, name))
+            aside.writelines(pieces(database, name, format_))
             aside.flush()
             os.fsync(aside.fileno())
             Path(aside.name).replace(path)
@@ -117,7 +203,7 @@ def describe_scores(database: Database, name: str) -> str:
     return f"{predicted:,} rounds; the true label's score is known in {scores:,} of them ({share:.1%})"
 
 
-def _row(entry: LogEntry) -> tuple[object, ...]:
+def _row(entry: LogEntry) -> _Cells:
     row = entry.row
     return (
         row.number,

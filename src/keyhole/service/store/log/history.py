@@ -12,7 +12,7 @@ from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known, show_context, unpack_context
 from keyhole.scores import Case, Region
-from keyhole.service.store.sql import statements
+from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import SUMS, AlarmRow, AmendmentRow, AnswerRow, RoundRow
@@ -28,7 +28,6 @@ _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
 _MOST_ALARMS = 100
 _LAST = 200  # answered rounds
-_PAGE = 500
 RECENT = 500  # answered rounds
 _BYTES = 8  # of a score
 
@@ -115,7 +114,8 @@ def last(
 ) -> tuple[list[LogEntry], int | None]:
     """Return the newest rounds, the newest first, and before which there may be more; or None.
 
-    ``before`` leaves out that round and all after it; ``metadata`` those that were given another.
+    ``before`` leaves out that round and all after it; ``metadata`` those that were given another. Of
+    long rounds there are fewer than were asked for, so that they fit a page.
     """
     with database.read() as transaction:
         stream = find_stream(transaction, name)
@@ -125,10 +125,14 @@ def last(
             for one, value in (metadata or {}).items()
         ]
         values = (stream.id, end, *chain.from_iterable(filters), count)
-        rows = transaction.fetch(statements.find_last(len(filters)), *values)
+        measured = transaction.fetch(statements.measure_last(len(filters)), *values)
+        numbers = pages.fit(measured)
+        rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers) if numbers else []
         amended = _find_amended(transaction, stream, rows)
-    first = rows[-1].round.number if len(rows) == count else 0
-    return [_entry(stream, row, amended) for row in rows], first or None
+    rows.sort(key=lambda row: -row.round.number)
+    has_more = len(numbers) < len(measured) or len(measured) == count
+    following = numbers[-1] if numbers and has_more else 0
+    return [_entry(stream, row, amended) for row in rows], following or None
 
 
 def find_round(database: Database, name: str, key: str) -> str:
@@ -150,11 +154,13 @@ def log(database: Database, name: str) -> Iterator[LogEntry]:
     after, end = -1, stream.tally.predicted
     while after < end - 1:
         with database.read() as transaction:
-            rows = transaction.fetch(statements.PAGE_LOG, stream.id, after, end, _PAGE)
+            page = pages.find_end(transaction, stream.id, after=after, end=end)
+            rows = transaction.fetch(statements.PAGE_LOG, stream.id, after, page)
             amended = _find_amended(transaction, stream, rows)
         if not rows:
             raise UnknownStreamError(f"stream {name!r} was deleted while its log was read")
-        yield from [_entry(stream, row, amended) for row in rows]
+        for row in rows:
+            yield _entry(stream, row, amended)
         after = rows[-1].round.number
 
 

@@ -26,7 +26,7 @@ from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Region
 from keyhole.service.store.log.chain import FIRST, make_link
-from keyhole.service.store.sql import statements
+from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import (
@@ -58,6 +58,7 @@ from keyhole.service.store.streams.stream import (
 )
 
 _PAGE = 1000
+_NO_NUMBER = 2**62  # of a round
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 _Event = RoundRow | AnswerRow | AmendmentRow | ChangeRow | SnapshotRow
 
@@ -135,25 +136,33 @@ def _name(row: _Event) -> str:
 
 def _list_events(transaction: Transaction, stream_id: int) -> Iterator[_Event]:
     """Yield the rows of the log and its snapshots in the order in which they were written."""
-    pages: tuple[tuple[Statement[Any], str], ...] = (
-        (statements.PAGE_ROUNDS, "number"),
-        (statements.PAGE_ANSWERS, "version"),
-        (statements.PAGE_AMENDMENTS, "version"),
-        (statements.PAGE_CHANGES, "version"),
-        (statements.PAGE_SNAPSHOTS, "version"),
+    sources = (
+        _read_rounds(transaction, stream_id),
+        _read_pages(transaction, stream_id, statements.PAGE_ANSWERS),
+        _read_pages(transaction, stream_id, statements.PAGE_AMENDMENTS),
+        _read_pages(transaction, stream_id, statements.PAGE_CHANGES),
+        _read_pages(transaction, stream_id, statements.PAGE_SNAPSHOTS),
     )
     # Where versions are equal, merge keeps this order: a snapshot comes after its answer.
-    sources = (_read_pages(transaction, stream_id, page, order) for page, order in pages)
     yield from heapq.merge(*sources, key=lambda row: row.version)
 
 
-def _read_pages(
-    transaction: Transaction, stream_id: int, page: Statement[Any], order: str
-) -> Iterator[Any]:
+def _read_rounds(transaction: Transaction, stream_id: int) -> Iterator[RoundRow]:
+    after = -1
+    while True:
+        end = pages.find_end(transaction, stream_id, after=after, end=_NO_NUMBER)
+        rows = transaction.fetch(statements.PAGE_ROUNDS, stream_id, after, end)
+        if not rows:
+            return
+        yield from rows
+        after = rows[-1].number
+
+
+def _read_pages(transaction: Transaction, stream_id: int, page: Statement[Any]) -> Iterator[Any]:
     after = -1
     while rows := transaction.fetch(page, stream_id, after, _PAGE):
         yield from rows
-        after = getattr(rows[-1], order)
+        after = rows[-1].version
 
 
 @dataclass

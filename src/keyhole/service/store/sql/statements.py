@@ -1,6 +1,7 @@
 """Every statement that is not an insert, in the words of ``backend``."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 from keyhole.service.store.sql.backend import Statement, read_scalar
@@ -112,30 +113,44 @@ FIND_NEXT_EXPIRY: Statement[float | None] = _scalar(
 )
 LIST_OPEN = _select(open_rounds, "WHERE stream = ? ORDER BY number")
 
-# A log is read in pages: after which number or version, and how many rows.
-PAGE_ROUNDS = _select(rounds, "WHERE stream = ? AND number > ? ORDER BY number LIMIT ?")
+# A log is read in pages: after which number or version, and before which number or how many rows.
+PAGE_ROUNDS = _select(rounds, "WHERE stream = ? AND number > ? AND number < ? ORDER BY number")
 PAGE_ANSWERS = _select(answers, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 PAGE_AMENDMENTS = _select(amendments, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 PAGE_CHANGES = _select(changes, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 PAGE_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
 
 
-PAGE_LOG = _logged("AND r.number > ? AND r.number < ? ORDER BY r.number LIMIT ?")
+PAGE_LOG = _logged("AND r.number > ? AND r.number < ? ORDER BY r.number")
 _HAS_METADATA = (
     "AND r.number IN (SELECT number FROM metadata WHERE stream = ? AND name = ? AND value = ?) "
 )
 
 
-def find_last(filters: int) -> Statement[LoggedRound]:
+class MeasuredRound(NamedTuple):
+    """How much a round takes: about as many bytes as its longest columns."""
+
+    number: int
+    size: int
+
+
+def _measure(rest: str) -> Statement[MeasuredRound]:
+    return Statement(
+        "SELECT r.number, length(r.output) + coalesce(length(r.labels), 0) "
+        f"+ coalesce(length(r.metadata), 0) FROM rounds r WHERE r.stream = ? {rest}",
+        MeasuredRound._make,
+    )
+
+
+MEASURE_LOG = _measure("AND r.number > ? AND r.number < ? ORDER BY r.number LIMIT ?")
+
+
+@cache  # few: metadata is short
+def measure_last(filters: int) -> Statement[MeasuredRound]:
     """Return what lists the newest rounds before a number, with so many things of their metadata."""
-    if filters not in _LAST:
-        _LAST[filters] = _logged(
-            f"AND r.number < ? {_HAS_METADATA * filters}ORDER BY r.number DESC LIMIT ?"
-        )
-    return _LAST[filters]
+    return _measure(f"AND r.number < ? {_HAS_METADATA * filters}ORDER BY r.number DESC LIMIT ?")
 
 
-_LAST: dict[int, Statement[LoggedRound]] = {}  # few: metadata is short
 LIST_METADATA: Statement[tuple[str, str, int]] = Statement(
     "SELECT name, value, number FROM metadata WHERE stream = ?", tuple
 )

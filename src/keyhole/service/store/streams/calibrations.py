@@ -19,7 +19,7 @@ from keyhole.predictor.context import (
     show_context,
     unpack_context,
 )
-from keyhole.service.store.sql import statements
+from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import changes
@@ -119,7 +119,9 @@ def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
     """Yield the rounds of a log whose true label is known, in order, with their context if kept."""
     after, end = -1, source.tally.predicted
-    while page := transaction.fetch(statements.PAGE_LOG, source.id, after, end, 1000):
+    while after < end - 1:
+        last = pages.find_end(transaction, source.id, after=after, end=end)
+        page = transaction.fetch(statements.PAGE_LOG, source.id, after, last)
         for row, _, answer in page:
             if answer is not None and answer.kind == "label":
                 case = source.setup.score.unpack(row.output, row.labels)
@@ -128,4 +130,4 @@ def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterat
                     known = show_context(source.setup, unpack_context(source.setup, row.context))
                 label = json.loads(answer.answer)["label"]
                 yield Past(case.output, label, known.features, known.groups)
-        after = page[-1].round.number
+        after = last - 1
