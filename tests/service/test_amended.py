@@ -113,7 +113,7 @@ def test_what_cannot_be_amended_is_refused_and_nothing_changes(
     assert match in response.json()["error"]["message"]
     assert registry.get(light, "pets") == before
     assert replay.replay(light, "pets").difference is None
-    assert amended(one, {"id": "1-7-0000000000"}, miss=True).status_code == 404
+    assert amended(one, {"id": "1-7-0000000000000000"}, miss=True).status_code == 404
 
 
 def test_a_rule_that_takes_nothing_back_says_so(one: TestClient) -> None:

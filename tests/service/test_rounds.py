@@ -95,7 +95,9 @@ def test_a_key_with_another_output_is_refused(http: TestClient) -> None:
     assert (response.status_code, response.json()["error"]["code"]) == (409, "key_reused")
 
 
-@pytest.mark.parametrize("id", ["1-0-0000000000", "1-99-0000000000", "99-0-0000000000", "x", "1-0-é"])
+@pytest.mark.parametrize(
+    "id", ["1-0-0000000000000000", "1-99-0000000000000000", "99-0-0000000000000000", "x", "1-0-é"]
+)
 def test_an_id_that_was_never_given_is_not_found(http: TestClient, id: str) -> None:  # noqa: A002
     made(http)
     predicted(http)

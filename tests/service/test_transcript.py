@@ -33,11 +33,15 @@ def test_the_transcript_is_what_happens(tmp_path: Path, capsys: pytest.CaptureFi
     assert install.endswith("keyhole serve")
     assert listens.startswith("Keyhole listens on http://127.0.0.1:")
     with Service(url) as service:
+        id_ = ""
         for command, expected in asked:
-            words = shlex.split(command.replace("localhost:8000", service.url.removeprefix("http://")))
+            known = command.replace("1-0-...", id_)
+            words = shlex.split(known.replace("localhost:8000", service.url.removeprefix("http://")))
             assert words[0] == "curl"
             ran = subprocess.run([*words, "--noproxy", "*"], capture_output=True, text=True, check=True)  # noqa: S603
             assert same(ran.stdout.strip(), expected), ran.stdout
+            made = re.search(r'"id":"(1-0-[0-9a-f]+)"', ran.stdout)
+            id_ = made[1] if made else id_
     assert main([*verify.split()[1:], "--database", url]) == 0
     assert same(capsys.readouterr().out.strip(), replayed)
 

@@ -102,7 +102,7 @@ def test_who_waits_long_for_one_stream_keeps_nothing_from_the_others(
             wait_until(lambda: count_waiting(url) >= 1)
             assert get(address, "/v1/streams/held").status_code == 200
             assert predict(address, "free").status_code == 201
-            more = [{"id": other, "miss": True}, {"id": "9999-1-0123456789", "miss": True}]
+            more = [{"id": other, "miss": True}, {"id": "9999-1-0123456789abcdef", "miss": True}]
             path = f"{address.url}/v1/feedback"
             sent = httpx.post(path, json={"answers": more}, timeout=SECONDS).json()["results"]
             assert sent[0]["missed"] is True

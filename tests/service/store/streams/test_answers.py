@@ -42,17 +42,17 @@ def reply(database: Database, *replies: tuple[str, Any]) -> list[Any]:
 @pytest.mark.parametrize(
     ("id_", "stream"),
     [
-        ("1-0-0123456789", 1),
-        ("120-77-abcdefabcd", 120),
-        ("1" * 18 + "-0-0123456789", int("1" * 18)),
-        ("1" * 19 + "-0-0123456789", None),
-        ("1-0-012345678", None),
-        ("1-0-01234567890", None),
-        ("1-0-012345678G", None),
-        ("-1-0-0123456789", None),
+        ("1-0-0123456789abcdef", 1),
+        ("120-77-abcdefabcdefabcd", 120),
+        ("1" * 18 + "-0-0123456789abcdef", int("1" * 18)),
+        ("1" * 19 + "-0-0123456789abcdef", None),
+        ("1-0-0123456789abcde", None),
+        ("1-0-0123456789abcdef0", None),
+        ("1-0-0123456789abcdeG", None),
+        ("-1-0-0123456789abcdef", None),
         ("1-0", None),
         ("", None),
-        ("١-0-0123456789", None),  # digits of another script
+        ("١-0-0123456789abcdef", None),  # digits of another script
     ],
 )
 def test_an_id_names_its_stream_or_is_none(id_: str, stream: int | None) -> None:
@@ -72,7 +72,7 @@ def test_answers_to_several_streams_come_back_in_the_order_they_were_sent(two: D
 
 def test_an_answer_to_a_stream_that_is_not_there_leaves_the_others_alone(two: Database) -> None:
     (id_,) = ask(two)
-    nowhere, counted = reply(two, ("9-0-0123456789", "hit"), (id_, "hit"))
+    nowhere, counted = reply(two, ("9-0-0123456789abcdef", "hit"), (id_, "hit"))
     assert isinstance(nowhere, UnknownRoundError)
     assert counted == Receipt(id_, "pets", missed=False)
 

@@ -63,7 +63,7 @@ def test_predictions_and_answers_share_a_transaction_and_the_log_replays(ready: 
 
 def test_what_one_asks_for_wrongly_changes_nothing_for_the_others(ready: Database) -> None:
     good, bad = predict("pets", Query(SCORES)), predict("pets", Query({"cat": -1.0}))
-    results = run_tasks(ready, [good, bad, reply("1-99-0123456789", "miss"), good]).outcomes
+    results = run_tasks(ready, [good, bad, reply("1-99-0123456789abcdef", "miss"), good]).outcomes
     assert [len(results[0]), len(results[3])] == [1, 1]
     assert isinstance(results[1], ScoreError)
     assert registry.get(ready, "pets").tally.predicted == 2

@@ -21,7 +21,12 @@ from keyhole.service.store.streams import alarms, changes, registry
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import pack_metadata
-from keyhole.service.store.streams.stream import Stream, find_stream, make_quarantine_error
+from keyhole.service.store.streams.stream import (
+    Stream,
+    find_stream,
+    make_id,
+    make_quarantine_error,
+)
 from keyhole.service.store.streams.updates import list_misses
 
 _RAW_UP_TO = 2000
@@ -144,7 +149,7 @@ def find_round(database: Database, name: str, key: str) -> str:
         rows = transaction.fetch(statements.FIND_KEYS, stream.id, keys)
     if not rows:
         raise UnknownRoundError(f"no prediction of stream {name!r} has the key {key[:80]!r}")
-    return stream.prediction_id(rows[0].number)
+    return make_id(rows[0])
 
 
 def log(database: Database, name: str) -> Iterator[LogEntry]:
@@ -189,7 +194,7 @@ def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | Non
         row=row,
         answered=answered,
         amended=amended,
-        id=stream.prediction_id(row.number),
+        id=make_id(row),
         case=case,
         region=case.region(row.number, row.threshold),
         known=show_context(stream.setup, unpack_context(stream.setup, row.context)),

@@ -41,7 +41,7 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     stream.version += 1
     kind, text, score = name_answer(reply.answer), write_reply(reply.answer), list_score(outcome)
     result = (kind, text, outcome.miss, outcome.weight, score)
-    work.log.append(AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result))
+    work.add(AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result))
     work.flush()
     if outcome.weight:
         stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))

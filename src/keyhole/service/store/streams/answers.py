@@ -36,7 +36,7 @@ from keyhole.service.wire.responses import Receipt
 
 SNAPSHOT_EVERY = 100
 SKIP = "skip"
-_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{10})", re.ASCII)
+_ID = re.compile(r"([0-9]{1,18})-([0-9]{1,18})-([0-9a-f]{16})", re.ASCII)
 
 
 class Reply(NamedTuple):
@@ -132,7 +132,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     answered = AnswerRow(stream.id, stream.version, FORMAT, number, now, kind, text, *result)
     work.answered[reply.id] = answered
     work.closed.append(number)
-    work.log.append(answered)
+    work.add(answered)
     if outcome is None:
         return Receipt(reply.id, stream.name, None)
     if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):

@@ -22,6 +22,7 @@ from keyhole.service.store.streams.stream import (
     Task,
     UnitOfWork,
     make_archived_error,
+    make_id,
     run_task,
 )
 
@@ -193,12 +194,12 @@ def _note(
         context=pack_context(context) if context.size else None,
         metadata=ask.metadata,
     )
-    work.log.append(row)
+    row = work.add(row)
     if ask.key is not None:
         work.keyed[ask.key] = row
     if ask.metadata is not None:
         work.metadata += list_metadata(row)
-    made = Opened(stream.prediction_id(shown.id), shown.id, shown, expires)
+    made = Opened(make_id(row), shown.id, shown, expires)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
         work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo))
@@ -237,6 +238,4 @@ def _repeat(stream: Stream, row: RoundRow, case: Case[Region], context: Array) -
             f"Idempotency-Key {row.key!r} came with {what} before; use a new key", code="key_reused"
         )
     shown = stored.region(row.number, row.threshold)
-    return Opened(
-        stream.prediction_id(shown.id), shown.id, shown, row.at + stream.lifetime, repeated=True
-    )
+    return Opened(make_id(row), shown.id, shown, row.at + stream.lifetime, repeated=True)

@@ -9,9 +9,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from keyhole.errors import (
     ArchivedError,
@@ -44,7 +42,7 @@ from keyhole.service.store.sql.schema import (
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import settings
 
-_TAG_BYTES = 5
+_TAG_BYTES = 8
 _MOST_KEPT = 1024
 
 
@@ -97,16 +95,16 @@ class Stream:
         """Return the last rounds as bytes, as many for every stream of the same window."""
         return self.recent.to_bytes(self.window // 8 + 1, "big")
 
-    def prediction_id(self, number: int) -> str:
-        # The tag makes an id hard to guess, and a mistyped one unknown.
-        tag = _begin_tag(self.setup.seed).copy()
-        tag.update(str(number).encode())
-        return f"{self.id}-{number}-{tag.hexdigest()}"
 
+def make_id(row: RoundRow) -> str:
+    """Return the public id of a round that has its link.
 
-@lru_cache(maxsize=1024)
-def _begin_tag(seed: int) -> blake2b:
-    return blake2b(key=seed.to_bytes(8, "big"), digest_size=_TAG_BYTES)
+    A database that was restored, or a standby that took over too early, gives out numbers again, but
+    never a link: it is a hash of all that happened in the stream until then, times included. It also
+    makes an id hard to guess, and a mistyped one unknown.
+    """
+    link = b"" + row.link  # or raise: SQLite keeps whatever it is given
+    return f"{row.stream}-{row.number}-{link[:_TAG_BYTES].hex()}"
 
 
 def start_stream(
@@ -357,13 +355,16 @@ def _run(work: "UnitOfWork", task: Task) -> object:
 _kept: dict[tuple[str, bytes], Progress] = {}
 
 
+LogRow = TypeVar("LogRow", RoundRow, AnswerRow, AmendmentRow)
+
+
 @dataclass(slots=True)
 class UnitOfWork:
     """A stream that is held until the transaction ends, the rounds that are asked for, what is new.
 
     ``found`` has rounds by their public id, ``keyed`` those that were asked for with a key. What is new
-    is put into the lists, rows of the log without their links; ``answered`` has the answers of this
-    transaction by the ids of their rounds.
+    is put into the lists, rows of the log by ``add``; ``answered`` has the answers of this transaction
+    by the ids of their rounds.
     """
 
     transaction: Transaction
@@ -380,9 +381,21 @@ class UnitOfWork:
     written: bytes | None = None  # The progress, as it was written last.
     _is_moved: bool = False
 
+    def add(self, row: LogRow) -> LogRow:
+        """Put a row into the log; return it with its link."""
+        stream = self.stream
+        stream.link = make_link(stream.link, row)
+        linked = row._replace(link=stream.link)
+        self.log.append(linked)
+        return linked
+
     def note_found(self, found: Sequence[LoggedRound]) -> None:
         for row in found:
-            self.found[self.stream.prediction_id(row.round.number)] = row
+            try:
+                self.found[make_id(row.round)] = row
+            except TypeError as error:
+                fault = f"its round {row.round.number} cannot be read: {error}"
+                raise make_quarantine_error(self.stream.name, fault) from None
 
     def find_keys(self, keys: Sequence[str]) -> None:
         for row in self.transaction.fetch(statements.FIND_KEYS, self.stream.id, list(keys)):
@@ -403,13 +416,10 @@ class UnitOfWork:
         """Write what is new in the log and beside it, not yet the stream itself."""
         if not self.log:
             return
-        stream, link = self.stream, self.stream.link
+        stream, transaction = self.stream, self.transaction
         new: dict[type, list[Any]] = {RoundRow: [], AnswerRow: [], AmendmentRow: []}
         for row in self.log:
-            link = make_link(link, row)
-            new[type(row)].append(row._replace(link=link))
-        stream.link = link
-        transaction = self.transaction
+            new[type(row)].append(row)
         added: list[tuple[schema.Table[Any], list[Any]]] = [
             (schema.rounds, new[RoundRow]),
             (schema.answers, new[AnswerRow]),
