@@ -13,12 +13,14 @@ from starlette.responses import Response
 from keyhole.service.http import event_stream, health, middleware, openapi, routes
 from keyhole.service.http.access import Access, Admission
 from keyhole.service.http.bodies import Bodies
+from keyhole.service.http.faults import explain_parameter
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.prometheus import Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.page import files
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams.stream import run_tasks
+from keyhole.service.wire.problems import show_problem
 from keyhole.service.wire.responses import Fault
 
 _SUMMARY = "Online conformal prediction when you only see part of the truth."
@@ -79,10 +81,7 @@ def _add_handlers(app: FastAPI) -> None:
     # They are coroutines, so that what is refused needs no thread.
     @app.exception_handler(RequestValidationError)
     async def refuse(_request: Request, error: RequestValidationError) -> Response:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"] if part != "body")
-        message = f"{place or 'the body'}: {first['msg']}"
-        return middleware.respond(Fault("invalid", message, place or None), status=422)
+        return middleware.respond(show_problem(explain_parameter(error.errors())).error, status=422)
 
     @app.exception_handler(HTTPException)
     async def answer(request: Request, error: HTTPException) -> Response:

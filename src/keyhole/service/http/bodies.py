@@ -7,18 +7,17 @@ is never read. What is long is measured, parsed and checked in a thread: the eve
 from collections.abc import Awaitable, Callable, Iterator
 
 import numpy as np
-from fastapi.exceptions import RequestValidationError
 from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from keyhole.errors import BusyError, RefusedError
+from keyhole.service.http.faults import explain_body
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.models import BATCHES, Body
 
 _SMALL = 32_768  # Bytes: reading so few takes the event loop less time than starting a thread.
 TAKEN = "body_bytes"  # what a request's state says of its body
-_MOST_FAULTS = 100
 _PIECE = 65_536  # Bytes measured at a time: measuring takes ten times their room.
 _UNMARKED = bytes(set(range(256)) - set(b'[]{},"'))
 
@@ -70,15 +69,8 @@ def parse(model: type[Body], content: bytes, limits: Limits) -> object:
     try:
         found = model.model_validate_json(content)
     except ValidationError as error:
-        raise RequestValidationError(_faults(error)) from None
+        raise explain_body(model, content, error) from None
     return found.read()
-
-
-def _faults(error: ValidationError) -> list[object]:
-    if error.error_count() > _MOST_FAULTS:  # A list of them all would be longer than the body.
-        message = f"{error.error_count():,} values are not what they must be"
-        return [{"loc": (), "msg": message, "type": "faults"}]
-    return list(error.errors(include_url=False, include_context=False, include_input=False))
 
 
 def check_shape(content: bytes, *, elements: int, depth: int) -> None:
