@@ -55,3 +55,23 @@ def test_no_example_is_of_a_field_that_is_gone(schemas: dict[str, Any]) -> None:
         if field not in schemas.get(name, {"properties": {}})["properties"]
     ]
     assert gone == [], "run make examples"
+
+
+def test_a_request_is_sent_from_the_page_and_its_answer_shown(page: Any) -> None:
+    page.goto("/docs")
+    route = page.locator("section.route").filter(
+        has=page.get_by_role("heading", name="POST /v1/streams", exact=True)
+    )
+    route.get_by_text("Send one").click()
+    route.get_by_label("body").fill('{"name": "from-docs", "alpha": 0.1}')
+    route.get_by_role("button", name="Send").click()
+    answer = route.get_by_role("status")
+    answer.get_by_text("201").wait_for()
+    assert '"name": "from-docs"' in answer.inner_text()
+    other = page.locator("section.route").filter(
+        has=page.get_by_role("heading", name="GET /v1/streams/{name}", exact=True)
+    )
+    other.get_by_text("Send one").click()
+    other.get_by_label("name (path)").fill("from-docs")
+    other.get_by_role("button", name="Send").click()
+    other.get_by_role("status").get_by_text("200").wait_for()

@@ -10,6 +10,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
+from keyhole import __version__
 from keyhole.service.http import event_stream, health, middleware, openapi, routes
 from keyhole.service.http.access import Access, Admission
 from keyhole.service.http.bodies import Bodies
@@ -37,7 +38,16 @@ class Settings:
 
 def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     chosen = Settings() if settings is None else settings
-    app = FastAPI(title="Keyhole", summary=_SUMMARY, docs_url=None, redoc_url=None)
+    app = FastAPI(
+        title="Keyhole",
+        summary=_SUMMARY,
+        version=__version__,
+        servers=[{"url": "/", "description": "This service."}],
+        openapi_tags=openapi.TAGS,
+        generate_unique_id_function=lambda route: route.name,
+        docs_url=None,
+        redoc_url=None,
+    )
     limits, state = chosen.limits, app.state
     state.database, state.clock, state.limits = database, chosen.clock, limits
     state.access, state.outage, state.quarantine = (

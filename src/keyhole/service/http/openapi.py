@@ -7,12 +7,26 @@ from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
 from keyhole.service.http.models import BODIES
-from keyhole.service.wire import responses
+from keyhole.service.store.tokens import Scope
+from keyhole.service.wire import problems, responses
 
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": responses.Problem}
     for status in (400, 401, 403, 404, 409, 410, 413, 415, 422, 429, 431, 503)
 }
+TAGS = [
+    {"name": "rounds", "description": "Predict, decide, answer."},
+    {"name": "streams", "description": "Make, change, calibrate and archive streams."},
+    {"name": "reading", "description": "What streams are, and what happened in them."},
+    {"name": "watching", "description": "Probes and metrics."},
+]
+_TOKEN = {
+    "type": "http",
+    "scheme": "bearer",
+    "description": "A token of 'keyhole token create'; a route names the scope that it must have.",
+}
+# What no exception of the library stands for.
+_CODES = ("disconnected", "error", "no_such_method", "no_such_path", "unexpected")
 _MEANINGS = {
     "accepted": "Whether the answer may be used as it is; otherwise ask a person.",
     "alpha": "Target miss rate, between 0 and 1/2: the share of rounds that may miss.",
@@ -68,13 +82,21 @@ _MEANINGS = {
 }
 
 
+def demand_token(scope: Scope) -> dict[str, Any]:
+    """Return what says of a route that it takes a token with this scope."""
+    return {"security": [{"token": [scope.value]}]}
+
+
 def describe(app: FastAPI) -> dict[str, Any]:
     document = FastAPI.openapi(app)
     # The bodies are read by our own dependencies, which FastAPI cannot look into.
     template = "#/components/schemas/{model}"
     _, bodies = models_json_schema([(body, "validation") for body in BODIES], ref_template=template)
+    document["components"]["securitySchemes"] = {"token": _TOKEN}
     schemas = document["components"]["schemas"]
     schemas.update(bodies["$defs"])
+    kinds = (*problems.PROBLEMS.values(), *problems.REFUSALS.values())
+    schemas["Fault"]["properties"]["code"]["enum"] = sorted({*_CODES, *(one.code for one in kinds)})
     for title, schema in schemas.items():
         meanings = {**_MEANINGS, **_list_meanings(getattr(responses, title, None))}
         for name, field in schema.get("properties", {}).items():

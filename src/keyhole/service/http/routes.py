@@ -3,6 +3,7 @@
 import asyncio
 import json
 from collections.abc import Callable
+from enum import Enum
 from functools import partial
 from typing import Annotated, Any, TypeVar
 
@@ -15,7 +16,7 @@ from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError
 from keyhole.service.http import event_stream, models, views
 from keyhole.service.http.access import needs
 from keyhole.service.http.bodies import body_of, describe_body
-from keyhole.service.http.openapi import PROBLEMS
+from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.store.log import export, history
 from keyhole.service.store.streams import (
     amendments,
@@ -41,6 +42,12 @@ AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody)
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _REPEATED = "Made by an earlier request"
 _SEPARATE = ("lifetime", "window", "description", "calibrate_from")  # no settings of a predictor
+_TAGS: dict[Scope, str | Enum] = {
+    Scope.PREDICT: "rounds",
+    Scope.FEEDBACK: "rounds",
+    Scope.ADMIN: "streams",
+    Scope.READ: "reading",
+}
 Handler = TypeVar("Handler", bound=Callable[..., object])
 Responses = dict[int | str, dict[str, Any]]
 
@@ -64,7 +71,8 @@ def _route(
         response_class=Response if gives is None else JSONResponse,
         responses=responses,
         dependencies=[Depends(needs(scope))],
-        openapi_extra=None if takes is None else describe_body(takes),
+        tags=[_TAGS[scope]],
+        openapi_extra=demand_token(scope) | ({} if takes is None else describe_body(takes)),
     )
 
 
@@ -420,6 +428,7 @@ async def readyz(request: Request) -> Response:
     dependencies=[Depends(needs(Scope.READ))],
     response_class=Response,
     responses=_describe_content("text/plain", schema={"type": "string"}),
+    openapi_extra=demand_token(Scope.READ),
 )
 def metrics(request: Request) -> Response:
     """Return the metrics in Prometheus's text format."""

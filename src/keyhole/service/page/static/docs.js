@@ -1,6 +1,7 @@
 // The routes as the service describes them in /openapi.json; nothing is fetched from elsewhere.
 import { h, show } from "/page/dom.js";
 
+const KEY = "keyhole token"; // where the page keeps it, for this tab alone
 const fetched = async (path) => (await fetch(path)).json();
 const [described, examples] = await Promise.all([fetched("/openapi.json"), fetched("/page/examples.json")]);
 const named = (schema) => schema?.$ref?.split("/").pop();
@@ -49,6 +50,39 @@ function example(schema) {
   return found === undefined ? null : h("pre", { class: "scroll", tabindex: "0" }, h("code", {}, JSON.stringify(found, null, 1)));
 }
 
+// A form that sends the request from this page, with the token of this tab if there is one.
+function trial(path, method, about) {
+  const body = about.requestBody?.content?.["application/json"]?.schema;
+  const inputs = (about.parameters ?? []).map((one) => [one, h("input", { value: one.required ? one.schema.examples?.[0] ?? "" : "", placeholder: one.required ? "required" : "" })]);
+  const text = body ? h("textarea", { rows: 6, spellcheck: "false" }, JSON.stringify(examples.whole[named(body)] ?? {}, null, 1)) : null;
+  const said = h("div", { role: "status" });
+  const send = async (event) => {
+    event.preventDefault();
+    const given = inputs.filter(([, input]) => input.value !== "").map(([one, input]) => [one.in, one.name, input.value]);
+    const of = (place) => given.filter(([where]) => where === place).map(([, name, value]) => [name, value]);
+    const target = of("path").reduce((so, [name, value]) => so.replace(`{${name}}`, encodeURIComponent(value)), path);
+    const query = new URLSearchParams(of("query")).toString(), token = sessionStorage.getItem(KEY);
+    const headers = { ...Object.fromEntries(of("header")), ...(text ? { "Content-Type": "application/json" } : {}), ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+    const stop = AbortSignal.timeout(10_000);
+    said.replaceChildren("Sent…");
+    try {
+      const response = await fetch(query ? `${target}?${query}` : target, { method: method.toUpperCase(), headers, body: text?.value, signal: stop });
+      said.replaceChildren(h("p", {}, h("span", { class: `pill ${response.ok ? "kept" : "many"}` }, String(response.status)), ` ${response.statusText}`), h("pre", { class: "scroll", tabindex: "0" }, h("code", {}, await shortened(response))));
+    } catch (error) {
+      said.replaceChildren(h("p", {}, stop.aborted ? "No whole answer came within 10 seconds." : "The service cannot be reached."));
+    }
+  };
+  const label = (name, field) => h("label", {}, h("span", { class: "quiet small" }, name), field);
+  return h("details", {}, h("summary", {}, "Send one"), h("form", { class: "trial", onsubmit: send },
+    inputs.map(([one, input]) => label(`${one.name} (${one.in})`, input)), text ? label("body", text) : null, h("button", { type: "submit" }, "Send"), said));
+}
+
+async function shortened(response) {
+  const text = await response.text(), type = response.headers.get("content-type") ?? "";
+  const shown = type.startsWith("application/json") ? JSON.stringify(JSON.parse(text), null, 1) : text;
+  return shown.length > 20_000 ? `${shown.slice(0, 20_000)}…` : shown;
+}
+
 function operation(path, method, about) {
   const body = about.requestBody?.content?.["application/json"]?.schema;
   const parameters = (about.parameters ?? []).map((one) => [one.name, `${one.in}: ${kind(one.schema)}`, one.required, one.schema.examples?.[0] ?? one.schema.default, one.description]);
@@ -56,9 +90,10 @@ function operation(path, method, about) {
   const answer = good?.[1].content?.["application/json"]?.schema;
   return h("section", { class: "card route", id: `${method}-${path}` },
     h("h2", {}, h("span", { class: "pill kept" }, method.toUpperCase()), " ", h("code", {}, path)),
-    h("p", {}, about.description ?? about.summary), fields(parameters),
+    h("p", {}, about.description ?? about.summary, ...(about.security ?? []).map((one) => h("small", { class: "quiet" }, ` Scope of the token: ${one.token}.`))), fields(parameters),
     body ? h("details", {}, h("summary", {}, "Takes"), example(body), schemas(named(body), true)) : null,
-    named(answer) ? h("details", {}, h("summary", {}, `Returns ${good[0]}`), example(answer), schemas(named(answer), false)) : null);
+    named(answer) ? h("details", {}, h("summary", {}, `Returns ${good[0]}`), example(answer), schemas(named(answer), false)) : null,
+    trial(path, method, about));
 }
 
 const operations = Object.entries(described.paths).flatMap(([path, methods]) =>
@@ -67,5 +102,7 @@ show(
   h("h1", {}, "Routes"),
   h("p", { class: "quiet" }, "As described in ", h("a", { href: "/openapi.json" }, "/openapi.json"), ". Times are in ISO form, in UTC. Where a number is not finite it is null. Errors have the form ",
     h("code", {}, '{"error": {"code", "message", "field"}}'), "."),
+  h("form", { class: "trial", onsubmit: (event) => event.preventDefault() }, h("label", {}, h("span", { class: "quiet small" }, "Token to send with requests from here; it stays in this tab"),
+    h("input", { type: "password", autocomplete: "off", value: sessionStorage.getItem(KEY) ?? "", onchange: ({ target }) => (target.value ? sessionStorage.setItem(KEY, target.value.trim()) : sessionStorage.removeItem(KEY)) }))),
   h("nav", { class: "contents", "aria-label": "Routes" }, operations.map(([path, method]) => h("a", { href: `#${method}-${path}` }, `${method.toUpperCase()} ${path}`))),
   h("div", { class: "stack" }, operations.map((one) => operation(...one))));
