@@ -278,7 +278,6 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
     state.opened[event.id] = opened._replace(groups=()) if opened.groups else opened
     if due < state.earliest:
         state.earliest = due
-    tally.predicted += 1
     outputs.append(Output(_SHOWN, event.id, shown.id, shown))
     if state.open > setup.open_limit:
         oldest = states.find_oldest(state.waiting, memory=learner.memory)

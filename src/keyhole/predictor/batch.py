@@ -188,10 +188,11 @@ def settle_batch(
     columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
     answers = zip(*(c.tolist() for c in columns), strict=True)
     for answer, size, memo in zip(answers, sizes, batch.memos, strict=True):
-        miss, _, _, stale, *_ = answer
+        miss, _, _, stale, _, _, _, _ = answer
         observe(state, memo, _new(Answer, answer))
-        watch_answer(learner.alpha, progress, miss, then=batch.then)
-        tally.count(miss, size, stale=stale)
+        if progress.watch is not None:
+            watch_answer(learner.alpha, progress, miss, then=batch.then)
+        tally.count(miss, size, 1.0, stale)
 
 
 def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64] | None:

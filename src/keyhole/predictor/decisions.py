@@ -163,7 +163,6 @@ class Decisions:
         setup: "Setup[Any]",
         progress: Progress[GateTally],
         case: Any,
-        *,
         draw: float,
         context: Array,
     ) -> Round[Any]:

@@ -106,7 +106,6 @@ class Sets:
         for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
             case = played.read(setup.score, output)
             opened: Round[Any] = propose(learner, played, case, draw=draw, context=known)
-            played.tally.predicted += 1
             settle(learner, played, opened, read_answer(learner, opened, label=label))
         excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
         tally = Tally.start(learner.groups)
@@ -139,11 +138,9 @@ class Sets:
         return case
 
     def open(
-        self, setup: "Setup[Any]", progress: Progress, case: Case[Any], *, draw: float, context: Array
+        self, setup: "Setup[Any]", progress: Progress, case: Case[Any], draw: float, context: Array
     ) -> Round[Any]:
-        opened = propose(setup.learner, progress, case, draw=draw, context=context)
-        progress.tally.predicted += 1
-        return opened
+        return propose(setup.learner, progress, case, draw, context)
 
     def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:  # noqa: ARG002
         return True

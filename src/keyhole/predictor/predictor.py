@@ -287,9 +287,10 @@ class Predictor(Session[R]):
         try:
             asked = self._find(prediction)
             if judged is None:
+                # By name they would take twice as long.
                 outcome = read_answer(
-                    learner, asked, answer, label=label, score=score, loss=loss, chance=chance,
-                    wrong=wrong, seed=setup.seed, least_chance=setup.least_chance,
+                    learner, asked, answer, label, score, loss, chance, wrong, setup.seed,
+                    setup.least_chance,
                 )  # fmt: skip
             else:
                 check_judged(wrong)

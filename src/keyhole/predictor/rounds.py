@@ -93,21 +93,22 @@ def propose(
     learner: Learner,
     progress: Progress,
     case: Case[R],
-    *,
     draw: float = 0.5,
     context: Array = NOTHING_KNOWN,
 ) -> Round[R]:
-    """Return the next round, open; the progress changes by what the model's word teaches, if at all."""
-    tally = progress.tally
-    if learner.informed and is_listening(learner, progress):
+    """Return the next round, open and counted; what the model's word teaches is learnt before."""
+    tally, state = progress.tally, progress.state
+    if learner.informed and state.rounds[0] < _LISTENS and is_listening(learner, progress):
         listen(learner, progress, case)
-    memo: Any = [] if learner.runs_interpreted and not learner.memory else learner.new_memo()
+    memo: Any = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
     choose = learner.choose_into
-    threshold: Any = choose(progress.state, memo, ask)
+    threshold: Any = choose(state, memo, ask)
     if threshold.__class__ is not float or threshold != threshold:  # A call would take longer.
         check_choice(learner.name, threshold)
-    shown = case.region(tally.predicted, threshold)
+    number = tally.predicted
+    shown = case.region(number, threshold)
+    tally.predicted = number + 1
     groups = list_groups(learner, context) if learner.groups else ()
     return _new(Round, (shown, case, memo, tally.answered, groups))
 
@@ -136,28 +137,27 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     tally = progress.tally
     shown, _, memo, then, groups = waiting
     miss, score, unreachable, residual, weight, check = outcome
-    age, stale, cost, heard = 0.0, 0.0, 0.0, miss
+    age, stale, heard = 0.0, 0.0, miss
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
     if residual is not None and progress.scale is not None:
         heard, score = _rate_residual(learner, progress, waiting, outcome)
-    needs = learner.needs
-    told = score if learner.informed else _UNKNOWN
-    used = told if needs is _LEAST else usable_score(learner.rule.name, needs, miss, score)
-    if learner.weighs_size:
-        cost = _compare_sizes(waiting)
-    answer = _new(Answer, (heard, used, age, stale, cost, 1.0, 1.0, 0.0))
+    if not learner.informed or learner.needs is not _LEAST:
+        score = usable_score(learner.rule.name, learner.needs, miss, score)
+    cost = _compare_sizes(waiting) if learner.weighs_size else 0.0
+    answer = _new(Answer, (heard, score, age, stale, cost, 1.0, 1.0, 0.0))
     if weight == tally.usual == 1.0:
         learner.observe(progress.state, memo, answer)
     else:
         _observe_weighted(learner, progress, memo, answer, weight)
-    watch_answer(learner.alpha, progress, miss, weight, then=then)
-    tally.count(miss, shown.size, weight, stale=stale, groups=groups)
+    if progress.watch is not None:
+        watch_answer(learner.alpha, progress, miss, weight, then=then)
+    tally.count(miss, shown.size, weight, stale, groups)
     if check is not None:
         count_check(tally, check)
     tally.unreachable += unreachable
     threshold = shown.threshold
-    if weight != 1.0 or not 0.0 <= miss <= 1.0 or (miss if threshold <= 0.0 else threshold > 1.0):
+    if not (0.0 < threshold <= 1.0 and weight == 1.0 and 0.0 <= miss <= 1.0):
         tally.note_conditions(miss, weight, threshold=threshold, alpha=learner.alpha)
 
 
@@ -200,10 +200,10 @@ def watch_answer(
     alpha: float, progress: Progress[Any], miss: float, weight: float = 1.0, *, then: int
 ) -> None:
     """Show an answer to whoever watches, before it is counted; ``then`` is of its round."""
-    if progress.watch is not None:
-        tally = progress.tally
+    tally, watch = progress.tally, progress.watch
+    if watch is not None:
         heard = tally.calibrated + then
-        find_monitor(alpha).observe(progress.watch, miss, weight, heard=heard, stale=tally.stale)
+        find_monitor(alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
 
 
 def amend(
@@ -258,7 +258,6 @@ def read_answer(
     learner: Learner,
     waiting: Round[R],
     answer: Answer | None = None,
-    *,
     label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,

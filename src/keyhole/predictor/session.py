@@ -39,11 +39,9 @@ class Answered(Generic[R]):
         self.rounds: dict[int, tuple[Round[R], Outcome]] = {}
 
     def keep(self, answered: Round[R], outcome: Outcome) -> None:
-        if self.limit:
-            number = answered.prediction.id
-            self.rounds[number] = answered._replace(memo=None), outcome
-            if len(self.rounds) > self.limit:
-                del self.rounds[next(iter(self.rounds))]
+        self.rounds[answered.prediction.id] = answered._replace(memo=None), outcome
+        if len(self.rounds) > self.limit:
+            del self.rounds[next(iter(self.rounds))]
 
     def find(self, number: object) -> tuple[Round[R], Outcome]:
         if number in self.rounds:
@@ -234,13 +232,13 @@ class Session(Generic[R]):
         """Return what is shown of a case, its round opened; the lock is held."""
         setup, progress, draws = self._setup, self._progress, self._draws
         draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
-        opened: Round[R] = setup.kind.open(setup, progress, case, draw=draw, context=context)
+        opened: Round[R] = setup.kind.open(setup, progress, case, draw, context)
         if self._history is not None:
             self._history.note_opened(opened)
-        shown = opened.prediction
+        shown, waiting = opened.prediction, self._waiting
         if setup.kind.is_awaited(setup, shown):
-            self._waiting[shown.id] = opened
-            if len(self._waiting) > setup.open_limit:
+            waiting[shown.id] = opened
+            if len(waiting) > setup.open_limit:
                 self._drop_oldest()
         return shown
 
@@ -294,7 +292,8 @@ class Session(Generic[R]):
 
     def _close(self, answered: Round[R], outcome: Outcome) -> None:
         del self._waiting[answered.prediction.id]
-        self._answered.keep(answered, outcome)
+        if self._answered.limit:
+            self._answered.keep(answered, outcome)
         if self._history is not None:
             self._history.note_answered(answered, outcome.miss)
 

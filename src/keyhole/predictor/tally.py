@@ -193,7 +193,6 @@ class Tally:
         miss: float,
         size: float,
         times: float = 1.0,
-        *,
         stale: float = 0.0,
         groups: tuple[int, ...] = (),
     ) -> None:

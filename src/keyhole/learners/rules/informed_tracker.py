@@ -257,16 +257,12 @@ def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, an
 
 @kernel
 def find_step(
-    alpha: float,
-    last: float,
-    state: InformedTrackerState,
-    threshold: float,
-    answer: Answer,
+    alpha: float, last: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
 ) -> float:
     """Return the step of the offset: shorter for a stale answer that the base has heard as well."""
-    rounds, stale, error = state.rounds[0], answer.stale, answer.miss - alpha
+    rounds = state.rounds[0]
     if state.bare[0] and state.word[0] == 0.0:  # There is no base: the logit tracker.
-        step = max(last, FIRST / (1.0 + alpha * rounds))
+        step, error = max(last, FIRST / (1.0 + alpha * rounds)), miss - alpha
         if stale > 0.0:
             hit = error < 0.0 and state.excess[0] + alpha * rounds < 0.5
             step = shorten(step, last, stale, -error if hit else 0.0)
@@ -274,7 +270,7 @@ def find_step(
     if stale == 0.0:
         return last
     step = last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
-    if answer.miss == 1.0 and rounds < 2.0 * stale:
+    if miss == 1.0 and rounds < 2.0 * stale:
         # At the start a miss may be one that the base knows of by now, and has moved away from.
         lower = count_below(state, find_bin(threshold))
         expected = 2.0 * alpha * state.total[0]
@@ -291,36 +287,36 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
     """
     alpha, last, _ = settings
     miss, score, age, stale, _, weight, pace, amends = answer
-    offset, excess, scale, _, rounds, lateness, bare, told, _, _, total, _ = state
     if miss != miss or amends > 0.0:
         hear_aside(alpha, last, state, answer)
         return
+    offset, excess, scale, _, rounds, lateness, bare, told, _, _, total, _ = state
     if stale > 0.0 or weight != 1.0:
         raise_level(lateness, age)
         scale[0] = max(scale[0], weight / pace)
+    error, over, heard = miss - alpha, excess[0], rounds[0]
     plain = stale == 0.0 and bare[0] == 0
-    step = last if plain else find_step(alpha, last, state, memo[0], answer)
-    error = miss - alpha
+    step = last if plain else find_step(alpha, last, state, memo[0], miss, stale)
     moved = offset[0] - step * pace * error
     if told[0] == ALWAYS:  # The base learns what the offset knew.
-        aim = -PULL * excess[0] / scale[0]
+        aim = -PULL * over / scale[0]
         aim = aim if -CLIP <= aim <= CLIP else CLIP if aim > 0.0 else -CLIP
         moved += LEAK * (step / last) * (aim - moved)
     offset[0] = moved if -EDGE <= moved <= EDGE else EDGE if moved > 0.0 else -EDGE
     # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
-    kept = max(excess[0], 0.0) if error < 0.0 and memo[0] > 1.0 else excess[0]
-    excess[0] = kept + weight * error
-    if total[0] > MOST or rounds[0] == 0:
+    owed = 0.0 if over < 0.0 and error < 0.0 and memo[0] > 1.0 else over
+    excess[0] = owed + weight * error
+    if heard == 0 or total[0] > MOST:
         trim(alpha, state)
-    rounds[0] += 1
+    rounds[0] = heard + 1
     if score != score:  # NaN: not told
         learn_partly(alpha, state, memo[0], answer)
-    else:
-        add(alpha, state, find_bin(score), UNITS if pace == 1.0 else int(UNITS * pace + 0.5))
-        if miss == 0.0:
-            bare[0] = 0
-        elif miss == 1.0 and told[0] < ALWAYS:
-            told[0] += 1
+        return
+    add(alpha, state, find_bin(score), UNITS if pace == 1.0 else int(UNITS * pace + 0.5))
+    if miss == 0.0:
+        bare[0] = 0
+    elif miss == 1.0 and told[0] < ALWAYS:
+        told[0] += 1
 
 
 informed_tracker = Rule(
