@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Never, cast
 
+from keyhole.checks import is_list
 from keyhole.feedback import LEAST_CHANCE, Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
@@ -39,6 +40,7 @@ class Predictor(Session[R]):
         features or groups the contextual tracker.
     alpha
         The share of sets that may miss the truth, such as 0.1; omit it if ``learner`` is a learner.
+        Several, such as ``[0.05, 0.1, 0.2]``, make a ``LevelPredictor`` of nested sets.
     horizon
         As for ``keyhole.make``: the number of rounds to come, for rules that are tuned to it.
     arms
@@ -80,11 +82,19 @@ class Predictor(Session[R]):
     _HOLDER = "Predictor"
     _progress: Progress
 
+    def __new__(cls, *args: Any, alpha: Any = None, **options: Any) -> Any:
+        """Make a predictor of this class, or with several alphas one of levels."""
+        if isinstance(alpha, str) or not is_list(alpha):
+            return super().__new__(cls)
+        from keyhole.predictor.levels import LevelPredictor
+
+        return LevelPredictor(*args, alpha=alpha, **options)
+
     def __init__(
         self,
         learner: str | Learner | None = None,
         *,
-        alpha: float | None = None,
+        alpha: float | Sequence[float] | None = None,
         horizon: int | None = None,
         arms: int | None = None,
         features: int | Iterable[str] | None = None,
@@ -103,7 +113,7 @@ class Predictor(Session[R]):
             refuse_unknown(learner, unknown)
         setup = make_setup(
             learner,
-            alpha=alpha,
+            alpha=cast("float | None", alpha),
             horizon=horizon,
             arms=arms,
             features=features,

@@ -1,0 +1,290 @@
+"""Several target miss rates at once: a predictor for each, whose sets or intervals are nested."""
+
+import copy
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Generic, Self
+
+import numpy as np
+
+from keyhole.checks import is_real
+from keyhole.errors import FeedbackError, InvalidError, SnapshotError, UnknownRoundError
+from keyhole.feedback import MISS, Answer, Feedback
+from keyhole.predictor import file
+from keyhole.predictor.context import Features, Groups
+from keyhole.predictor.predictor import Predictor
+from keyhole.predictor.rounds import MISSING, R
+from keyhole.predictor.tally import Tally, amend_misses
+from keyhole.scores import Region, Score
+
+_TELLS_TOO_LITTLE = (
+    "it does not tell which of the inner levels hold the truth; give label=..., score=..., or "
+    "keyhole.MISS if the outermost one misses"
+)
+
+
+@dataclass(frozen=True)
+class Levels(Mapping[float, R]):
+    """The nested sets or intervals of one round, by their alpha, from the smallest to the largest.
+
+    The smallest alpha has the largest of them, ``outermost``; each holds all that come after it.
+    """
+
+    id: int
+    regions: Mapping[float, R]
+
+    def __getitem__(self, alpha: float) -> R:
+        return self.regions[alpha]
+
+    def __iter__(self) -> Iterator[float]:
+        return iter(self.regions)
+
+    def __len__(self) -> int:
+        return len(self.regions)
+
+    @property
+    def outermost(self) -> R:
+        """The largest: whoever is to choose from a set is shown this one."""
+        return next(iter(self.regions.values()))
+
+
+class LevelPredictor(Generic[R]):
+    """Predicts nested sets or intervals for several alphas at once; each level keeps its promise.
+
+    ``Predictor(alpha=[0.05, 0.1, 0.2])`` makes one. Every level has a predictor of its own, which
+    ``predictor[0.1]`` returns and which hears the outcome of what it chose itself. Where an inner level
+    chose more than an outer one, the outer one shows what the inner one chose, so that no two cross;
+    that can only prevent misses. ``levels`` counts what was shown.
+
+    An answer must tell the outcome of every level: the true label or value, its score, or that the
+    outermost one missed, as then all do.
+
+    Examples
+    --------
+    >>> predictor = Predictor(alpha=[0.05, 0.2], seed=7)
+    >>> shown = predictor.predict({"cat": 0.71, "lynx": 0.22, "dog": 0.07})
+    >>> {alpha: len(one) for alpha, one in shown.items()}
+    {0.05: 3, 0.2: 2}
+    >>> predictor.learn(shown, label="dog")
+    >>> predictor.levels[0.2].miss_rate
+    1.0
+    """
+
+    def __init__(self, learner: str | None = None, *, alpha: Sequence[float], **options: Any) -> None:
+        self._predictors: dict[float, Predictor[R]] = {
+            one: Predictor(learner, alpha=one, **options) for one in _read_alphas(learner, alpha)
+        }
+        self._tallies = {one: Tally() for one in self._predictors}
+        if self._first.setup.feedback is Feedback.BANDIT:
+            raise FeedbackError(
+                f"several levels cannot learn from bandit feedback: {_TELLS_TOO_LITTLE}"
+            )
+
+    def __repr__(self) -> str:
+        levels = ", ".join(
+            f"{alpha:g} missed {tally.miss_rate:.4f}" if tally.answered else f"{alpha:g}"
+            for alpha, tally in self._tallies.items()
+        )
+        return f"<LevelPredictor {self._first.learner.name}, alpha {levels}: {self.rounds:,} rounds>"
+
+    def __getitem__(self, alpha: float) -> Predictor[R]:
+        """Return the predictor of one level: its bound, notes, groups, watch and history."""
+        if alpha not in self._predictors:
+            known = ", ".join(f"{one:g}" for one in self._predictors)
+            raise InvalidError(f"there is no level {alpha!r}; the levels are {known}", field="alpha")
+        return self._predictors[alpha]
+
+    @property
+    def _first(self) -> Predictor[R]:
+        return next(iter(self._predictors.values()))
+
+    @property
+    def alpha(self) -> tuple[float, ...]:
+        """The target miss rates, from the smallest to the largest."""
+        return tuple(self._predictors)
+
+    @property
+    def levels(self) -> dict[float, Tally]:
+        """What each level has shown: ``answered`` rounds, ``miss_rate``, ``mean_size`` and others."""
+        return copy.deepcopy(self._tallies)
+
+    @property
+    def rounds(self) -> int:
+        """How many rounds have been answered."""
+        return self._first.rounds
+
+    @property
+    def open_rounds(self) -> int:
+        """How many rounds wait for their answer."""
+        return self._first.open_rounds
+
+    @property
+    def notes(self) -> list[str]:
+        """What a user should know about the current state, level by level."""
+        return [
+            f"alpha {alpha:g}: {note}" for alpha, one in self._predictors.items() for note in one.notes
+        ]
+
+    def predict(
+        self, output: Any, *, features: Features | None = None, groups: Groups = ()
+    ) -> Levels[R]:
+        """Return the nested sets or intervals; what is given is as for ``Predictor.predict``."""
+        given: dict[str, Any] = {"groups": groups} if groups else {}
+        return self._nest(
+            [one.predict(output, features=features, **given) for one in self._predictors.values()]
+        )
+
+    def predict_batch(
+        self,
+        outputs: Iterable[object],
+        *,
+        features: Any = None,
+        groups: Sequence[Groups] | None = None,
+    ) -> list[Levels[R]]:
+        """Return the nested sets or intervals of each output."""
+        columns = [
+            one.predict_batch(outputs, features=features, groups=groups)
+            for one in self._predictors.values()
+        ]
+        return [self._nest(row) for row in zip(*columns, strict=True)]
+
+    def _nest(self, chosen: Sequence[R]) -> Levels[R]:
+        """Return what is shown where the levels, the smallest alpha first, have chosen these."""
+        shown = [chosen[-1]]
+        for own in reversed(chosen[:-1]):
+            shown.append(own if own.threshold <= shown[-1].threshold else shown[-1])
+        return Levels(chosen[0].id, dict(zip(self._predictors, reversed(shown), strict=True)))
+
+    def learn(
+        self,
+        prediction: Levels[R] | int,
+        answer: Answer | None = None,
+        *,
+        label: object = MISSING,
+        score: float | None = None,
+        chance: float = 1.0,
+    ) -> None:
+        """Answer a round on every level: by the true label or value, its score, or ``keyhole.MISS``.
+
+        ``MISS`` says that the outermost one misses. A bare hit is refused: it does not tell which of
+        the inner ones hold the truth. Else as for ``Predictor.learn``.
+        """
+        if answer is not None and answer != MISS:
+            raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
+        shown = self._find(prediction)
+        for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
+            one.learn(shown.id, answer, label=label, score=score, chance=chance)
+        for alpha, region in shown.items():
+            self._tallies[alpha].count(_judge(region, label, score), region.size, 1.0 / chance)
+
+    def amend(
+        self,
+        prediction: Levels[R] | int,
+        answer: Answer | None = None,
+        *,
+        label: object = MISSING,
+        score: float | None = None,
+    ) -> None:
+        """Correct the answer of a round on every level, as ``Predictor.amend`` does."""
+        if answer is not None and answer != MISS:
+            raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
+        number: Any = prediction.id if isinstance(prediction, Levels) else prediction
+        kept = [one._answered.find(number) for one in self._predictors.values()]  # noqa: SLF001
+        shown = self._nest([answered.prediction for answered, _ in kept])
+        for one in self._predictors.values():
+            one.amend(number, answer, label=label, score=score)
+        for (alpha, region), (_, before) in zip(shown.items(), kept, strict=True):
+            told = None if math.isnan(before.score) else before.score
+            change = _judge(region, label, score) - _judge(region, MISSING, told)
+            amend_misses(self._tallies[alpha], before.weight * change, ())
+
+    def _find(self, prediction: Levels[R] | int) -> Levels[R]:
+        """Return what an open round has shown, or raise if it is not open."""
+        number = prediction.id if isinstance(prediction, Levels) else prediction
+        found = self._nest([one._find(number).prediction for one in self._predictors.values()])  # noqa: SLF001
+        if isinstance(prediction, Levels) and prediction != found:
+            raise UnknownRoundError(f"round {number} here was not {prediction}")
+        return found
+
+    def learn_batch(self, predictions: Sequence[Levels[R] | int], answers: Sequence[object]) -> None:
+        """Answer many rounds in order, each with ``MISS`` or its true label."""
+        for prediction, answer in zip(predictions, answers, strict=True):
+            if isinstance(answer, Answer):
+                self.learn(prediction, answer)
+            else:
+                self.learn(prediction, label=answer)
+
+    def skip(self, prediction: Levels[R] | int) -> None:
+        """Close a round that nobody will answer; it teaches nothing."""
+        number = self._find(prediction).id
+        for one in self._predictors.values():
+            one.skip(number)
+
+    def calibrate(self, outputs: Iterable[object], labels: Iterable[object], **known: Any) -> None:
+        """Learn from labelled history before the first round, as ``Predictor.calibrate`` does."""
+        history, truths = list(outputs), list(labels)
+        for one in self._predictors.values():
+            one.calibrate(history, truths, **known)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, whole or not at all; open rounds and draws included."""
+        file.write(Path(path), self.dump())
+
+    @classmethod
+    def load(cls, path: str | Path, *, score: Score[R] | None = None) -> Self:
+        """Return what was saved; it continues bit for bit."""
+        return cls.restore(Path(path).read_bytes(), score=score)
+
+    def dump(self) -> bytes:
+        """Return what ``save`` writes."""
+        parts = [one.dump() for one in self._predictors.values()]
+        tallies = [asdict(one) for one in self._tallies.values()]
+        header = {"levels": [len(part) for part in parts], "tallies": tallies}
+        return file.pack(header, b"".join(parts))
+
+    @classmethod
+    def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
+        """Return what ``dump`` wrote, at work again, or raise ``SnapshotError``."""
+        header, rest = file.unpack(content)
+        try:
+            ends = np.cumsum(header["levels"]).tolist()
+            parts = [rest[end - size : end] for size, end in zip(header["levels"], ends, strict=True)]
+            tallies = [Tally(**one) for one in header["tallies"]]
+        except (KeyError, TypeError) as error:
+            raise SnapshotError(
+                f"the snapshot of several levels lacks or mistypes {error}; that of a single alpha is "
+                "restored with keyhole.Predictor"
+            ) from None
+        made = cls.__new__(cls)
+        made.__setstate__(([Predictor.restore(part, score=score) for part in parts], tallies))
+        return made
+
+    def __getstate__(self) -> tuple[list[Predictor[R]], list[Tally]]:
+        return list(self._predictors.values()), list(self._tallies.values())
+
+    def __setstate__(self, state: tuple[list[Predictor[R]], list[Tally]]) -> None:
+        predictors, tallies = state
+        self._predictors = {one.alpha: one for one in predictors}
+        self._tallies = dict(zip(self._predictors, tallies, strict=True))
+
+
+def _judge(region: Region, label: object, score: float | None) -> float:
+    """Return whether what was shown missed; where neither label nor score is told, all have."""
+    if label is not MISSING:
+        return float(label not in region)
+    return float(score is None or score < region.threshold)
+
+
+def _read_alphas(learner: object, alphas: Sequence[float]) -> list[float]:
+    """Return the target miss rates in order, or raise; each predictor then checks its own."""
+    if learner is not None and not isinstance(learner, str):
+        raise InvalidError("a learner has one alpha; for several levels name its rule instead")
+    for one in alphas:
+        if not is_real(one):
+            raise InvalidError(f"alpha {one!r} is not a number; try [0.05, 0.1, 0.2]", field="alpha")
+    ordered = sorted({float(one) for one in alphas})
+    if len(ordered) < max(1, len(alphas)):
+        raise InvalidError(f"alpha {list(alphas)!r} holds none, or one twice", field="alpha")
+    return ordered

@@ -1,0 +1,201 @@
+"""Several levels at once: nested, each with its own promise, from answers that tell enough."""
+
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import keyhole
+from keyhole import HIT, MISS, Predictor
+from keyhole.errors import AnsweredError, FeedbackError, InvalidError, SnapshotError, UnknownRoundError
+from keyhole.numeric import Array
+from keyhole.predictor.levels import LevelPredictor, Levels
+
+ALPHAS = [0.05, 0.1, 0.2]
+
+
+def make(**options: Any) -> Any:
+    return Predictor(alpha=ALPHAS, seed=7, **options)
+
+
+def outcomes(rounds: int, seed: int = 3) -> Array:
+    """Residuals whose spread jumps up and down, so that levels that move alone would cross."""
+    rng = np.random.default_rng(seed)
+    spread = np.where(np.arange(rounds) // 150 % 2, 8.0, 1.0)
+    found: Array = spread * rng.standard_t(3, rounds)
+    return found
+
+
+def play(predictor: Any, truths: Array) -> None:
+    for truth in truths:
+        predictor.learn(predictor.predict(0.0), label=truth)
+
+
+def test_each_level_plays_as_a_predictor_of_its_own() -> None:
+    truths = outcomes(400)
+    levels = make(score=keyhole.ScaledResiduals())
+    play(levels, truths)
+    for alpha in ALPHAS:
+        alone = Predictor(alpha=alpha, seed=7, score=keyhole.ScaledResiduals())
+        play(alone, truths)
+        assert levels[alpha].dump() == alone.dump()
+
+
+@pytest.mark.parametrize("late", [0, 40])
+def test_intervals_are_nested_in_every_round_and_miss_no_more_than_each_level_alone(late: int) -> None:
+    levels = make(score=keyhole.ScaledResiduals())
+    truths = outcomes(1_500)
+    waiting = []
+    missed = dict.fromkeys(ALPHAS, 0)
+    crossed = 0
+    for truth in truths:
+        shown = levels.predict(0.0)
+        outer, middle, inner = (shown[alpha] for alpha in ALPHAS)
+        assert outer.lower <= middle.lower <= inner.lower
+        assert inner.upper <= middle.upper <= outer.upper
+        own = [levels[alpha]._find(shown.id).prediction for alpha in ALPHAS]
+        crossed += any(a.threshold > b.threshold for a, b in pairwise(own))
+        for alpha in ALPHAS:
+            missed[alpha] += truth not in shown[alpha]
+        waiting.append((shown, truth))
+        if len(waiting) > late:
+            past, told = waiting.pop(0)
+            levels.learn(past, label=told)
+    assert crossed > 0  # else the test would not see whether they are nested
+    for past, told in waiting:
+        levels.learn(past, label=told)
+    for alpha in ALPHAS:
+        tally = levels.levels[alpha]
+        assert tally.misses == missed[alpha]
+        assert tally.misses <= levels[alpha].progress.tally.misses
+        assert tally.misses - alpha * 1_500 <= levels[alpha].bound().most
+
+
+def test_a_miss_of_the_outermost_set_is_one_of_every_level() -> None:
+    levels = make()
+    shown = levels.predict([0.5, 0.3, 0.2])
+    levels.learn(shown, MISS)
+    assert [tally.misses for tally in levels.levels.values()] == [1.0, 1.0, 1.0]
+
+
+def test_a_score_tells_every_level() -> None:
+    levels = make()
+    shown = levels.predict([0.7, 0.2, 0.1])
+    levels.learn(shown, score=shown[0.2].threshold)
+    assert all(tally.misses == 0.0 for tally in levels.levels.values())
+
+
+@pytest.mark.parametrize("act", ["learn", "amend"])
+def test_a_bare_hit_tells_too_little_and_is_refused(act: str) -> None:
+    levels = make(amend_limit=10)
+    shown = levels.predict([0.5, 0.3, 0.2])
+    if act == "amend":
+        levels.learn(shown, MISS)
+    with pytest.raises(FeedbackError, match="inner levels"):
+        getattr(levels, act)(shown, HIT)
+    assert levels.rounds == (act == "amend")
+
+
+def test_bandit_feedback_is_refused_when_it_is_made() -> None:
+    with pytest.raises(FeedbackError, match="bandit feedback: it does not tell"):
+        make(feedback="bandit")
+
+
+@pytest.mark.parametrize(
+    ("alpha", "fault"),
+    [([], "holds none"), ([0.1, 0.1], "one twice"), ([0.1, "0.2"], "'0.2' is not a number")],
+)
+def test_wrong_levels_are_refused(alpha: Any, fault: str) -> None:
+    with pytest.raises(InvalidError, match=fault):
+        Predictor(alpha=alpha)
+
+
+def test_a_learner_with_its_own_alpha_is_refused() -> None:
+    with pytest.raises(InvalidError, match="one alpha"):
+        Predictor(keyhole.make("kt", alpha=0.1), alpha=ALPHAS)
+
+
+def test_an_unknown_level_is_named() -> None:
+    with pytest.raises(InvalidError, match=r"no level 0.3; the levels are 0.05, 0.1, 0.2"):
+        make()[0.3]
+
+
+def test_a_single_alpha_in_a_list_is_a_level_too() -> None:
+    assert isinstance(Predictor(alpha=(0.1,)), LevelPredictor)
+
+
+def test_what_was_saved_goes_on_bit_for_bit(tmp_path: Path) -> None:
+    levels = make(score=keyhole.ScaledResiduals())
+    play(levels, outcomes(60))
+    waiting = levels.predict(0.0)
+    levels.save(tmp_path / "levels")
+    again = LevelPredictor.load(tmp_path / "levels")
+    again.learn(waiting, label=2.0)
+    levels.learn(waiting, label=2.0)
+    assert again.predict(1.0) == levels.predict(1.0)
+    assert again.levels == levels.levels
+    with pytest.raises(SnapshotError, match=r"keyhole\.Predictor"):
+        LevelPredictor.restore(levels[0.1].dump())
+
+
+def test_a_batch_is_as_its_rounds_one_by_one() -> None:
+    rng = np.random.default_rng(5)
+    table = rng.dirichlet(np.ones(4), 50)
+    labels = rng.integers(0, 4, 50)
+    one, many = make(), make()
+    for row, label in zip(table[:25], labels[:25], strict=True):
+        one.learn(one.predict(row), label=int(label))
+        many.learn_batch(many.predict_batch([row]), [int(label)])
+    shown = [one.predict(row) for row in table[25:]]
+    assert many.predict_batch(table[25:]) == shown
+    one.learn_batch(shown, labels[25:].tolist())
+    many.learn_batch([each.id for each in shown], labels[25:].tolist())
+    assert one.levels == many.levels
+    assert one.rounds == 50
+
+
+def test_amended_accounts_are_those_of_the_final_truths() -> None:
+    levels = make(amend_limit=100)
+    rng = np.random.default_rng(6)
+    misses = dict.fromkeys(ALPHAS, 0.0)
+    for number, row in enumerate(rng.dirichlet(np.ones(4), 60)):
+        shown = levels.predict(row)
+        first, final = rng.integers(0, 4, 2).tolist()
+        if number % 3:
+            levels.learn(shown, label=first)
+        else:
+            levels.learn(shown, MISS)
+        levels.amend(shown, label=final)
+        for alpha in ALPHAS:
+            misses[alpha] += final not in shown[alpha]
+    assert {alpha: tally.misses for alpha, tally in levels.levels.items()} == misses
+
+
+def test_skipped_calibrated_and_unknown_rounds() -> None:
+    levels = make()
+    levels.calibrate([[0.7, 0.3]] * 50, [0] * 45 + [1] * 5)
+    assert levels.rounds == 0
+    shown = levels.predict([0.7, 0.3])
+    levels.skip(shown)
+    assert levels.open_rounds == 0
+    assert levels[0.1].skipped_rounds == 1
+    with pytest.raises(AnsweredError):
+        levels.learn(shown, label=0)
+    other = levels.predict([0.7, 0.3])
+    with pytest.raises(UnknownRoundError):
+        levels.learn(Levels(other.id, {**other, 0.05: other[0.2]}), label=0)
+
+
+def test_an_answer_of_a_known_chance_counts_for_as_many() -> None:
+    levels = make()
+    levels.learn(levels.predict([0.6, 0.4]), MISS, chance=0.5)
+    assert levels.levels[0.1].misses == 2.0
+
+
+def test_groups_and_features_reach_every_level() -> None:
+    levels: Any = Predictor(alpha=[0.1, 0.3], features=["hour"], groups=["weekend"], seed=1)
+    shown = levels.predict([0.6, 0.4], features={"hour": 3}, groups=["weekend"])
+    levels.learn(shown, label=0)
+    assert [levels[alpha].groups["weekend"].rounds for alpha in (0.1, 0.3)] == [1, 1]
