@@ -147,9 +147,13 @@ def test_a_feature_that_is_no_column_is_named() -> None:
 
 
 def test_every_series_keeps_its_rounds_as_columns_where_told_to() -> None:
-    predictors = _made(history=5)
-    predictors.add_intervals(_forecasts(), "Mean")
-    assert predictors["wild"].history()["round"].tolist() == [35.0, 36.0, 37.0, 38.0, 39.0]
+    predictors = _made(keep=5)
+    table = _forecasts()
+    predictors.add_intervals(table, "Mean")
+    predictors.add_intervals(table[:0], "Mean")
+    kept = predictors.history()
+    assert list(kept.columns) == ["unique_id", "ds", "Mean", "y", "Mean-lo-90", "Mean-hi-90"]
+    assert kept["ds"].tolist() == [*table["ds"][35:40].repeat(2)]
 
 
 @pytest.mark.parametrize(
@@ -181,9 +185,10 @@ def _tickets(**changed: Any) -> pd.DataFrame:
 
 def test_rows_of_one_time_are_each_answered_by_their_own_truth() -> None:
     """Kills: the first row's truth for all of its time."""
-    predictors = SeriesPredictors(alpha=0.1, history=3)
+    predictors = SeriesPredictors(alpha=0.1)
     predictors.add_sets(_tickets(), ["spam", "ham"])
-    assert predictors["mail"].history()["miss"].tolist() == [0.0, 0.0, 0.0]
+    assert predictors["mail"].miss_rate == 0.0
+    assert predictors.history()["y"].tolist() == ["spam", "ham", "ham"]
 
 
 def test_outcomes_that_differ_for_open_rows_of_one_time_are_refused() -> None:

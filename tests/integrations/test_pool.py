@@ -30,58 +30,58 @@ def make_panel(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def test_before_the_first_residual_nothing_is_known_and_one_gives_a_width() -> None:
-    pool = Pool(ALPHA)
-    assert pool.find_half("a") is None
+    pool = Pool()
+    assert pool.find_half("a", ALPHA) is None
     pool.add("a", -2.0)
     # Five answers of Student's shape with one degree of freedom and one at its median, 2: of 6 answers
     # .1 * 6 / 7 of each may lie above, so that 10 / pi * atan(x) = 6 * (1 - .6 / 7) - 1 and x = 6.14.
     # The shape is in thirds of doublings.
     far = math.tan((6.0 * (1.0 - 0.6 / 7.0) - 1.0) * math.pi / 10.0)
-    assert pool.find_half("a") == pytest.approx(2.0 * far, rel=2 ** (1 / 3) - 1)
+    assert pool.find_half("a", ALPHA) == pytest.approx(2.0 * far, rel=2 ** (1 / 3) - 1)
 
 
 def test_a_series_is_half_its_own_after_one_residual_and_a_new_one_like_all() -> None:
-    pool = Pool(ALPHA)
+    pool = Pool()
     pool.add("a", 1.0)
     pool.add("b", math.e**2)
-    halves = {name: pool.find_half(name) or 0.0 for name in "abc"}
+    halves = {name: pool.find_half(name, ALPHA) or 0.0 for name in "abc"}
     # The median of the logarithms 0 and 2 is 1; each series is 1 / (1 + 1) of the way from there.
     assert halves["b"] / halves["a"] == pytest.approx(math.e)
     assert halves["c"] / halves["a"] == pytest.approx(math.e**0.5)
 
 
 def test_the_shape_is_of_what_lies_beyond_the_offset_of_before() -> None:
-    pool = Pool(ALPHA)
+    pool = Pool()
     for residual in (1.0, math.e**3, math.e**3, math.e**9):
         pool.add("a", residual)
     # Of the logarithms 0, 3, 3, 9 the middle is 3; offsets of before are 0, 1/2 (0 - 3), 2/3 (3/2 - 3)
     # and 3/4 (3 - 3), so that 0, 4.5, 4 and 9 lie beyond them. Of 9 answers .1 * 9 / 10 may lie above:
     # half the width is e^9, at an offset of 4/5 (3 - 3).
-    assert pool.find_half("a") == pytest.approx(math.e**9, rel=0.05)
+    assert pool.find_half("a", ALPHA) == pytest.approx(math.e**9, rel=0.05)
 
 
 def test_after_twenty_five_residuals_a_series_goes_on_by_itself() -> None:
-    pool = Pool(ALPHA)
+    pool = Pool()
     for residual in range(1, 25):
         pool.add("a", float(residual))
-    early = pool.find_half("a")
+    early = pool.find_half("a", ALPHA)
     pool.add("a", 1e6)
-    fixed = pool.find_half("a")
+    fixed = pool.find_half("a", ALPHA)
     assert fixed != early
     for _ in range(200):
         pool.add("a", 1e6)
         pool.add("b", 1e6)
-    assert pool.find_half("a") == fixed
-    assert (pool.find_half("c") or 0.0) > 1e5
+    assert pool.find_half("a", ALPHA) == fixed
+    assert (pool.find_half("c", ALPHA) or 0.0) > 1e5
 
 
 def test_a_series_that_is_all_but_exact_is_at_least_e_to_the_minus_4_as_wide_as_a_new_one() -> None:
-    pool = Pool(ALPHA)
+    pool = Pool()
     for _ in range(5):
         pool.add("exact", 1e-12)
         for name in "abc":
             pool.add(name, 1.0)
-    exact, new = pool.find_half("exact") or 0.0, pool.find_half("new") or 0.0
+    exact, new = pool.find_half("exact", ALPHA) or 0.0, pool.find_half("new", ALPHA) or 0.0
     assert exact / new == pytest.approx(math.e**-4)
 
 

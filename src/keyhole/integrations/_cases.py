@@ -13,12 +13,17 @@ from keyhole.scores import Region, Score
 Columns = Sequence[str | int] | None
 
 
-class Wrapper(Protocol):
+class Known(Protocol):
+    """An adapter that knows which columns hold features and groups."""
+
+    features: Any  # columns, which each adapter names in its own way
+    groups: Any
+
+
+class Wrapper(Known, Protocol):
     """An adapter, with the parameters that it has in common with a predictor."""
 
     alpha: float
-    features: Any  # columns, which each adapter names in its own way
-    groups: Any
     learner: Any
     feedback: str
     history: int
@@ -86,7 +91,7 @@ def read_context(wrapper: Wrapper, table: Any, *, features: Any, groups: Any) ->
     return {"features": features, "groups": groups}
 
 
-def read_case(wrapper: Wrapper, x: Mapping[Any, object]) -> dict[str, Any]:
+def read_case(wrapper: Known, x: Mapping[Any, object]) -> dict[str, Any]:
     """Return the features and the groups of one case, as ``predict`` takes them."""
     known: dict[str, Any] = {}
     if wrapper.features:

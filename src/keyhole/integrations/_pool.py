@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
+from keyhole.numeric import Array
 from keyhole.scores.residuals import list_shape
 
 _MOST = 25  # residuals of a series from which its own offset is found
 _RESIDUALS, _STEPS = 150, 3  # memory of the pool: so many residuals, or as many from each series
+_LEAST_SIGNED, _MOST_SIGNED = 50, 400  # signed residuals of a series that tell its two sides apart
 _FARTHEST, _LARGEST = 4.0, 690.0  # logarithms: of an offset, of any size
 
 
@@ -25,41 +27,68 @@ class Pool:
     its width is fixed: by then its own predictor knows better.
     """
 
-    def __init__(self, alpha: float) -> None:
-        self._alpha = alpha
+    def __init__(self, *, asymmetric: bool = False) -> None:
+        self._signed: dict[Hashable, deque[float]] | None = {} if asymmetric else None
         self._own: dict[Hashable, deque[float]] = {}  # logarithms of residuals, the last ones
-        self._fixed: dict[Hashable, float] = {}
+        self._fixed: dict[tuple[Hashable, float], float] = {}  # by series and alpha
         # Of residuals: the logarithm; n / (n + 1), and the median of the series, as they were before.
         self._seen: list[tuple[float, float, float]] = []
-        self._middle = self._shape = 0.0
-        self._is_stale = False
+        self._middle = 0.0
+        self._shapes: dict[float, float] = {}  # by alpha; none after a residual has come
 
-    def find_half(self, series: Hashable) -> float | None:
+    def find_band(self, series: Hashable, alpha: float) -> tuple[float, float] | None:
+        """Return how far below and above its forecast a truth may be; None if nothing is known."""
+        signed = None if self._signed is None else self._signed.get(series)
+        if signed is not None and len(signed) >= _LEAST_SIGNED:
+            return find_shortest(np.array(signed), alpha)
+        half = self.find_half(series, alpha)
+        return None if half is None else (-half, half)
+
+    def find_half(self, series: Hashable, alpha: float) -> float | None:
         """Return half the width of the next interval; None if nothing is known."""
         if not self._seen:
             return None
-        if series in self._fixed:
-            return self._fixed[series]
-        if self._is_stale:
-            self._refresh()
+        if (series, alpha) in self._fixed:
+            return self._fixed[series, alpha]
+        if alpha not in self._shapes:
+            self._shapes[alpha] = self._find_shape(alpha)
         share, own = self._place(series)
-        half = math.exp(min(float(_find_offset(share, own, self._middle)) + self._shape, _LARGEST))
+        offset = float(_find_offset(share, own, self._middle))
+        half = math.exp(min(offset + self._shapes[alpha], _LARGEST))
         if len(self._own.get(series, ())) == _MOST:
-            self._fixed[series] = half
+            self._fixed[series, alpha] = half
         return half
 
     def add(self, series: Hashable, residual: float) -> None:
+        if self._signed is not None:
+            self._signed.setdefault(series, deque(maxlen=_MOST_SIGNED)).append(residual)
         size = math.log(abs(residual)) if residual else -_LARGEST
         self._seen.append((size, *self._place(series)))
         self._own.setdefault(series, deque(maxlen=_MOST)).append(size)
-        self._is_stale = True
+        self._shapes.clear()
+
+    def list_state(self) -> list[Any]:
+        """Return all that it has heard, to be kept; ``restore`` takes it."""
+        return [
+            [(series, list(own)) for series, own in self._own.items()],
+            [(series, list(signed)) for series, signed in (self._signed or {}).items()],
+            list(self._fixed.items()),
+            list(self._seen),
+        ]
+
+    def restore(self, state: list[Any]) -> None:
+        own, signed, fixed, seen = state
+        self._own = {series: deque(values, maxlen=_MOST) for series, values in own}
+        if self._signed is not None:
+            self._signed = {series: deque(values, maxlen=_MOST_SIGNED) for series, values in signed}
+        self._fixed, self._seen = dict(fixed), list(seen)
 
     def _place(self, series: Hashable) -> tuple[float, float]:
         """Return how far a series stands by itself, n / (n + 1), and the median of its n."""
         own = self._own.get(series)
         return (0.0, 0.0) if own is None else (len(own) / (len(own) + 1.0), median(own))
 
-    def _refresh(self) -> None:
+    def _find_shape(self, alpha: float) -> float:
         memory = max(_RESIDUALS, _STEPS * len(self._own))
         del self._seen[: -8 * memory]
         sizes, shares, owns = np.array(self._seen).T
@@ -71,9 +100,17 @@ class Pool:
         weights = np.concatenate((weights, masses))
         order = np.argsort(values)
         sums = np.cumsum(weights[order])
-        level = 1.0 - self._alpha * sums[-1] / (1.0 + sums[-1])
-        self._shape = float(values[order][np.searchsorted(sums, level * sums[-1])])
-        self._is_stale = False
+        level = 1.0 - alpha * sums[-1] / (1.0 + sums[-1])
+        return float(values[order][np.searchsorted(sums, level * sums[-1])])
+
+
+def find_shortest(residuals: Array, alpha: float) -> tuple[float, float]:
+    """Return the ends of the shortest span that holds a share 1 - alpha of these and one more."""
+    ordered = np.sort(residuals)
+    count = min(math.ceil((1.0 - alpha) * (ordered.size + 1)), ordered.size)
+    widths = ordered[count - 1 :] - ordered[: ordered.size - count + 1]
+    first = int(np.argmin(widths))
+    return float(ordered[first]), float(ordered[first + count - 1])
 
 
 def _find_offset(share: Any, own: Any, middle: float) -> Any:

@@ -1,22 +1,28 @@
 """Tables of forecasts or of class probabilities, in pandas, polars or what else narwhals reads.
 
 A table in the form of statsforecast and its kin: one row a series (``unique_id``) and time (``ds``),
-a column with the model's forecast, and the outcome ``y`` where it is known. ``cutoff``, where there
+a column with each model's forecast, and the outcome ``y`` where it is known. ``cutoff``, where there
 is such a column, is when the row was forecast; without it, just before ``ds``.
 """
 
-import heapq
-import math
-from collections import defaultdict
+import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from itertools import takewhile
+from pathlib import Path
+from typing import Any, Self
 
-from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
-from keyhole.integrations._cases import is_missing, read_case, start_predictor
+from keyhole import scores
+from keyhole.checks import is_list
+from keyhole.errors import InvalidError, LabelError, MissingExtraError, SnapshotError
+from keyhole.integrations._cases import is_missing, read_case
 from keyhole.integrations._pool import Pool
+from keyhole.integrations._series import AnyPredictor, Kept, Model, Row, check_rows
+from keyhole.integrations._series_file import pack_model, pack_value, unpack_model, unpack_value
+from keyhole.predictor import file
 from keyhole.predictor.predictor import Predictor
-from keyhole.scores import Interval, Probabilities, QuantileBands, ScaledResiduals, Score
+from keyhole.scores import Probabilities, QuantileBands, ScaledResiduals, Score
 
 try:
     import narwhals as nw
@@ -25,27 +31,18 @@ except ImportError:
         "this adapter needs narwhals; pip install 'keyhole-conformal[frames]'"
     ) from None
 
-__all__ = ["SeriesPredictors"]
+from keyhole.integrations._evaluate import evaluate, name_level, read_table
 
-_NOTHING_KNOWN = Interval(-1, 0.0, -math.inf, math.inf)  # what is shown before any outcome is known
+__all__ = ["Backtest", "SeriesPredictors", "backtest", "evaluate"]
 
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    number: int
-    series: Hashable
-    cutoff: Any  # when it was forecast; None: just before its time
-    time: Any
-    output: object
-    truth: object  # None where it is not known yet
-    known: dict[str, Any]  # its features and groups
-
-
-class _Open(NamedTuple):
-    """A row that waits for its outcome: its round, and for the pool its forecast."""
-
-    round: int  # -1 if there is none, as nothing was known when it was forecast
-    forecast: Any
+Pair = tuple[str, str]
+Models = str | Pair | Sequence[str | Pair] | Mapping[str, str | Pair]
+_SETS = "sets"  # what the columns of class probabilities are kept as
+_KEPT = 10_000
+_OPTIONS = (
+    "alpha", "features", "groups", "learner", "feedback", "seed", "amend_limit", "pool", "asymmetric",
+    "per_horizon", "keep", "series", "time", "truth", "cutoff",
+)  # fmt: skip
 
 
 class SeriesPredictors:
@@ -54,21 +51,32 @@ class SeriesPredictors:
     Parameters
     ----------
     alpha
-        The share of intervals or sets, in each series, that may miss.
+        The share of intervals or sets, in each series, that may miss. Several, such as
+        ``[0.05, 0.1, 0.2]``, give nested intervals, each with its own promise.
+    levels
+        The same in percent, as forecasters write it: ``[80, 90, 95]`` for alphas .2, .1 and .05.
     score
-        How to read a forecast; by default ``keyhole.ScaledResiduals`` for intervals and
-        ``keyhole.Probabilities`` for sets.
+        How to read a forecast; by default ``keyhole.ScaledResiduals`` for a column, ``QuantileBands``
+        for two quantiles, and ``keyhole.Probabilities`` for sets.
     features, groups
         The names of the columns of features, and of those that say, by true or false, or 1 or 0,
         whether a row is in a group that must be covered separately.
-    learner, feedback, seed, history
+    learner, feedback, seed, amend_limit
         As for ``keyhole.Predictor``, for each series; series n has the seed ``seed + n``.
     pool
         Whether intervals of the default score start from what the other series have shown; each
         predictor then corrects a band (``keyhole.QuantileBands``) that the pool proposes for its
         series. Until any outcome is known, intervals are the whole line, and no round is counted.
+    asymmetric
+        Whether the ends of an interval may lie differently far from its forecast: alpha is then split
+        between both sides so that the interval is shortest, from the series' last 400 residuals.
+    per_horizon
+        Whether each step ahead, ``ds`` less ``cutoff``, has predictors of its own.
+    keep
+        How many rows of each series to keep, on average, for ``history`` and so that a row that comes
+        again is not counted again.
     series, time, truth, cutoff
-        The names of the columns; ``series`` may be several, such as ``["unique_id", "step"]``.
+        The names of the columns; ``series`` may be several, such as ``["unique_id", "shop"]``.
 
     Examples
     --------
@@ -88,139 +96,295 @@ class SeriesPredictors:
     def __init__(
         self,
         *,
-        alpha: float,
+        alpha: float | Sequence[float] | None = None,
+        levels: Sequence[float] | None = None,
         score: Score[Any] | None = None,
         features: Sequence[str] = (),
         groups: Sequence[str] = (),
         learner: str | None = None,
         feedback: str = "semi-bandit",
         seed: int | None = None,
-        history: int = 0,
+        amend_limit: int = 0,
         pool: bool = True,
+        asymmetric: bool = False,
+        per_horizon: bool = False,
+        keep: int = _KEPT,
         series: str | Sequence[str] = "unique_id",
         time: str = "ds",
         truth: str = "y",
         cutoff: str = "cutoff",
     ) -> None:
-        self.alpha, self.score, self.learner = alpha, score, learner
+        self.alpha = _read_alpha(alpha, levels)
+        self.score, self.learner = score, learner
         self.features, self.groups = tuple(features), tuple(groups)
-        self.feedback, self.seed, self.history = feedback, seed, history
-        self._series = [series] if isinstance(series, str) else list(series)
-        self._time, self._truth, self._cutoff = time, truth, cutoff
-        self._predictors: dict[Hashable, Predictor[Any]] = {}
-        self._open: dict[tuple[Hashable, Any], list[_Open]] = {}  # (series, time): the rows that wait
-        self._pool = Pool(alpha) if pool and score is None else None
-        start_predictor(self, Probabilities(), seed=None)  # refuses wrong parameters now
+        self.feedback, self.seed, self.amend_limit = feedback, seed, amend_limit
+        self.pool, self.asymmetric, self.per_horizon, self.keep = pool, asymmetric, per_horizon, keep
+        self.series = [series] if isinstance(series, str) else list(series)
+        self.time, self.truth, self.cutoff = time, truth, cutoff
+        self._models: dict[str, Model] = {}
+        self._implementation: Any = "pandas"  # of the last table
+        if asymmetric and (score is not None or not pool):
+            raise InvalidError(
+                "asymmetric intervals come from the residuals of the default score and its pool; leave "
+                "score and pool out"
+            )
+        self._start_predictor(Probabilities(), 0)  # refuses wrong parameters now
 
-    def __getitem__(self, series: Hashable) -> Predictor[Any]:
-        """Return the predictor of a series that was seen."""
-        return self._predictors[series]
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """The target miss rates, from the smallest to the largest."""
+        return (self.alpha,) if isinstance(self.alpha, float) else tuple(sorted(self.alpha))
+
+    @property
+    def models(self) -> list[str]:
+        """The names of the models that were seen."""
+        return list(self._models)
+
+    def __getitem__(self, which: Any) -> Any:
+        """Return the predictor of a series that was seen; of several models, of (series, model)."""
+        if len(self._models) <= 1:
+            return self.predictors()[which]
+        try:
+            series, model = which
+            return self.predictors(model)[series]
+        except (TypeError, ValueError, KeyError, InvalidError):
+            names = ", ".join(map(repr, self._models))
+            raise KeyError(f"{which!r}: give (series, model); the models are {names}") from None
 
     def __iter__(self) -> Iterator[Hashable]:
-        return iter(self._predictors)
+        return iter({name: None for model in self._models.values() for name in model.predictors})
 
     def __len__(self) -> int:
-        return len(self._predictors)
+        return len(list(iter(self)))
 
-    def add_intervals(self, table: Any, model: str) -> Any:
+    def predictors(self, model: str | None = None) -> dict[Hashable, AnyPredictor]:
+        """Return the predictors of a model by series; with ``per_horizon`` by (series, step)."""
+        return dict(self._find(model).predictors) if self._models else {}
+
+    def _find(self, model: str | None) -> Model:
+        if model is None and len(self._models) == 1:
+            return next(iter(self._models.values()))
+        if model not in self._models:
+            names = ", ".join(map(repr, self._models)) or "none yet"
+            raise InvalidError(f"there is no model {model!r}; those that were seen: {names}")
+        return self._models[model]
+
+    def add_intervals(self, table: Any, models: Models, *, lag: Any = None) -> Any:
         """Return the table with the columns ``MODEL-lo-LEVEL`` and ``MODEL-hi-LEVEL``.
 
         Series by series and in order of time, each row is predicted and, where its outcome is known,
-        answered before the rows that were forecast later. Rows without an outcome stay open.
-        """
-        frame, rows, kind = self._read_forecasts(table, model)
-        shown: list[Interval] = self._play(rows, kind, pool=self._pool)
-        level = f"{100 * (1 - self.alpha):.10g}"
-        return frame.with_columns(
-            _column(frame, f"{model}-lo-{level}", [interval.lower for interval in shown]),
-            _column(frame, f"{model}-hi-{level}", [interval.upper for interval in shown]),
-        ).to_native()
+        answered before the rows that were forecast later. Rows without an outcome stay open. A row that
+        was seen before is not counted again: it is shown what it was shown then.
 
-    def calibrate(self, table: Any, model: str) -> None:
+        Parameters
+        ----------
+        table
+            A table in memory.
+        models
+            The column of a model's forecast; or its two columns of quantiles, ``("q10", "q90")``, which
+            are then corrected; or several of these in a list, or by name in a dict.
+        lag
+            How long after ``ds`` an outcome is known, where that is not at once.
+        """
+        named = _name_models(models)
+        columns = [column for one in named.values() for column in _list_columns(one)]
+        frame = self._read(table, columns)
+        given = {name: self._read_rows(frame, one) for name, one in named.items()}
+        for name, rows in given.items():  # all, before any is played
+            check_rows(rows, self._find_score(named[name]))
+        for name, rows in given.items():
+            played = self._start_model(name, named[name]).play(rows, lag=lag)
+            frame = frame.with_columns(*self._show(frame, name, played))
+        return frame.to_native()
+
+    def _show(self, frame: Any, name: str, played: Sequence[Kept]) -> Iterator[Any]:
+        for place, alpha in enumerate(self.alphas):
+            shown: list[Any] = [row.shown[place] for row in played]
+            level = name_level(alpha)
+            yield _column(frame, f"{name}-lo-{level}", [one.lower for one in shown])
+            yield _column(frame, f"{name}-hi-{level}", [one.upper for one in shown])
+
+    def calibrate(self, table: Any, models: Models) -> None:
         """Teach forecasts and outcomes of the past, before the first interval; no round is counted.
 
         Each series learns as if each of its outcomes had come before the next forecast.
         """
-        _, rows, kind = self._read_forecasts(table, model)
-        known = sorted((row for row in rows if row.truth is not None), key=lambda row: row.time)
-        played: dict[Hashable, list[tuple[_Row, object]]] = defaultdict(list)
-        for row in known:
-            self._predictor(row.series, kind)
-            output = _make_output(row, self._pool)
-            if output is not None:
-                played[row.series].append((row, output))
-            if self._pool is not None:
-                self._pool.add(row.series, _find_residual(row, row.output))
-        for series, history in played.items():
-            self._predictors[series].calibrate(
-                [output for _, output in history],
-                [row.truth for row, _ in history],
-                features=[row.known["features"] for row, _ in history] if self.features else None,
-                groups=[row.known["groups"] for row, _ in history] if self.groups else None,
-            )
-
-    def _read_forecasts(self, table: Any, model: str) -> tuple[Any, list[_Row], Score[Any]]:
-        frame = _read(table, [*self._series, self._time, *self.features, *self.groups, model])
-        kind = ScaledResiduals() if self.score is None else self.score
-        rows = self._rows(frame, frame[model].to_list())
-        _check_rows(rows, kind)
-        return frame, rows, kind if self._pool is None else QuantileBands()
+        for name, one in _name_models(models).items():
+            frame = self._read(table, _list_columns(one))
+            rows = [row for row in self._read_rows(frame, one) if row.truth is not None]
+            check_rows(rows, self._find_score(one))
+            self._start_model(name, one).calibrate(sorted(rows, key=lambda row: row.time))
 
     def add_sets(self, table: Any, labels: Mapping[str, object] | Sequence[str]) -> Any:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
 
         ``labels`` are the columns that hold a probability each, named as the labels are in the
         truth; where they are named otherwise, a mapping from column to label. A true label that has
-        no column counts as a miss out of reach, unless none has one: then it is refused.
+        no column counts as a miss out of reach, unless none has one: then it is refused. With several
+        levels the columns are ``set-LEVEL``.
         """
         names = dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
-        frame = _read(table, [*self._series, self._time, *self.features, *self.groups, *names])
+        frame = self._read(table, list(names))
         kind = Probabilities(labels=list(names.values())) if self.score is None else self.score
         rows = self._rows(frame, list(zip(*(frame[name].to_list() for name in names), strict=True)))
         _check_labels(rows, names)
-        _check_rows(rows, kind)
-        shown = self._play(rows, kind)
-        return frame.with_columns(
-            _column(frame, "set", [list(one.labels) for one in shown])
-        ).to_native()
+        check_rows(rows, kind)
+        played = self._make_model(_SETS, kind, pool=None).play(rows, lag=None)
+        for place, alpha in enumerate(self.alphas):
+            shown: list[Any] = [list(row.shown[place].labels) for row in played]  # type: ignore[union-attr]
+            name = "set" if len(self.alphas) == 1 else f"set-{name_level(alpha)}"
+            frame = frame.with_columns(_column(frame, name, shown))
+        return frame.to_native()
 
     def learn(self, table: Any) -> int:
         """Answer open rows by the outcomes of this table; return how many were answered.
 
         Rows that are not open, or have no outcome, are ignored.
         """
-        frame = _read(table, [*self._series, self._time, self._truth])
-        rows = [row for row in self._rows(frame, [None] * len(frame)) if row.truth is not None]
-        self._check_outcomes(rows)
-        return sum(self._answer(row) for row in sorted(rows, key=lambda row: row.time))
+        rows = self._read_outcomes(table)
+        for model in self._models.values():
+            model.check_outcomes(rows)
+            if rows and model.open:
+                _check_order([rows[0].time, next(iter(model.open))[1]], self.time)
+        return sum(
+            model.learn(row)
+            for row in sorted(rows, key=lambda row: row.time)
+            for model in self._models.values()
+        )
 
-    def _check_outcomes(self, rows: list[_Row]) -> None:
-        """Raise before the first answer if it is not certain which open round an outcome is of."""
-        outcomes: dict[tuple[Hashable, object], object] = {}
-        for row in rows:
-            waiting = self._open.get((row.series, row.time), [])
-            if len(waiting) > 1 and outcomes.setdefault((row.series, row.time), row.truth) != row.truth:
-                raise InvalidError(
-                    f"row {row.number} ({row.series!r}, {row.time}): {len(waiting)} open rows have "
-                    "this series and time, and outcomes differ; give each row a time of its own"
-                )
-        if rows and self._open:
-            _check_order([rows[0].time, next(iter(self._open))[1]], self._time)
+    def amend(self, table: Any) -> int:
+        """Correct outcomes that this table has otherwise than they were told; return how many.
 
-    def _rows(self, frame: Any, outputs: Iterable[object]) -> list[_Row]:
-        keys = [frame[name].to_list() for name in self._series]
-        for name, values in zip(self._series, keys, strict=True):
+        Of each series the last ``amend_limit`` answered rounds can be corrected.
+        """
+        rows = self._read_outcomes(table)
+        return sum(model.amend(rows) for model in self._models.values())
+
+    def history(self, model: str | None = None) -> Any:
+        """Return the rows that were kept, as a table like those that were given.
+
+        Beside the series, ``ds``, ``y`` and, where rows have one, ``cutoff`` it has the model's
+        forecast or quantiles, and the intervals as they were shown.
+        """
+        name = model or next(iter(self._models), None)
+        rows = self._find(name).rows
+        columns = _list_history(name or "", rows.items(), self.alphas)
+        ids = [key.series for key in rows]
+        parts = [ids] if len(self.series) == 1 else [list(part) for part in zip(*ids, strict=True)]
+        named = dict(zip(self.series, parts, strict=True))
+        named[self.time] = [key.time for key in rows]
+        if any(key.cutoff is not None for key in rows):
+            named[self.cutoff] = [key.cutoff for key in rows]
+        named.update({self.truth if what == "y" else what: values for what, values in columns.items()})
+        return nw.from_dict(named, backend=self._implementation).to_native()
+
+    def plot(
+        self, series: Hashable, model: str | None = None, *, last: int = 200, axes: Any = None
+    ) -> Any:
+        """Draw the last rows of a series: intervals as a fan, outcomes, and misses; return the axes."""
+        from keyhole.integrations._fan_chart import draw_fan
+
+        rows = self._find(model).rows
+        chosen = [(key.time, kept) for key, kept in rows.items() if key.series == series]
+        if not chosen:
+            raise InvalidError(f"no row of series {series!r} was seen")
+        levels = [name_level(alpha) for alpha in self.alphas]
+        chosen.sort(key=lambda one: one[0])
+        return draw_fan(chosen[-last:], levels, title=str(series), axes=axes)
+
+    def save(self, path: str | Path) -> None:
+        """Write everything to a file, whole or not at all: predictors, open rows, and rows kept."""
+        models, parts = {}, []
+        for name, model in self._models.items():
+            packed, part = pack_model(model)
+            models[name] = {**packed, "score": scores.dump(model.score)}
+            parts.append(part)
+        header = {
+            "series": {name: pack_value(getattr(self, name)) for name in _OPTIONS},
+            "score": None if self.score is None else scores.dump(self.score),
+            "models": models,
+        }
+        file.write(Path(path), file.pack(header, b"".join(parts)))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Return what was saved; it continues bit for bit. Tables it returns are in pandas' form."""
+        header, content = file.unpack(Path(path).read_bytes())
+        if "series" not in header:
+            raise SnapshotError("this is a snapshot of a single predictor; load it with its class")
+        options = {name: unpack_value(value) for name, value in header["series"].items()}
+        score = None if header["score"] is None else scores.load(header["score"])
+        made = cls(score=score, **options)
+        for name, packed in header["models"].items():
+            pool = Pool(asymmetric=made.asymmetric) if packed["pool"] is not None else None
+            model = made._make_model(name, scores.load(packed["score"]), pool=pool)
+            content = unpack_model(model, packed, content)
+        return made
+
+    def _read(self, table: Any, columns: Sequence[str]) -> Any:
+        frame = read_table(table, [*self.series, self.time, *self.features, *self.groups, *columns])
+        self._implementation = frame.implementation
+        return frame
+
+    def _read_rows(self, frame: Any, column: str | Pair) -> list[Row]:
+        if isinstance(column, str):
+            return self._rows(frame, frame[column].to_list())
+        low, high = (frame[name].to_list() for name in column)
+        return self._rows(frame, list(zip(low, high, strict=True)))
+
+    def _read_outcomes(self, table: Any) -> list[Row]:
+        frame = read_table(table, [*self.series, self.time, self.truth])
+        return [row for row in self._rows(frame, [None] * len(frame)) if row.truth is not None]
+
+    def _find_score(self, column: str | Pair) -> Score[Any]:
+        if self.score is not None:
+            return self.score
+        return ScaledResiduals() if isinstance(column, str) else QuantileBands()
+
+    def _start_model(self, name: str, column: str | Pair) -> Model:
+        pools = self.pool and self.score is None and isinstance(column, str)
+        pool = Pool(asymmetric=self.asymmetric) if pools else None
+        return self._make_model(name, QuantileBands() if pools else self._find_score(column), pool=pool)
+
+    def _make_model(self, name: str, score: Score[Any], *, pool: Pool | None) -> Model:
+        """Return a model of this name, made when it is first seen."""
+        if name not in self._models:
+            self._models[name] = Model(
+                partial(self._start_predictor, score),
+                score=score,
+                alphas=self.alphas,
+                pool=pool,
+                per_horizon=self.per_horizon,
+                keep=self.keep,
+            )
+        return self._models[name]
+
+    def _start_predictor(self, score: Score[Any], number: int) -> AnyPredictor:
+        return Predictor(
+            self.learner,
+            alpha=self.alpha,
+            score=score,
+            features=self.features or None,
+            groups=self.groups or None,
+            feedback=self.feedback,
+            seed=None if self.seed is None else self.seed + number,
+            amend_limit=self.amend_limit,
+        )
+
+    def _rows(self, frame: Any, outputs: Iterable[object]) -> list[Row]:
+        keys = [frame[name].to_list() for name in self.series]
+        for name, values in zip(self.series, keys, strict=True):
             _check_filled(values, name, "series")
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
-        times = frame[self._time].to_list()
-        _check_filled(times, self._time, "time")
-        _check_order(times, self._time)
+        times = frame[self.time].to_list()
+        _check_filled(times, self.time, "time")
+        _check_order(times, self.time)
         nothing = [None] * len(times)
-        cutoffs = frame[self._cutoff].to_list() if self._cutoff in frame.columns else nothing
-        truths = frame[self._truth].to_list() if self._truth in frame.columns else nothing
+        cutoffs = frame[self.cutoff].to_list() if self.cutoff in frame.columns else nothing
+        truths = frame[self.truth].to_list() if self.truth in frame.columns else nothing
         columns = zip(series, cutoffs, times, outputs, truths, self._context(frame), strict=True)
         return [
-            _Row(
+            Row(
                 number,
                 name,
                 None if is_missing(cutoff) else cutoff,
@@ -238,80 +402,119 @@ class SeriesPredictors:
         rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
         return [read_case(self, row) for row in rows]
 
-    def _play(self, rows: list[_Row], kind: Score[Any], *, pool: Pool | None = None) -> list[Any]:
-        """Predict and answer every row in order of time; return predictions in the table's order."""
-        shown: list[Any] = [None] * len(rows)
-        waiting: list[tuple[Any, int, _Row]] = []  # a heap: a row's time, the order of forecasts
-        for order, row in enumerate(
-            sorted(rows, key=lambda row: (row.time if row.cutoff is None else row.cutoff, row.time))
-        ):
-            while waiting and _is_known(waiting[0][0], row):
-                self._answer_own(heapq.heappop(waiting)[2], shown, pool)
-            predictor = self._predictor(row.series, kind)
-            output = _make_output(row, pool)
-            shown[row.number] = (
-                _NOTHING_KNOWN if output is None else predictor.predict(output, **row.known)
-            )
-            if row.truth is not None:
-                heapq.heappush(waiting, (row.time, order, row))
-        for _time, _order, row in sorted(waiting):
-            self._answer_own(row, shown, pool)
-        for row in rows:
-            if row.truth is None:
-                opened = _Open(shown[row.number].id, None if pool is None else row.output)
-                self._open.setdefault((row.series, row.time), []).append(opened)
-        return shown
 
-    def _answer_own(self, row: _Row, shown: list[Any], pool: Pool | None) -> None:
-        """Answer a row's own round, after those of earlier tables that waited for its outcome."""
-        self._answer(row, _Open(shown[row.number].id, None if pool is None else row.output))
+@dataclass(frozen=True)
+class Backtest:
+    """What a table would have been shown, how that has fared, and the predictors as they are now."""
 
-    def _answer(self, row: _Row, *own: _Open) -> int:
-        """Answer the open rows of this series and time, then its own; return how many were open."""
-        waiting = self._open.get((row.series, row.time), [])
-        for number, forecast in (*waiting, *own):
-            if number >= 0:
-                self._predictors[row.series].learn(number, label=row.truth)
-            if self._pool is not None and forecast is not None:
-                self._pool.add(row.series, _find_residual(row, forecast))
-        # Now, not before: an outcome that was refused can be given again.
-        self._open.pop((row.series, row.time), None)
-        return len(waiting)
-
-    def _predictor(self, series: Hashable, kind: Score[Any]) -> Predictor[Any]:
-        if series not in self._predictors:
-            seed = None if self.seed is None else self.seed + len(self._predictors)
-            self._predictors[series] = start_predictor(self, kind, seed=seed)
-        return self._predictors[series]
+    table: Any
+    scores: Any
+    predictors: SeriesPredictors
 
 
-def _make_output(row: _Row, pool: Pool | None) -> Any:
-    """Return what a row's predictor reads: its forecast, or the pool's band, None if there is none."""
-    if pool is None:
-        return row.output
-    centre, half = float(row.output), pool.find_half(row.series)  # type: ignore[arg-type]
-    if half is None or not centre - half < centre + half:
-        return None
-    return centre - half, centre + half
+def backtest(
+    table: Any,
+    models: Models,
+    *,
+    lag: Any = None,
+    by: Sequence[str] = (),
+    window: int = 1_000,
+    **options: Any,
+) -> Backtest:
+    """Play a table as it would have come, and evaluate the intervals that it would have been shown.
+
+    ``lag`` is how long after ``ds`` outcomes are known; ``by`` and ``window`` are as for ``evaluate``,
+    ``options`` as for ``SeriesPredictors``.
+
+    Examples
+    --------
+    >>> import numpy, pandas
+    >>> outcomes = numpy.random.default_rng(3).normal(size=300)
+    >>> table = pandas.DataFrame({"unique_id": "a", "ds": range(300), "Zero": 0.0, "y": outcomes})
+    >>> backtest(table, "Zero", levels=[80, 90], seed=7).scores[["level", "coverage"]].round(2)
+       level  coverage
+    0   90.0      0.90
+    1   80.0      0.79
+    """
+    predictors = SeriesPredictors(**options)
+    added = predictors.add_intervals(table, models, lag=lag)
+    scores = evaluate(
+        added,
+        models=list(_name_models(models)),
+        by=by,
+        window=window,
+        series=predictors.series,
+        time=predictors.time,
+        truth=predictors.truth,
+        cutoff=predictors.cutoff,
+    )
+    return Backtest(added, scores, predictors)
 
 
-def _find_residual(row: _Row, forecast: Any) -> float:
-    truth: Any = row.truth
-    return float(truth) - float(forecast)
-
-
-def _read(table: Any, needed: Sequence[str]) -> Any:
-    """Return the table as narwhals sees it, or raise if a column is not there."""
-    try:
-        frame = nw.from_native(table, eager_only=True)
-    except TypeError:
+def _read_alpha(
+    alpha: float | Sequence[float] | None, levels: Sequence[float] | None
+) -> float | list[float]:
+    """Return the target miss rates, from either way of writing them."""
+    if (alpha is None) == (levels is None):
         raise InvalidError(
-            f"{type(table).__name__} is not a table in memory; give a pandas or polars DataFrame"
-        ) from None
-    for name in needed:
-        if name not in frame.columns:
-            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
-    return frame
+            "give alpha, the share that may miss, such as 0.1; or levels in percent, such as [80, 90]"
+        )
+    if levels is not None:
+        given = [levels] if isinstance(levels, int | float) else list(levels)
+        for level in given:
+            if not 0 < level < 100:
+                raise InvalidError(f"level {level!r} is not in percent, such as 90", field="levels")
+        alphas = [round(1 - level / 100, 10) for level in given]
+        return alphas[0] if isinstance(levels, int | float) else alphas
+    return list(alpha) if is_list(alpha) else alpha  # type: ignore[arg-type,return-value]
+
+
+def _name_models(models: Models) -> dict[str, str | Pair]:
+    """Return the models by name: a column of forecasts, or two of quantiles."""
+    if isinstance(models, Mapping):
+        return dict(models)
+    if isinstance(models, str):
+        return {models: models}
+    if isinstance(models, tuple) and len(models) == 2 and all(isinstance(one, str) for one in models):
+        return {_name_pair(*models): models}  # type: ignore[arg-type,dict-item]
+    named: dict[str, str | Pair] = {}
+    for one in models:
+        named.update(_name_models(one))
+    return named
+
+
+def _name_pair(low: str, high: str) -> str:
+    """Return what two columns of quantiles are a model of: "TFT" for "TFT-q10" and "TFT-q90"."""
+    parts = [re.split(r"[-_. ]", name) for name in (low, high)]
+    common = list(takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
+    name = low[: sum(len(part) + 1 for part, _ in common) - 1] if common else ""
+    return name or f"{low}-{high}"
+
+
+def _list_columns(column: str | Pair) -> list[str]:
+    return [column] if isinstance(column, str) else list(column)
+
+
+def _list_history(
+    name: str, rows: Iterable[tuple[Any, Kept]], alphas: Sequence[float]
+) -> dict[str, list[Any]]:
+    kept = [one for _, one in rows]
+    columns: dict[str, list[Any]] = {name: [one.output for one in kept]}
+    if kept and isinstance(kept[0].output, tuple):
+        columns = {
+            f"{name}-{place}": [one.output[place] for one in kept]
+            for place in range(len(kept[0].output))
+        }
+    columns["y"] = [one.truth for one in kept]
+    for place, alpha in enumerate(alphas):
+        shown: list[Any] = [one.shown[place] for one in kept]
+        level = name_level(alpha)
+        if name == _SETS:
+            columns[f"set-{level}"] = [list(one.labels) for one in shown]
+        else:
+            columns[f"{name}-lo-{level}"] = [one.lower for one in shown]
+            columns[f"{name}-hi-{level}"] = [one.upper for one in shown]
+    return columns
 
 
 def _check_filled(values: list[object], column: str, what: str) -> None:
@@ -337,23 +540,7 @@ def _column(frame: Any, name: str, values: list[Any]) -> Any:
     return nw.new_series(name, values, backend=frame.implementation)
 
 
-def _is_known(time: Any, row: _Row) -> bool:
-    """Return whether the outcome of that time is known when the row is forecast."""
-    return bool(time < row.time if row.cutoff is None else time <= row.cutoff)
-
-
-def _check_rows(rows: list[_Row], kind: Score[Any]) -> None:
-    """Raise before the first round if a forecast or an outcome cannot be read, and say whose it is."""
-    for row in rows:
-        try:
-            case = kind.read(row.output)
-            if row.truth is not None:
-                case.score(row.truth)
-        except (ScoreError, LabelError) as error:
-            raise type(error)(f"row {row.number} ({row.series!r}, {row.time}): {error}") from None
-
-
-def _check_labels(rows: list[_Row], names: Mapping[str, object]) -> None:
+def _check_labels(rows: list[Row], names: Mapping[str, object]) -> None:
     """Raise before the first round if the true labels are named otherwise than the columns' are.
 
     Where some are, the others were no candidates: they count as out of reach.
@@ -363,8 +550,7 @@ def _check_labels(rows: list[_Row], names: Mapping[str, object]) -> None:
     if truths and not any(row.truth in known for row in truths):
         row = truths[0]
         raise LabelError(
-            f"row {row.number} ({row.series!r}, {row.time}): the true label {row.truth!r} "
-            f"({type(row.truth).__name__}), like all others, is none of {known!r}; convert it, or if "
-            "the columns are named otherwise than the labels, give a mapping from column to label, "
-            f"such as {{{next(iter(names))!r}: {row.truth!r}}}"
+            f"{row}: the true label {row.truth!r} ({type(row.truth).__name__}), like all others, is "
+            f"none of {known!r}; convert it, or if the columns are named otherwise than the labels, "
+            f"give a mapping from column to label, such as {{{next(iter(names))!r}: {row.truth!r}}}"
         )

@@ -17,7 +17,7 @@ from keyhole.predictor.context import Features, Groups
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.rounds import MISSING, R
 from keyhole.predictor.tally import Tally, amend_misses
-from keyhole.scores import Region, Score
+from keyhole.scores import Interval, LabelSet, Region, Score
 
 _TELLS_TOO_LITTLE = (
     "it does not tell which of the inner levels hold the truth; give label=..., score=..., or "
@@ -128,12 +128,29 @@ class LevelPredictor(Generic[R]):
         ]
 
     def predict(
-        self, output: Any, *, features: Features | None = None, groups: Groups = ()
+        self,
+        output: Any = MISSING,
+        *,
+        outputs: Mapping[float, Any] | None = None,
+        features: Features | None = None,
+        groups: Groups = (),
     ) -> Levels[R]:
-        """Return the nested sets or intervals; what is given is as for ``Predictor.predict``."""
+        """Return the nested sets or intervals; what is given is as for ``Predictor.predict``.
+
+        A model of intervals may have an output for each alpha, such as two quantiles: ``outputs``.
+        """
         given: dict[str, Any] = {"groups": groups} if groups else {}
+        each = dict.fromkeys(self._predictors, output) if outputs is None else outputs
+        if output is MISSING and (outputs is None or outputs.keys() != self._predictors.keys()):
+            known = ", ".join(f"{one:g}" for one in self._predictors)
+            raise InvalidError(f"give the model's output, or outputs of each alpha: {known}")
+        if outputs is not None and self._first.setup.score.kind == "labels":
+            raise InvalidError("outputs of each alpha are of intervals; give one output for all sets")
         return self._nest(
-            [one.predict(output, features=features, **given) for one in self._predictors.values()]
+            [
+                one.predict(each[alpha], features=features, **given)
+                for alpha, one in self._predictors.items()
+            ]
         )
 
     def predict_batch(
@@ -154,7 +171,7 @@ class LevelPredictor(Generic[R]):
         """Return what is shown where the levels, the smallest alpha first, have chosen these."""
         shown = [chosen[-1]]
         for own in reversed(chosen[:-1]):
-            shown.append(own if own.threshold <= shown[-1].threshold else shown[-1])
+            shown.append(_join(own, shown[-1]))
         return Levels(chosen[0].id, dict(zip(self._predictors, reversed(shown), strict=True)))
 
     def learn(
@@ -268,6 +285,21 @@ class LevelPredictor(Generic[R]):
         predictors, tallies = state
         self._predictors = {one.alpha: one for one in predictors}
         self._tallies = dict(zip(self._predictors, tallies, strict=True))
+
+
+def _join(outer: R, inner: R) -> R:
+    """Return the smallest set or interval that holds both."""
+    if isinstance(outer, LabelSet):
+        return outer if outer.threshold <= inner.threshold else inner
+    one: Any = outer
+    other: Any = inner
+    if one.lower <= other.lower and other.upper <= one.upper:
+        return outer
+    if other.lower <= one.lower and one.upper <= other.upper:
+        return inner
+    threshold = min(one.threshold, other.threshold)
+    joined: Any = Interval(one.id, threshold, min(one.lower, other.lower), max(one.upper, other.upper))
+    return joined
 
 
 def _judge(region: Region, label: object, score: float | None) -> float:
