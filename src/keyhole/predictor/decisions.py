@@ -31,7 +31,7 @@ from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, check_amendable, check_graded, check_judged, measure_delay
-from keyhole.predictor.tally import Outcome, Statistics, Sums, amend_misses, count_check
+from keyhole.predictor.tally import CountedRound, Outcome, Statistics, Sums, amend_misses, count_check
 from keyhole.scores import Decision
 
 if TYPE_CHECKING:
@@ -323,6 +323,26 @@ class Decisions:
                     progress.watch, miss, weight, heard=heard, stale=stale
                 )
         return outcome
+
+    def count(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[GateTally],
+        counted: CountedRound,
+        *,
+        then: int,
+    ) -> None:
+        """Count a judgement of which nothing but its account is known; the learner does not hear it."""
+        tally, (number, _, miss, weight) = progress.tally, counted
+        _, stale = measure_delay(number, then, tally.predicted, tally.answered)
+        tally.answered += 1
+        if weight:
+            tally.misses += miss * weight
+            tally.weight += weight
+            if progress.watch is not None:
+                find_monitor(setup.learner.alpha).observe(
+                    progress.watch, miss, weight, heard=tally.calibrated + then, stale=stale
+                )
 
     def amend(
         self,

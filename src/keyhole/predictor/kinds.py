@@ -28,13 +28,15 @@ from keyhole.predictor.rounds import (
     Round,
     amend,
     listen,
+    measure_delay,
     propose,
     read_answer,
     read_judged,
     recall_round,
     settle,
+    watch_answer,
 )
-from keyhole.predictor.tally import Outcome, RoundTally, Tally
+from keyhole.predictor.tally import CountedRound, Outcome, RoundTally, Tally
 from keyhole.scores import Case, Score
 from keyhole.scores import Kind as KindName
 
@@ -189,6 +191,15 @@ class Sets:
             raise FeedbackError(f"judged is {judged!r}; a judge says 'hit' or 'miss', without wrong")
         word = HIT if judged == "hit" else MISS
         return read_judged(setup.learner, waiting, word, told, bias=bias, **more)
+
+    def count(
+        self, setup: "Setup[Any]", progress: Progress, counted: CountedRound, *, then: int
+    ) -> None:
+        """Count an answer of which nothing but its account is known; the learner does not hear it."""
+        tally = progress.tally
+        _, stale = measure_delay(counted.number, then, tally.predicted, tally.answered)
+        watch_answer(setup.learner.alpha, progress, counted.miss, counted.weight, then=then)
+        tally.count(counted.miss, counted.size, counted.weight, stale=stale)
 
     def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:
         """Return what an amended answer says; its chance is that of the first."""

@@ -26,6 +26,15 @@ class Outcome(NamedTuple):
     check: float | None = None
 
 
+class CountedRound(NamedTuple):
+    """What an answered round counts for, whatever it held."""
+
+    number: int
+    size: float
+    miss: float
+    weight: float
+
+
 class Sums(NamedTuple):
     """The sums from which curves are drawn; those that a kind does not have are 0."""
 

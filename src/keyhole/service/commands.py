@@ -1,6 +1,7 @@
 """The commands that need the service's extra: serve, token, verify, calibrate, backup, export."""
 
 import argparse
+import json
 import logging
 import os
 import sys
@@ -9,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keyhole.errors import KeyholeError, MissingExtraError, UnknownStreamError
+from keyhole.errors import InvalidError, KeyholeError, MissingExtraError, UnknownStreamError
 
 if TYPE_CHECKING:
     from keyhole.service.store.sql.database import Database
@@ -41,6 +42,16 @@ def add(commands: "Commands") -> None:
     )
     export.add_argument("stream", metavar="STREAM", help="name of the stream")
     export.add_argument("out", type=Path, metavar="FILE", help="a .csv, .jsonl or .parquet file")
+    erase = _command(
+        commands, _erase, "erase", "erase what rounds of a stream hold",
+        """erase digits --metadata '{"user": "42"}'""",
+    )  # fmt: skip
+    erase.add_argument("stream", metavar="STREAM", help="name of the stream")
+    which = erase.add_mutually_exclusive_group(required=True)
+    which.add_argument("--id", help="of a prediction or a decision")
+    which.add_argument("--metadata", metavar="JSON", help="of all rounds that were given this")
+    which.add_argument("--older-than", type=float, metavar="DAYS", help="of all rounds made before")
+    _command(commands, _vacuum, "vacuum", "write a SQLite file anew, without what was erased", "vacuum")
     calibrate = _command(
         commands, _calibrate, "calibrate", "teach a new stream labelled history",
         "calibrate digits history.csv",
@@ -205,6 +216,11 @@ def _verify_one(database: "Database", name: str) -> bool:
         return False
     verdict = "the replay is the same, bit for bit" if found.difference is None else "DIFFERENT"
     print(f"{name}: {found.rounds:,} rounds, {found.answers:,} answers: {verdict}")
+    if found.erased:
+        print(
+            f"  {_count(found.erased, 'round')} erased; the choices of {found.unplayed:,} could not be "
+            "played again, their places in the chain and their accounts are right"
+        )
     if found.difference is None:
         print(f"  last link {found.link.hex()}")
     else:
@@ -234,6 +250,48 @@ def _export(options: argparse.Namespace) -> None:
 
     export.write(database, options.stream, options.out)
     print(f"{options.out}: {export.describe_scores(database, options.stream)}")
+
+
+def _erase(options: argparse.Namespace) -> None:
+    """Erase outputs, labels, answers, features, keys and metadata of rounds for good.
+
+    What the rounds count for stays, and the log can be verified as before.
+    """
+    database = _database(options, there=True)
+    from keyhole.service.store.streams import erasures
+
+    now = time.time()
+    if options.id is not None:
+        count = erasures.erase_round(database, options.stream, options.id, now=now)
+    elif options.metadata is not None:
+        wanted = _read_metadata(options.metadata)
+        count = erasures.erase_matching(database, options.stream, metadata=wanted, now=now)
+    else:
+        before = now - 86_400.0 * options.older_than
+        count = erasures.erase_matching(database, options.stream, before=before, now=now)
+    print(f"{options.stream}: {_count(count, 'round')} erased")
+    if options.database.startswith("sqlite"):
+        print("copies may be left in unused parts of the file: keyhole vacuum", file=sys.stderr)
+
+
+def _read_metadata(text: str) -> dict[str, object]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise InvalidError(f'{text[:80]!r} is not a JSON object; give {{"user": "42"}}')
+    return found
+
+
+def _vacuum(options: argparse.Namespace) -> None:
+    """Write a SQLite file anew, without what was erased or deleted; it takes room for a second copy.
+
+    A service that uses the file takes no writes meanwhile.
+    """
+    database = _database(options, there=True)
+    database.backend.vacuum()
+    print("nothing that was erased or deleted is left in the file")
 
 
 def _calibrate(options: argparse.Namespace) -> None:

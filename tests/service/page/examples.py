@@ -104,7 +104,7 @@ def play(asker: Asker, clock: Clock) -> None:
     ask(streams, {"name": "pets", "alpha": 0.1, "learner": "logit-tracker", **many, **limits})
     grid = {"learner": "ocp-unlock+", "horizon": 5000, "arms": 50}
     ask(streams, {"name": "paper", "alpha": 0.1, **grid})
-    ask(streams, {"name": "prices", "alpha": 0.1, "bound": 50.0})
+    ask(streams, {"name": "prices", "alpha": 0.1, "bound": 50.0, "retention": 7_776_000.0})
     ask(streams, {"name": "demand", "alpha": 0.1, "scale": 12.0, "options": {"step": 0.1}})
     scores = {"cat": 0.71, "lynx": 0.22, "dog": 0.04}
     for turn in range(400):
@@ -145,7 +145,8 @@ def play(asker: Asker, clock: Clock) -> None:
     ask(f"{stream}/rounds", name="visits")
     ask(streams, {"name": "bands", "alpha": 0.1, "kind": "band", "side": "both"})
     ask(f"{stream}/predictions", {"lower": 110.5, "upper": 131.0}, name="bands")
-    changed = {"alpha": 0.2, "window": 500, "lifetime": 3600.0, "labels": ["puma"]}
+    ask(f"{stream}/rounds/{{id}}", method="delete", name="visits", id=made["id"])
+    changed = {"alpha": 0.2, "retention": 7_776_000.0, "window": 500, "lifetime": 3600.0, "labels": ["puma"]}
     ask(stream, {**changed, "description": "pets of the shop"}, method="patch", name="pets")
     ask(streams, {"name": "again", "alpha": 0.1, "calibrate_from": "triage"})
     ask(streams, {"name": "taught", "alpha": 0.1, "description": "taught by last year's mail"})

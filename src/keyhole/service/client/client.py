@@ -128,6 +128,7 @@ class Client:
     skip = _waits(operations.skip)
     history = _waits(operations.history)
     rounds = _waits(operations.rounds)
+    erase = _waits(operations.erase)
     export = _waits(operations.export)
 
     def _run(self, steps: Steps[Result]) -> Result:
@@ -197,6 +198,7 @@ class AsyncClient:
     skip = _awaits(operations.skip)
     history = _awaits(operations.history)
     rounds = _awaits(operations.rounds)
+    erase = _awaits(operations.erase)
     export = _awaits(operations.export)
 
     async def _run(self, steps: Steps[Result]) -> Result:

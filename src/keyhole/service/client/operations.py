@@ -27,6 +27,7 @@ from keyhole.scores.score import Kind
 from keyhole.service.client.exchange import Call, Steps, read_as, read_json, send, write_body
 from keyhole.service.wire.problems import read_error
 from keyhole.service.wire.responses import (
+    Erased,
     HistoryView,
     Label,
     Prediction,
@@ -83,6 +84,7 @@ def create_stream(
     lifetime: float | None = None,
     window: int | None = None,
     description: str | None = None,
+    retention: float | None = None,
     calibrate_from: str | None = None,
 ) -> Steps[StreamView]:
     """Make a stream; the settings are those of ``POST /v1/streams``."""
@@ -92,7 +94,7 @@ def create_stream(
         "power": power, "at_least": at_least, "at_most": at_most, "bound": bound, "scale": scale,
         "side": side, "score": score, "feedback": feedback, "seed": seed, "open_limit": open_limit,
         "least_chance": least_chance,
-        "lifetime": lifetime, "window": window, "description": description,
+        "lifetime": lifetime, "window": window, "description": description, "retention": retention,
         "calibrate_from": calibrate_from,
     }  # fmt: skip
     body = _leave_out_none(given)
@@ -126,10 +128,11 @@ def update_stream(
     window: int | None = None,
     labels: Sequence[str] | None = None,
     description: str | None = None,
+    retention: float | None = None,
 ) -> Steps[StreamView]:
     """Change a stream from now on; labels are added to those that there are."""
     given = {"alpha": alpha, "lifetime": lifetime, "window": window, "labels": labels}
-    changes = _leave_out_none({**given, "description": description})
+    changes = _leave_out_none({**given, "description": description, "retention": retention})
     return send(Call("PATCH", ("streams", name), read_json(StreamView), json=changes))
 
 
@@ -375,6 +378,27 @@ def rounds(
         if before is None:
             break
     return found
+
+
+def erase(
+    stream: str,
+    prediction: Prediction | Verdict | str | None = None,
+    *,
+    metadata: Metadata | None = None,
+) -> Steps[int]:
+    """Erase what a round holds, or all rounds with this metadata; return how many were erased.
+
+    Outputs, labels, answers, features, keys and metadata are gone for good; what the rounds count for
+    stays in every account.
+    """
+    if (prediction is None) == (metadata is None):
+        raise InvalidError("give one of a prediction and metadata: what is to be erased")
+    parts: tuple[str, ...] = ("streams", stream, "rounds")
+    parameters = {} if metadata is None else {"metadata": json.dumps(metadata)}
+    if prediction is not None:
+        parts += (_find_id(prediction),)
+    call = Call("DELETE", parts, read_json(Erased), parameters=parameters)
+    return (yield from send(call)).erased
 
 
 def export(

@@ -18,6 +18,7 @@ from keyhole.service.http.faults import explain_parameter
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.prometheus import Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
+from keyhole.service.http.retention import keep_retention
 from keyhole.service.page import files
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams.stream import run_tasks
@@ -47,6 +48,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
         docs_url=None,
         redoc_url=None,
+        lifespan=keep_retention,
     )
     limits, state = chosen.limits, app.state
     state.database, state.clock, state.limits = database, chosen.clock, limits

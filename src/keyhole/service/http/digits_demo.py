@@ -94,8 +94,9 @@ def _propose(state: State) -> Prediction:
     """Return the newest prediction if it can still be answered, else a new one."""
     stream, now = registry.get(state.database, NAME), state.clock()
     newest, _ = history.last(state.database, NAME, count=1)
-    if newest and newest[0].answer is None and newest[0].row.at + stream.lifetime > now:
-        found = newest[0]
+    found = newest[0] if newest else None
+    is_open = found is not None and found.answered is None and found.row.at + stream.lifetime > now
+    if found is not None and found.region is not None and is_open:
         expires = found.row.at + stream.lifetime
         return views.show_prediction(Opened(found.id, found.row.number, found.region, expires))
     scores = pictures().probabilities[stream.tally.predicted % _PICTURES].tolist()

@@ -23,6 +23,7 @@ LabelNames = Annotated[list[LabelName], Field(fail_fast=True)]
 Count = Annotated[int, Field(ge=0, le=200)]
 Key = Annotated[str, Field(min_length=1, max_length=200, pattern="^[ -~]+$")]
 Seconds = Annotated[float, Field(ge=1.0, le=3650 * DAY)]
+Retention = Annotated[float, Field(ge=0.0, le=36_500 * DAY, examples=[90 * DAY])]
 Window = Annotated[int, Field(ge=20, le=10**5)]
 Description = Annotated[str, Field(max_length=LONGEST)]
 ScoreMap = Annotated[dict[LabelName, float], Field(max_length=LABELS)]
@@ -121,6 +122,9 @@ class NewStream(Body):
     lifetime: Seconds | None = None
     window: Window | None = None
     description: Description | None = None
+    retention: Retention | None = Field(
+        None, description="Seconds after which what rounds hold is erased; by default it is kept."
+    )
     calibrate_from: str | None = Field(
         None, max_length=64, description="A stream whose labelled rounds calibrate this one."
     )
@@ -136,6 +140,9 @@ class UpdateBody(Body):
         None, max_length=LABELS, description="Labels to append to the existing ones."
     )
     description: Description | None = None
+    retention: Retention | None = Field(
+        None, description="Seconds after which what rounds hold is erased; 0 keeps it."
+    )
 
 
 class OutputBody(Body):

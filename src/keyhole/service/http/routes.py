@@ -22,6 +22,7 @@ from keyhole.service.store.streams import (
     amendments,
     answers,
     calibrations,
+    erasures,
     proposals,
     registry,
     settings,
@@ -41,7 +42,8 @@ IdempotencyKey = Annotated[models.Key | None, Header(alias="Idempotency-Key")]
 AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _REPEATED = "Made by an earlier request"
-_SEPARATE = ("lifetime", "window", "description", "calibrate_from")  # no settings of a predictor
+# no settings of a predictor
+_SEPARATE = ("lifetime", "window", "description", "retention", "calibrate_from")
 _TAGS: dict[Scope, str | Enum] = {
     Scope.PREDICT: "rounds",
     Scope.FEEDBACK: "rounds",
@@ -281,7 +283,9 @@ async def update_stream(
     request.state.fields = {LabelError: "labels"}
     state, given = request.app.state, changes.model_dump(exclude_none=True)
     if not given:
-        raise InvalidError("nothing is to change; give alpha, lifetime, window, labels or description")
+        raise InvalidError(
+            "nothing is to change; give alpha, lifetime, window, labels, description or retention"
+        )
     update = updates.Update(**given)
     return await _change(
         request, name, lambda: updates.update(state.database, name, update, now=state.clock())
@@ -373,6 +377,32 @@ def _read_metadata(text: str | None) -> dict[str, Any] | None:
     if not isinstance(metadata, dict):
         raise InvalidError(f'metadata {text[:80]!r} is not a JSON object; give {{"model": "v3"}}')
     return metadata
+
+
+@_route("DELETE /streams/{name}/rounds", Scope.ADMIN, gives=wire.Erased)
+async def erase_rounds(
+    request: Request,
+    name: Name,
+    metadata: Annotated[
+        str, Query(max_length=2000, description='Of rounds that hold this: {"user": "42"}.')
+    ],
+) -> Response:
+    """Erase what rounds with this metadata hold; what they count for stays in every account."""
+    state, wanted = request.app.state, _read_metadata(metadata)
+    erase = partial(erasures.erase_matching, state.database, name, metadata=wanted, now=state.clock())
+    return views.send(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
+
+
+@_route("DELETE /streams/{name}/rounds/{id}", Scope.ADMIN, gives=wire.Erased)
+async def erase_round(
+    request: Request,
+    name: Name,
+    id: Id,  # noqa: A002
+) -> Response:
+    """Erase what a round, its answer and its metadata hold; what it counts for stays."""
+    state = request.app.state
+    erase = partial(erasures.erase_round, state.database, name, id, now=state.clock())
+    return views.send(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
 
 
 @_route(

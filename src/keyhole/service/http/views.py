@@ -62,7 +62,8 @@ def show_decision(opened: Opened) -> wire.Verdict:
 
 def show_round(found: LogEntry) -> wire.RoundView:
     row, answered, amended, final = found.row, found.answered, found.amended, found.final
-    contents: Any = found.region.contents
+    contents: Any = Contents() if found.region is None else found.region.contents
+    erased = found.is_erased
     return wire.RoundView(
         round=row.number,
         id=found.id,
@@ -74,7 +75,7 @@ def show_round(found: LogEntry) -> wire.RoundView:
         decision=contents.verdict,
         features=found.known.features,
         groups=list(found.known.groups),
-        answer=found.answer if amended is None else json.loads(amended.answer),
+        answer=found.answer if amended is None or erased else json.loads(amended.answer),
         answered_at=None if answered is None else show_time(answered.at),
         amended_at=None if amended is None else show_time(amended.at),
         first_answer=None if amended is None else found.answer,
@@ -83,6 +84,7 @@ def show_round(found: LogEntry) -> wire.RoundView:
         score=None if final is None else final.score,
         key=row.key,
         metadata=found.metadata,
+        erased=erased,
     )
 
 
@@ -117,6 +119,7 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         created=show_time(stream.created),
         archived=None if stream.archived is None else show_time(stream.archived),
         description=stream.description,
+        retention=stream.retention,
         predicted=tally.predicted,
         rounds=tally.answered,
         misses=tally.misses,

@@ -34,6 +34,7 @@ PROBLEMS: dict[type[errors.KeyholeError], ProblemKind] = {
     errors.KeyholeError: ProblemKind(400, "error"),
 }
 REFUSALS = {
+    "erased": ProblemKind(410, "erased", "id"),
     "foreign_request": ProblemKind(403, "foreign_request"),
     "headers": ProblemKind(431, "headers"),
     "key_reused": ProblemKind(409, "key_reused", "Idempotency-Key"),

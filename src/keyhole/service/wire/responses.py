@@ -236,6 +236,9 @@ class StreamView:
     created: str
     archived: str | None
     description: str | None
+    retention: Annotated[
+        float | None, "Seconds after which what rounds hold is erased; null if it is kept."
+    ]
     predicted: int
     rounds: int
     misses: float
@@ -357,6 +360,7 @@ class RoundView:
     score: float | None
     key: Annotated[str | None, "The caller's own, if one was given."]
     metadata: Annotated[dict[str, Json] | None, "As it was given."]
+    erased: Annotated[bool, "Whether what it held is erased: what it counts for stays."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -365,6 +369,13 @@ class RoundsView:
 
     rounds: list[RoundView]
     next: Annotated[int | None, "Ask for what comes before this round; null if nothing does."]
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was erased."""
+
+    erased: Annotated[int, "Rounds; those that were erased before do not count."]
 
 
 @dataclass(frozen=True, slots=True)

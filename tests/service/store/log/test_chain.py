@@ -16,7 +16,8 @@ from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
 from tests.service.scene import NOW, run_sql
 
-ANSWER = AnswerRow(3, 9, 1, 7, 1.5, "hit", '"hit"', 0.0, 1.0, None, 2.0, b"not part of it")
+SALT = b"salt of sixteen "
+ANSWER = AnswerRow(3, 9, 1, 7, 1.5, "hit", '"hit"', 0.0, 1.0, None, 2.0, SALT, None, b"not part of it")
 CHANGE = ChangeRow(1, 0, 1, 5.0, "changed", "{}", b"")
 
 
@@ -24,15 +25,19 @@ def text(content: bytes) -> bytes:
     return struct.pack("<cq", b"s", len(content)) + content
 
 
-def test_a_link_is_a_hash_of_the_link_before_and_of_every_named_field_in_turn() -> None:
+def test_a_link_is_a_hash_of_the_link_before_every_account_and_a_salted_digest_of_the_rest() -> None:
+    content = text(b'"hit"') + b"-"
+    digest = blake2b(content, digest_size=16, key=SALT, person=b"answers.1").digest()
     parts = [
         *(b"before", struct.pack("<cq", b"q", 3), struct.pack("<cq", b"q", 9)),
-        *(struct.pack("<cq", b"q", 7), struct.pack("<cd", b"d", 1.5), text(b"hit"), text(b'"hit"')),
-        *(struct.pack("<cd", b"d", 0.0), struct.pack("<cd", b"d", 1.0), b"-"),
-        struct.pack("<cd", b"d", 2.0),
+        *(struct.pack("<cq", b"q", 7), struct.pack("<cd", b"d", 1.5), text(b"hit")),
+        *(struct.pack("<cd", b"d", 0.0), struct.pack("<cd", b"d", 1.0)),
+        *(struct.pack("<cd", b"d", 2.0), digest),
     ]
     expected = blake2b(b"".join(parts), digest_size=16, person=b"answers.1").digest()
     assert make_link(b"before", ANSWER) == expected
+    erased = ANSWER._replace(answer="", score=None, salt=b"", digest=digest)
+    assert make_link(b"before", erased) == expected
 
 
 def test_bytes_are_told_apart_by_their_length_and_missing_ones_from_empty_ones() -> None:
@@ -53,12 +58,14 @@ def test_a_format_that_nobody_named_is_not_guessed() -> None:
         make_link(FIRST, CHANGE._replace(format=2))
 
 
-@pytest.mark.parametrize("table", [schema.rounds, schema.answers, schema.changes])
+@pytest.mark.parametrize("table", [schema.rounds, schema.answers, schema.amendments, schema.changes])
 def test_every_column_that_is_written_now_is_hashed_but_the_format_and_the_link(table: Any) -> None:
     """Kills: a column that is new, and that anybody may change unnoticed."""
     columns = {column.name: column.kind for column in table.columns}
     del columns["format"], columns["link"]
-    assert schema.HASHED[table.name, schema.FORMAT] == columns
+    columns = {name: kind for name, kind in columns.items() if name not in ("salt", "digest")}
+    named = table.name, schema.FORMAT
+    assert {**schema.HASHED[named], **schema.ERASABLE.get(named, {})} == columns
 
 
 @pytest.mark.parametrize("table", ["rounds", "answers", "changes"])

@@ -17,12 +17,14 @@ NOW = 1_800_000_000.0
 # A star marks the primary key, a question mark what may be missing.
 TABLES = {
     "meta": "version",
-    "streams": "id* name setup seed lifetime window created archived? description? retargeted? version "
-    "progress next_expiry recent link",
+    "streams": "id* name setup seed lifetime window created archived? description? retargeted? "
+    "retention? version progress next_expiry recent link",
     "rounds": "stream* number* format version at threshold size output labels? key? context? metadata? "
+    "salt digest? link",
+    "answers": "stream* version* format number at kind answer miss? weight score? size salt "
+    "digest? link",
+    "amendments": "stream* version* format number at kind answer miss weight score? salt digest? "
     "link",
-    "answers": "stream* version* format number at kind answer miss? weight score? size link",
-    "amendments": "stream* version* format number at kind answer miss weight score? link",
     "changes": "stream* version* format at kind content progress? link",
     "open_rounds": "stream* number* expires then memo",
     "metadata": "stream* name* value* number*",
@@ -32,7 +34,7 @@ TABLES = {
 }
 
 
-def test_the_tables_of_version_3_are_these() -> None:
+def test_the_tables_of_version_4_are_these() -> None:
     found = {
         table.name: " ".join(
             name + "*" * (name in table.key) + "?" * nullable for name, _, nullable in table.columns
@@ -40,7 +42,7 @@ def test_the_tables_of_version_3_are_these() -> None:
         for table in schema.TABLES
     }
     assert found == TABLES
-    assert (schema.VERSION, schema.FORMAT) == (3, 1)
+    assert (schema.VERSION, schema.FORMAT) == (4, 1)
 
 
 @pytest.mark.parametrize("table", schema.TABLES, ids=lambda table: table.name)

@@ -5,6 +5,9 @@ end, because the stream's row holds the last link. The hash needs no secret: who
 database can forge a whole chain anew. Against that, note the last link (``keyhole verify`` shows it)
 where they cannot write.
 
+Of what a round and its answers hold, a link has only a digest, made with a salt of the row's own. Once
+both are erased, the digest stays in their place: the chain holds as before, and tells nothing of them.
+
 What is hashed is named beside the tables for every format of their rows, and each row says which format
 it has. So a table may get another column: rows that were written without it are hashed as they were,
 and those that are written with it have a new format that names it.
@@ -16,10 +19,19 @@ from hashlib import blake2b
 from operator import attrgetter
 from typing import Any
 
-from keyhole.service.store.sql.schema import HASHED, AmendmentRow, AnswerRow, ChangeRow, RoundRow
+from keyhole.service.store.sql.schema import (
+    ERASABLE,
+    HASHED,
+    AmendmentRow,
+    AnswerRow,
+    ChangeRow,
+    RoundRow,
+)
 
 FIRST = b""
-LogRow = RoundRow | AnswerRow | AmendmentRow | ChangeRow
+ErasableRow = RoundRow | AnswerRow | AmendmentRow
+LogRow = ErasableRow | ChangeRow
+SALT = 16  # bytes
 _SIZE = 16
 _REAL, _WHOLE = struct.Struct("<cd"), struct.Struct("<cq")
 
@@ -29,18 +41,42 @@ _NAMES: Mapping[type[LogRow], str] = {
     AmendmentRow: "amendments",
     ChangeRow: "changes",
 }
-# By name and format: what no other rows are hashed with, what reads the fields, and their kinds.
-_READERS = {
-    (name, number): (f"{name}.{number}".encode(), attrgetter(*fields), tuple(fields.values()))
-    for (name, number), fields in HASHED.items()
-}
+
+
+def _list_readers(
+    hashed: Mapping[tuple[str, int], Mapping[str, type]],
+) -> dict[tuple[str, int], tuple[bytes, Any, tuple[type, ...]]]:
+    """Return by name and format what no others are hashed with, what reads the fields, their kinds."""
+    return {
+        (name, number): (f"{name}.{number}".encode(), attrgetter(*fields), tuple(fields.values()))
+        for (name, number), fields in hashed.items()
+    }
+
+
+_READERS, _ERASABLE = _list_readers(HASHED), _list_readers(ERASABLE)
 
 
 def make_link(before: bytes, row: LogRow) -> bytes:
     """Return the link of a row that follows a link; a format that is not known is a ``LookupError``."""
-    person, read, kinds = _READERS[_NAMES[type(row)], row.format]
-    parts: list[Any] = [before]
-    for kind, value in zip(kinds, read(row), strict=True):
+    what = _NAMES[type(row)], row.format
+    person, read, kinds = _READERS[what]
+    parts = [before, *_write(kinds, read(row))]
+    if what in _ERASABLE:
+        held: Any = row
+        parts.append(make_digest(held) if held.digest is None else held.digest)
+    return blake2b(b"".join(parts), digest_size=_SIZE, person=person).digest()
+
+
+def make_digest(row: ErasableRow) -> bytes:
+    """Return the digest of what may be erased of a row, by its salt."""
+    person, read, kinds = _ERASABLE[_NAMES[type(row)], row.format]
+    content = b"".join(_write(kinds, read(row)))
+    return blake2b(content, digest_size=_SIZE, key=row.salt, person=person).digest()
+
+
+def _write(kinds: tuple[type, ...], values: tuple[Any, ...]) -> list[bytes]:
+    parts = list[bytes]()
+    for kind, value in zip(kinds, values, strict=True):
         if value is None:
             parts.append(b"-")
         elif kind is float:
@@ -50,4 +86,4 @@ def make_link(before: bytes, row: LogRow) -> bytes:
         else:
             content = value.encode() if kind is str else value
             parts += (_WHOLE.pack(b"s", len(content)), content)
-    return blake2b(b"".join(parts), digest_size=_SIZE, person=person).digest()
+    return parts

@@ -53,6 +53,7 @@ COLUMNS = (
     "first_answer",
     "key",
     "metadata",
+    "erased",
 )
 
 
@@ -61,7 +62,12 @@ _JSON = {
     "labels", "candidates", "scores", "features", "groups", "true_label", "first_answer", "key",
     "metadata",
 }  # fmt: skip
-_KINDS = {"round": "int64", "missed": "bool", **dict.fromkeys(_REALS, "float64")}  # else text
+_KINDS = {
+    "round": "int64",
+    "missed": "bool",
+    "erased": "bool",
+    **dict.fromkeys(_REALS, "float64"),
+}  # else text
 
 
 class Format(StrEnum):
@@ -218,6 +224,7 @@ def _row(entry: LogEntry) -> _Cells:
         *_list_answer(entry),
         None if row.key is None else json.dumps(row.key),
         None if entry.metadata is None else json.dumps(entry.metadata),
+        entry.is_erased,
     )
 
 
@@ -226,19 +233,24 @@ def _list_answer(entry: LogEntry) -> tuple[object, ...]:
     found, answered, amended = entry.final, entry.answered, entry.amended
     if found is None or answered is None:
         return (None,) * 9
-    label = json.dumps(json.loads(found.answer)["label"]) if found.kind == "label" else None
+    tells = found.kind == "label" and not entry.is_erased
+    label = json.dumps(json.loads(found.answer)["label"]) if tells else None
     miss, at = found.miss, show_time(answered.at)
-    first = (None, None) if amended is None else (show_time(amended.at), answered.answer)
+    first = (None, None) if amended is None else (show_time(amended.at), answered.answer or None)
     return found.kind, label, is_miss(miss), miss, found.weight, found.score, at, *first
 
 
-def _list_candidates(case: Case[Any]) -> tuple[str | None, str | None]:
+def _list_candidates(case: Case[Any] | None) -> tuple[str | None, str | None]:
     """Return all labels that could have been in the set, and their scores; positions need no names."""
     labels, scores = getattr(case, "candidates", (None, None))
     named = None if labels is None else json.dumps(list(labels))
     return named, None if scores is None else json.dumps(scores)
 
 
-def _list_contents(region: Region | Decision) -> tuple[float | None, float | None, str | None]:
+def _list_contents(
+    region: Region | Decision | None,
+) -> tuple[float | None, float | None, str | None]:
+    if region is None:
+        return None, None, None
     labels, ends, _ = region.contents
     return *(ends or (None, None)), None if labels is None else json.dumps(labels)

@@ -76,18 +76,22 @@ class StreamCurve:
 class LogEntry:
     """A round of the log, its answer and what that was amended to, and what their columns hold.
 
-    ``answer`` is the first one; ``final`` the row that counts.
+    ``answer`` is the first one; ``final`` the row that counts. What is erased is None.
     """
 
     row: RoundRow
     answered: AnswerRow | None
     amended: AmendmentRow | None
     id: str
-    case: Case[Region]
-    region: Region
+    case: Case[Region] | None
+    region: Region | None
     known: Known
     answer: Any
     metadata: dict[str, Any] | None
+
+    @property
+    def is_erased(self) -> bool:
+        return self.row.digest is not None
 
     @property
     def final(self) -> AnswerRow | AmendmentRow | None:
@@ -189,12 +193,15 @@ def _entry(stream: Stream, row: LoggedRound, amended: Mapping[int, AmendmentRow]
 
 def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | None) -> LogEntry:
     row, _, answered = logged
+    id_ = make_id(row)
+    if row.digest is not None:
+        return LogEntry(row, answered, amended, id_, None, None, Known(), None, None)
     case = stream.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         row=row,
         answered=answered,
         amended=amended,
-        id=make_id(row),
+        id=id_,
         case=case,
         region=case.region(row.number, row.threshold),
         known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
@@ -254,7 +261,7 @@ def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
     rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
     kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)
-    candidates = np.array([row.output_bytes / _BYTES for row in rows], dtype=float)
+    candidates = np.array([(row.output_bytes or np.inf) / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)
     return Recent(
         rounds=len(rows),

@@ -3,6 +3,9 @@
 Every row is held to its place in the chain and to what the replay makes of it; at the end the stream's
 row, its open rounds, its alarms and what finds rounds by their metadata are held to what the log comes
 to.
+
+What the learner made of a round that was erased cannot be played again. Until the next snapshot, which
+says where the learner was, rows are then held to the chain and to the accounts alone.
 """
 
 import heapq
@@ -12,7 +15,8 @@ from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +28,7 @@ from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
+from keyhole.predictor.tally import CountedRound, amend_misses
 from keyhole.scores import Region
 from keyhole.service.store.log.chain import FIRST, make_link
 from keyhole.service.store.sql import pages, statements
@@ -39,7 +44,7 @@ from keyhole.service.store.sql.schema import (
     StreamRow,
 )
 from keyhole.service.store.sql.statements import LoggedRound
-from keyhole.service.store.streams import alarms, amendments, changes, updates
+from keyhole.service.store.streams import alarms, amendments, changes, erasures, updates
 from keyhole.service.store.streams.amendments import list_score
 from keyhole.service.store.streams.answers import (
     RESULT,
@@ -76,6 +81,8 @@ class StreamReplay:
     answers: int
     difference: str | None
     link: bytes
+    erased: int = 0
+    unplayed: int = 0  # rounds whose choice could not be played again, as one before them is erased
 
 
 def replay(database: Database, name: str) -> StreamReplay:
@@ -93,7 +100,8 @@ def replay(database: Database, name: str) -> StreamReplay:
         difference = f"the database cannot be read after version {played.version}: {reason}"
     tally = None if played.made is None else played.made.tally
     predicted, answered = (0, 0) if tally is None else (tally.predicted, tally.answered)
-    return StreamReplay(name, predicted, answered, difference, played.link)
+    counts = (len(played.erased), played.unplayed)
+    return StreamReplay(name, predicted, answered, difference, played.link, *counts)
 
 
 def find_strays(database: Database) -> list[str]:
@@ -165,6 +173,15 @@ def _read_pages(transaction: Transaction, stream_id: int, page: Statement[Any]) 
         after = rows[-1].version
 
 
+class Waiting(NamedTuple):
+    """An open round as the replay has it: without what it opened with where it cannot know that."""
+
+    round: Round[Region] | None
+    expires: float
+    then: int
+    size: float
+
+
 @dataclass
 class Replay:
     """What the rows up to now come to; until the first one no stream is made."""
@@ -172,7 +189,7 @@ class Replay:
     made: Stream | None = None
     version: int = -1
     link: bytes = FIRST
-    open: dict[int, tuple[Round[Region], float]] = field(default_factory=dict)  # with when it expires
+    open: dict[int, "Waiting"] = field(default_factory=dict)
     alarmed: list[AlarmRow] = field(default_factory=list)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
     find: Callable[[int], LoggedRound] | None = None  # a round of the log, by its number
@@ -183,6 +200,9 @@ class Replay:
     _draws: Draws | None = None
     _at: float = 0.0  # of the last answer
     _needs_snapshot: bool = False  # Whether a snapshot is to come next.
+    erased: set[int] = field(default_factory=set)
+    unplayed: int = 0
+    is_known: bool = True  # Whether the replay knows the learner's state.
 
     @property
     def stream(self) -> Stream:
@@ -233,6 +253,8 @@ class Replay:
                 self._calibrate(where, row, content)
             case changes.ARCHIVED:
                 self.stream.archived = row.at
+            case changes.ERASED:
+                pass  # The rows it is about are without what they held; see the end.
             case _:
                 raise Difference(f"{where} cannot be replayed")
 
@@ -248,6 +270,7 @@ class Replay:
             created=row.at,
         )
         self.made.description = content.get("description")
+        self.made.retention = content.get("retention")
 
     def _update(self, row: ChangeRow, content: dict[str, Any]) -> None:
         stream, misses = self.stream, self._misses
@@ -268,28 +291,53 @@ class Replay:
     def _predict(self, where: str, row: RoundRow) -> None:
         stream = self.stream
         expect(where, "number", row.number, stream.tally.predicted)
-        case = stream.setup.score.unpack(row.output, row.labels)
-        draw = self._draws.of(row.number) if self._draws and self.learner.rule.draws else 0.5
-        context = unpack_context(stream.setup, row.context)
-        opened = stream.setup.kind.open(stream.setup, stream.progress, case, draw=draw, context=context)
-        expect(where, "threshold", row.threshold, opened.prediction.threshold)
-        expect(where, "size", row.size, opened.prediction.size)
+        if row.digest is not None:
+            self.erased.add(row.number)
+            self.is_known = False
+        then, waiting = stream.tally.answered, self._open(where, row)
         for found in list_metadata(row):
             self.metadata = add_metadata(self.metadata, found.name, found.value, row.number)
         expires = row.at + stream.lifetime
-        if stream.setup.kind.is_awaited(stream.setup, opened.prediction):
-            self.open[row.number] = opened, expires
+        # Of an erased decision the size tells whether it was accepted.
+        shown = SimpleNamespace(accepted=row.size > 0.0) if waiting is None else waiting.prediction
+        if stream.setup.kind.is_awaited(stream.setup, shown):
+            self.open[row.number] = Waiting(waiting, expires, then, row.size)
         stream.next_expiry = min(stream.next_expiry, expires)
         self._expire(row.at)
+
+    def _open(self, where: str, row: RoundRow) -> Round[Region] | None:
+        """Return the round as it was opened, or None if the replay cannot know how."""
+        stream = self.stream
+        if self.is_known:
+            case = stream.setup.score.unpack(row.output, row.labels)
+            draw = self._draws.of(row.number) if self._draws and self.learner.rule.draws else 0.5
+            opened = stream.setup.kind.open(
+                stream.setup,
+                stream.progress,
+                case,
+                draw=draw,
+                context=unpack_context(stream.setup, row.context),
+            )
+            expect(where, "threshold", row.threshold, opened.prediction.threshold)
+            expect(where, "size", row.size, opened.prediction.size)
+            return opened
+        self.unplayed += 1
+        tally: Any = stream.tally
+        tally.predicted += 1
+        if stream.setup.kind.decides:
+            tally.accepted += row.size > 0.0  # A size of 1 is an acceptance.
+        if row.digest is not None or self.learner.memory:
+            return None  # What it had to remember was in its state.
+        return stream.setup.kind.recall(stream.setup, row, then=tally.answered, memo=b"")
 
     def _expire(self, now: float) -> None:
         """Drop the rounds that the store dropped when this one was opened."""
         stream = self.stream
         if stream.next_expiry <= now:
-            for number in [n for n, (_, expires) in self.open.items() if expires <= now]:
+            for number in [n for n, one in self.open.items() if one.expires <= now]:
                 del self.open[number]
                 stream.tally.expired += 1
-            stream.next_expiry = min((expires for _, expires in self.open.values()), default=math.inf)
+            stream.next_expiry = min((one.expires for one in self.open.values()), default=math.inf)
         while len(self.open) > stream.setup.open_limit:
             del self.open[min(self.open)]
             stream.tally.expired += 1
@@ -298,15 +346,15 @@ class Replay:
         stream = self.stream
         if row.number not in self.open:
             raise Difference(f"{where} comes before the round, after its time, or a second time")
-        (waiting, _), answer = self.open.pop(row.number), json.loads(row.answer)
-        try:
-            outcome = settle_reply(stream, waiting, answer)
-        except KeyholeError as error:
-            raise Difference(f"{where} cannot be used: {error}") from None
-        expect(where, "kind", row.kind, name_answer(answer))
-        for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
-            expect(where, name, getattr(row, name), value)
-        self._needs_snapshot = outcome is not None and stream.tally.answered % SNAPSHOT_EVERY == 0
+        waiting = self.open.pop(row.number)
+        if row.digest is not None or waiting.round is None:
+            self.is_known = False
+        if self.is_known and waiting.round is not None:
+            self._learn(where, row, waiting.round)
+        else:
+            self._count(row, waiting)
+        is_counted = row.miss is not None
+        self._needs_snapshot = is_counted and stream.tally.answered % SNAPSHOT_EVERY == 0
         self._at = row.at
         if row.weight:
             self._times.append(row.at)
@@ -314,24 +362,57 @@ class Replay:
             self._misses.append(is_miss(row.miss) is True)
             self._follow_alarm(row.at)
 
+    def _learn(self, where: str, row: AnswerRow, waiting: Round[Region]) -> None:
+        """Let the learner hear an answer again, and compare what it comes to."""
+        answer = json.loads(row.answer)
+        try:
+            outcome = settle_reply(self.stream, waiting, answer)
+        except KeyholeError as error:
+            raise Difference(f"{where} cannot be used: {error}") from None
+        expect(where, "kind", row.kind, name_answer(answer))
+        for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
+            expect(where, name, getattr(row, name), value)
+
+    def _count(self, row: AnswerRow, waiting: "Waiting") -> None:
+        """Count an answer by its account alone."""
+        stream = self.stream
+        if row.miss is None:
+            stream.tally.skipped += 1
+            return
+        counted = CountedRound(row.number, waiting.size, row.miss, row.weight)
+        progress: Any = stream.progress
+        stream.setup.kind.count(stream.setup, progress, counted, then=waiting.then)
+        if row.weight:
+            stream.note_recent(row.miss)
+
     def _amend(self, where: str, row: AmendmentRow) -> None:
         stream, logged = self.stream, None if self.find is None else self.find(row.number)
         last = self.amended.get(row.number) or (logged and logged.answer)
         if logged is None or last is None or last.version >= row.version:
             raise Difference(f"{where} comes before the answer")
+        if row.digest is not None:
+            self.is_known = False
+        if self.is_known:
+            self._learn_amended(where, row, logged, last)
+        else:
+            amend_misses(stream.tally, row.weight * (row.miss - (last.miss or 0.0)), ())
+        self.amended[row.number] = row
+        if row.weight:
+            self._misses[self._places[row.number]] = is_miss(row.miss) is True
+            stream.recent = updates.gather_bits(self._misses[-stream.window :])
+
+    def _learn_amended(
+        self, where: str, row: AmendmentRow, logged: LoggedRound, last: AnswerRow | AmendmentRow
+    ) -> None:
         answer = json.loads(row.answer)
         try:
-            outcome = amendments.apply(stream, logged.round, last, answer)
+            outcome = amendments.apply(self.stream, logged.round, last, answer)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         expect(where, "kind", row.kind, name_answer(answer))
         result = {"miss": outcome.miss, "weight": outcome.weight, "score": list_score(outcome)}
         for name, value in result.items():
             expect(where, name, getattr(row, name), value)
-        self.amended[row.number] = row
-        if row.weight:
-            self._misses[self._places[row.number]] = is_miss(row.miss) is True
-            stream.recent = updates.gather_bits(self._misses[-stream.window :])
 
     def _follow_alarm(self, at: float) -> None:
         """Note the alarm that this answer raised or cleared."""
@@ -351,6 +432,8 @@ class Replay:
         for name, value in stream.tally.sum_up()._asdict().items():
             expect(where, name, getattr(row, name), value)
         kept = Progress.unpack(row.progress, setup=stream.setup)
+        if not self.is_known:
+            stream.progress, self.is_known = kept, True
         state, played = (self.learner.pack(one.state) for one in (kept, stream.progress))
         expect(where, "state of the learner", state, played)
         expect(where, "progress", row.progress, stream.progress.pack(self.learner))
@@ -373,8 +456,12 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
     expect(where, "version", stored.version, played.version)
     for name, value in stream.tally.sum_up()._asdict().items():
         expect(where, name, getattr(kept.tally.sum_up(), name), value)
-    for name in ("unreachable", "expired", "skipped"):
+    for name in ("expired", "skipped", *(["unreachable"] if played.is_known else [])):
         expect(where, name, getattr(kept.tally, name), getattr(stream.tally, name))
+    told = erasures.list_erased(transaction, stored.id)
+    expect("the log", "rounds that are erased", sorted(told), sorted(played.erased))
+    if not played.is_known:
+        stream.progress = kept.progress
     pack = stream.setup.learner.pack
     expect(where, "state of the learner", pack(kept.progress.state), pack(stream.progress.state))
     for name, value in make_stream_row(stream)._asdict().items():
@@ -394,11 +481,12 @@ def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> N
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
-    for number, (waiting, expires) in played.open.items():
+    for number, (waiting, expires, then, _) in played.open.items():
         row, where = stored[number], f"open round {number}"
         expect(where, "expires", row.expires, expires)
-        expect(where, "then", row.then, waiting.then)
-        expect(where, "memo", row.memo, played.learner.pack_memo(waiting.memo))
+        expect(where, "then", row.then, then)
+        if waiting is not None:
+            expect(where, "memo", row.memo, played.learner.pack_memo(waiting.memo))
 
 
 def expect(where: str, what: str, stored: object, played: object) -> None:

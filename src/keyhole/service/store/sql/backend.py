@@ -93,6 +93,12 @@ class Backend(Protocol):
     def check(self) -> None:
         """Raise if the file of the database was deleted, replaced or cut short while it is open."""
 
+    def scrub(self) -> bool:
+        """Let what was deleted be unreadable, as far as is done at once; return whether it is."""
+
+    def vacuum(self) -> None:
+        """Write everything anew without what was deleted, or raise; it takes long."""
+
     def copy_to(self, path: Path) -> None:
         """Put a copy of everything, as of one moment, into a new file."""
 

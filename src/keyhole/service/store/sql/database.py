@@ -1,7 +1,7 @@
 """The database of a service: transactions on its tables, whatever kind it is of."""
 
 import re
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 from keyhole.errors import BusyError, DatabaseError, MissingExtraError
@@ -44,6 +44,7 @@ class Database:
         self.timeouts = Timeouts() if timeouts is None else timeouts
         self.backend = _open_backend(url, self.timeouts, read_only=read_only, must_exist=must_exist)
         self.check_file = self.backend.check
+        self.must_scrub = False  # whether what was deleted may be readable in the file still
         # Give a transaction that sees the tables as of one moment, and changes nothing.
         self.read = self.backend.read
         # Give one whose changes are durable, all or none, once the block is left.
@@ -87,6 +88,12 @@ class Database:
             # What stays the same SQLite does not write: there, and back again.
             for step in (1, -1):
                 transaction.execute(statements.STEP_VERSION, step)
+
+    def scrub(self) -> None:
+        """Let what was deleted be unreadable, now or as soon as nobody reads what was before."""
+        self.must_scrub = True
+        with suppress(BusyError):  # It is deleted, and this is tried again.
+            self.must_scrub = not self.backend.scrub()
 
     def copy_to(self, path: Path) -> tuple[int, int]:
         """Put a copy at a path, readable by its owner alone; return how many streams and rounds it has.

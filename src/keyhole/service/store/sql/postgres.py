@@ -85,6 +85,16 @@ class PostgresBackend:
     def check(self) -> None:
         """Do nothing: no file of ours can be lost."""
 
+    def scrub(self) -> bool:
+        """Do nothing: the server's own vacuum comes by, and what it leaves is not ours to reach."""
+        return True
+
+    def vacuum(self) -> None:
+        raise DatabaseError(
+            "keyhole vacuum is for SQLite files; in PostgreSQL run VACUUM FULL on the tables, and see "
+            "to its write-ahead log, its standbys and its backups"
+        )
+
     def copy_to(self, path: Path) -> None:
         raise DatabaseError(
             "keyhole backup copies SQLite files; of PostgreSQL make copies with "

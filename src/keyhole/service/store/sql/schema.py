@@ -17,9 +17,9 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
 
 from keyhole.predictor.tally import Sums
 
-VERSION = 3
+VERSION = 4
 FORMAT = 1  # of the rows of the log that are written now
-# What ``log.chain`` hashes of a row of the log, by table and format.
+# What ``log.chain`` hashes of a row of the log, by table and format: what stays for ever,
 HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
     ("rounds", 1): {
         "stream": int,
@@ -28,11 +28,6 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "at": float,
         "threshold": float,
         "size": float,
-        "output": bytes,
-        "labels": str,
-        "key": str,
-        "context": bytes,
-        "metadata": str,
     },
     ("answers", 1): {
         "stream": int,
@@ -40,10 +35,8 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "number": int,
         "at": float,
         "kind": str,
-        "answer": str,
         "miss": float,
         "weight": float,
-        "score": float,
         "size": float,
     },
     ("amendments", 1): {
@@ -52,10 +45,8 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "number": int,
         "at": float,
         "kind": str,
-        "answer": str,
         "miss": float,
         "weight": float,
-        "score": float,
     },
     ("changes", 1): {
         "stream": int,
@@ -65,6 +56,13 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "content": str,
         "progress": bytes,
     },
+}
+# and what may be erased, of which it hashes a digest: with a salt that is erased too, so that nobody
+# can find out by trying what it was.
+ERASABLE: Mapping[tuple[str, int], Mapping[str, type]] = {
+    ("rounds", 1): {"output": bytes, "labels": str, "key": str, "context": bytes, "metadata": str},
+    ("answers", 1): {"answer": str, "score": float},
+    ("amendments", 1): {"answer": str, "score": float},
 }
 
 
@@ -83,6 +81,7 @@ class StreamRow(NamedTuple):
     archived: float | None
     description: str | None
     retargeted: int | None  # how many answers had come when alpha was last changed, if it ever was
+    retention: float | None  # seconds after which the content of rounds is erased
     version: int
     progress: bytes
     next_expiry: float
@@ -103,6 +102,8 @@ class RoundRow(NamedTuple):
     key: str | None
     context: bytes | None
     metadata: str | None
+    salt: bytes = b""
+    digest: bytes | None = None  # what is left of the content once it is erased
     link: bytes = b""
 
 
@@ -118,6 +119,8 @@ class AnswerRow(NamedTuple):
     weight: float  # how many rounds the answer counts for
     score: float | None
     size: float
+    salt: bytes = b""
+    digest: bytes | None = None
     link: bytes = b""
 
 
@@ -134,6 +137,8 @@ class AmendmentRow(NamedTuple):
     miss: float
     weight: float
     score: float | None
+    salt: bytes = b""
+    digest: bytes | None = None
     link: bytes = b""
 
 

@@ -28,7 +28,9 @@ from keyhole.service.store.sql.schema import TABLES, Row, Table, Words, define
 
 _READERS = 32
 _OWNER_ALONE = 0o600
-_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON")
+# What is deleted is overwritten in the file.
+_PRAGMAS = ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON", "secure_delete=ON")
+_SECONDS_TO_SCRUB = 0.5
 _WORDS = Words(
     counted="INTEGER PRIMARY KEY AUTOINCREMENT",  # or a new stream may answer to an old one's ids
     kinds={int: "BIGINT", float: "FLOAT", str: "TEXT", bytes: "BLOB"},
@@ -118,6 +120,18 @@ class SqliteBackend:
         with self._readers.take() as connection:
             connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
         self._file = DatabaseFile(self._path)
+
+    def scrub(self) -> bool:
+        # What was in the log before is there until the log begins anew; whoever reads stops that.
+        with named_errors(name_error), closing(self._connect(_SECONDS_TO_SCRUB)) as connection:
+            ((busy, *_),) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        return not busy
+
+    def vacuum(self) -> None:
+        # Pages that were split may hold a copy of a row in their unused part.
+        with named_errors(name_error), closing(self._connect(self._timeouts.lock)) as connection:
+            connection.execute("VACUUM")
+            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 
     def copy_to(self, path: Path) -> None:
         if path.exists() and path.samefile(self._path):

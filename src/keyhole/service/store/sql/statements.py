@@ -151,6 +151,31 @@ def measure_last(filters: int) -> Statement[MeasuredRound]:
     return _measure(f"AND r.number < ? {_HAS_METADATA * filters}ORDER BY r.number DESC LIMIT ?")
 
 
+@cache
+def find_erasable(filters: int) -> Statement[int]:
+    """Return what lists rounds from a number on that were made before a time, with such metadata."""
+    return _scalar(
+        "SELECT r.number FROM rounds r WHERE r.stream = ? AND r.number >= ? AND r.at < ? "
+        f"AND r.digest IS NULL {_HAS_METADATA * filters}ORDER BY r.number LIMIT ?"
+    )
+
+
+ERASE_ROUND = _change(
+    'UPDATE rounds SET output = ?, labels = NULL, "key" = NULL, context = NULL, metadata = NULL, '
+    "salt = ?, digest = ? WHERE stream = ? AND number = ?"
+)
+ERASE_ANSWER = _change(
+    "UPDATE answers SET answer = '', score = NULL, salt = ?, digest = ? "
+    "WHERE stream = ? AND version = ?"
+)
+ERASE_AMENDMENT = _change(ERASE_ANSWER.text.replace("answers", "amendments"))
+DELETE_METADATA = _change(
+    "DELETE FROM metadata WHERE stream = ? AND name = ? AND value = ? AND number = ?"
+)
+LIST_ERASED: Statement[str] = _scalar(
+    "SELECT content FROM changes WHERE stream = ? AND kind = 'erased' ORDER BY version"
+)
+LIST_RETAINING: Statement[str] = _scalar("SELECT name FROM streams WHERE retention IS NOT NULL")
 LIST_METADATA: Statement[tuple[str, str, int]] = Statement(
     "SELECT name, value, number FROM metadata WHERE stream = ?", tuple
 )
@@ -160,11 +185,11 @@ class RecentRound(NamedTuple):
     size: float
     answered: float
     asked: float
-    output_bytes: int
+    output_bytes: int | None  # None where it is erased
 
 
 LIST_RECENT: Statement[RecentRound] = Statement(
-    "SELECT a.size, a.at, r.at, length(r.output) FROM answers a "
+    "SELECT a.size, a.at, r.at, CASE WHEN r.digest IS NULL THEN length(r.output) END FROM answers a "
     "JOIN rounds r ON r.stream = a.stream AND r.number = a.number "
     "WHERE a.stream = ? AND a.miss IS NOT NULL ORDER BY a.version DESC LIMIT ?",
     RecentRound._make,

@@ -27,6 +27,7 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     stream, logged = work.stream, work.found.get(reply.id)
     if logged is None:
         raise answers.unknown(reply.id)
+    answers.check_there(logged.round, reply.id)
     if stream.archived is not None:
         raise make_archived_error(stream.name)
     number, first = logged.round.number, work.answered.get(reply.id) or logged.answer

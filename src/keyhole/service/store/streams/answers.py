@@ -13,6 +13,7 @@ from keyhole.errors import (
     ExpiredError,
     KeyholeError,
     ReferredError,
+    RefusedError,
     UnknownRoundError,
     UnknownStreamError,
 )
@@ -21,7 +22,7 @@ from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Region
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
+from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms
 from keyhole.service.store.streams.stream import (
@@ -62,12 +63,12 @@ def make_tasks(
     """Return what settles the replies, for each stream; some may be to none."""
     by_stream: dict[int, list[tuple[int, int]]] = {}
     for place, reply in enumerate(replies):
-        match = _ID.fullmatch(reply.id)
-        if match is not None:
-            by_stream.setdefault(int(match[1]), []).append((place, int(match[2])))
+        found = read_id(reply.id)
+        if found is not None:
+            by_stream.setdefault(found[0], []).append((place, found[1]))
     tasks = []
-    for stream_id, found in by_stream.items():
-        positions, numbers = zip(*found, strict=True)
+    for stream_id, places in by_stream.items():
+        positions, numbers = zip(*places, strict=True)
         change = partial(
             _settle_replies,
             replies=[replies[place] for place in positions],
@@ -76,6 +77,12 @@ def make_tasks(
         )
         tasks.append(Task(stream_id, change, numbers=numbers, positions=positions))
     return tasks
+
+
+def read_id(id: str) -> tuple[int, int] | None:  # noqa: A002
+    """Return of which stream an id is and of which round, if it has the form of one."""
+    match = _ID.fullmatch(id)
+    return None if match is None else (int(match[1]), int(match[2]))
 
 
 def gather_results(
@@ -120,6 +127,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     stream, row = work.stream, work.found.get(reply.id)
     if row is None:
         raise unknown(reply.id)
+    check_there(row.round, reply.id)
     answered = work.answered.get(reply.id) or row.answer
     if answered is not None:
         return _repeat(stream, reply, answered)
@@ -218,6 +226,12 @@ def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
 def _note_alarm(work: UnitOfWork, now: float) -> None:
     new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
     alarms.note(work.transaction, work.stream.id, work.stream.watch, at=now, unwritten=new)
+
+
+def check_there(row: RoundRow, id: str) -> None:  # noqa: A002
+    """Raise if what a round held is erased."""
+    if row.digest is not None:
+        raise RefusedError(f"prediction {id} was erased; it takes no answer any more", code="erased")
 
 
 def unknown(id: str) -> UnknownRoundError:  # noqa: A002

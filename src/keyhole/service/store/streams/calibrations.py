@@ -123,7 +123,7 @@ def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterat
         last = pages.find_end(transaction, source.id, after=after, end=end)
         page = transaction.fetch(statements.PAGE_LOG, source.id, after, last)
         for row, _, answer in page:
-            if answer is not None and answer.kind == "label":
+            if answer is not None and answer.kind == "label" and row.digest is None:
                 case = source.setup.score.unpack(row.output, row.labels)
                 known = Known()
                 if kept:

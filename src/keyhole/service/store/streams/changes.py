@@ -1,4 +1,4 @@
-"""What happens to a stream that is no round and no answer: made, changed, calibrated, archived.
+"""What happens to a stream that is no round and no answer: made, changed, calibrated, archived, erased.
 
 Each is an event of the log with a version and a link, so that a replay knows what held when.
 """
@@ -13,6 +13,7 @@ from keyhole.service.store.sql.schema import FORMAT, ChangeRow, changes
 from keyhole.service.store.streams.stream import Stream
 
 CREATED, ARCHIVED, CHANGED, CALIBRATED = "created", "archived", "changed", "calibrated"
+ERASED = "erased"
 
 
 class Change(NamedTuple):

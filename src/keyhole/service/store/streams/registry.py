@@ -40,18 +40,20 @@ def create(
     lifetime: float = LIFETIME,
     window: int = WINDOW,
     description: str | None = None,
+    retention: float | None = None,
     calibrate_from: str | None = None,
 ) -> Stream:
     """Make a stream, taught by another one's log if asked for, or raise if the name is taken."""
-    check_limits(lifetime=lifetime, window=window)
+    check_limits(lifetime=lifetime, window=window, retention=retention)
     check_description(description)
     stream = start_stream(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
-    stream.description = description
+    stream.description, stream.retention = description, retention or None
     lessons = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from)
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
+    content.update({} if stream.retention is None else {"retention": stream.retention})
     with database.write() as transaction:
         _, *columns = make_stream_row(stream)  # but the id, which it gets now
         made = transaction.fetch(statements.ADD_STREAM, *columns)
@@ -169,6 +171,7 @@ def delete(database: Database, name: str) -> None:
             raise InvalidError(f"stream {name!r} takes rounds still; archive it before you delete it")
         for statement in (*statements.DELETE_ROWS, statements.DELETE_STREAM):
             transaction.execute(statement, row.id)
+    database.scrub()
 
 
 def _is_usable(row: StreamRow) -> bool:

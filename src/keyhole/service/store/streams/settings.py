@@ -58,8 +58,12 @@ def make_setup(
     return setup, [str(warning.message) for warning in caught]
 
 
-def check_limits(*, lifetime: float, window: int) -> None:
-    """Raise if rounds would wait, or the recent miss rate run, longer than they may."""
+def check_limits(*, lifetime: float, window: int, retention: float | None = None) -> None:
+    """Raise if rounds would wait, or be kept, or the recent miss rate run, longer than they may."""
+    if retention and not 1.0 <= retention <= 36_500 * DAY:
+        raise InvalidError(
+            f"retention {retention} is not from a second to a hundred years, in seconds; 0 keeps all"
+        )
     if not 1.0 <= lifetime <= 3650 * DAY:
         raise InvalidError(f"lifetime {lifetime} is not from a second to ten years, in seconds")
     if not 20 <= window <= 10**5:

@@ -6,6 +6,7 @@ acknowledged before it is durable, and what one asks for wrongly changes nothing
 """
 
 import math
+import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
 from keyhole.scores import Region
-from keyhole.service.store.log.chain import FIRST, make_link
+from keyhole.service.store.log.chain import FIRST, SALT, make_link
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.backend import Statement, Transaction
 from keyhole.service.store.sql.database import Database
@@ -64,6 +65,7 @@ class Stream:
     link: bytes = FIRST  # of the last row of its log
     description: str | None = None  # what people say of it
     retargeted: int | None = None  # how many answers had come when alpha was changed, if it ever was
+    retention: float | None = None  # seconds after which what rounds hold is erased
     alarmed: AlarmRow | None = None  # The last alarm; only there for who asks to see the stream.
 
     @property
@@ -140,6 +142,7 @@ def make_stream_row(stream: Stream) -> StreamRow:
         archived=stream.archived,
         description=stream.description,
         retargeted=stream.retargeted,
+        retention=stream.retention,
         version=stream.version,
         progress=stream.progress.pack(stream.setup.learner),
         next_expiry=stream.next_expiry,
@@ -171,6 +174,7 @@ def read_stream_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Str
             link=b"" + row.link,  # or raise: SQLite keeps whatever it is given
             description=row.description,
             retargeted=row.retargeted,
+            retention=row.retention,
         )
     except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise make_quarantine_error(row.name, f"its row cannot be read: {error}") from None
@@ -383,9 +387,9 @@ class UnitOfWork:
 
     def add(self, row: LogRow) -> LogRow:
         """Put a row into the log; return it with its link."""
-        stream = self.stream
-        stream.link = make_link(stream.link, row)
-        linked = row._replace(link=stream.link)
+        stream, salted = self.stream, row._replace(salt=os.urandom(SALT))
+        stream.link = make_link(stream.link, salted)
+        linked = salted._replace(link=stream.link)
         self.log.append(linked)
         return linked
 

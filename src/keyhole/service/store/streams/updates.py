@@ -28,6 +28,7 @@ class Update:
     window: int | None = None
     labels: Sequence[str] = ()
     description: str | None = None
+    retention: float | None = None  # 0 keeps what rounds hold
 
 
 def update(database: Database, name: str, update: Update, *, now: float) -> tuple[Stream, list[str]]:
@@ -58,6 +59,7 @@ def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
         "lifetime": stream.lifetime,
         "window": stream.window,
         "description": stream.description or "",
+        "retention": stream.retention or 0.0,
     }
     for name, value in now.items():
         new = getattr(update, name)
@@ -78,7 +80,9 @@ def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
         content.update({"labels": added} if added else {})
     check_description(content.get("description"))
     check_limits(
-        lifetime=content.get("lifetime", stream.lifetime), window=content.get("window", stream.window)
+        lifetime=content.get("lifetime", stream.lifetime),
+        window=content.get("window", stream.window),
+        retention=content.get("retention"),
     )
     return content
 
@@ -101,6 +105,13 @@ def apply(stream: Stream, content: dict[str, Any], *, read_recent: Callable[[int
         effects.append(_add_labels(stream, content["labels"]))
     if "description" in content:
         stream.description = content["description"] or None
+    if "retention" in content:
+        stream.retention = content["retention"] or None
+        effects.append(
+            "Rounds are kept for ever."
+            if stream.retention is None
+            else f"What rounds hold is erased {stream.retention:,.10g} seconds after they were made."
+        )
     return effects
 
 

@@ -1,0 +1,180 @@
+"""Rounds erased: what they, their answers and their metadata hold is gone, what they count for stays.
+
+Of each row the link, the times, the threshold, the size and the miss stay, and a digest that nobody can
+read anything from. That a round was erased is an event of the log.
+"""
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from itertools import chain
+from typing import Any
+
+from keyhole.errors import InvalidError, UnknownRoundError
+from keyhole.service.store.log.chain import make_digest
+from keyhole.service.store.sql import statements
+from keyhole.service.store.sql.backend import Transaction
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import FORMAT, AnswerRow
+from keyhole.service.store.sql.statements import LoggedRound
+from keyhole.service.store.streams import answers, changes
+from keyhole.service.store.streams.proposals import list_metadata, pack_metadata
+from keyhole.service.store.streams.stream import (
+    Stream,
+    UnitOfWork,
+    find_stream,
+    lock_any_stream,
+    make_id,
+    write_stream,
+)
+
+_AT_ONCE = 500  # rounds in one transaction
+
+
+def erase_round(database: Database, name: str, id: str, *, now: float) -> int:  # noqa: A002
+    """Erase what a round holds, by its id; return 1, or 0 if it was erased before."""
+    with database.read() as transaction:
+        number = _find_number(transaction, find_stream(transaction, name), id)
+    erased = _erase(database, name, [number], now=now)
+    database.scrub()
+    return erased
+
+
+def _find_number(transaction: Transaction, stream: Stream, id: str) -> int:  # noqa: A002
+    found = answers.read_id(id)
+    if found is not None and found[0] == stream.id:
+        for row in transaction.fetch(statements.FIND_ROUNDS, stream.id, [found[1]]):
+            if make_id(row.round) == id:
+                return row.round.number
+    raise UnknownRoundError(f"stream {stream.name!r} has no prediction {id[:80]!r}; check the id")
+
+
+def erase_matching(
+    database: Database,
+    name: str,
+    *,
+    now: float,
+    metadata: Mapping[str, Any] | None = None,
+    before: float = math.inf,
+) -> int:
+    """Erase what rounds hold that were made before a time, with this metadata; return how many.
+
+    They go a few hundred at a time: what fails half-way may be asked for again.
+    """
+    if not metadata and before == math.inf:
+        raise InvalidError('metadata that says nothing would erase every round; give {"user": "42"}')
+    with database.read() as transaction:
+        stream = find_stream(transaction, name)
+    filters = [
+        (stream.id, pack_metadata(one), pack_metadata(value)) for one, value in (metadata or {}).items()
+    ]
+    erased, first = 0, 0
+    while numbers := _list_erasable(database, stream, first, before, filters):
+        erased += _erase(database, name, numbers, now=now)
+        first = numbers[-1] + 1
+    if erased:
+        database.scrub()
+    return erased
+
+
+def erase_old(database: Database, name: str, *, first: int, now: float) -> int:
+    """Erase what rounds from a number on hold for longer than the stream keeps it; return the next."""
+    with database.read() as transaction:
+        stream = find_stream(transaction, name)
+    start = first
+    if stream.retention is not None:
+        while numbers := _list_erasable(database, stream, first, now - stream.retention, ()):
+            _erase(database, name, numbers, now=now)
+            first = numbers[-1] + 1
+    if first > start:
+        database.scrub()
+    return first
+
+
+def list_retaining(database: Database) -> list[str]:
+    """Return the names of the streams that keep what rounds hold for some time only."""
+    with database.read() as transaction:
+        return transaction.fetch(statements.LIST_RETAINING)
+
+
+def _list_erasable(
+    database: Database,
+    stream: Stream,
+    first: int,
+    before: float,
+    filters: Sequence[tuple[int, str, str]],
+) -> list[int]:
+    values = (stream.id, first, before, *chain.from_iterable(filters), _AT_ONCE)
+    with database.read() as transaction:
+        return transaction.fetch(statements.find_erasable(len(filters)), *values)
+
+
+def _erase(database: Database, name: str, numbers: Sequence[int], *, now: float) -> int:
+    with database.write() as transaction:
+        stream = lock_any_stream(transaction, name)
+        rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, list(numbers))
+        found = [row for row in rows if row.round.digest is None]
+        if not found:
+            return 0
+        _close(UnitOfWork(transaction, stream), found, now=now)
+        erased = sorted(row.round.number for row in found)
+        _overwrite(transaction, stream, erased)
+        content: dict[str, object] = {"rounds": gather_ranges(erased)}
+        changes.note(transaction, stream, kind=changes.ERASED, content=content, now=now)
+        write_stream(transaction, stream)
+    return len(found)
+
+
+def _close(work: UnitOfWork, rows: Sequence[LoggedRound], *, now: float) -> None:
+    """Skip the rounds that are open: nobody can answer what nobody knows any more."""
+    stream = work.stream
+    for row in rows:
+        if row.open is not None:
+            stream.version += 1
+            stream.tally.skipped += 1
+            number, size = row.round.number, row.round.size
+            what = (answers.SKIP, answers.write_reply(answers.SKIP), None, 0.0, None, size)
+            work.add(AnswerRow(stream.id, stream.version, FORMAT, number, now, *what))
+            work.closed.append(number)
+    work.flush()
+
+
+def _overwrite(transaction: Transaction, stream: Stream, numbers: list[int]) -> None:
+    for row, _, answer in transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers):
+        transaction.execute(statements.ERASE_ROUND, b"", b"", make_digest(row), stream.id, row.number)
+        for found in list_metadata(row):
+            transaction.execute(statements.DELETE_METADATA, *found)
+        if answer is not None:
+            transaction.execute(
+                statements.ERASE_ANSWER, b"", make_digest(answer), stream.id, answer.version
+            )
+    for amended in transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers):
+        transaction.execute(
+            statements.ERASE_AMENDMENT, b"", make_digest(amended), stream.id, amended.version
+        )
+
+
+def gather_ranges(numbers: Sequence[int]) -> list[list[int]]:
+    """Return the first and the last of each run of numbers that follow one another.
+
+    Examples
+    --------
+    >>> gather_ranges([0, 1, 2, 7])
+    [[0, 2], [7, 7]]
+    """
+    ranges: list[list[int]] = []
+    for number in numbers:
+        if ranges and ranges[-1][1] == number - 1:
+            ranges[-1][1] = number
+        else:
+            ranges.append([number, number])
+    return ranges
+
+
+def list_erased(transaction: Transaction, stream_id: int) -> set[int]:
+    """Return the rounds that the log says were erased."""
+    told: set[int] = set()
+    for content in transaction.fetch(statements.LIST_ERASED, stream_id):
+        for first, last in json.loads(content)["rounds"]:
+            told.update(range(first, last + 1))
+    return told
