@@ -2,6 +2,7 @@
 
 import inspect
 import json
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -210,6 +211,47 @@ def test_the_log_can_be_downloaded_and_exported(client: keyhole.Client) -> None:
     assert client.export("logged", format="parquet")[:4] == b"PAR1"
     assert client.history("logged").miss_rate == [1.0]
     assert client.archive("logged").archived is not None
+
+
+def test_the_snippets_on_forgetting_a_person_do_as_the_page_says(client: keyhole.Client) -> None:
+    page = Path(__file__).parents[2] / "docs" / "howto" / "privacy.md"
+    first, second = re.findall(r"^```py\n(.*?)^```$", page.read_text(), re.DOTALL | re.MULTILINE)
+    names: dict[str, Any] = {"client": client}
+    exec(first, names)  # noqa: S102 - our own page
+    assert client.stream("triage").retention == 90 * 86_400
+    (found,) = client.rounds("triage", metadata={"patient": "p-4711"})
+    assert (found.answer, found.erased) == ({"label": "flu"}, False)
+    exec(second, names)  # noqa: S102
+    assert client.rounds("triage", metadata={"patient": "p-4711"}) == []
+    (found,) = client.rounds("triage")
+    assert (found.answer, found.metadata, found.missed, found.erased) == (None, None, False, True)
+    assert client.erase("triage", names["shown"]) == 0
+    with pytest.raises(InvalidError, match="one of a prediction and metadata"):
+        client.erase("triage")
+
+
+def test_rounds_are_erased_from_the_command_line_and_verify_says_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    with Service(url) as service, keyhole.Client(service.url) as here:
+        here.create_stream("triage", alpha=0.1, seed=7)
+        made = [here.predict("triage", [0.9, 0.1], metadata={"user": n}) for n in range(4)]
+        for one in made[:3]:
+            here.learn(one, keyhole.MISS)
+        for which in (["--id", made[0].id], ["--metadata", '{"user": 1}'], ["--older-than", "1"]):
+            assert main(["erase", "triage", *which, "--database", url]) == 0
+        erased = capsys.readouterr().out.splitlines()
+        assert erased == [f"triage: {what} erased" for what in ("1 round", "1 round", "0 rounds")]
+        assert main(["erase", "triage", "--metadata", "[]", "--database", url]) != 0
+        assert main(["vacuum", "--database", url]) == 0
+        assert [one.erased for one in here.rounds("triage")] == [False, False, True, True]
+        here.learn(made[3], keyhole.MISS)
+    capsys.readouterr()
+    assert main(["verify", "--database", url]) == 0
+    said = capsys.readouterr().out
+    assert "triage: 4 rounds, 4 answers: the replay is the same, bit for bit" in said
+    assert "2 rounds erased; the choices of 4 could not be played again" in said
 
 
 def test_tokens_are_made_listed_and_revoked_from_the_command_line(

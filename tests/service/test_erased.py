@@ -11,9 +11,8 @@ from fastapi.testclient import TestClient
 
 from keyhole.service.http.retention import Retention
 from keyhole.service.store.log import export, replay
-from keyhole.service.store.sql import schema
+from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import erasures
 from tests.service.scene import Clock, answered, client_of, made, predicted, read_table, run_sql
 
 NAME, ILLNESS = "Maria-Musterfrau", "HIV-positive"
@@ -241,7 +240,7 @@ def test_a_deleted_stream_leaves_no_name_in_the_log_beside_the_file(
 def test_whoever_reads_meanwhile_only_delays_that(one: TestClient, light: Database) -> None:
     play(one, 3)
     with light.read() as transaction:
-        transaction.fetch(erasures.statements.LIST_NAMES)
+        transaction.fetch(statements.LIST_NAMES)
         erase(one, user=f"{NAME}-1")
         assert light.must_scrub
     light.scrub()

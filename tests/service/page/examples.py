@@ -146,7 +146,13 @@ def play(asker: Asker, clock: Clock) -> None:
     ask(streams, {"name": "bands", "alpha": 0.1, "kind": "band", "side": "both"})
     ask(f"{stream}/predictions", {"lower": 110.5, "upper": 131.0}, name="bands")
     ask(f"{stream}/rounds/{{id}}", method="delete", name="visits", id=made["id"])
-    changed = {"alpha": 0.2, "retention": 7_776_000.0, "window": 500, "lifetime": 3600.0, "labels": ["puma"]}
+    changed = {
+        "alpha": 0.2,
+        "retention": 7_776_000.0,
+        "window": 500,
+        "lifetime": 3600.0,
+        "labels": ["puma"],
+    }
     ask(stream, {**changed, "description": "pets of the shop"}, method="patch", name="pets")
     ask(streams, {"name": "again", "alpha": 0.1, "calibrate_from": "triage"})
     ask(streams, {"name": "taught", "alpha": 0.1, "description": "taught by last year's mail"})

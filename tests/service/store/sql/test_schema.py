@@ -23,8 +23,7 @@ TABLES = {
     "salt digest? link",
     "answers": "stream* version* format number at kind answer miss? weight score? size salt "
     "digest? link",
-    "amendments": "stream* version* format number at kind answer miss weight score? salt digest? "
-    "link",
+    "amendments": "stream* version* format number at kind answer miss weight score? salt digest? link",
     "changes": "stream* version* format at kind content progress? link",
     "open_rounds": "stream* number* expires then memo",
     "metadata": "stream* name* value* number*",
