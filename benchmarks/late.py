@@ -29,6 +29,7 @@ ROUNDS, QUICK_ROUNDS = 30_000, 10_000
 ALPHAS = (0.05, 0.1, 0.2)
 SMALLEST = 1e-6  # Below this threshold a set is as large as here, so that none is endless.
 IMAGENET = "imagenet_val5000_mobilenet_v2.npz"
+DEFAULT = ("informed-tracker", "logit-tracker")
 OTHERS = ("tracker", "sf-ogd", "self-scaled", "aci", "kt", "pi", "agaci", "tracker-decaying")
 CHANNELS = {
     "at once": Channel(),
@@ -230,7 +231,7 @@ def main() -> None:
     parser.add_argument("--start", action="store_true", help="whole runs that begin far off")
     parser.add_argument("--alphas", nargs="+", type=float, help="these targets")
     options = parser.parse_args()
-    names = tuple(options.learners or (OTHERS if options.others else ("logit-tracker",)))
+    names = tuple(options.learners or (OTHERS if options.others else DEFAULT))
     if options.start:
         rounds = QUICK_ROUNDS if options.quick else ROUNDS
         alphas = tuple(options.alphas or ALPHAS)

@@ -32,14 +32,22 @@ BOUNDS = ("src/keyhole/learners/bounds.py",)
 ROOMS = {
     "bounds": BOUNDS,
     "learners": ("src/keyhole/learners/**/*.py",),  # without those of bounds
-    "predictor": ("src/keyhole/predictor/*.py", "src/keyhole/keyed/*.py", "src/keyhole/feedback.py"),
+    "predictor": ("src/keyhole/predictor/*.py", "src/keyhole/feedback.py"),
+    "keyed": ("src/keyhole/keyed/*.py",),
     "store": ("src/keyhole/service/store/**/*.py",),
+    "integrations": ("src/keyhole/integrations/[!s]*.py", "src/keyhole/integrations/sklearn.py"),
 }
 TESTS = {
     "bounds": ("tests/learners/test_*.py",),
     "learners": ("tests/learners/test_*.py",),
     "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
+    "keyed": (
+        "tests/test_key*.py",
+        "tests/integrations/test_r*.py",
+        "tests/integrations/test_frames.py",
+    ),
     "store": tuple(f"tests/service/{folder}test_*.py" for folder in ("", "store/**/", "http/")),
+    "integrations": ("tests/integrations/test_[!s]*.py", "tests/integrations/test_sklearn.py"),
 }
 NO_MUTANT = "no mutant"
 TOO_LONG = 20  # seconds above what its tests take, after which a mutant is stopped

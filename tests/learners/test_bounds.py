@@ -455,6 +455,69 @@ def test_the_truth_passes_its_bound_at_any_time_no_more_often_than_delta(how: La
     assert passed.mean() <= delta < 0.5 < near.mean()
 
 
+@pytest.mark.parametrize(
+    "how", [Lateness(told=(-0.25, 1.25)), Lateness(weight=5.0), Lateness(weight=2.0, told=(-0.1, 1.1))]
+)
+def test_the_bound_of_the_truth_is_the_best_of_24_rates_on_each_side(how: Lateness) -> None:
+    """By enumeration: the largest truth that a rate allows, found by halving, never by its formula."""
+    alpha, rounds, delta, told = 0.2, 700, 0.05, Excess(-31.0, 42.0)
+    low, high = how.told
+    step = how.weight * (high - low)
+
+    def moments(rate: float, truth: float) -> float:
+        total = (1.0 - 1.0 / how.weight) * math.exp(rate * (truth - alpha))
+        for share, at in (((truth - low) / (high - low), high), ((high - truth) / (high - low), low)):
+            added = truth - alpha - how.weight * (at - alpha)
+            total += share / how.weight * math.exp(rate * added)
+        return math.log(total)
+
+    def is_allowed(truth: float, rate: float, sign: float) -> bool:
+        misses = alpha * rounds + truth
+        psi = (rounds - misses) * moments(sign * rate, 0.0) + misses * moments(sign * rate, 1.0)
+        farther = truth - told.most if sign > 0.0 else told.least - truth
+        return rate * farther <= psi + math.log(48.0 / delta)
+
+    found = []
+    for sign in (-1.0, 1.0):
+        ends = []
+        for n in range(24):
+            rate, near, far = 2.0 ** (6 - n) / step, 0.0, 1e5 * sign
+            if is_allowed(far, rate, sign):
+                continue  # This rate says nothing.
+            for _ in range(100):
+                middle = (near + far) / 2.0
+                near, far = (middle, far) if is_allowed(middle, rate, sign) else (near, middle)
+            ends.append(near)
+        found.append(min(ends, key=abs))
+    assert bounds.bound_truth(told, alpha, rounds, how, delta=delta) == pytest.approx(tuple(found))
+
+
+def test_no_truth_is_beyond_what_so_many_rounds_can_hold_whatever_was_told() -> None:
+    """Told, a miss counts 1.5 and a hit -0.5; true ones count 1 and 0, at the most and at the least."""
+    learner = make("logit-tracker", alpha=0.1)
+    assert bounds.excess(learner, rounds=10, wrong=0.25) == pytest.approx((-6.0, 14.0))
+    assert bounds.excess(learner, rounds=10, wrong=0.25, delta=0.1) == pytest.approx((-1.0, 9.0))
+
+
+def test_regret_of_the_logit_tracker_worked_out_by_hand() -> None:
+    """Steps 0.5 / (1 + t / 10) until 0.1, at alpha 0.1, and Z = ln(999999)."""
+    edge, ratio = math.log(1e6 - 1.0), 5.0
+    warm = ratio * math.log(ratio) - (ratio - 1.0) * 0.9
+    most = (edge + 0.5) / 0.1 + warm
+    by_hand = (2.0 * edge + 0.5) ** 2 / 0.2
+    by_hand += 0.1 * (0.09 * 5_000 + 0.8 * most) / 2.0 + 0.1 * warm * 0.81 / 0.2
+    learner = make("logit-tracker", alpha=0.1)
+    assert bounds.logit_regret(learner, rounds=5_000) == pytest.approx(by_hand)
+
+
+def test_the_least_and_the_most_that_theorems_take() -> None:
+    learner = make("ocp-unlock+", alpha=0.1, horizon=50_000, arms=20)
+    assert bounds.regret(learner, complexity=0.0) < bounds.regret(learner, complexity=1.0)
+    with pytest.raises(InvalidError, match=r"9,223,372,036,854,775,808 rounds are too many to count"):
+        bounds.excess(make("logit-tracker", alpha=0.1), rounds=2**63)
+    assert bounds.excess(make("logit-tracker", alpha=0.1), rounds=2**63 - 1).most < 149.0
+
+
 @pytest.mark.parametrize("delta", [0.0, 1.0, "x"])
 def test_delta_is_a_probability(delta: Any) -> None:
     with pytest.raises(InvalidError, match="is not a probability"):

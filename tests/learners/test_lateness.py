@@ -103,6 +103,11 @@ def test_level_by_hand(open_: int, rounds: int, level: int) -> None:
     assert Lateness(open_, age=0).level(rounds) == 0
 
 
+def test_an_answer_that_is_heard_several_times_may_raise_the_level_as_often() -> None:
+    """Of three answers the last is 2 old and heard five times: its ages are 10 together, as 4 takes."""
+    assert Lateness(2, weight=5.0).level(2) == Lateness(2, weight=4.5).level(2) == 4
+
+
 def test_a_fixed_delay_costs_three_misses_a_round_of_it() -> None:
     """Answers d rounds late, in order: d + 1 open, age d, so up + 2 d + (d + 1)(1 - alpha)."""
     up = Excess(least=-179.0, most=148.0)

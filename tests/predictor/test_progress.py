@@ -37,8 +37,9 @@ COUNTS = (
     1.5,
     2.5,
     9,
+    11,
 )
-KNOWN = struct.Struct("<BBqqddddqqqqqdqddddqddddq")
+KNOWN = struct.Struct("<BBqqddddqqqqqdqddddqddddqq")
 
 
 @pytest.fixture

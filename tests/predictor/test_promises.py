@@ -55,6 +55,46 @@ def test_the_bound_of_a_predictor_is_the_late_one_once_answers_came_late() -> No
     assert late.most > keyhole.bounds.excess(learner, rounds=10_000).most
 
 
+def play(predictor: Predictor[Any], *, miss: bool, shown: Any = None) -> None:
+    """Answer a round, or the next one, against the set's will where it allows that."""
+    shown = shown or predictor.predict([1.0, 1e-9])
+    forced = shown.threshold <= 0.0 or shown.threshold > 1.0
+    predictor.learn(shown, label=1 if shown.threshold > 1.0 or (miss and not forced) else 0)
+
+
+def find_excess(predictor: Predictor[Any]) -> float:
+    return predictor.rounds * (predictor.miss_rate - predictor.alpha) if predictor.rounds else 0.0
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+def test_the_late_bound_counts_the_rounds_that_were_open_and_not_how_old_answers_were(
+    kept: int,
+) -> None:
+    """Answers 20 others old, and few open: those and a prompt one carry the excess on; by hand.
+
+    Kills: the level and one for what was open; and what was open without the prompt one.
+    """
+    learner = keyhole.make("informed-tracker", alpha=0.1, options={"guard": 4.0})
+    predictor: Predictor[Any] = Predictor(learner)
+    for age in range(1, 21):
+        held = predictor.predict([1.0, 1e-9])
+        for _ in range(age):
+            play(predictor, miss=find_excess(predictor) < 0.0)
+        play(predictor, miss=False, shown=held)
+    assert predictor.bound(rounds=10_000) == pytest.approx((-44.2, 44.0 + 2 * 0.9))
+    while find_excess(predictor) < 44.05:  # The guard stands at 4 + 2 * 20.
+        play(predictor, miss=True)
+    while find_excess(predictor) > 43.95:
+        play(predictor, miss=False)
+    waiting = [predictor.predict([1.0, 1e-9]) for _ in range(kept)]
+    play(predictor, miss=True)
+    for shown in waiting:
+        play(predictor, miss=True, shown=shown)
+    most = 44.0 + (kept + 1) * 0.9
+    assert predictor.bound().most == pytest.approx(most)
+    assert most - 0.11 < find_excess(predictor) <= most
+
+
 def test_a_learner_that_promises_prompt_answers_only_says_so_once_they_were_late() -> None:
     predictor = Predictor("pi", alpha=0.1)
     predictor.bound()

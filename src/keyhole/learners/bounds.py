@@ -549,9 +549,9 @@ def clip_excess(
     alpha: float,
     rounds: float | None,
     *,
-    floor: bool = False,
-    cap: bool = False,
-    told: tuple[float, float] = (0.0, 1.0),
+    floor: bool,
+    cap: bool,
+    told: tuple[float, float],
 ) -> Excess:
     """Return the bounds within what so many rounds can come to at all.
 

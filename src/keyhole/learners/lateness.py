@@ -68,9 +68,9 @@ class Lateness:
         """Return the most that a level which every answer older than it raises by one can reach.
 
         To reach h it takes answers of ages 1, 2, ..., h or more, h (h + 1) / 2 together; and an answer
-        makes at most open - 1 others older by one.
+        makes at most open - 1 others older by one. Rules that read no weights hear it several times.
         """
-        together = (self.open - 1) * rounds
+        together = (self.open - 1) * rounds * math.ceil(self.weight)
         reached = (math.isqrt(8 * together + 1) - 1) // 2
         return reached if self.age is None else min(reached, self.age)
 

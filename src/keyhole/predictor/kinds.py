@@ -236,7 +236,8 @@ class Sets:
                 "rounds may be open at once: keyhole.bounds.excess(learner, rounds=..., open=...)"
             )
         age = 0 if level is None else int(level[0])
-        return replace(came, open=age + 2, age=age)  # At most age + 1 carry the excess past a guard.
+        # Of those that carry the excess past a guard only the first to be answered may not be stale.
+        return replace(came, open=max(2, tally.most_open + 1), age=age)
 
 
 Kind = Sets | Decisions

@@ -132,10 +132,11 @@ class Tally:
     ``bias`` follows the truth less what a judge said, over so many ``checks``;
     ``members`` holds of every group its rounds and its misses. What bounds must know: the largest
     weight, the lowest and the highest loss that an answer counted as, the losses of rounds that showed
-    everything, and how many showed nothing and lost less than alpha.
+    everything, how many showed nothing and lost less than alpha, and how many rounds were open, at
+    most, when a stale answer came, its own among them.
     """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddddqddddq")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddddqddddqq")
 
     predicted: int = 0
     answered: int = 0
@@ -160,6 +161,7 @@ class Tally:
     highest: float = 1.0
     lost_in_full: float = 0.0
     spared_empty: int = 0
+    most_open: int = 0
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -211,8 +213,7 @@ class Tally:
         if miss:
             self.misses += times * miss
         if stale or self.stale:
-            over = self.answered if self.answered < _RECENT else _RECENT
-            self.stale += (stale - self.stale) / over
+            self._count_late(stale)
         for group in groups:
             self.members[group][0] += times
             self.members[group][1] += times * miss
@@ -230,6 +231,13 @@ class Tally:
                 self.median = median - pace
             else:  # never beyond the size itself
                 self.median = median + (pace if pace < size - median else size - median)
+
+    def _count_late(self, stale: float) -> None:
+        over = self.answered if self.answered < _RECENT else _RECENT
+        self.stale += (stale - self.stale) / over
+        if stale:
+            waiting = 1 + self.predicted - self.answered - self.expired - self.skipped
+            self.most_open = max(self.most_open, waiting)
 
     def note_conditions(self, miss: float, weight: float, *, threshold: float, alpha: float) -> None:
         """Take note of an answer that what is proven must allow for."""
