@@ -86,6 +86,21 @@ def test_the_word_of_the_model_is_the_quantile_of_its_masses() -> None:
     assert first == pytest.approx(1.0 / (1.0 + 1.0 / (2.0**power * (1.0 + base - power))))
 
 
+def test_the_model_is_heard_at_once_as_it_is_label_by_label() -> None:
+    learner, rng = make("informed-tracker", alpha=0.25), np.random.default_rng(3)
+    at_once, one_by_one = learner.start(), learner.start()
+    for _ in range(100):  # coarse, so that the quantile often falls on the edge of a bin
+        scores, shares = (rng.integers(1, 9, 6) / 16).tolist(), (rng.integers(0, 9, 6) / 32).tolist()
+        learner.parameters.hear_all(at_once, scores, shares)
+        for score, share in zip(scores, shares, strict=True):
+            learner.observe(one_by_one, [0.0], Answer(math.nan, score, weight=share))
+        assert at_once == one_by_one
+        assert at_once.below[0] == sum(at_once.bins[: at_once.place[0]])
+        total = at_once.total[0]
+        need = 0.25 * total * total / (total + UNITS)
+        assert at_once.below[0] <= need <= at_once.below[0] + at_once.bins[at_once.place[0]]
+
+
 def test_the_model_alone_is_not_believed_that_it_is_always_right() -> None:
     _, (first,) = play([], word=((0.999, 1.0),) * 20)
     assert first == 0.5

@@ -45,7 +45,7 @@ class Spread:
     def at_scale(self, scale: float | None) -> "Spread":
         return replace(self, scale=scale)
 
-    def masses(self) -> list[tuple[float, float]]:
+    def masses(self) -> tuple[list[float], list[float]]:
         return list_shape()
 
     def score(self, residual: float) -> float:

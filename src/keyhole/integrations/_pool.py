@@ -95,7 +95,7 @@ class Pool:
         self._middle = float(np.median(sizes))
         beyond = sizes - _find_offset(shares, owns, self._middle)
         weights = np.exp((np.arange(beyond.size) + 1.0 - beyond.size) / memory)
-        scores, masses = np.array(list_shape()).T
+        scores, masses = np.array(list_shape())
         values = np.concatenate((beyond, np.median(beyond) + np.log(1.0 / scores - 1.0)))
         weights = np.concatenate((weights, masses))
         order = np.argsort(values)

@@ -187,28 +187,26 @@ def settle_batch(
     zeros, ones = np.zeros(rows.size), np.ones(rows.size)
     columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
     answers = zip(*(c.tolist() for c in columns), strict=True)
+    count, is_watched = tally.count, progress.watch is not None
     for answer, size, memo in zip(answers, sizes, batch.memos, strict=True):
-        miss, _, _, stale, _, _, _, _ = answer
         observe(state, memo, _new(Answer, answer))
-        if progress.watch is not None:
-            watch_answer(learner.alpha, progress, miss, then=batch.then)
-        tally.count(miss, size, 1.0, stale)
+        if is_watched:
+            watch_answer(learner.alpha, progress, answer[0], then=batch.then)
+        count(answer[0], size, 1.0, answer[3])
 
 
 def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64] | None:
     """Return in which column each true label is; None unless every answer is one of the labels."""
-    if any(isinstance(answer, Answer) for answer in answers):
-        return None
     names, columns = batch.score.labels, batch.scores.shape[1]
-    if names is not None:
-        known = {name: place for place, name in enumerate(names)}
-        try:
+    try:
+        if names is not None:
+            known = {name: place for place, name in enumerate(names)}
             return np.array([known[label] for label in answers])
-        except (KeyError, TypeError):
-            return None
-    places = np.asarray(answers)
-    fit = places.dtype.kind in "iu" and places.min() >= 0 and places.max() < columns
-    return places.astype(np.int64) if fit else None
+        places = np.asarray(answers)
+    except (KeyError, TypeError, ValueError):
+        return None
+    fit = places.ndim == 1 and places.dtype.kind in "iu" and places.min() >= 0
+    return places.astype(np.int64) if fit and places.max() < columns else None
 
 
 def _measure_delays(progress: Progress, batch: LabelSets) -> tuple[Array, Array]:

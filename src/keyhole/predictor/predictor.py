@@ -379,7 +379,7 @@ class Predictor(Session[R]):
             self._history is None
             and not self._answered.limit
             and isinstance(predictions, LabelSets)
-            and all(kept is predictions for kept in map(self._waiting.get, predictions.numbers))
+            and list(map(self._waiting.get, predictions.numbers)).count(predictions) == len(predictions)
             and (places := find_places(predictions, answers)) is not None
         ):
             settle_batch(learner, progress, predictions, places)

@@ -127,9 +127,14 @@ def listen(learner: Learner, progress: Progress, speaker: object) -> None:
     find_masses = getattr(speaker, "masses", None)
     if find_masses is None:
         return
-    state, memo, observe = progress.state, learner.new_memo(), learner.observe
-    for score, mass in find_masses():
-        observe(state, memo, Answer(miss=_UNKNOWN, score=score, weight=mass))
+    state, (scores, shares) = progress.state, find_masses()
+    hear_all = getattr(learner.parameters, "hear_all", None)
+    if hear_all is not None:
+        hear_all(state, scores, shares)
+        return
+    memo, observe = learner.new_memo(), learner.observe
+    for score, share in zip(scores, shares, strict=True):
+        observe(state, memo, Answer(miss=_UNKNOWN, score=score, weight=share))
 
 
 def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:

@@ -235,8 +235,8 @@ class Session(Generic[R]):
         opened: Round[R] = setup.kind.open(setup, progress, case, draw, context)
         if self._history is not None:
             self._history.note_opened(opened)
-        shown, waiting = opened.prediction, self._waiting
-        if setup.kind.is_awaited(setup, shown):
+        shown, waiting, kind = opened.prediction, self._waiting, setup.kind
+        if not kind.decides or kind.is_awaited(setup, shown):
             waiting[shown.id] = opened
             if len(waiting) > setup.open_limit:
                 self._drop_oldest()
@@ -260,9 +260,10 @@ class Session(Generic[R]):
             self._refuse(given, number)
         if type(waiting) is LabelSets:
             waiting = self._waiting[number] = cast("Round[R]", waiting.open(int(number)))
-        if is_shown and given is not waiting.prediction and given != waiting.prediction:
+        found: Round[R] = waiting
+        if is_shown and given is not found.prediction and given != found.prediction:
             raise UnknownRoundError(f"round {number} here was not {given}")
-        return cast("Round[R]", waiting)
+        return found
 
     def _find_all(self, given: Sequence[object]) -> list[Round[R]]:
         """Return the rounds of what was shown, or raise if one is not open, or there twice."""

@@ -88,20 +88,20 @@ class Candidates:
         labels = self.labels
         return scores if type(labels) is range else dict(zip(labels, scores, strict=True))
 
-    def masses(self) -> list[tuple[float, float]]:
-        """Return the score and the probability of each label; none where scores are no distribution.
+    def masses(self) -> tuple[list[float], list[float]]:
+        """Return the scores and their labels' probabilities; none where scores are no distribution.
 
         Lists and arrays give the same sums, so that a round that was stored says what it said.
         """
         scores = self.scores if isinstance(self.scores, list) else self.scores.tolist()
         power = self.kind.power
         if len(scores) == 1 or isinstance(self.kind, CustomScores):
-            return []
+            return [], []
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
         total = sum(shares)
         if not _LEAST_SUM <= total <= _MOST_SUM:
-            return []
-        return [(score, share / total) for score, share in zip(scores, shares, strict=True)]
+            return [], []
+        return scores, [share / total for share in shares]
 
     def pack(self) -> tuple[bytes, str | None]:
         scores, labels = self.scores, self.labels

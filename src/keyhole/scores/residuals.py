@@ -16,7 +16,7 @@ _EDGE = 700.0  # logits beyond which a one-sided bound is infinite
 
 
 @cache
-def list_shape() -> list[tuple[float, float]]:
+def list_shape() -> tuple[list[float], list[float]]:
     """Return what is assumed of scores while few residuals are known: scores, and five answers' shares.
 
     The odds of the scores are Student's with one degree of freedom about a median of 1, in thirds of
@@ -25,7 +25,7 @@ def list_shape() -> list[tuple[float, float]]:
     steps = [step / 3.0 for step in range(-39, 40)]
     below = [10.0 / math.pi * math.atan(2.0 ** (step + 1.0 / 6.0)) for step in steps]
     shares = [upper - lower for lower, upper in zip([0.0, *below], below, strict=False)]
-    return [(1.0 / (1.0 + 2.0**-step), share) for step, share in zip(steps, shares, strict=True)]
+    return [1.0 / (1.0 + 2.0**-step) for step in steps], shares
 
 
 class Residuals(Protocol):
@@ -170,7 +170,7 @@ class ScaledResiduals:
         """Return the score at another scale: the one that the first true values give."""
         return self if scale == self.scale else replace(self, scale=scale)
 
-    def masses(self) -> list[tuple[float, float]]:
+    def masses(self) -> tuple[list[float], list[float]]:
         """Return what the scale says of scores before residuals do."""
         return list_shape()
 

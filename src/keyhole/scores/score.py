@@ -27,9 +27,10 @@ class Case(Protocol[R_co]):
 
     It may have more: for a score whose scale is found, ``residual(label)``, by how much a true value is
     above the centre, and ``residuals``, the score at the scale of this case; ``candidates``, all labels
-    (None where they are places) and their scores, for the log that is exported; ``masses()``, the score
-    of each label and its probability, where the model gives one; ``is_unlimited``, whether its set
-    holds just the labels whose score reaches the threshold, so that an answer can be judged without it.
+    (None where they are places) and their scores, for the log that is exported; ``masses()``, the
+    scores of the labels and the probability of each, where the model gives one; ``is_unlimited``,
+    whether its set holds just the labels whose score reaches the threshold, so that an answer can be
+    judged without it.
     """
 
     @property

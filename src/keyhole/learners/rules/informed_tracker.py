@@ -11,6 +11,7 @@ is worth 32. So both lanes, and a state that was packed into a few bytes, agree 
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -63,6 +64,10 @@ class InformedTrackerParameters:
 
     informed: ClassVar[bool] = True
     interpreted: ClassVar[bool] = True
+
+    def hear_all(self, state: Any, scores: Sequence[float], shares: Sequence[float]) -> None:
+        """Learn the model's word of all labels at once, as ``observe`` would one after the other."""
+        hear(self.alpha, state, scores, shares)
 
     def excess(self, rounds: int) -> Excess:
         """Return the bounds that the guards keep: at a guard the next answer turns the excess back."""
@@ -174,14 +179,44 @@ def add(alpha: float, state: InformedTrackerState, at: int, units: int) -> None:
     if at < place:
         below += units
     need = alpha * total * total / (total + UNITS)
+    if not below <= need <= below + bins[place]:
+        place, below = find_place(bins, need, place, below)
+        places[0] = place
+    lower[0] = below
+
+
+@kernel
+def find_place(bins: Counts, need: float, place: int, below: int) -> tuple[int, int]:
+    """Return the bin in which the sum of all bins reaches what is needed, and the sum below it."""
     while below > need and place > 0:
         place -= 1
         below -= bins[place]
     while below + bins[place] < need and place < BINS - 1:
         below += bins[place]
         place += 1
-    places[0] = place
-    lower[0] = below
+    return place, below
+
+
+@kernel
+def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) -> None:
+    """Learn the model's word: that each of these scores would be the truth's, with this probability."""
+    _, _, _, words, _, _, _, _, places, lower, totals, bins = state
+    word, place, below, total = words[0], places[0], lower[0], totals[0]
+    known = int(word * UNITS)
+    for which in range(len(scores)):
+        word += shares[which]
+        before, known = known, int(word * UNITS)
+        units = known - before
+        if units > 0 and total + units <= MOST:
+            at = find_bin(scores[which])
+            bins[at] += units
+            total += units
+            if at < place:
+                below += units
+            need = alpha * total * total / (total + UNITS)
+            if not below <= need <= below + bins[place]:
+                place, below = find_place(bins, need, place, below)
+    words[0], places[0], lower[0], totals[0] = word, place, below, total
 
 
 @kernel
@@ -223,20 +258,13 @@ def add_spread(
 
 @kernel
 def hear_aside(alpha: float, last: float, state: InformedTrackerState, answer: Answer) -> None:
-    """Learn from what answers no round: the model's word of one label, or that an answer was wrong.
-
-    The word is that this score would be the truth's, with the probability that the weight is.
-    """
-    if answer.amends > 0.0:
-        error = answer.miss - alpha
-        state.offset[0] = min(max(state.offset[0] - last * answer.pace * error, -EDGE), EDGE)
-        state.excess[0] += answer.weight * error
+    """Learn from what answers no round: the model's word of one label, or that an answer was wrong."""
+    if answer.amends == 0.0:
+        hear(alpha, state, (answer.score,), (answer.weight,))
         return
-    before = int(state.word[0] * UNITS)
-    state.word[0] += answer.weight
-    units = int(state.word[0] * UNITS) - before
-    if units > 0 and state.total[0] + units <= MOST:
-        add(alpha, state, find_bin(answer.score), units)
+    error = answer.miss - alpha
+    state.offset[0] = min(max(state.offset[0] - last * answer.pace * error, -EDGE), EDGE)
+    state.excess[0] += answer.weight * error
 
 
 @kernel
