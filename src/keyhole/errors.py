@@ -107,6 +107,10 @@ class DatabaseError(KeyholeError):
     """The database cannot be opened, does not answer, or was written by a newer version."""
 
 
+class DamagedDatabaseError(DatabaseError):
+    """The file of the database is not readable as a whole: a backup has what it held."""
+
+
 class LostDatabaseError(DatabaseError):
     """The file of the database is not what it was when it was opened: the service stops."""
 

@@ -202,3 +202,8 @@ def test_a_unit_starts_commands_that_there_are(unit: str) -> None:
 
 def test_the_unit_makes_no_new_database_in_the_place_of_a_lost_one() -> None:
     assert "RestartPreventExitStatus=3" in (DEPLOY / "keyhole.service").read_text().splitlines()
+
+
+def test_the_unit_starts_the_service_again_after_whatever_else() -> None:
+    unit = (DEPLOY / "keyhole.service").read_text().splitlines()
+    assert {"Restart=always", "StartLimitIntervalSec=0"} <= {*unit}

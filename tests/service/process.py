@@ -79,6 +79,10 @@ class Service:
         self._process.send_signal(signal.SIGKILL)
         self._ended()
 
+    def send(self, asked: signal.Signals) -> None:
+        """Send the process a signal."""
+        self._process.send_signal(asked)
+
     def stop(self) -> None:
         """Ask the process to end."""
         if self._process.poll() is None:

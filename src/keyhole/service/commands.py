@@ -7,6 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -131,7 +132,8 @@ def _serve(options: argparse.Namespace) -> None:
     settings = app.Settings(limits=limits, demo=options.demo)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("keyhole").setLevel(options.log.upper())
-    server.run(app.create_app(database, settings), host=options.host, port=options.port)
+    with closing(database):
+        server.run(app.create_app(database, settings), host=options.host, port=options.port)
 
 
 def _add_token(commands: "Commands") -> None:
@@ -203,6 +205,8 @@ def _verify(options: argparse.Namespace) -> None:
     if differing or strays:
         gone = f", and rows of {len(strays)} streams that are gone" if strays else ""
         raise DifferenceError(f"{differing} of {len(names)} streams are not what their log says{gone}")
+    if database.backend.lacks_log:
+        raise DifferenceError("what is there is sound, but it may not be all: its log is missing")
 
 
 def _verify_one(database: "Database", name: str) -> bool:

@@ -59,7 +59,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     )
     state.metrics = Metrics(StreamMetrics(database, state.quarantine).write)
     state.bodies, state.reads = Bodies(limits), event_stream.StreamReads(database)
-    state.readiness = health.Readiness(database)
+    state.readiness = health.Readiness(database, state.outage)
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock
     )

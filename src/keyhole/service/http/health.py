@@ -6,7 +6,7 @@ import time
 
 from anyio import CapacityLimiter, to_thread
 
-from keyhole.errors import BusyError, DatabaseError, KeyholeError
+from keyhole.errors import BusyError, DamagedDatabaseError, DatabaseError, KeyholeError
 from keyhole.service.store.sql.database import Database
 
 log = logging.getLogger("keyhole.service")
@@ -19,9 +19,12 @@ class Outage:
 
     def __init__(self) -> None:
         self.is_on = False
+        self.damage: DamagedDatabaseError | None = None  # which no retry mends
 
     def notice(self, error: Exception) -> None:
         """Log the error if it is the first of an outage."""
+        if isinstance(error, DamagedDatabaseError):
+            self.damage = error
         if isinstance(error, DatabaseError) and not isinstance(error, BusyError) and not self.is_on:
             self.is_on = True
             log.error("%s", error)
@@ -48,15 +51,20 @@ class Quarantine:
 
 
 class Readiness:
-    """Whether the database took a write, asked at most once a second and one at a time."""
+    """Whether the database took a write, asked at most once a second and one at a time.
 
-    def __init__(self, database: Database) -> None:
-        self._database, self._at = database, 0.0
+    One whose file a request has found damaged is ready no more.
+    """
+
+    def __init__(self, database: Database, outage: Outage) -> None:
+        self._database, self._outage, self._at = database, outage, 0.0
         self._fault: KeyholeError | None = None
         self._thread: CapacityLimiter | None = None
 
     async def check(self) -> None:
         """Raise unless the database could be written a moment ago."""
+        if self._outage.damage is not None:
+            raise self._outage.damage
         if self._thread is None:
             self._thread = CapacityLimiter(1)  # A thread of its own: the others may all be waiting.
         if time.monotonic() - self._at >= _SECONDS_TO_REMEMBER:

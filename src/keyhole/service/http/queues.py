@@ -80,6 +80,10 @@ class StreamQueues:
         mine.outcome.add_done_callback(forget)
         return mine.outcome
 
+    def close(self) -> None:
+        """Wait for what is at work, and do no more."""
+        self._threads.shutdown(cancel_futures=True)
+
     def _refuse(self, queue: _Queue, one: _Waiting) -> None:
         if one in queue.waiting:  # What is at work already cannot be called back.
             queue.waiting.remove(one)

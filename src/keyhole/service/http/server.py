@@ -6,8 +6,11 @@ to arrive, and its slower one bounds the head alone; ``BoundedProtocol`` adds wh
 
 import asyncio
 import gc
+import signal
 import socket
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -16,7 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from keyhole.errors import LostDatabaseError
+from keyhole.errors import InvalidError, LostDatabaseError
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
@@ -162,14 +165,17 @@ def make_server(app: FastAPI, *, host: str, port: int, bounds: Bounds | None = N
 
 
 def run(app: FastAPI, *, host: str, port: int) -> None:
-    """Serve until interrupted, from when the kernels are compiled; raise if the database is lost."""
+    """Serve until interrupted, from when the kernels are compiled; raise if the database is lost.
+
+    SIGTERM and Ctrl-C end it in order: what was begun is finished, and the function returns.
+    """
     database = app.state.database
     found = registry.survey(database)
     app.state.quarantine.update(found.quarantined)
     compile_streams(found.usable)
     server = make_server(app, host=host, port=port)
     lost = stop_if_lost(server, database)
-    listening = server.config.bind_socket()
+    listening = bind(host, port)
     listening.listen(server.config.backlog)  # From now on a request waits instead of being refused.
     address, bound = listening.getsockname()[:2]
     shown = f"[{address}]" if ":" in address else address
@@ -178,9 +184,51 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
     # What is there by now stays: to look through it for garbage would halt requests for a tenth of a
     # second, now and again.
     gc.freeze()
-    server.run([listening])
+    with stopping_in_order():
+        server.run([listening])
+    app.state.queues.close()
     if lost:
         raise lost[0]
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """Return a socket at an address, or raise if another program has it or there is none such."""
+    try:
+        (family, kind, protocol, _, address), *_ = socket.getaddrinfo(
+            host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )
+        bound = socket.socket(family, kind, protocol)
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind(address)
+    except OSError as error:
+        raise InvalidError(
+            f"cannot listen on {host}, port {port}: {error.strerror}; end the program that has it, or "
+            "choose another --port or --host"
+        ) from None
+    bound.set_inheritable(True)
+    return bound
+
+
+class _Stop(BaseException):
+    """Somebody asked the process to end."""
+
+
+@contextmanager
+def stopping_in_order() -> Iterator[None]:
+    """Let a request to end the process leave the block, as if all was done."""
+
+    def stop(*_signal: object) -> None:
+        raise _Stop
+
+    # The server takes both signals while it runs, and raises them again when it has finished.
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    except _Stop:
+        pass
+    finally:
+        for one, handler in before.items():
+            signal.signal(one, handler)
 
 
 def stop_if_lost(server: uvicorn.Server, database: Database) -> list[LostDatabaseError]:

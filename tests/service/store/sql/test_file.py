@@ -1,6 +1,7 @@
 """A database's file that is looked at while it is in use."""
 
 import sqlite3
+import time
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -80,11 +81,15 @@ def test_a_file_that_is_cut_short_is_given_ten_seconds_to_grow_and_then_named(
     file, content = DatabaseFile(path), path.read_bytes()
     path.write_bytes(content[:-1])
     waits: list[float] = []
-    monkeypatch.setattr(module, "time", SimpleNamespace(sleep=waits.append))  # of no other thread
+    monkeypatch.setattr(
+        module, "time", SimpleNamespace(sleep=waits.append, monotonic=time.monotonic)
+    )  # of no other thread
     with pytest.raises(LostDatabaseError, match=f"the database file {path} was cut short"):
         file.check()
     assert sum(waits) == pytest.approx(10.0)
-    grow = SimpleNamespace(sleep=lambda _: path.write_bytes(content))  # meanwhile
+    grow = SimpleNamespace(
+        sleep=lambda _: path.write_bytes(content), monotonic=time.monotonic
+    )  # meanwhile
     monkeypatch.setattr(module, "time", grow)
     path.write_bytes(content[:-1])
     file.check()

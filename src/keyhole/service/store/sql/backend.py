@@ -67,7 +67,11 @@ class Backend(Protocol):
     """One kind of database.
 
     What it refuses for now is raised as ``DatabaseError``; if it is only busy, as ``BusyError``.
+    ``lacks_log`` says that a file which belongs beside the database was not there, and may have held
+    its newest rounds.
     """
+
+    lacks_log: bool
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Give a transaction that changes nothing."""

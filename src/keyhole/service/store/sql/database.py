@@ -4,7 +4,13 @@ import re
 from contextlib import closing, suppress
 from pathlib import Path
 
-from keyhole.errors import BusyError, DatabaseError, MissingExtraError
+from keyhole.errors import (
+    BusyError,
+    DatabaseError,
+    KeyholeWarning,
+    MissingExtraError,
+    warn_user,
+)
 from keyhole.service.store.sql import sqlite, statements
 from keyhole.service.store.sql.backend import Backend, Timeouts, Transaction, find_reason
 from keyhole.service.store.sql.schema import VERSION, MetaRow, meta
@@ -12,6 +18,10 @@ from keyhole.service.store.sql.schema import VERSION, MetaRow, meta
 _SQLITE = re.compile(r"sqlite(?:\+pysqlite)?:///([^?]+)")
 _POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://(.*)")
 _PASSWORD = re.compile(r"(://[^:/@]*:).*(?=@)")
+MISSING_LOG = (
+    "was not closed in order, and its write-ahead log (-wal) is not beside it: the newest rounds may "
+    "be missing; copy both files, or make copies with keyhole backup"
+)
 _REMEDY = "use sqlite:///keyhole.db (a file) or postgresql://user:password@host/name"
 
 
@@ -49,6 +59,8 @@ class Database:
         self.read = self.backend.read
         # Give one whose changes are durable, all or none, once the block is left.
         self.write = self.backend.write
+        if self.backend.lacks_log:
+            warn_user(f"{url.rpartition('///')[2]} {MISSING_LOG}", KeyholeWarning)
         try:
             self._check(url) if read_only else self._prepare()
         except (BusyError, DatabaseError) as error:
@@ -134,7 +146,13 @@ def _hide_password(url: str) -> str:
 
 
 def _check_version(transaction: Transaction) -> None:
-    (found,) = transaction.fetch(statements.READ_VERSION)
+    rows = transaction.fetch(statements.READ_VERSION)
+    if len(rows) != 1:
+        raise DatabaseError(
+            f"the table meta has {len(rows)} rows where there is one version of the schema: it was "
+            "changed by other means; restore a backup"
+        )
+    found = rows[0]
     if found > VERSION:
         raise DatabaseError(
             f"the database has schema version {found}, this Keyhole knows up to {VERSION}; "

@@ -45,6 +45,8 @@ _BUSY_STATES = ("55P03", "57014", "40P01", "40001")
 class PostgresBackend:
     """See ``Backend``."""
 
+    lacks_log = False
+
     def __init__(self, url: str, *, timeouts: Timeouts, read_only: bool) -> None:
         logging.getLogger("psycopg").setLevel(
             logging.ERROR

@@ -1,6 +1,7 @@
 """Streams in one SQLite file, in WAL mode: many readers, and one writer at a time."""
 
 import json
+import math
 import os
 import sqlite3
 import threading
@@ -12,7 +13,13 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
-from keyhole.errors import BusyError, DatabaseError, KeyholeError, LostDatabaseError
+from keyhole.errors import (
+    BusyError,
+    DamagedDatabaseError,
+    DatabaseError,
+    KeyholeError,
+    LostDatabaseError,
+)
 from keyhole.service.store.sql.backend import (
     Other,
     Pool,
@@ -38,6 +45,13 @@ _WORDS = Words(
 )
 _DAMAGED = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB)
 _BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+# What the system says when a file cannot grow.
+_FULL = (
+    sqlite3.SQLITE_FULL,
+    sqlite3.SQLITE_IOERR_WRITE,
+    sqlite3.SQLITE_IOERR_FSYNC,
+    sqlite3.SQLITE_IOERR_SHMSIZE,
+)
 
 
 class SqliteBackend:
@@ -45,7 +59,6 @@ class SqliteBackend:
 
     def __init__(self, path: Path, *, timeouts: Timeouts, read_only: bool) -> None:
         self._path, self._timeouts = path, timeouts
-        self._target = f"file:{quote(str(path))}?mode=ro" if read_only else str(path)
         self._pragmas = () if read_only else _PRAGMAS
         self._file: DatabaseFile | None = None
         self._turn = threading.Lock()
@@ -59,7 +72,11 @@ class SqliteBackend:
         )
         if read_only:
             find_file(path)
-        else:
+        self.lacks_log = _check_log(path)
+        # Whoever only reads must leave no empty log where one is missing.
+        way = "immutable=1" if self.lacks_log else "mode=ro"
+        self._target = f"file:{quote(str(path))}?{way}" if read_only else str(path)
+        if not read_only:
             with suppress(OSError):  # Whatever is wrong with the path, SQLite will say.
                 # Readable by its owner alone; SQLite's other files follow it.
                 os.close(os.open(path, os.O_CREAT | os.O_RDWR, _OWNER_ALONE))
@@ -117,9 +134,19 @@ class SqliteBackend:
     def start(self) -> None:
         # Whoever was killed while the log was brought into the file has left a header that is ahead of
         # its file. Nothing is lost, but it looks like a file that was cut short.
-        with self._readers.take() as connection:
-            connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
-        self._file = DatabaseFile(self._path)
+        self._bring_in_log()
+        self._file = DatabaseFile(self._path, self._bring_in_log)
+
+    def _bring_in_log(self) -> bool:
+        """Copy what the write-ahead log holds into the file; return False if the disk has no room."""
+        try:
+            with closing(self._connect(self._timeouts.probe)) as connection:
+                connection.execute("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.OperationalError as error:
+            return error.sqlite_errorcode not in _FULL
+        except sqlite3.DatabaseError:
+            pass  # It is damaged, which whoever reads it will be told.
+        return True
 
     def scrub(self) -> bool:
         # What was in the log before is there until the log begins anew; whoever reads stops that.
@@ -158,9 +185,15 @@ class SqliteBackend:
 
     def close(self) -> None:
         self._readers.clear()
-        if self._writer is not None:
+        # Whoever writes just now may finish; what waits for longer than a lock is waited for no more.
+        has_turn = self._turn.acquire(timeout=self._timeouts.lock)
+        if self._writer is not None and has_turn:
+            if self._file is None or self._file.is_in_place():
+                _close_whole(self._writer)
             self._writer.close()
             self._writer = None
+        if has_turn:
+            self._turn.release()
         if self._file is not None:
             self._file.close()
             self._file = None
@@ -236,10 +269,60 @@ def name_error(error: BaseException) -> KeyholeError | None:
         return BusyError(f"the database is busy ({find_reason(error)}); try again")
     if code in _DAMAGED:
         reason = find_reason(error)
-        return DatabaseError(f"the database file is damaged ({reason}); restore it from a backup")
+        return DamagedDatabaseError(
+            f"the database file is damaged ({reason}); restore it from a backup"
+        )
+    if getattr(error, "sqlite_errorcode", 0) in _FULL:
+        return DatabaseError(
+            f"the disk of the database is full ({find_reason(error)}): nothing was changed; make room, "
+            "and the service goes on by itself"
+        )
     if isinstance(error, (sqlite3.OperationalError, sqlite3.InterfaceError, sqlite3.InternalError)):
         return DatabaseError(f"the database does not answer ({find_reason(error)}); try again")
     return None
+
+
+def _close_whole(connection: sqlite3.Connection) -> None:
+    """Bring the log into the file and let its header say so, unless others use it or the disk is full.
+
+    Outside WAL mode nothing belongs beside the file: that is how a copy is known to be whole.
+    """
+    with suppress(sqlite3.Error):
+        connection.execute("PRAGMA busy_timeout=0")
+        connection.execute("PRAGMA journal_mode=DELETE")
+
+
+def _check_log(path: Path) -> bool:
+    """Return whether the log of a file is missing; raise if the one beside it is of another file."""
+    log = Path(f"{path}-wal")
+    # Looked at before and after: somebody may just be opening or closing the database.
+    before, mode, after = _find_size(log), _read_mode(path), _find_size(log)
+    if mode == _ROLLBACK_MODE and before and after:
+        raise DatabaseError(
+            f"{log} does not belong to {path}, which is a copy or was closed in order and holds all "
+            f"its rounds; move {log.name} and {path.name}-shm away, and start again"
+        )
+    return mode == _WAL_MODE and before is None and after is None
+
+
+def _find_size(path: Path) -> int | None:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return None
+
+
+_ROLLBACK_MODE, _WAL_MODE = 1, 2
+
+
+def _read_mode(path: Path) -> int:
+    """Return the mode in which a file was last written, 0 if it is no database."""
+    try:
+        with path.open("rb") as opened:
+            header = opened.read(_HEADER_SIZE)
+    except OSError:
+        return 0
+    return header[18] if len(header) == _HEADER_SIZE else 0
 
 
 def find_file(path: Path) -> None:
@@ -257,7 +340,7 @@ def _sync(path: Path) -> None:
 
 _HEADER_SIZE = 100
 _RESTORE = "restore it (see keyhole backup)"
-_LOOKS, _SECONDS_BETWEEN_LOOKS = 100, 0.1
+_LOOKS, _SECONDS_BETWEEN_LOOKS, _SECONDS_BETWEEN_TRIES = 100, 0.1, 1.0
 
 
 class DatabaseFile:
@@ -267,8 +350,9 @@ class DatabaseFile:
     is true of the write-ahead log beside it, which is there for as long as a connection is open.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, bring_in_log: Callable[[], bool] = lambda: True) -> None:
         self._path, self._log = path, Path(f"{path}-wal")
+        self._bring_in_log, self._tried = bring_in_log, -math.inf
         self._identity = _identify(path.stat())
         self._seen: tuple[int, int] | None = None
         # Opened once: when a process closes any handle to a file, the system takes away all its locks
@@ -283,9 +367,16 @@ class DatabaseFile:
             self._find(self._log, self._logged)
         # Changes go into the write-ahead log; the file itself changes only now and then.
         seen = (found.st_size, found.st_mtime_ns)
-        if seen != self._seen:
-            self._check_length()
+        if seen != self._seen and self._check_length():
             self._seen = seen
+
+    def is_in_place(self) -> bool:
+        """Return whether the file that was opened has its name still, whatever became of its log."""
+        try:
+            self._find(self._path, self._identity)
+        except LostDatabaseError:
+            return False
+        return True
 
     def close(self) -> None:
         """Close the file, which no connection may use any more."""
@@ -300,12 +391,20 @@ class DatabaseFile:
             raise self._lost("was replaced by another", path)
         return found
 
-    def _check_length(self) -> None:
-        """Raise if the file is shorter than its own header says, and stays so."""
+    def _check_length(self) -> bool:
+        """Return whether the file is as long as its own header says, or raise if it was cut short.
+
+        The header is written first: on a full disk the rest waits in the log until there is room.
+        """
         for _ in range(_LOOKS):
             if self._is_whole():
-                return
-            # It may be growing just now, by a process that is slow: the header is written first.
+                return True
+            if time.monotonic() - self._tried < _SECONDS_BETWEEN_TRIES:
+                return False
+            if not self._bring_in_log():
+                self._tried = time.monotonic()
+                return False
+            # It may be growing just now, by a process that is slow.
             time.sleep(_SECONDS_BETWEEN_LOOKS)
         raise self._lost("was cut short")
 
