@@ -102,6 +102,13 @@ def _add_serve(commands: "Commands") -> None:
         help="most requests per second from one client; default: %(default)s",
     )
     parser.add_argument(
+        "--connections",
+        type=int,
+        default=500,
+        metavar="N",
+        help="most open connections from one address, which a proxy is; default: %(default)s",
+    )
+    parser.add_argument(
         "--log",
         default="info",
         choices=["debug", "info", "warning"],
@@ -124,7 +131,7 @@ def _serve(options: argparse.Namespace) -> None:
     from keyhole.service.http import access, app, digits_demo, server
     from keyhole.service.http.limits import Limits
 
-    limits = Limits(requests_per_second=options.rate)
+    limits = Limits(requests_per_second=options.rate, address_connections=options.connections)
     access.check_binding(database, options.host)
     if options.demo:
         digits_demo.create(database, now=time.time())

@@ -22,6 +22,7 @@ POST = (
     b"Content-Length: 1000\r\n\r\n"
 )
 GET = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n"
+CLOSED = GET + b"Connection: close\r\n\r\n"
 
 
 @pytest.fixture(scope="module")
@@ -57,15 +58,49 @@ def test_trailers_that_do_not_end_are_cut_off(patient: Address) -> None:
     patient.say(chunked + b"1\r\n[\r\n0\r\nX-Long: " + b"a" * 3_000_000)
 
 
-def test_one_connection_too_many_is_closed_and_the_others_stay(patient: Address) -> None:
+def test_one_connection_too_many_takes_the_place_of_the_oldest_with_nothing_to_do(
+    patient: Address,
+) -> None:
     with ExitStack() as stack:
         lines = [stack.enter_context(closing(patient.connect())) for _ in range(5)]
         for line in lines:
             line.sendall(GET + b"\r\n")
             assert hear(line).startswith(b"HTTP/1.1 200")
-        assert patient.say(GET + b"\r\n") == b""
-        lines[0].sendall(GET + b"\r\n")
-        assert hear(lines[0]).startswith(b"HTTP/1.1 200")
+        assert patient.say(CLOSED).startswith(b"HTTP/1.1 200")
+        assert lines[0].recv(1) == b""
+        for line in lines[1:]:
+            line.sendall(GET + b"\r\n")
+            assert hear(line).startswith(b"HTTP/1.1 200")
+
+
+def connect_from(place: Address, address: str) -> socket.socket:
+    return socket.create_connection(
+        ("127.0.0.1", place.port), timeout=SECONDS, source_address=(address, 0)
+    )
+
+
+def test_silent_connections_of_one_address_lock_nobody_out(database: Database) -> None:
+    bounds = Bounds(head_seconds=3600.0, connections=40, address_connections=30)
+    with serving(create_app(database), bounds) as place, ExitStack() as stack:
+        for address in ("127.0.0.2",) * 60 + ("127.0.0.3",) * 60:
+            stack.enter_context(closing(connect_from(place, address)))
+        for address in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
+            with closing(connect_from(place, address)) as line:
+                assert say(line, CLOSED).startswith(b"HTTP/1.1 200"), address
+
+
+def test_where_all_connections_of_an_address_are_at_work_probes_alone_are_answered(
+    database: Database,
+) -> None:
+    bounds = Bounds(body_seconds=3600.0, address_connections=3)
+    with serving(create_app(database), bounds) as place, ExitStack() as stack:
+        for _ in range(3):  # Their bodies do not come.
+            line = stack.enter_context(closing(place.connect()))
+            line.sendall(POST)
+        wait_until(lambda: place.say(CLOSED.replace(b"/healthz", b"/v1/streams"))[9:12] == b"503")
+        assert place.say(CLOSED).startswith(b"HTTP/1.1 200")
+        with closing(connect_from(place, "127.0.0.2")) as other:
+            assert say(other, CLOSED.replace(b"/healthz", b"/v1/streams")).startswith(b"HTTP/1.1 200")
 
 
 @pytest.mark.parametrize("said", [b"", GET, POST, POST + b'{"name": '])

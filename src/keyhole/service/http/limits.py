@@ -22,6 +22,8 @@ class Limits:
         From one token, or from one address without one; a second's worth may come at once.
     waiting
         Requests that may wait for one stream.
+    connections, address_connections
+        That may be open, from everywhere and from one address; a proxy is one address.
     """
 
     body_bytes: int = 8_000_000
@@ -32,6 +34,8 @@ class Limits:
     head_bytes: int = 16_384
     requests_per_second: float = 2_000.0
     waiting: int = 64
+    connections: int = 1000
+    address_connections: int = 500
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():

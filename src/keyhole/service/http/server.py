@@ -21,14 +21,18 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyhole.errors import InvalidError, LostDatabaseError
 from keyhole.service.http.limits import Limits
+from keyhole.service.http.middleware import respond
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.stream import compile_streams
+from keyhole.service.wire.responses import Fault
 
 _SECONDS_TO_FINISH = 1
 _MOST_FRAMING = 1_000_000  # Bytes of a body's chunk headers and trailers.
 _MOST_UNREAD = 131_072  # Bytes of an answer that the kernel holds; it doubles that for its own.
 _MOST_UNSENT = 16_384  # Bytes beyond those, of a response that is still being made.
+_MOST_EXTRA, _SECONDS_FOR_PROBE = 32, 2.0  # connections beyond the bounds, for probes alone
+_PROBES = (b"/healthz", b"/readyz")
 _LEAST_READ = 32_768  # Bytes that a slow reader must take before it is looked at again.
 
 
@@ -36,7 +40,9 @@ _LEAST_READ = 32_768  # Bytes that a slow reader must take before it is looked a
 class Bounds:
     """What a connection may take: bytes of a head, and seconds for it, for a body, for nothing.
 
-    ``unread_seconds`` is how long a response may wait for somebody who does not read it.
+    ``unread_seconds`` is how long a response may wait for somebody who does not read it. Of
+    ``connections`` one address has ``address_connections`` at the most; one more takes the place of the
+    oldest that has nothing to do, and where all are at work it is let in for probes alone.
     """
 
     head_bytes: int = Limits.head_bytes
@@ -44,15 +50,65 @@ class Bounds:
     body_seconds: float = 30.0
     idle_seconds: int = 5
     unread_seconds: float = 30.0
-    connections: int = 1000
+    connections: int = Limits.connections
+    address_connections: int = Limits.address_connections
+
+
+class Lines:
+    """The connections of a server, by the address they come from, the oldest first."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        self._bounds, self._count, self._extra = bounds, 0, 0
+        self._by_address: dict[str, dict[BoundedProtocol, None]] = {}
+
+    def add(self, line: "BoundedProtocol") -> bool:
+        """Take a connection in, or return False if there is no room and none can be made."""
+        mine = self._by_address.get(line.address, {})
+        crowd = mine if len(mine) >= self._bounds.address_connections else None
+        if crowd is None and self._count >= self._bounds.connections:
+            crowd = max(self._by_address.values(), key=len)
+        if crowd is not None:
+            silent = next((one for one in crowd if one.is_silent), None)
+            if silent is not None:
+                self.remove(silent)
+                silent.transport.abort()
+            elif self._extra >= _MOST_EXTRA:
+                return False
+            else:
+                line.is_extra = True
+                self._extra += 1
+                return True
+        self._by_address.setdefault(line.address, {})[line] = None
+        self._count += 1
+        return True
+
+    def remove(self, line: "BoundedProtocol") -> None:
+        """Forget a connection, if it is known."""
+        if line.is_extra:
+            line.is_extra = False
+            self._extra -= 1
+            return
+        mine = self._by_address.get(line.address, {})
+        if line in mine:
+            del mine[line]
+            self._count -= 1
+            if not mine:
+                del self._by_address[line.address]
+
+
+async def refuse_crowd(scope: Any, receive: Any, send: Any) -> None:
+    """Answer who is let in for probes alone."""
+    message = "too many connections are at work; try again, or close some"
+    await respond(Fault("busy", message, None), status=503)(scope, receive, send)
 
 
 class BoundedProtocol(HttpToolsProtocol):
     """A connection that is closed when what comes over it is too much, or too slow."""
 
-    def __init__(self, *arguments: Any, bounds: Bounds, **named: Any) -> None:
+    def __init__(self, *arguments: Any, bounds: Bounds, lines: Lines, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._bounds, self._timer = bounds, None
+        self._bounds, self._timer, self._lines = bounds, None, lines
+        self.is_extra, self.address = False, ""  # whether it is there for probes alone, and from where
         self._in_head, self._framing, self._unread = True, 0, None
 
     _timer: asyncio.TimerHandle | None
@@ -63,12 +119,20 @@ class BoundedProtocol(HttpToolsProtocol):
         # What the kernel holds of an answer that is not read; by itself it would let that grow.
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNREAD)
         transport.set_write_buffer_limits(high=_MOST_UNSENT)
-        if len(self.connections) > self._bounds.connections:
+        self.address = (self.client or ("",))[0]
+        if not self._lines.add(self):
             transport.close()
             return
-        self._set_timer(self._bounds.head_seconds)
+        self._set_timer(_SECONDS_FOR_PROBE if self.is_extra else self._bounds.head_seconds)
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether no request of it is at work, and none of its responses is being read."""
+        done = self.cycle is None or self.cycle.response_complete
+        return done and not self.transport.get_write_buffer_size()
 
     def connection_lost(self, exc: Exception | None) -> None:
+        self._lines.remove(self)
         self._set_timer(None)
         self._forget_reader()
         super().connection_lost(exc)
@@ -88,6 +152,8 @@ class BoundedProtocol(HttpToolsProtocol):
     def on_headers_complete(self) -> None:
         self._in_head, self._framing = False, 0
         self._set_timer(self._bounds.body_seconds)
+        if self.is_extra and self.url.partition(b"?")[0] not in _PROBES:
+            self.app = refuse_crowd
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -152,7 +218,7 @@ def make_server(app: FastAPI, *, host: str, port: int, bounds: Bounds | None = N
         app,
         host=host,
         port=port,
-        http=partial(BoundedProtocol, bounds=chosen),  # type: ignore[arg-type]
+        http=partial(BoundedProtocol, bounds=chosen, lines=Lines(chosen)),  # type: ignore[arg-type]
         ws="none",
         proxy_headers=False,
         server_header=False,
@@ -173,7 +239,9 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
     found = registry.survey(database)
     app.state.quarantine.update(found.quarantined)
     compile_streams(found.usable)
-    server = make_server(app, host=host, port=port)
+    limits: Limits = app.state.limits
+    bounds = Bounds(address_connections=limits.address_connections)
+    server = make_server(app, host=host, port=port, bounds=bounds)
     lost = stop_if_lost(server, database)
     listening = bind(host, port)
     listening.listen(server.config.backlog)  # From now on a request waits instead of being refused.
