@@ -60,10 +60,10 @@ def test_what_is_no_token_is_refused(one: TestClient, given: str) -> None:
 
 def test_a_secret_with_one_letter_changed_is_refused(light: Database) -> None:
     token = tokens.create(light, "test", scopes=["read"], now=NOW)
-    assert tokens.verify(light, token).name == "test"
+    assert tokens.verify(light, token, now=NOW).name == "test"
     for changed in (token[:-1] + ("a" if token[-1] != "a" else "b"), token[:-1], token + "a"):
         with pytest.raises(TokenError):
-            tokens.verify(light, changed)
+            tokens.verify(light, changed, now=NOW)
 
 
 def test_the_database_never_holds_the_secret(light: Database) -> None:
@@ -136,3 +136,58 @@ def test_every_response_forbids_foreign_scripts_and_frames(one: TestClient) -> N
 def test_scopes_are_checked_when_a_token_is_made(light: Database) -> None:
     with pytest.raises(TokenError, match="scopes are read, predict, feedback, admin"):
         tokens.create(light, "test", scopes=["everything"], now=NOW)
+
+
+def test_a_token_is_good_until_it_expires(light: Database, clock: Clock) -> None:
+    tokens.create(light, "other", scopes=["admin"], now=NOW)
+    token = tokens.create(light, "test", scopes=["read"], now=NOW, expires=NOW + 60.0)
+    headers = {"Authorization": f"Bearer {token}"}
+    assert client_of(light, clock).get("/v1/streams", headers=headers).status_code == 200
+    clock.now += 60.0
+    refused = client_of(light, clock).get("/v1/streams", headers=headers)
+    assert (refused.status_code, "has expired" in refused.text) == (401, True)
+    with pytest.raises(TokenError, match="let it expire later"):
+        tokens.create(light, "test", scopes=["read"], now=NOW, expires=NOW)
+
+
+def test_a_service_whose_only_token_has_expired_is_not_open(light: Database, clock: Clock) -> None:
+    tokens.create(light, "test", scopes=["read"], now=NOW, expires=NOW + 1.0)
+    clock.now += 60.0
+    assert client_of(light, clock).get("/v1/streams").status_code == 401
+
+
+def test_a_token_for_some_streams_reaches_no_other_by_any_route(light: Database, clock: Clock) -> None:
+    admin = tokens.create(light, "all", scopes=["admin"], now=NOW)
+    shop = tokens.create(light, "shop", scopes=["admin"], now=NOW, streams="shop-")
+    http = client_of(light, clock)
+    http.headers["Authorization"] = f"Bearer {admin}"
+    for name in ("shop-a", "clinic"):
+        http.post("/v1/streams", json={"name": name, "alpha": 0.1})
+    theirs = http.post("/v1/streams/clinic/predictions", json={"scores": [0.5]}).json()["id"]
+    http.headers["Authorization"] = f"Bearer {shop}"
+    mine = http.post("/v1/streams/shop-a/predictions", json={"scores": [0.5]}).json()["id"]
+    assert [one["name"] for one in http.get("/v1/streams").json()["streams"]] == ["shop-a"]
+    assert http.post("/v1/streams", json={"name": "shop-b", "alpha": 0.1}).status_code == 201
+    refused = [
+        http.get("/v1/streams/clinic"),
+        http.get("/v1/streams/clinic/rounds"),
+        http.get("/v1/streams/clinic/events"),
+        http.get("/v1/streams/clinic/export"),
+        http.get("/metrics"),
+        http.post("/v1/streams", json={"name": "ward", "alpha": 0.1}),
+        http.post("/v1/streams", json={"name": "shop-c", "alpha": 0.1, "calibrate_from": "clinic"}),
+        http.patch("/v1/streams/clinic", json={"alpha": 0.2}),
+        http.delete("/v1/streams/clinic"),
+        http.delete(f"/v1/streams/clinic/rounds/{theirs}"),
+        http.post("/v1/streams/clinic/predictions", json={"scores": [0.5]}),
+        http.post(f"/v1/predictions/{theirs}/feedback", json={"miss": True}),
+        http.post(f"/v1/predictions/{theirs}/amendment", json={"miss": True}),
+        http.put("/v1/streams/clinic/answers/k", json={"miss": True}),
+    ]
+    assert [one.status_code for one in refused] == [403] * len(refused)
+    assert {one.json()["error"]["code"] for one in refused} == {"scope"}
+    both = [{"id": mine, "miss": True}, {"id": theirs, "miss": True}]
+    kept, other = http.post("/v1/feedback", json={"answers": both}).json()["results"]
+    assert (kept["missed"], other["error"]["code"]) == (True, "scope")
+    with pytest.raises(TokenError, match="no name of a stream begins with"):
+        tokens.create(light, "x", scopes=["read"], now=NOW, streams="*")

@@ -267,7 +267,9 @@ def test_tokens_are_made_listed_and_revoked_from_the_command_line(
         with keyhole.Client(service.url, token=token) as friend:
             assert friend.streams() == []
     assert main(["token", "list", "--database", url]) == 0
-    assert f"{id_}  in use   predict,read" in capsys.readouterr().out
+    assert (
+        f"{id_}  in use             predict,read           *            ops" in capsys.readouterr().out
+    )
     assert main(["token", "revoke", id_, "--database", url]) == 0
     assert main(["token", "revoke", id_, "--database", url]) == 2
 

@@ -160,6 +160,15 @@ def _add_token(commands: "Commands") -> None:
     make.add_argument(
         "--scopes", nargs="+", default=["read"], help="read, predict, feedback, admin; default: read"
     )
+    make.add_argument(
+        "--days", type=float, metavar="N", help="after how many days it expires; default: never"
+    )
+    make.add_argument(
+        "--streams",
+        default="",
+        metavar="PREFIX",
+        help="only for streams whose names begin with this; default: for all",
+    )
     _command(actions, _token_list, "list", "list the tokens, not their secrets", "token list")
     revoke = _command(actions, _token_revoke, "revoke", "revoke a token", "token revoke 3f2a")
     revoke.add_argument("id", help="as keyhole token list shows it")
@@ -170,18 +179,32 @@ def _token_create(options: argparse.Namespace) -> None:
     database = _database(options)
     from keyhole.service.store import tokens
 
-    print(tokens.create(database, options.name, scopes=options.scopes, now=time.time()))
+    now = time.time()
+    expires = None if options.days is None else now + 86_400.0 * options.days
+    made = tokens.create(
+        database,
+        options.name,
+        scopes=options.scopes,
+        now=now,
+        expires=expires,
+        streams=options.streams,
+    )
+    print(made)
     print("Keep it: it is not shown again.", file=sys.stderr)
 
 
 def _token_list(options: argparse.Namespace) -> None:
-    """Print id, state, scopes and name of every token."""
+    """Print id, state, scopes, streams and name of every token."""
     database = _database(options, there=True)
     from keyhole.service.store import tokens
 
     for token in tokens.every(database):
         state = "revoked" if token.revoked is not None else "in use"
-        print(f"{token.id}  {state:<8} {','.join(sorted(token.scopes)):<28} {token.name}")
+        if token.expires is not None and token.revoked is None:
+            day = time.strftime("%Y-%m-%d", time.gmtime(token.expires))
+            state = f"{'until' if time.time() < token.expires else 'expired'} {day}"
+        scopes = ",".join(sorted(token.scopes))
+        print(f"{token.id}  {state:<18} {scopes:<22} {token.streams + '*':<12} {token.name}")
 
 
 def _token_revoke(options: argparse.Namespace) -> None:

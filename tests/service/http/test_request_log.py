@@ -84,3 +84,22 @@ def test_who_hangs_up_within_a_body_or_asks_for_a_websocket_is_no_fault_of_ours(
         wait_until(lambda: len(list_lines(caplog)) >= 2)
     assert sorted(found["status"] for found in list_lines(caplog)) == [200, 400]
     assert [record for record in caplog.records if record.levelname not in ("INFO", "DEBUG")] == []
+
+
+def test_every_line_about_a_stream_names_it_whatever_became_of_the_request(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    with client_of(database, Clock()) as http, caplog.at_level("INFO", logger="keyhole.service"):
+        made(http)
+        first, second = predicted(http), predicted(http)
+        http.get("/v1/streams/pets/rounds")
+        http.get("/v1/streams/nowhere")
+        for _ in range(2):
+            http.post(f"/v1/predictions/{first['id']}/feedback", json={"miss": True})
+        http.post(f"/v1/predictions/{first['id']}/amendment", json={"skip": True})
+        http.post("/v1/feedback", json={"answers": [{"id": second["id"], "miss": True}]})
+        http.get("/v1/streams")
+    lines = list_lines(caplog)
+    named = [one.get("stream") for one in lines]
+    assert named == ["pets"] * 4 + ["nowhere"] + ["pets"] * 4 + [None]
+    assert lines[7]["status"] == 422

@@ -15,14 +15,16 @@ def test_a_token_is_an_id_and_256_random_bits(light: Database) -> None:
     for token in made:
         prefix, id_, secret = token.split("_", 2)
         assert (prefix, len(id_), len(secret)) == ("kh", 8, 43)  # 43 letters of 6 bits
-        assert tokens.verify(light, token).id == id_
+        assert tokens.verify(light, token, now=NOW).id == id_
     assert len(set(made)) == 3
 
 
 def test_a_token_allows_its_scopes_and_admin_everything(light: Database) -> None:
-    some = tokens.verify(light, tokens.create(light, "ci", scopes=["read", "predict"], now=NOW))
+    some = tokens.verify(
+        light, tokens.create(light, "ci", scopes=["read", "predict"], now=NOW), now=NOW
+    )
     assert [some.allows(scope) for scope in Scope] == [True, True, False, False]
-    every = tokens.verify(light, tokens.create(light, "me", scopes=["admin"], now=NOW))
+    every = tokens.verify(light, tokens.create(light, "me", scopes=["admin"], now=NOW), now=NOW)
     assert all(every.allows(scope) for scope in Scope)
 
 
@@ -32,10 +34,10 @@ def test_a_revoked_token_is_refused_and_cannot_be_revoked_again(light: Database)
     id_ = first.split("_")[1]
     tokens.revoke(light, id_, now=NOW + 1.0)
     with pytest.raises(TokenError, match="unknown or revoked"):
-        tokens.verify(light, first)
+        tokens.verify(light, first, now=NOW)
     with pytest.raises(TokenError, match=f"no token '{id_}' in use"):
         tokens.revoke(light, id_, now=NOW + 2.0)
-    assert tokens.verify(light, second).name == "b"
+    assert tokens.verify(light, second, now=NOW).name == "b"
     assert [(one.name, one.revoked) for one in tokens.every(light)] == [("a", NOW + 1.0), ("b", None)]
     tokens.revoke(light, second.split("_")[1], now=NOW)
     assert not tokens.in_use(light)
@@ -48,7 +50,7 @@ def test_every_part_of_a_token_counts(light: Database) -> None:
     wrong = [f"xx_{id_}_{secret}", f"{prefix}_{other.split('_', 2)[1]}_{secret}", f"{prefix}_{id_}_"]
     for given in (*wrong, "", "kh", f"{token}x", token[:-1]):
         with pytest.raises(TokenError, match="unknown or revoked"):
-            tokens.verify(light, given)
+            tokens.verify(light, given, now=NOW)
 
 
 @pytest.mark.parametrize(

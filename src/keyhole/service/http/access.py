@@ -41,8 +41,8 @@ _FORWARDED = b"x-forwarded"  # -for, -host, -proto, ...
 class Access:
     """Looks tokens up, and remembers for a second what it found."""
 
-    def __init__(self, database: Database) -> None:
-        self._database, self.guarded = database, tokens.in_use(database)
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database, self._clock, self.guarded = database, clock, tokens.in_use(database)
         self._looked = time.monotonic()
         self._found: dict[bytes, tuple[float, Token]] = {}
 
@@ -55,21 +55,29 @@ class Access:
             self.guarded = self.guarded or found
         return self.guarded
 
-    async def check(self, header: str | None, scope: Scope) -> None:
-        """Raise unless the Authorization header allows this, or no token is needed."""
+    async def check(
+        self, header: str | None, scope: Scope, *, stream: str | None = None
+    ) -> Token | None:
+        """Return the token of the Authorization header, None if none is needed; or raise.
+
+        It must allow this, and be for the stream, if it is about one.
+        """
         if header is None:
             if await self.needs_token():
                 raise TokenError(
                     "this needs a token; send 'Authorization: Bearer ...' "
                     "(make one with keyhole token create)"
                 )
-            return
+            return None
         token = await self._verify(header)
         if not token.allows(scope):
             allowed = ", ".join(sorted(token.scopes))
             raise RefusedError(
                 f"the token allows {allowed}, and this needs {scope.value}", code="scope"
             )
+        if stream is not None:
+            check_stream(token, stream)
+        return token
 
     def recognise(self, header: str | None) -> str | None:
         """Return the id of a token that was good when it was last looked up."""
@@ -87,7 +95,8 @@ class Access:
             return known[1]
         try:
             check_threads()
-            token = await run_in_threadpool(tokens.verify, self._database, given)
+            now_ = self._clock()
+            token = await run_in_threadpool(tokens.verify, self._database, given, now=now_)
         except TokenError:
             self._found.pop(key, None)
             raise
@@ -180,11 +189,33 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency that raises unless the request's token allows this."""
 
     async def check(request: Request) -> None:
-        await request.app.state.access.check(request.headers.get("authorization"), scope)
+        name, header = request.path_params.get("name"), request.headers.get("authorization")
+        request.state.token = await request.app.state.access.check(header, scope, stream=name)
         if scope is Scope.READ:  # What changes a stream waits for its turn, and needs no thread here.
             check_threads()
 
     return check
+
+
+def check_stream(token: Token | None, name: str) -> None:
+    """Raise if a token is for other streams than the one of this name."""
+    if token is not None and not token.covers(name):
+        raise RefusedError(
+            f"the token is for streams whose names begin with {token.streams!r}, and this is about "
+            f"{name[:64]!r}",
+            code="scope",
+        )
+
+
+async def covers_all(request: Request) -> None:
+    """Raise if the request's token is for some streams only."""
+    token: Token | None = request.state.token
+    if token is not None and token.streams:
+        raise RefusedError(
+            f"this is about every stream, and the token is for those whose names begin with "
+            f"{token.streams!r}",
+            code="scope",
+        )
 
 
 @lru_cache(maxsize=64)

@@ -53,7 +53,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     limits, state = chosen.limits, app.state
     state.database, state.clock, state.limits = database, chosen.clock, limits
     state.access, state.outage, state.quarantine = (
-        Access(database),
+        Access(database, clock=chosen.clock),
         health.Outage(),
         health.Quarantine(),
     )

@@ -12,7 +12,7 @@ from keyhole.errors import StreamExistsError
 from keyhole.learners import DEFAULT
 from keyhole.scenarios import digits
 from keyhole.service.http import models, views
-from keyhole.service.http.access import needs
+from keyhole.service.http.access import covers_all, needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.openapi import PROBLEMS
 from keyhole.service.store.log import history
@@ -32,7 +32,11 @@ router = APIRouter(
     prefix="/v1/demo",
     tags=["demo"],
     responses=PROBLEMS,
-    dependencies=[Depends(needs(Scope.PREDICT)), Depends(needs(Scope.FEEDBACK))],
+    dependencies=[
+        Depends(needs(Scope.PREDICT)),
+        Depends(needs(Scope.FEEDBACK)),
+        Depends(covers_all),
+    ],
 )
 _lock = threading.Lock()
 

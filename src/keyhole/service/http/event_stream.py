@@ -55,7 +55,7 @@ async def follow(request: Request, name: str) -> AsyncIterator[str]:
         try:
             # The token may have been revoked since, and the database may be gone: the sender of the
             # request asks again, and learns which.
-            await state.access.check(request.headers.get("authorization"), Scope.READ)
+            await state.access.check(request.headers.get("authorization"), Scope.READ, stream=name)
             version, text = await state.reads.read(name)
         except KeyholeError as error:
             state.outage.notice(error)

@@ -70,6 +70,8 @@ class LogRequests:
             return
         line: dict[str, object] = {"time": show_time(time.time()), **self._describe_sender(scope)}
         line |= {"method": scope["method"], "route": path, "status": status}
+        if name := scope.get("path_params", {}).get("name"):
+            line["stream"] = name[:64]
         line |= {**state.get("logged", {}), "ms": round(seconds * 1e3, 2)}
         log.info(json.dumps(line))
 

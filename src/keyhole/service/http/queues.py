@@ -84,6 +84,10 @@ class StreamQueues:
         """Wait for what is at work, and do no more."""
         self._threads.shutdown(cancel_futures=True)
 
+    def find_name(self, stream_id: int) -> str | None:
+        """Return the name of a stream that was changed not long ago."""
+        return self._names.get(stream_id)
+
     def _refuse(self, queue: _Queue, one: _Waiting) -> None:
         if one in queue.waiting:  # What is at work already cannot be called back.
             queue.waiting.remove(one)

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError
 from keyhole.service.http import event_stream, models, views
-from keyhole.service.http.access import needs
+from keyhole.service.http.access import check_stream, covers_all, needs
 from keyhole.service.http.bodies import body_of, describe_body
 from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.store.log import export, history
@@ -29,7 +29,7 @@ from keyhole.service.store.streams import (
     updates,
 )
 from keyhole.service.store.streams.answers import Reply
-from keyhole.service.store.streams.stream import Stream, make_separate_task
+from keyhole.service.store.streams.stream import Stream, Task, make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.problems import show_problem
@@ -41,6 +41,7 @@ Id = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[models.Key | None, Header(alias="Idempotency-Key")]
 AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
+_MOST_LOGGED = 20  # names of streams in a line of the log
 _REPEATED = "Made by an earlier request"
 # no settings of a predictor
 _SEPARATE = ("lifetime", "window", "description", "retention", "calibrate_from")
@@ -125,8 +126,9 @@ async def amend(
     """Amend an answer that turned out otherwise: every account becomes that of the right one."""
     request.state.logged = {"prediction": id[:80]}
     state, replies = request.app.state, [Reply(id, given)]
-    tasks = amendments.make_tasks(replies, now=state.clock())
+    tasks = amendments.make_tasks(replies, now=state.clock(), check=_find_check(request))
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
+    _log_streams(request, tasks)
     (result,) = answers.gather_results(replies, tasks, outcomes)
     if isinstance(result, KeyholeError):
         raise result
@@ -157,8 +159,8 @@ async def answer_batch(
     request: Request, replies: Annotated[list[Reply], Depends(body_of(models.AnswersBody))]
 ) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
+    request.state.logged = {"answers": len(replies)}
     results = await _answer(request, replies)
-    request.state.logged = {"answers": len(results)}
     shown = [show_problem(one) if isinstance(one, KeyholeError) else one for one in results]
     return views.send(wire.Receipts(shown))
 
@@ -224,12 +226,26 @@ async def _open(
     return opened
 
 
+def _log_streams(request: Request, tasks: Sequence[Task]) -> None:
+    """Let the request log say which streams were answered."""
+    found = {request.app.state.queues.find_name(task.stream) for task in tasks}
+    names = sorted(name for name in found if name is not None)
+    request.state.logged["stream"] = names[0] if len(names) == 1 else names[:_MOST_LOGGED]
+
+
+def _find_check(request: Request) -> Callable[[str], None] | None:
+    """Return what raises if the request's token is not for a stream; None where it is for all."""
+    token = request.state.token
+    return partial(check_stream, token) if token is not None and token.streams else None
+
+
 async def _answer(request: Request, replies: list[Reply]) -> list[wire.Receipt | KeyholeError]:
     """Settle replies, each in the queue of its stream."""
     state = request.app.state
-    tasks = answers.make_tasks(replies, now=state.clock())
+    tasks = answers.make_tasks(replies, now=state.clock(), check=_find_check(request))
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
     results = answers.gather_results(replies, tasks, outcomes)
+    _log_streams(request, tasks)
     request.state.count = partial(state.metrics.count_answers, replies, results)
     return results
 
@@ -240,6 +256,9 @@ async def create_stream(
 ) -> Response:
     """Create a stream."""
     request.state.fields = {FeedbackError: "feedback", LabelError: "labels"}
+    request.state.logged = {"stream": new.name}
+    for name in (new.name, *filter(None, (new.calibrate_from,))):
+        check_stream(request.state.token, name)
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     separate = {name: given.pop(name) for name in _SEPARATE if name in given}
     state = request.app.state
@@ -263,8 +282,11 @@ def list_streams(
     found = registry.survey(state.database, after=after, limit=limit)
     if after is None and found.next is None:
         state.quarantine.update(found.quarantined)
-    shown = [views.show_stream(stream, listed=True) for stream in found.usable]
-    return views.send(wire.StreamsView(shown, found.quarantined, found.next))
+    token = request.state.token
+    covers = token.covers if token is not None else lambda _name: True
+    shown = [views.show_stream(one, listed=True) for one in found.usable if covers(one.name)]
+    quarantined = {name: why for name, why in found.quarantined.items() if covers(name)}
+    return views.send(wire.StreamsView(shown, quarantined, found.next))
 
 
 @_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
@@ -455,7 +477,7 @@ async def readyz(request: Request) -> Response:
 
 @probes.get(
     "/metrics",
-    dependencies=[Depends(needs(Scope.READ))],
+    dependencies=[Depends(needs(Scope.READ)), Depends(covers_all)],
     response_class=Response,
     responses=_describe_content("text/plain", schema={"type": "string"}),
     openapi_extra=demand_token(Scope.READ),

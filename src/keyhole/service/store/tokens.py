@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import re
 import secrets
 from collections.abc import Sequence
 from enum import StrEnum
@@ -13,6 +14,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import TokenRow, tokens
 
 _PREFIX = "kh"
+_STREAMS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 
 
 class Scope(StrEnum):
@@ -32,21 +34,46 @@ class Token(NamedTuple):
     scopes: frozenset[Scope]
     created: float
     revoked: float | None
+    expires: float | None
+    streams: str
 
     def allows(self, scope: Scope) -> bool:
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
+    def covers(self, stream: str) -> bool:
+        """Return whether it is for the stream of this name."""
+        return stream.startswith(self.streams)
 
-def create(database: Database, name: str, *, scopes: Sequence[str], now: float) -> str:
-    """Make a token and return it; it cannot be shown again."""
+
+def create(
+    database: Database,
+    name: str,
+    *,
+    scopes: Sequence[str],
+    now: float,
+    expires: float | None = None,
+    streams: str = "",
+) -> str:
+    """Make a token and return it; it cannot be shown again.
+
+    From ``expires`` on it is good for nothing, and ``streams`` is what the names of the streams begin
+    with that it is for.
+    """
     try:
         checked = sorted({Scope(scope) for scope in scopes})
     except ValueError as error:
         raise TokenError(f"{error}; scopes are {', '.join(Scope)}") from None
     if not checked or not name or len(name) > 100:
         raise TokenError("a token needs a name of up to 100 characters and at least one scope")
+    if expires is not None and not now < expires:
+        raise TokenError("a token that has expired is good for nothing; let it expire later")
+    if streams and _STREAMS.fullmatch(streams) is None:
+        raise TokenError(
+            f"no name of a stream begins with {streams[:80]!r}; use letters, digits, dots, dashes and "
+            "underscores, a letter or digit first"
+        )
     id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
-    row = TokenRow(id_, name, " ".join(checked), _digest(secret), now, None)
+    row = TokenRow(id_, name, " ".join(checked), _digest(secret), now, None, expires, streams)
     with database.write() as transaction:
         transaction.insert(tokens, [row])
     return f"{_PREFIX}_{id_}_{secret}"
@@ -71,7 +98,7 @@ def in_use(database: Database) -> bool:
         return bool(transaction.fetch(statements.FIND_TOKEN_IN_USE))
 
 
-def verify(database: Database, given: str) -> Token:
+def verify(database: Database, given: str, *, now: float) -> Token:
     """Return what is known of a token, or raise if it is not good."""
     prefix, _, rest = given.partition("_")
     id_, _, secret = rest.partition("_")
@@ -81,12 +108,14 @@ def verify(database: Database, given: str) -> Token:
     good = hmac.compare_digest(_digest(secret), row.digest if row is not None else b"")
     if row is None or prefix != _PREFIX or not good or row.revoked is not None:
         raise TokenError("the token is unknown or revoked; make one with keyhole token create")
+    if row.expires is not None and row.expires <= now:
+        raise TokenError("the token has expired; make another one with keyhole token create")
     return _token(row)
 
 
 def _token(row: TokenRow) -> Token:
     scopes = frozenset(Scope(scope) for scope in row.scopes.split())
-    return Token(row.id, row.name, scopes, row.created, row.revoked)
+    return Token(row.id, row.name, scopes, row.created, row.revoked, row.expires, row.streams)
 
 
 def _digest(secret: str) -> bytes:

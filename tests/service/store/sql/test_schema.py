@@ -29,7 +29,7 @@ TABLES = {
     "metadata": "stream* name* value* number*",
     "snapshots": "stream* version* at answered misses weight size bounded predicted accepted progress",
     "alarms": "stream* raised* raised_at kind since since_at cleared? cleared_at?",
-    "tokens": "id* name scopes digest created revoked?",
+    "tokens": "id* name scopes digest created revoked? expires? streams",
 }
 
 

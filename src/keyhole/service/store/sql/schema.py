@@ -205,6 +205,8 @@ class TokenRow(NamedTuple):
     digest: bytes
     created: float
     revoked: float | None
+    expires: float | None = None
+    streams: str = ""  # what the names of the streams begin with that it is for
 
 
 Row = TypeVar("Row")

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from keyhole.errors import AnsweredError, FeedbackError
@@ -17,9 +17,11 @@ from keyhole.service.store.streams.updates import gather_bits, list_misses
 from keyhole.service.wire.responses import Receipt
 
 
-def make_tasks(replies: Sequence[Reply], *, now: float) -> list[Task]:
+def make_tasks(
+    replies: Sequence[Reply], *, now: float, check: Callable[[str], None] | None = None
+) -> list[Task]:
     """Return what amends the answers that were given before to these."""
-    return answers.make_tasks(replies, now=now, settle=_amend)
+    return answers.make_tasks(replies, now=now, settle=_amend, check=check)
 
 
 def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:

@@ -59,8 +59,12 @@ def make_tasks(
     *,
     now: float,
     settle: "Callable[[UnitOfWork, Reply, float], Receipt] | None" = None,
+    check: Callable[[str], None] | None = None,
 ) -> list[Task]:
-    """Return what settles the replies, for each stream; some may be to none."""
+    """Return what settles the replies, for each stream; some may be to none.
+
+    ``check`` raises if the name of a stream is not to be answered by whoever asks.
+    """
     by_stream: dict[int, list[tuple[int, int]]] = {}
     for place, reply in enumerate(replies):
         found = read_id(reply.id)
@@ -74,6 +78,7 @@ def make_tasks(
             replies=[replies[place] for place in positions],
             settle=settle or _settle,
             now=now,
+            check=check,
         )
         tasks.append(Task(stream_id, change, numbers=numbers, positions=positions))
     return tasks
@@ -112,7 +117,10 @@ def _settle_replies(
     replies: Sequence[Reply],
     settle: Callable[[UnitOfWork, Reply, float], Receipt],
     now: float,
+    check: Callable[[str], None] | None,
 ) -> list[Receipt | KeyholeError]:
+    if check is not None:
+        check(work.stream.name)
     results: list[Receipt | KeyholeError] = []
     for reply in replies:
         try:
