@@ -1,17 +1,18 @@
 """Many short series: 50 of 20 points each, whose scales differ, asked and answered together.
 
 Scales are log-normal (0.7), residuals normal, at alpha 0.1; widths are over those of one who knows the
-scales. Split conformal, by crepes (``pip install crepes``), is fitted anew before every step: to the
-series' own residuals, or to those of all.
+scales. Split conformal, by crepes and by MAPIE (``pip install crepes mapie``), is fitted anew before
+every step: to the series' own residuals, or to those of all.
 """
 
 import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pandas as pd
 
-from first_day_history import find_half
+from first_day_history import HALVES, check_peers
 from keyhole.integrations.frames import SeriesPredictors
 from keyhole.numeric import Array
 
@@ -35,9 +36,9 @@ def play_ours(residuals: Array, *, pool: bool) -> Array:
     return halves
 
 
-def play_split(residuals: Array, *, pool: bool) -> Array:
+def play_split(peer: str, residuals: Array, *, pool: bool) -> Array:
     """Return half the widths of split conformal, fitted to the steps before."""
-    halves = np.full((SERIES, STEPS), np.inf)
+    find_half, halves = HALVES[peer], np.full((SERIES, STEPS), np.inf)
     for step in range(1, STEPS):
         if pool:
             halves[:, step] = find_half(residuals[:, :step].ravel(), ALPHA)
@@ -49,12 +50,16 @@ def play_split(residuals: Array, *, pool: bool) -> Array:
 WAYS: dict[str, Callable[[Array], Array]] = {
     "SeriesPredictors": lambda residuals: play_ours(residuals, pool=True),
     "SeriesPredictors(pool=False)": lambda residuals: play_ours(residuals, pool=False),
-    "split conformal, each alone": lambda residuals: play_split(residuals, pool=False),
-    "split conformal, all as one": lambda residuals: play_split(residuals, pool=True),
+    **{
+        f"{peer}, {name}": partial(play_split, peer, pool=pool)
+        for peer in HALVES
+        for name, pool in (("each alone", False), ("all as one", True))
+    },
 }
 
 
 def print_tables(*, quick: bool) -> None:
+    check_peers()
     print(
         "of the finite intervals after the first step: missed, in steps 2 to 6, in the five series of"
     )
