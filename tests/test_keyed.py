@@ -3,6 +3,7 @@
 import math
 import pickle
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any
 
 import numpy as np
@@ -537,3 +538,22 @@ def test_a_start_of_another_learner_or_score_is_refused() -> None:
             by_name("logit-tracker", start=wrong)
     with pytest.raises(InvalidError, match="same parameters"):
         by_name("ocp-unlock+", arms=8, start=arms.progress)
+
+
+def test_the_seed_of_a_key_is_a_keyed_digest_of_its_name() -> None:
+    largest = 2**64 - 1
+    for seed in (5, largest):
+        fold = make_fold(alpha=0.1, score=keyhole.Probabilities(), seed=seed)
+        digest = blake2b(b"anna", key=seed.to_bytes(8, "big"), digest_size=8).digest()
+        assert fold.seed_of("anna") == int.from_bytes(digest, "big")
+
+
+def test_what_the_model_says_before_any_answer_is_kept_with_the_key() -> None:
+    """Kills: bytes of before the ask, that are taken again though it changed the learner."""
+    fold, state = by_name(None), b""
+    alone: keyhole.Predictor[Any] = keyhole.Predictor(alpha=0.1)
+    for number in range(3):
+        output = [0.98, 0.01, 0.01]
+        state, (said,) = fold.step(KEY, state, Asked(str(number), output, at=number))
+        assert said.region is not None
+        assert said.region.threshold == alone.predict(output).threshold

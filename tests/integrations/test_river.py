@@ -4,11 +4,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from river import datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing
+from river import base, datasets, evaluate, linear_model, metrics, naive_bayes, preprocessing
 from river.checks import yield_checks
 
 import keyhole
-from keyhole.integrations.river import OnlineIntervalRegressor, OnlineSetClassifier
+from keyhole.integrations.river import OnlineIntervalRegressor, OnlineSetClassifier, _OpenRounds
 
 
 def _checks() -> Iterator[Any]:
@@ -161,3 +161,24 @@ def test_a_bare_answer_before_any_value_is_refused_with_the_remedy(answer: Any) 
         model.learn_one({"a": 1.0}, answer)
     with pytest.raises(keyhole.errors.FeedbackError, match="bandit"):
         OnlineIntervalRegressor(linear_model.LinearRegression(), feedback="bandit")
+
+
+def test_so_many_cases_wait_as_may_and_one_that_is_answered_makes_room_for_one() -> None:
+    waiting = _OpenRounds(2)
+    for number in range(3):
+        waiting.put({"x": number}, number)
+    assert [waiting.take({"x": number}) for number in (0, 1)] == [None, 1]
+    waiting.put({"x": 3}, 3)
+    waiting.put({"x": 4}, 4)
+    assert [waiting.take({"x": number}) for number in (2, 3, 4)] == [None, 3, 4]
+
+
+def test_probabilities_that_rounding_took_past_their_ends_are_brought_back() -> None:
+    class Sure(base.Classifier):  # type: ignore[misc]
+        def learn_one(self, x: Any, y: Any) -> None: ...
+
+        def predict_proba_one(self, _: Any) -> dict[str, float]:
+            return {"yes": 1.0 + 1e-9, "no": -1e-9}
+
+    model = OnlineSetClassifier(Sure(), alpha=0.1)
+    assert "yes" in model.predict_set_one({"x": 1.0})

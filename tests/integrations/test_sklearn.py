@@ -11,6 +11,7 @@ from sklearn.calibration import CalibratedClassifierCV
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -245,3 +246,8 @@ def test_fitting_again_starts_a_predictor_that_is_not_calibrated(names: Any) -> 
     model.calibrate(X[150:300], y[150:300])
     assert model.predictor_.dump() != fresh
     assert model.fit(X[:150], y[:150]).predictor_.dump() == fresh
+
+
+def test_a_set_classifier_has_a_decision_function_where_its_estimator_has_one() -> None:
+    assert hasattr(SetClassifier(LogisticRegression()), "decision_function")
+    assert not hasattr(SetClassifier(GaussianNB()), "decision_function")

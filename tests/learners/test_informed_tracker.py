@@ -9,9 +9,11 @@ import pytest
 from keyhole import HIT, MISS, Predictor, make, simulate
 from keyhole.feedback import Answer
 from keyhole.learners import Ask
+from keyhole.learners.rule import NONE
 from keyhole.learners.rules.informed_tracker import (
     BINS,
     DOUBLINGS,
+    EDGE,
     MOST,
     THIRDS,
     UNITS,
@@ -276,3 +278,46 @@ def test_the_miss_rate_tends_to_alpha(feedback: str, channel: Channel) -> None:
     scores = np.concatenate((rng.beta(6, 2, 3_000), rng.beta(2, 3, 3_000)))
     run = simulate(make("informed-tracker", alpha=ALPHA), scores, feedback=feedback, channel=channel)
     assert abs(run.misses.mean() - ALPHA) < 0.03
+
+
+@pytest.mark.parametrize(("offset", "shown"), [(-EDGE, 0.0), (EDGE, NONE)])
+def test_an_offset_at_its_end_shows_every_label_or_none(offset: float, shown: float) -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    state.offset[0] = 1.001 * offset
+    assert learner.choose(state)[0] == shown
+
+
+@pytest.mark.parametrize(
+    ("excess", "late", "scale", "shown"),
+    [
+        (150.0, 0, 1.0, 0.5),
+        (-150.0, 0, 1.0, 0.5),
+        (150.5, 0, 1.0, 0.0),
+        (-150.5, 0, 1.0, NONE),
+        (156.0, 3, 1.0, 0.5),
+        (156.5, 3, 1.0, 0.0),
+        (-156.5, 3, 1.0, NONE),
+        (-300.0, 0, 2.0, 0.5),
+        (-301.0, 0, 2.0, NONE),
+    ],
+)
+def test_guards_stand_at_150_and_two_an_answer_of_lateness_times_the_usual_weight(
+    excess: float, late: int, scale: float, shown: float
+) -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    state.excess[0], state.lateness[0], state.scale[0] = excess, late, scale
+    assert learner.choose(state)[0] == shown
+
+
+@pytest.mark.parametrize(("excess", "aim"), [(5.0, -0.2), (10.0, -0.3), (-10.0, 0.3), (60.0, -0.3)])
+def test_the_offset_falls_back_to_a_25th_of_the_excess_or_three_tenths(
+    excess: float, aim: float
+) -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    state.told[0], state.excess[0], state.rounds[0] = 5, excess, 100
+    learner.observe(state, [0.5], Answer(0.0, 0.6))
+    moved = 0.1 * ALPHA
+    assert state.offset[0] == pytest.approx(moved + 0.008 * (aim - moved))

@@ -24,6 +24,15 @@ def test_window_holds_the_last_scores_in_order(scores: list[float]) -> None:
     assert window.ranked[: held_scores.count_held(window)].tolist() == sorted(scores[-7:])
 
 
+def test_the_oldest_score_leaves_the_window_each_time_round() -> None:
+    window = held_scores.start_window(3)
+    scores = [0.5, 0.1, 0.9, 0.3, 0.7, 0.2, 0.8, 0.4, 0.6, 0.05]
+    for count, score in enumerate(scores, start=1):
+        held_scores.add(window, score)
+        last = sorted(scores[max(0, count - 3) : count])
+        assert window.ranked[: held_scores.count_held(window)].tolist() == last
+
+
 def test_quantile_is_every_label_below_the_first_rank_and_none_above_the_last() -> None:
     window = held_scores.start_window(10)
     for score in (0.4, 0.2, 0.8):

@@ -48,3 +48,11 @@ def test_first_above_is_the_first_arm_whose_running_share_exceeds_the_draw(
     above = np.flatnonzero(shares > draw)
     expected = above[0] if above.size else running.size - 1
     assert first_above(running, share, floor, draw) == expected
+
+
+def test_an_arm_is_found_among_many_as_by_looking_at_each() -> None:
+    rng = np.random.default_rng(3)
+    weights = np.cumsum(rng.random(1_000))
+    for draw in (*weights[[0, 1, 499, 500, 501, 998, 999]], *rng.uniform(0.0, weights[-1], 200)):
+        above = [k for k in range(1_000) if weights[k] + 0.01 * (k + 1) > draw]
+        assert first_above(weights, 1.0, 0.01, float(draw)) == (above or [999])[0]

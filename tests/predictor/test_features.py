@@ -293,3 +293,11 @@ def test_groups_by_true_and_false_are_not_taken_for_a_list_of_all() -> None:
     predictor = Predictor(alpha=0.1, groups=["weekend", "holiday"])
     with pytest.raises(InvalidError, match="give the names of those it is in"):
         predictor.predict([0.7, 0.3], groups={"weekend": False, "holiday": True})
+
+
+def test_features_may_come_from_a_generator() -> None:
+    predictor, hour, named = forecaster(), iter([7.0, 1.0]), iter(["seven", 1.0])
+    shown = predictor.predict([0.7, 0.3], features=hour)  # type: ignore[arg-type]
+    assert shown.threshold == forecaster().predict([0.7, 0.3], features=[7.0, 1.0]).threshold
+    with pytest.raises(InvalidError, match="feature 'seven' is not a number"):
+        predictor.predict([0.7, 0.3], features=named)  # type: ignore[arg-type]

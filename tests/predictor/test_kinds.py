@@ -1,7 +1,9 @@
 """The kinds of prediction: what is read of an output, of what is known of a case, and of an answer."""
 
+from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from keyhole.errors import InvalidError, LabelError, ScoreError
@@ -10,6 +12,7 @@ from keyhole.predictor.setup import make_setup
 from keyhole.scores import (
     BestScore,
     BoundedResiduals,
+    Interval,
     Probabilities,
     QuantileBands,
     ScaledResiduals,
@@ -55,3 +58,14 @@ def test_groups_of_a_gate_go_through_bytes_and_others_are_refused() -> None:
         read_context(setup, None, ["young"])
     with pytest.raises(InvalidError, match=r"16 bytes are not .* the stream takes 24"):
         unpack_context(setup, bytes(16))
+
+
+def test_a_round_is_recalled_as_the_kind_of_set_it_was_and_with_its_memo() -> None:
+    setup = make_setup(alpha=0.1, score=BoundedResiduals(bound=1.0))
+    output, labels = setup.kind.read(setup, setup.kind.start(setup), 3.0).pack()
+    row = SimpleNamespace(number=4, threshold=0.5, size=1.0, output=output, labels=labels, context=b"")
+    memo = setup.learner.pack_memo(np.array([0.25]))
+    waiting = setup.kind.recall(setup, row, then=2, memo=memo)
+    assert isinstance(waiting.prediction, Interval)
+    assert (waiting.prediction.id, waiting.then, list(waiting.memo)) == (4, 2, [0.25])
+    assert list(setup.kind.recall(setup, row).memo) == []

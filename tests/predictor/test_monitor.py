@@ -504,3 +504,9 @@ def test_the_true_rate_is_within_at_every_round_where_answers_have_a_chance(chan
         pairs = zip(counted[9:].tolist(), rounds[9:].tolist(), strict=True)
         left_out += max(weigh_rate(count, n, 0.1) for count, n in pairs) >= -math.log(error)
     assert left_out / runs <= error + 4.0 * math.sqrt(error * (1 - error) / runs)
+
+
+def test_three_misses_of_three_are_just_not_evidence_against_one_in_seven() -> None:
+    """3 ln(1 / 0.15) less ln(4) is 4.3, below the ln(100) that it takes."""
+    assert 3.0 * math.log(1.0 / 0.15) - math.log(4.0) == pytest.approx(4.3, abs=0.01)
+    assert bound_misses(3, alpha=0.15)[1] == 1.0

@@ -59,3 +59,12 @@ def test_staleness_is_the_mean_of_all_answers_and_then_of_the_last_thousand_or_s
     tally.answered = 5_000
     tally.count(0.0, 1.0, stale=1022.5)
     assert tally.stale == pytest.approx(23.5)
+
+
+def test_a_loss_below_nothing_in_a_set_of_everything_is_no_loss() -> None:
+    """What a judge says may be corrected to below 0; it takes nothing off the losses of others."""
+    tally = Tally()
+    tally.note_conditions(0.5, 2.0, threshold=0.0, alpha=0.1)
+    tally.note_conditions(-0.25, 4.0, threshold=0.0, alpha=0.1)
+    assert tally.lost_in_full == 1.0
+    assert (tally.lowest, tally.heaviest) == (-0.25, 4.0)

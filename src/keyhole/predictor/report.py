@@ -39,7 +39,7 @@ def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
     ]
 
 
-def describe_alarm(watch: Watch | None, *, alpha: float, stale: float = 0.0) -> list[str]:
+def describe_alarm(watch: Watch | None, *, alpha: float, stale: float) -> list[str]:
     """Return what it may mean if misses come more often or less often than they may, else nothing."""
     if watch is None or not watch.alarm:
         return []
