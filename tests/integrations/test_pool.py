@@ -176,3 +176,14 @@ def test_a_pickled_pool_goes_on_bit_for_bit() -> None:
     other = pickle.loads(pickle.dumps(predictors))
     later = table[table["ds"] >= 10]
     pd.testing.assert_frame_equal(other.add_intervals(later, "M"), predictors.add_intervals(later, "M"))
+
+
+def test_a_series_that_was_exact_at_first_gets_a_width_once_it_errs() -> None:
+    pool = Pool()
+    for _ in range(30):
+        pool.add("a", 0.0)
+    assert pool.find_half("a", ALPHA) is None
+    for _ in range(30):
+        pool.add("a", 2.0)
+        pool.add("a", 0.0)
+    assert 2.0 <= (pool.find_half("a", ALPHA) or 0.0) < 5.0

@@ -33,7 +33,7 @@ class Pool:
         self._fixed: dict[tuple[Hashable, float], float] = {}  # by series and alpha
         # Of residuals: the logarithm; n / (n + 1), and the median of the series, as they were before.
         self._seen: list[tuple[float, float, float]] = []
-        self._middle = 0.0
+        self._middle, self._least = 0.0, math.inf  # sizes: that of the middle, the smallest above 0
         self._shapes: dict[float, float] = {}  # by alpha; none after a residual has come
 
     def find_band(self, series: Hashable, alpha: float) -> tuple[float, float] | None:
@@ -62,7 +62,13 @@ class Pool:
     def add(self, series: Hashable, residual: float) -> None:
         if self._signed is not None:
             self._signed.setdefault(series, deque(maxlen=_MOST_SIGNED)).append(residual)
-        size = math.log(abs(residual)) if residual else -_LARGEST
+        if residual:
+            size = math.log(abs(residual))
+            self._least = min(self._least, size)
+        elif self._seen:
+            size = self._least
+        else:
+            return  # From forecasts that were all exact nothing is known of the width.
         self._seen.append((size, *self._place(series)))
         self._own.setdefault(series, deque(maxlen=_MOST)).append(size)
         self._shapes.clear()
@@ -74,10 +80,11 @@ class Pool:
             [(series, list(signed)) for series, signed in (self._signed or {}).items()],
             list(self._fixed.items()),
             list(self._seen),
+            self._least,
         ]
 
     def restore(self, state: list[Any]) -> None:
-        own, signed, fixed, seen = state
+        own, signed, fixed, seen, self._least = state
         self._own = {series: deque(values, maxlen=_MOST) for series, values in own}
         if self._signed is not None:
             self._signed = {series: deque(values, maxlen=_MOST_SIGNED) for series, values in signed}
