@@ -21,9 +21,10 @@ DEMO := $(if $(wildcard $(VENV)/ready),$(VENV),.venv-demo)
 demo: $(DEMO)/ready
 	$(DEMO)/bin/keyhole demo
 
-# The service with handwritten digits to label, at http://127.0.0.1:8000.
+# The service with handwritten digits to label, at http://127.0.0.1:8000; whatever runs on this machine
+# may use it (--open), and without that the page asks for the token that the first start prints.
 serve: $(VENV)/ready
-	$(RUN)/keyhole serve --demo
+	$(RUN)/keyhole serve --demo --open
 
 # Two at a time, a file in one process. What is compiled is kept in the user's cache folder (or in
 # KEYHOLE_CACHE) for other processes and later runs. The second run is the interpreted lane: the same

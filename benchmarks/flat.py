@@ -78,7 +78,17 @@ def _copy_streams(transaction: Transaction, count: int) -> None:
 def measure(url: str) -> dict[str, float]:
     """Return the seconds of a start and of each request."""
     port, begun = 18_731, time.perf_counter()
-    command = [sys.executable, "-m", "keyhole", "serve", "--port", str(port), "--database", url]
+    command = [
+        sys.executable,
+        "-m",
+        "keyhole",
+        "serve",
+        "--open",
+        "--port",
+        str(port),
+        "--database",
+        url,
+    ]
     environment = {**os.environ, "NO_COLOR": "1"}
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, env=environment) as process:
         try:

@@ -318,7 +318,7 @@ def grow(make_url: Callable[[], str], largest: int) -> None:
 
 @contextlib.contextmanager
 def started(url: str) -> Iterator[None]:
-    command = [sys.executable, "-m", "keyhole", "serve", "--database", url, "--port", "0"]
+    command = [sys.executable, "-m", "keyhole", "serve", "--open", "--database", url, "--port", "0"]
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     next(line for line in process.stderr if "listens on" in line)

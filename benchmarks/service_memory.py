@@ -32,7 +32,17 @@ HEAD = (
 def serving() -> Iterator[tuple[int, int]]:
     """Give the port and the process of a service on an empty database."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "keyhole", "serve", "--port", "0", "--rate", "1000000"]
+        command = [
+            sys.executable,
+            "-m",
+            "keyhole",
+            "serve",
+            "--open",
+            "--port",
+            "0",
+            "--rate",
+            "1000000",
+        ]
         options = ["--log", "warning", "--database", f"sqlite:///{Path(folder) / 'keyhole.db'}"]
         process = subprocess.Popen([*command, *options], stderr=subprocess.PIPE, text=True)
         assert process.stderr is not None

@@ -23,8 +23,9 @@ from tests.patience import SECONDS
 class Service:
     """``keyhole serve`` on a database, at a port that stays the same when it is started again."""
 
-    def __init__(self, url: str, *arguments: str) -> None:
+    def __init__(self, url: str, *arguments: str, guarded: bool = False) -> None:
         self._url, self._arguments = url, arguments
+        self._door = () if guarded else ("--open",)
         # Held all the while, so that nobody is given the port before the service is started again.
         self._place = socket.socket()
         self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -52,13 +53,13 @@ class Service:
         """Start, and wait until it says where it listens."""
         # Interpreted kernels start faster, and make the same choices.
         environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-        command = [sys.executable, "-m", "keyhole", "serve", "--log", "warning"]
+        command = [sys.executable, "-m", "keyhole", "serve", "--log", "warning", *self._door]
         options = ["--database", self._url, "--port", str(self._port), "--rate", "100000"]
         self._process = subprocess.Popen(  # noqa: S603
             [*command, *options, *self._arguments], stderr=subprocess.PIPE, text=True, env=environment
         )
         assert self._process.stderr is not None
-        said = []
+        self.greeting = said = list[str]()
         for line in self._process.stderr:
             said.append(line)
             if f"listens on {self.url}" in line:

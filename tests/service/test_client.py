@@ -278,7 +278,7 @@ def test_serve_refuses_to_be_open_to_strangers(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
-    assert main(["serve", "--host", "0.0.0.0", "--database", url]) == 2  # noqa: S104
+    assert main(["serve", "--open", "--host", "0.0.0.0", "--database", url]) == 2  # noqa: S104
     assert "refusing to listen on 0.0.0.0" in capsys.readouterr().err
 
 

@@ -29,13 +29,16 @@ def same(printed: str, expected: str) -> bool:
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the transcript uses curl")
 def test_the_transcript_is_what_happens(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     url = f"sqlite:///{tmp_path / 'keyhole.db'}"
-    (install, listens), *asked, (verify, replayed) = commands()
+    (install, greeting), (export, _), *asked, (verify, replayed) = commands()
     assert install.endswith("keyhole serve")
-    assert listens.startswith("Keyhole listens on http://127.0.0.1:")
-    with Service(url) as service:
-        id_ = ""
+    assert export == "export KEYHOLE_TOKEN=$(keyhole token)"
+    with Service(url, guarded=True) as service:
+        greeting = greeting.replace(" keyhole.db", f" {tmp_path}/keyhole.db").replace(":8000", ":...")
+        assert same("".join(service.greeting).strip(), greeting)
+        assert main(["token", "show", "--database", url]) == 0
+        token, id_ = capsys.readouterr().out.strip(), ""
         for command, expected in asked:
-            known = command.replace("1-0-...", id_)
+            known = command.replace("1-0-...", id_).replace("$KEYHOLE_TOKEN", token)
             words = shlex.split(known.replace("localhost:8000", service.url.removeprefix("http://")))
             assert words[0] == "curl"
             ran = subprocess.run([*words, "--noproxy", "*"], capture_output=True, text=True, check=True)  # noqa: S603
@@ -52,6 +55,7 @@ def test_a_stream_starts_from_a_history(tmp_path: Path, capsys: pytest.CaptureFi
     history.write_text("label,invoice,letter,receipt\n" + "letter,0.7,0.2,0.1\n" * 500)
     (create, _), (calibrate, played) = commands(1)
     with Service(url) as service:
+        create = create.replace("--oauth2-bearer $KEYHOLE_TOKEN ", "")
         words = shlex.split(create.replace("localhost:8000", service.url.removeprefix("http://")))
         subprocess.run([*words, "--noproxy", "*"], capture_output=True, check=True)  # noqa: S603
     program, *words = calibrate.split()

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import closing
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,7 +80,12 @@ def _command(
         metavar="URL",
         help=f"SQLite or PostgreSQL; default: {VARIABLE}, or {DATABASE}",
     )
-    parser.set_defaults(run=run)
+
+    def run_and_close(options: argparse.Namespace) -> None:
+        with ExitStack() as options.opened:  # or the file would look like one that was not closed
+            run(options)
+
+    parser.set_defaults(run=run_and_close)
     return parser
 
 
@@ -92,6 +97,9 @@ def _add_serve(commands: "Commands") -> None:
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument(
         "--port", type=_read_port, default=8000, help="0 for any free port; default: %(default)s"
+    )
+    parser.add_argument(
+        "--open", action="store_true", help="make no token: until there is one, this machine needs none"
     )
     parser.add_argument("--demo", action="store_true", help="add handwritten digits to label by hand")
     parser.add_argument(
@@ -125,33 +133,41 @@ def _read_port(text: str) -> int:
 def _serve(options: argparse.Namespace) -> None:
     """Serve predictors as streams over HTTP, with a durable log of every round and a live page.
 
-    On an address that other machines can reach it starts only if there is a token.
+    Requests need a token: the first start makes one and prints it, keyhole token shows it again. With
+    --open, and while there is no token, every program of this machine may do everything.
     """
-    database = _database(options)
+    database = _database(options, waits=False)
     from keyhole.service.http import access, app, digits_demo, server
     from keyhole.service.http.limits import Limits
+    from keyhole.service.store import tokens
 
     limits = Limits(requests_per_second=options.rate, address_connections=options.connections)
-    access.check_binding(database, options.host)
+    if options.open:
+        access.check_binding(database, options.host)
+    elif (token := tokens.create_first(database, now=time.time())) is not None:
+        print(f"A token was made, and is kept in {database.token_file}:\n  {token}", file=sys.stderr)
+    if not tokens.in_use(database):
+        print("Open: whatever runs on this machine may read, answer and delete.", file=sys.stderr)
     if options.demo:
         digits_demo.create(database, now=time.time())
         digits_demo.pictures()
     settings = app.Settings(limits=limits, demo=options.demo)
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("keyhole").setLevel(options.log.upper())
-    with closing(database):
-        server.run(app.create_app(database, settings), host=options.host, port=options.port)
+    server.run(app.create_app(database, settings), host=options.host, port=options.port)
 
 
 def _add_token(commands: "Commands") -> None:
     parser = commands.add_parser(
         "token",
-        help="create, list and revoke bearer tokens",
-        description="Manage who may read, predict, give feedback or administer. Once there is a token, "
-        "every request needs one.",
+        help="show, create, list and revoke bearer tokens",
+        description="Manage who may read, predict, give feedback or administer. Without an action it "
+        "shows the token that the first start of the service made.",
         epilog="example: keyhole token create warehouse --scopes predict feedback",
     )
-    actions = parser.add_subparsers(title="actions", metavar="ACTION", required=True)
+    actions = parser.add_subparsers(title="actions", metavar="ACTION")
+    show = _command(actions, _token_show, "show", "show the token of the first start", "token show")
+    parser.set_defaults(run=show.get_default("run"), database=show.get_default("database"))
     make = _command(
         actions, _token_create, "create", "create a token and show it once",
         "token create warehouse --scopes predict feedback",
@@ -172,6 +188,14 @@ def _add_token(commands: "Commands") -> None:
     _command(actions, _token_list, "list", "list the tokens, not their secrets", "token list")
     revoke = _command(actions, _token_revoke, "revoke", "revoke a token", "token revoke 3f2a")
     revoke.add_argument("id", help="as keyhole token list shows it")
+
+
+def _token_show(options: argparse.Namespace) -> None:
+    """Print the token that the first start of the service made, and kept beside its database."""
+    database = _database(options, there=True)
+    from keyhole.service.store import tokens
+
+    print(tokens.find_first(database, now=time.time()))
 
 
 def _token_create(options: argparse.Namespace) -> None:
@@ -348,9 +372,12 @@ def _calibrate(options: argparse.Namespace) -> None:
 
 
 def _database(
-    options: argparse.Namespace, *, read_only: bool = False, there: bool = False
+    options: argparse.Namespace, *, read_only: bool = False, there: bool = False, waits: bool = True
 ) -> "Database":
-    """Return the database; where it must be there, a mistyped name makes no new one."""
+    """Return the database, which is closed with the command.
+
+    Where it must be there, a mistyped name makes no new one.
+    """
     try:
         import fastapi  # noqa: F401
 
@@ -361,5 +388,7 @@ def _database(
             f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
         ) from None
     # A command may take as long as it takes; a request may not.
-    timeouts = Timeouts() if options.run is _serve else Timeouts(statement=0.0)
-    return Database(options.database, timeouts=timeouts, read_only=read_only, must_exist=there)
+    timeouts = Timeouts(statement=0.0) if waits else Timeouts()
+    database = Database(options.database, timeouts=timeouts, read_only=read_only, must_exist=there)
+    options.opened.callback(database.close)
+    return database

@@ -77,7 +77,7 @@ class Client:
     url
         Where the service is, such as ``http://localhost:8000``.
     token
-        A bearer token, if the service asks for one.
+        A bearer token; by default what ``KEYHOLE_TOKEN`` says, if anything.
     timeout
         Seconds to wait for each try.
     retries

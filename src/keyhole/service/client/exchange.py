@@ -1,6 +1,7 @@
 """How a call is sent: what may be sent again and after which pause, and how its response is read."""
 
 import json
+import os
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, is_dataclass
 from enum import Enum
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 _RETRIED = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
+TOKEN = "KEYHOLE_TOKEN"  # noqa: S105 - the variable of the environment that may hold one
 
 Result = TypeVar("Result")
 
@@ -213,7 +215,8 @@ def check_open(http: "Client | AsyncClient") -> None:
 
 def list_headers(token: str | None) -> dict[str, str]:
     """Return the headers of every request, or raise if they cannot carry the token."""
-    if token is None:
+    token = os.environ.get(TOKEN) if token is None else token
+    if not token:
         return {}
     if not (token.isascii() and token.isprintable() and token == token.strip()):
         raise TokenError(

@@ -1,6 +1,7 @@
 """Who may do what: tokens where there are any, and this machine alone where there are none.
 
-A service that asks for tokens never stops doing so while it runs, whatever is revoked; one that asks
+``keyhole serve`` makes one at its first start unless it is told to be open: what a proxy passes on
+cannot always be told from what this machine asks. A service that asks for tokens never stops doing so while it runs, whatever is revoked; one that asks
 for none begins to as soon as there is one. Until then it answers to nobody but this machine: neither to
 another address, nor to another name, nor to a proxy that speaks for somebody else.
 """
@@ -66,7 +67,7 @@ class Access:
             if await self.needs_token():
                 raise TokenError(
                     "this needs a token; send 'Authorization: Bearer ...' "
-                    "(make one with keyhole token create)"
+                    "(keyhole token shows the first one, keyhole token create makes another)"
                 )
             return None
         token = await self._verify(header)
@@ -234,8 +235,7 @@ def check_binding(database: Database, host: str) -> None:
     if not is_loopback(host) and not tokens.in_use(database):
         raise InvalidError(
             f"refusing to listen on {host}: there is no token yet, so anyone who reaches it could "
-            "answer and delete; first run 'keyhole token create NAME --scopes predict feedback read', "
-            "with the same --database, or listen on 127.0.0.1"
+            "answer and delete; leave out --open, or listen on 127.0.0.1"
         )
 
 

@@ -1,7 +1,8 @@
-"""Bearer tokens: made once, shown once, kept as digests."""
+"""Bearer tokens: made once, shown once, kept as digests; the first one also in a file."""
 
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Sequence
@@ -59,6 +60,51 @@ def create(
     From ``expires`` on it is good for nothing, and ``streams`` is what the names of the streams begin
     with that it is for.
     """
+    row, token = _make(name, scopes=scopes, now=now, expires=expires, streams=streams)
+    with database.write() as transaction:
+        transaction.insert(tokens, [row])
+    return token
+
+
+def create_first(database: Database, *, now: float) -> str | None:
+    """Make a token for everything if none is in use, and keep it in ``database.token_file``.
+
+    Its owner alone may read that file; the database has the digest alone, as of any token.
+    """
+    row, token = _make("first", scopes=[Scope.ADMIN], now=now)
+    with database.write() as transaction:
+        database.backend.lock_schema(transaction)  # Two services may start at once.
+        if transaction.fetch(statements.FIND_TOKEN_IN_USE):
+            return None
+        transaction.insert(tokens, [row])
+        path = database.token_file
+        path.unlink(missing_ok=True)
+        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as opened:
+            opened.write(f"{token}\n")
+    return token
+
+
+def find_first(database: Database, *, now: float) -> str:
+    """Return the token that the first start made, or raise if it is not there or not good."""
+    try:
+        token = database.token_file.read_text().strip()
+    except FileNotFoundError:
+        raise TokenError(
+            f"there is no {database.token_file}: a service that finds no token in use makes one and "
+            "keeps it there; make another with keyhole token create NAME --scopes admin"
+        ) from None
+    verify(database, token, now=now)
+    return token
+
+
+def _make(
+    name: str,
+    *,
+    scopes: Sequence[str],
+    now: float,
+    expires: float | None = None,
+    streams: str = "",
+) -> tuple[TokenRow, str]:
     try:
         checked = sorted({Scope(scope) for scope in scopes})
     except ValueError as error:
@@ -74,9 +120,7 @@ def create(
         )
     id_, secret = secrets.token_hex(4), secrets.token_urlsafe(32)
     row = TokenRow(id_, name, " ".join(checked), _digest(secret), now, None, expires, streams)
-    with database.write() as transaction:
-        transaction.insert(tokens, [row])
-    return f"{_PREFIX}_{id_}_{secret}"
+    return row, f"{_PREFIX}_{id_}_{secret}"
 
 
 def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
