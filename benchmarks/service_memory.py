@@ -107,7 +107,7 @@ def attack_by_readers(port: int) -> None:
     """Ask 900 times for the largest file there is, and for events, and read none of it."""
     with contextlib.ExitStack() as held:
         for n in range(900):
-            path = "/plotly.js" if n % 3 else "/v1/streams/load/events"
+            path = "/openapi.json" if n % 3 else "/v1/streams/load/events"
             with contextlib.suppress(OSError):
                 line = held.enter_context(socket.socket())
                 line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

@@ -123,6 +123,7 @@ def play(asker: Asker, clock: Clock) -> None:
     ask("/v1/feedback", {"answers": [{"id": ids[0], "label": "a"}, {"id": "1-1-x", "hit": True}]})
     ask(stream, name="triage")
     ask(streams)
+    ask("/v1/overview")
     ask(f"{stream}/history", name="triage")
     ask(f"{stream}/rounds", name="triage")
     ask(streams, {"name": "mail", "kind": "gate", "alpha": 0.05})

@@ -16,6 +16,7 @@ from keyhole.service.http.access import Access, Admission
 from keyhole.service.http.bodies import Bodies
 from keyhole.service.http.faults import explain_parameter
 from keyhole.service.http.limits import Limits
+from keyhole.service.http.overview import Overview
 from keyhole.service.http.prometheus import Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.http.retention import keep_retention
@@ -59,7 +60,8 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     )
     state.metrics = Metrics(StreamMetrics(database, state.quarantine).write)
     state.bodies, state.reads = Bodies(limits), event_stream.StreamReads(database)
-    state.readiness = health.Readiness(database, state.outage)
+    state.readiness, state.overview = health.Readiness(database, state.outage), Overview(database)
+    state.demo = chosen.demo
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock
     )
@@ -69,6 +71,7 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     app.add_middleware(middleware.CheckSender, admission=Admission(state.access, limits))
     app.add_middleware(middleware.ReleaseBodies, bodies=state.bodies)
     app.add_middleware(middleware.AnswerErrors, outage=state.outage)
+    app.add_middleware(middleware.CompressReads)
     app.add_middleware(middleware.AddHeaders)
     app.add_middleware(
         middleware.LogRequests, access=state.access, metrics=state.metrics, outage=state.outage

@@ -24,7 +24,7 @@ from keyhole.service.store.tokens import Scope
 from keyhole.service.wire.responses import Picture, Prediction, Receipt, Simulated
 
 NAME = "digits"
-_ALPHA = 0.02
+_ALPHA = 0.1
 _PICTURES = 5_000
 _SEED = 7
 _WINDOW = 200

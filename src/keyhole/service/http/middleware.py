@@ -8,6 +8,7 @@ from typing import Any
 
 from pydantic_core import to_json
 from starlette.datastructures import Headers
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -22,10 +23,12 @@ from keyhole.service.wire.responses import Fault, Problem, show_time
 
 log = logging.getLogger("keyhole.service")
 STATUS = "status"  # what a request's state says of its response, once that begins
+_LEAST_COMPRESSED, _LEVEL = 1000, 5  # bytes
+_AS_THEY_ARE = ("/events", "/export")  # Events would wait for more, and exports are long.
 _SECONDS_TO_RETRY = {429: "1", 503: "1"}
 _HEADERS = {
-    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self' "
-    b"'unsafe-inline'; img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
+    b"content-security-policy": b"default-src 'none'; script-src 'self'; style-src 'self'; "
+    b"img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; "
     b"frame-ancestors 'none'",
     b"x-content-type-options": b"nosniff",
     b"referrer-policy": b"no-referrer",
@@ -97,6 +100,18 @@ class AddHeaders:
             return send(message)
 
         return self._app(scope, receive, add)
+
+
+class CompressReads:
+    """Compresses what is read, for who can take that; the response to a write is small and pressing."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app, self._compressed = app, GZipMiddleware(app, _LEAST_COMPRESSED, _LEVEL)
+
+    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
+        reads = scope["type"] == "http" and scope["method"] == "GET"
+        chosen = self._compressed if reads and not scope["path"].endswith(_AS_THEY_ARE) else self._app
+        return chosen(scope, receive, send)
 
 
 class AnswerErrors:

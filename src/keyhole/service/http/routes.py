@@ -289,6 +289,19 @@ def list_streams(
     return views.send(wire.StreamsView(shown, quarantined, found.next))
 
 
+@_route("GET /overview", Scope.READ, gives=wire.OverviewView)
+def get_overview(
+    request: Request,
+    words: Annotated[str, Query(max_length=64, description="A part of the name or the learner.")] = "",
+    only: Annotated[wire.Selection, Query()] = wire.Selection.ALL,
+    offset: Annotated[int, Query(ge=0, le=2**31)] = 0,
+    limit: Annotated[int, Query(ge=1, le=100)] = 50,
+) -> Response:
+    """List streams in a line each, those off target first, then by name, a page at a time."""
+    overview = request.app.state.overview
+    return views.send(overview.find(words, only, offset=offset, limit=limit))
+
+
 @_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
 def get_stream(request: Request, name: Name) -> Response:
     """Return what a stream is, and its statistics."""

@@ -1,1 +1,1 @@
-"""The page: a few files of our own, and plotly's script."""
+"""The page: a few files of our own."""

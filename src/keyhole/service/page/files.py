@@ -1,17 +1,17 @@
-"""The page: a few files of our own, and plotly's script from its package."""
+"""The page: a few files of our own, and nothing from elsewhere."""
 
 from collections.abc import AsyncIterator
 from functools import lru_cache
+from hashlib import blake2b
 from importlib import resources
+from typing import NamedTuple
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
 
-from keyhole.errors import MissingExtraError
-
 router = APIRouter(include_in_schema=False)
-_OURS = ("keyhole.service.page", "static")
 _PIECE = 16_384  # Bytes sent at once: a reader that stops holds no more of a file than this.
+_READING = ["GET", "HEAD"]
 _KINDS = {
     "html": "text/html",
     "js": "text/javascript",
@@ -21,42 +21,50 @@ _KINDS = {
 }
 
 
-@router.get("/")
-def index() -> Response:
-    return _send(*_OURS, "index.html", caching="no-cache")
+class File(NamedTuple):
+    """What a file holds, and a word for it that changes with it."""
+
+    content: bytes
+    tag: str
 
 
-@router.get("/docs")
-def docs() -> Response:
-    return _send(*_OURS, "docs.html", caching="no-cache")
+@router.api_route("/", methods=_READING)
+def index(request: Request) -> Response:
+    return _send(request, "index.html", demo=request.app.state.demo)
 
 
-@router.get("/page/{name}")
-def asset(name: str) -> Response:
-    if name in {file.name for file in resources.files(_OURS[0]).joinpath(_OURS[1]).iterdir()}:
-        return _send(*_OURS, name, caching="no-cache")
+@router.api_route("/docs", methods=_READING)
+def docs(request: Request) -> Response:
+    return _send(request, "docs.html")
+
+
+@router.api_route("/page/{name}", methods=_READING)
+def asset(request: Request, name: str) -> Response:
+    if name in {file.name for file in _folder().iterdir()}:
+        return _send(request, name)
     return Response("there is no such file", 404, media_type="text/plain")
 
 
-@router.get("/plotly.js")
-def plotly() -> Response:
-    try:
-        return _send("plotly", "package_data", "plotly.min.js", caching="max-age=86400")
-    except ModuleNotFoundError:
-        raise MissingExtraError(
-            "charts need plotly; pip install 'keyhole-conformal[service]'"
-        ) from None
-
-
-def _send(package: str, folder: str, name: str, *, caching: str) -> Response:
-    kind, content = _KINDS[name.rpartition(".")[2]], _read(package, folder, name)
-    headers = {"cache-control": caching, "content-length": str(len(content))}
-    return StreamingResponse(_cut(content), media_type=f"{kind}; charset=utf-8", headers=headers)
+def _send(request: Request, name: str, *, demo: bool = False) -> Response:
+    """Send a file, unless the reader has it already."""
+    kind, file = _KINDS[name.rpartition(".")[2]], _read(name, demo)
+    headers = {"cache-control": "no-cache", "etag": file.tag}
+    if request.headers.get("if-none-match") == file.tag:
+        return Response(status_code=304, headers=headers)
+    headers["content-length"] = str(len(file.content))
+    return StreamingResponse(_cut(file.content), media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
 @lru_cache(maxsize=32)
-def _read(package: str, folder: str, name: str) -> bytes:
-    return (resources.files(package) / folder / name).read_bytes()
+def _read(name: str, demo: bool) -> File:  # noqa: FBT001
+    content = (_folder() / name).read_bytes()
+    if demo:
+        content = content.replace(b"<body>", b"<body data-demo>")
+    return File(content, f'"{blake2b(content, digest_size=8).hexdigest()}"')
+
+
+def _folder() -> resources.abc.Traversable:
+    return resources.files("keyhole.service.page").joinpath("static")
 
 
 async def _cut(content: bytes) -> AsyncIterator[bytes]:

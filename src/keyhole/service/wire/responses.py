@@ -273,6 +273,49 @@ class StreamsView:
 
 
 @dataclass(frozen=True, slots=True)
+class StreamLine:
+    """A stream in a line."""
+
+    name: str
+    kind: Kind
+    learner: str
+    alpha: float
+    state: Annotated[Alert, "What the recent rounds say of the promise."]
+    since: Annotated[str | None, "Since when it is off target; null while it is not."]
+    retargeted: Annotated[bool, "Whether alpha was ever changed: recent are the rounds since."]
+    archived: str | None
+    recent: Recent
+    trend: Annotated[
+        list[float],
+        "Miss rates of the recent rounds in up to 20 parts of ten or more, the oldest first.",
+    ]
+    rounds: int
+    miss_rate: float | None
+    open: int
+
+
+class Selection(StrEnum):
+    """Which streams are wanted."""
+
+    ALL = "all"
+    ALERTS = "alerts"
+    STARTING = "starting"
+    ARCHIVED = "archived"
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewView:
+    """Streams in a line each: those off target first, then by name, a page at a time."""
+
+    streams: Annotated[list[StreamLine], "Those of this page."]
+    matched: Annotated[int, "How many there are on all pages."]
+    counts: Annotated[
+        dict[Selection, int], "How many there are of each kind; all are those that are not archived."
+    ]
+    quarantined: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class ChangeView:
     """A change of a stream's settings, or a calibration."""
 
@@ -292,6 +335,8 @@ class RecentRounds:
     unbounded: Annotated[float | None, "Share of intervals without an end."]
     median_seconds: Annotated[float | None, "Half of the answers came within this time."]
     late_seconds: Annotated[float | None, "Nine in ten answers came within this time."]
+    late_rounds: Annotated[float, "About how many rounds pass before an answer is heard."]
+    largest_batch: Annotated[int, "The most answers that came at one moment."]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """What happened: a thinned curve, the last rounds, and the whole log row by row."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain
@@ -52,6 +53,8 @@ class Recent:
     unbounded: float
     median_seconds: float
     late_seconds: float
+    late_rounds: float
+    largest_batch: int
 
 
 @dataclass(frozen=True)
@@ -271,6 +274,8 @@ def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
         unbounded=np.nan if kind.decides else _share(np.isinf(sizes)),
         median_seconds=_quantile(seconds, 0.5),
         late_seconds=_quantile(seconds, 0.9),
+        late_rounds=stream.tally.stale,
+        largest_batch=max(Counter(row.answered for row in rows).values(), default=0),
     )
 
 

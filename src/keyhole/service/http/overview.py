@@ -1,0 +1,98 @@
+"""Every stream in a line: what a list of thousands shows, a page at a time."""
+
+import math
+import threading
+import time
+from itertools import pairwise
+
+from keyhole.service.http.views import find_alert
+from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import alarms, registry
+from keyhole.service.store.streams.stream import Stream
+from keyhole.service.wire.responses import (
+    Alert,
+    OverviewView,
+    Recent,
+    Selection,
+    StreamLine,
+    show_time,
+)
+
+_SECONDS_TO_KEEP = 1.0
+_PARTS, _LEAST = 20, 10  # of a trend, and rounds in each
+_ALERTS = (Alert.TOO_MANY, Alert.TOO_FEW)
+
+
+class Overview:
+    """The lines of all streams, read once a second at most; written anew for rows that have changed."""
+
+    def __init__(self, database: Database) -> None:
+        self._database, self._lock, self._at = database, threading.Lock(), -math.inf
+        self._digests: dict[int, int] = {}
+        self._lines: dict[int, StreamLine] = {}
+        self._quarantined: dict[str, str] = {}
+
+    def find(self, words: str, only: Selection, *, offset: int, limit: int) -> OverviewView:
+        """Return those whose name or learner has these words in it."""
+        with self._lock:
+            self._read()
+            lines, quarantined = list(self._lines.values()), dict(self._quarantined)
+        selected = {one: [line for line in lines if _is(line, one)] for one in Selection}
+        sought = words.casefold()
+        found = [line for line in selected[only] if sought in f"{line.name} {line.learner}".casefold()]
+        found.sort(key=lambda line: (line.state not in _ALERTS, line.name.casefold(), line.name))
+        counts = {one: len(those) for one, those in selected.items()}
+        return OverviewView(found[offset : offset + limit], len(found), counts, quarantined)
+
+    def _read(self) -> None:
+        if time.monotonic() - self._at < _SECONDS_TO_KEEP:
+            return
+        seen = registry.survey_changed(self._database, self._digests)
+        alarmed = [stream.id for stream in seen.changed if stream.watch.alarm]
+        with self._database.read() as transaction:
+            newest = alarms.find_newest(transaction, alarmed) if alarmed else {}
+        for stream in seen.changed:
+            alarm = newest.get(stream.id)
+            self._lines[stream.id] = _show(stream, None if alarm is None else alarm.since_at)
+        self._lines = {one: line for one, line in self._lines.items() if one in seen.digests}
+        self._digests, self._quarantined = seen.digests, seen.quarantined
+        self._at = time.monotonic()
+
+
+def _is(line: StreamLine, only: Selection) -> bool:
+    if only is Selection.ARCHIVED or line.archived is not None:
+        return only is Selection.ARCHIVED and line.archived is not None
+    if only is Selection.ALL:
+        return True
+    return line.state in _ALERTS if only is Selection.ALERTS else line.state is Alert.STARTING
+
+
+def _show(stream: Stream, since: float | None) -> StreamLine:
+    tally, rounds, misses = stream.tally, stream.recent_rounds, stream.recent_misses
+    return StreamLine(
+        name=stream.name,
+        kind=stream.setup.kind.name,
+        learner=stream.setup.learner.name,
+        alpha=stream.setup.learner.alpha,
+        state=find_alert(stream),
+        since=None if since is None else show_time(since),
+        retargeted=stream.retargeted is not None,
+        archived=None if stream.archived is None else show_time(stream.archived),
+        recent=Recent(stream.window, rounds, misses, _round(misses / rounds) if rounds else None),
+        trend=_find_trend(stream),
+        rounds=tally.answered,
+        miss_rate=_round(tally.miss_rate),
+        open=stream.open,
+    )
+
+
+def _find_trend(stream: Stream) -> list[float]:
+    rounds = stream.recent_rounds
+    bits = f"{stream.recent:b}".zfill(rounds)[-rounds:] if rounds else ""
+    parts = min(_PARTS, rounds // _LEAST)
+    ends = [rounds * k // parts for k in range(parts + 1)] if parts else []
+    return [round(bits.count("1", start, end) / (end - start), 3) for start, end in pairwise(ends)]
+
+
+def _round(share: float | None) -> float | None:
+    return None if share is None or math.isnan(share) else round(share, 4)
