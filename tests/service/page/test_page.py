@@ -103,7 +103,7 @@ def test_markup_in_a_label_is_shown_as_text(page: Any, service: Service) -> None
         for made in client.predict_batch("markup", [{MARKUP: 1.0, "plain": 0.5}] * 3):
             client.learn(made, label=MARKUP)
     page.goto("/#/streams/markup")
-    page.wait_for_selector(f".chip:text-is('{MARKUP}')")
+    page.wait_for_selector(f".chip bdi:text-is('{MARKUP}')")
     assert page.locator("main img").count() == 0
 
 

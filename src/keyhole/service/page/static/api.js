@@ -1,46 +1,73 @@
 // Requests carry the token, if there is one, in a header; no cookie is ever used.
-import { moment, sentence } from "/page/dom.js";
+import { h, sentence } from "/page/dom.js";
 
+const SECONDS_TO_READ = 8, SECONDS_TO_WRITE = 30, SECONDS_FOR_TABS = 0.15;
 const KEY = "keyhole token";
 const token = () => sessionStorage.getItem(KEY);
+const refused = new Set(); // Tokens that did not serve.
 export const hasToken = () => token() !== null;
-export const forgetToken = () => sessionStorage.removeItem(KEY);
 
-let asking = null;
-function askForToken(fault) {
-  asking ??= new Promise((resolve, reject) => {
-    const dialog = document.getElementById("ask"), field = document.getElementById("token");
-    document.getElementById("ask-fault").textContent = sentence(fault ?? "");
-    dialog.returnValue = "";
-    dialog.addEventListener("close", () => {
-      asking = null;
-      if (dialog.returnValue !== "ok") return reject(new Error("This service shows nothing without a token."));
-      sessionStorage.setItem(KEY, field.value.trim());
-      field.value = "";
-      resolve();
-    }, { once: true });
-    dialog.showModal();
+// The tabs of a browser give each other the token: one of them asks for it.
+const tabs = new BroadcastChannel("keyhole");
+let heard = () => {};
+tabs.addEventListener("message", ({ data }) => {
+  if (data.wanted && token()) tabs.postMessage({ token: token() });
+  if (data.token && !token() && !refused.has(data.token)) {
+    sessionStorage.setItem(KEY, data.token);
+    heard();
+  }
+});
+
+function askTabs() {
+  tabs.postMessage({ wanted: true });
+  return new Promise((resolve) => {
+    heard = resolve;
+    setTimeout(resolve, 1000 * SECONDS_FOR_TABS);
   });
-  return asking;
 }
 
-// What cannot be asked for now stays on the page as it was, under a line that says since when.
-const trouble = document.getElementById("trouble");
-function lose(what) {
-  if (!trouble || !trouble.hidden) return;
-  trouble.replaceChildren(`${what} This page is from ${moment(new Date())}; it retries every few seconds.`);
-  trouble.hidden = false;
+// Who closed the question is not asked again, until they say so.
+let asking = null, declined = null;
+export function useAnotherToken() {
+  refused.add(token());
+  sessionStorage.removeItem(KEY);
+  declined = null;
 }
-function regain() {
-  if (trouble) trouble.hidden = true;
+export const askAgain = () => { declined = null; };
+
+async function askForToken(fault) {
+  if (declined) throw Object.assign(new Error(declined), { code: "token" });
+  await askTabs();
+  if (token()) return;
+  const field = h("input", { id: "token", type: "password", autocomplete: "off", spellcheck: "false", required: true });
+  const dialog = h("dialog", { id: "ask", "aria-labelledby": "ask-title" }, h("form", { method: "dialog" },
+    h("h2", { id: "ask-title" }, "This service requires a token"),
+    h("p", {}, h("code", {}, "keyhole token"), " shows the one that the first start made. The tabs of this browser share it, and forget it when they are closed."),
+    h("p", { id: "ask-fault", class: "miss", role: "alert" }, sentence(fault ?? "")),
+    h("label", { for: "token" }, "Token"), field,
+    h("div", { class: "actions" }, h("button", { class: "main-action", value: "ok" }, "Continue"), h("button", { class: "plain", value: "no", formnovalidate: true }, "Not now"))));
+  document.body.append(dialog);
+  dialog.showModal();
+  await new Promise((resolve) => dialog.addEventListener("close", resolve, { once: true }));
+  dialog.remove();
+  if (dialog.returnValue === "ok") sessionStorage.setItem(KEY, field.value.trim());
+  else {
+    declined = sentence(fault ?? "this service shows nothing without a token");
+    await askForToken(fault);
+  }
 }
 
-async function ask(path, options) {
+const lost = (message, about = {}) => Object.assign(new Error(message), { lost: true, ...about });
+
+async function send(path, { seconds, signal, ...options }) {
+  const signals = [signal, seconds && AbortSignal.timeout(1000 * seconds)].filter(Boolean);
   try {
-    return await fetch(path, options);
+    const response = await fetch(path, { ...options, signal: AbortSignal.any(signals) });
+    const json = response.headers.get("content-type")?.startsWith("application/json");
+    return { response, body: json ? await response.json() : null };
   } catch (error) {
-    if (!options.signal?.aborted) lose("The service cannot be reached.");
-    throw Object.assign(new Error("The service cannot be reached. Is it running?"), { lost: true });
+    if (signal?.aborted) throw error;
+    throw lost(error.name === "TimeoutError" ? `The service has not answered within ${seconds} seconds.` : "The service cannot be reached.");
   }
 }
 
@@ -48,90 +75,36 @@ async function request(path, options = {}) {
   for (;;) {
     const sent = token();
     const headers = sent ? { ...options.headers, Authorization: `Bearer ${sent}` } : options.headers;
-    const response = await ask(path, { ...options, headers });
-    if (response.status === 503) lose("The service is running, but its database does not respond.");
-    else regain();
-    if (response.status !== 401) return response;
-    const { error } = await response.json();
-    if (sent && sent === token()) forgetToken();
-    if (sent === token() || !token()) await askForToken(sent ? error.message : null);
+    const found = await send(path, { ...options, headers }), fault = found.body?.error;
+    if (found.response.status !== 401 || !fault) return found;
+    if (sent) refused.add(sent);
+    if (sent && sent === token()) sessionStorage.removeItem(KEY);
+    if (!token()) await (asking ??= askForToken(sent ? fault.message : null).finally(() => { asking = null; }));
   }
 }
 
-async function parsed(response) {
-  const body = await response.json();
-  if (response.ok) return body;
-  const about = { status: response.status, code: body.error.code, lost: response.status === 503 };
-  throw Object.assign(new Error(body.error.message), about);
+// What our service says it says in JSON; anything else comes from a proxy before it.
+function read({ response, body }) {
+  if (response.ok && body !== null) return body;
+  const { status } = response;
+  if (!body?.error) throw lost(`Instead of the service something before it answers, with ${status}.`, { status });
+  const { code, message } = body.error;
+  throw Object.assign(new Error(sentence(message)), { status, code, lost: status >= 500 || status === 429 });
 }
 
-export const get = async (path) => parsed(await request(path));
+export const get = async (path, signal) => read(await request(path, { signal, seconds: SECONDS_TO_READ }));
 
 export const post = async (path, body = {}) =>
-  parsed(await request(path, {
-    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body),
+  read(await request(path, {
+    method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body), seconds: SECONDS_TO_WRITE,
   }));
 
 export async function download(path, name) {
-  const response = await request(path);
-  if (!response.ok) return parsed(response);
+  const found = await request(path);
+  if (!found.response.ok) return read(found);
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(await response.blob());
+  link.href = URL.createObjectURL(await found.response.blob());
   link.download = name;
   link.click();
   URL.revokeObjectURL(link.href);
-}
-
-// EventSource cannot send a token, so the events are read from the body of a fetch.
-export function listen(name, heard, signal) {
-  const path = `/v1/streams/${encodeURIComponent(name)}/events`;
-  const again = async () => {
-    try {
-      const response = await request(path, { signal });
-      if (response.ok) await read(response.body.getReader(), heard);
-      if (!signal.aborted) lose("The connection was lost.");
-    } catch (error) {
-      if (signal.aborted) return;
-      lose("The connection was lost.");
-    }
-    if (!signal.aborted) setTimeout(again, 2000);
-  };
-  again();
-}
-
-async function read(reader, heard) {
-  const decoder = new TextDecoder();
-  let text = "";
-  for (;;) {
-    const { value, done } = await reader.read();
-    if (done) return;
-    text += decoder.decode(value, { stream: true });
-    const events = text.split("\n\n");
-    text = events.pop();
-    for (const event of events) {
-      const line = event.split("\n").find((part) => part.startsWith("data: "));
-      if (line) heard(JSON.parse(line.slice(6)));
-    }
-  }
-}
-
-// Calls draw with the newest value it was given, one call at a time, and drops those in between.
-export function keepUp(draw, signal) {
-  let newest = null, busy = false;
-  return async (value) => {
-    newest = value;
-    if (busy) return;
-    busy = true;
-    try {
-      while (newest && !signal.aborted) {
-        const now = newest;
-        newest = null;
-        await draw(now);
-      }
-    } catch (error) {
-      if (!error.lost) throw error; // The page says so already, and asks again.
-    } finally {
-      busy = false;
-    }
-  };
 }

@@ -1,67 +1,37 @@
-// Charts are pictures: each says in words, for those who cannot see it, what it shows.
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+// The curves of a stream.
+import { aim, count, moment, percent, rounded, size } from "/page/dom.js";
+import { plot } from "/page/plot.js";
 
-// Plotly's script is large: it is fetched when there is something to draw.
-let loading = null;
-export function load() {
-  loading ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = "/plotly.js";
-    script.onload = resolve;
-    script.onerror = () => { loading = null; reject(Object.assign(new Error("The charts cannot be fetched."), { lost: true })); };
-    document.head.append(script);
-  });
-  return loading;
-}
-
-function layout(extra) {
-  const axis = { gridcolor: colour("line"), zeroline: false, color: colour("quiet"), fixedrange: true, automargin: true };
-  return {
-    margin: { l: 44, r: 12, t: 6, b: 36 }, showlegend: false, paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    font: { family: "system-ui, sans-serif", size: 12, color: colour("quiet") }, hovermode: "x unified", ...extra,
-    hoverlabel: { bgcolor: colour("card"), bordercolor: colour("line"), font: { color: colour("ink") } },
-    xaxis: { ...axis, showgrid: false, ...extra.xaxis }, yaxis: { ...axis, ...extra.yaxis },
-  };
-}
-
-function draw(element, traces, extra, words) {
-  element.setAttribute("role", "img");
-  element.setAttribute("aria-label", words);
-  window.Plotly.react(element, traces, layout(extra), { displayModeBar: false, responsive: true });
-}
-
-// The axis of every curve: answered rounds, or the time at which they were answered.
+// What every curve runs along: answered rounds, or the time at which they were answered.
 export const AXES = ["rounds", "time"];
-const along = (history, by) => (by === "time" ? history.at : history.rounds);
+const along = (history, by) => (by === "time" ? history.at.map((at) => Date.parse(at)) : history.rounds);
 
-function axis(history, by) {
-  if (by === "time") return { type: "date", title: { text: "when answered", standoff: 8 }, hoverformat: "%-d %b %Y, %H:%M:%S" };
-  return { type: "linear", title: { text: "answered rounds", standoff: 8 }, range: [0, Math.max(10, 1.02 * (history.rounds.at(-1) ?? 0))], tickformat: ",d" };
+function across(history, by) {
+  const at = along(history, by), last = at.at(-1) ?? 0;
+  if (by === "time") return { time: true, title: "when answered", range: at.length > 1 ? [at[0], last] : [last - 6e4, last + 6e4], read: (x) => moment(x) };
+  return { title: "answered rounds", range: [0, Math.max(10, 1.02 * last)], format: (x) => (Number.isInteger(x) ? count(x) : ""), read: (x) => `round ${count(x)}` };
 }
 
-const line = (x, y, name, extra = {}) =>
-  ({ x, y, name, mode: x.length < 2 ? "markers" : "lines", line: { color: colour("blue"), width: 2.2 }, hovertemplate: "%{y:.1%}", ...extra });
+const share = (top) => ({ range: [0, top], format: (y) => `${Number((100 * y).toFixed(2))} %`, read: percent });
 
-const target = (x, history) =>
-  ({ x, y: x.map(() => history.alpha), name: "target", mode: "lines", line: { color: colour("amber"), width: 1.5, dash: "dash" }, hovertemplate: "%{y:.1%}" });
-
-function band(x, pairs) {
-  const edge = { mode: "lines", line: { width: 0 }, hoverinfo: "skip" };
-  return [{ x, y: pairs.map((pair) => pair[0]), ...edge }, { x, y: pairs.map((pair) => pair[1]), ...edge, fill: "tonexty", fillcolor: "rgba(180, 83, 10, .12)" }];
+function sizes(values) {
+  const top = 1.1 * Math.max(...values.filter((value) => value !== null), 0);
+  return { range: [0, top || 1], format: rounded, read: size };
 }
+
+const target = (at, history) => ({ at, values: at.map(() => history.alpha), look: "target", name: "target" });
 
 // Alarms as shaded stretches, changes of the settings as lines.
 function marks(history, by) {
-  const place = (moment) => (by === "time" ? moment.at : moment.answers);
-  const end = along(history, by).at(-1);
-  const alarms = (history.alarms ?? []).map((alarm) => ({
-    type: "rect", xref: "x", yref: "paper", y0: 0, y1: 1, x0: place(alarm.since), x1: alarm.cleared ? place(alarm.cleared) : end, layer: "below",
-    line: { width: 0 }, fillcolor: colour(alarm.state === "too many misses" ? "red" : "amber"), opacity: 0.13,
-  }));
-  const changes = changesAlong(history, by).map(([x]) => ({
-    type: "line", xref: "x", yref: "paper", y0: 0, y1: 1, x0: x, x1: x, line: { color: colour("quiet"), width: 1, dash: "dot" },
-  }));
-  return [...alarms, ...changes];
+  const place = (moment) => (by === "time" ? Date.parse(moment.at) : moment.answers), end = along(history, by).at(-1);
+  return {
+    spans: history.alarms.map((alarm) => ({ from: place(alarm.since), to: alarm.cleared ? place(alarm.cleared) : end, look: alarm.state === "too many misses" ? "many" : "few" })),
+    rules: history.changes.map((change) => {
+      const answers = history.rounds.findLast((_, place) => history.at[place] <= change.at) ?? 0;
+      const what = Object.entries(change.content).map(([name, value]) => (typeof value === "number" ? `${name} ${rounded(value)}` : name)).join(", ");
+      return { at: by === "time" ? Date.parse(change.at) : answers, text: what || change.kind };
+    }),
+  };
 }
 
 // Whether the target at a time was the current one: today's band does not apply to earlier rounds.
@@ -70,44 +40,27 @@ function isHeld(history) {
   return (at) => changed === undefined || at >= changed.at;
 }
 
-// The position of each change, and a description of it.
-function changesAlong(history, by) {
-  return history.changes.map((change) => {
-    const answers = history.rounds.findLast((_, place) => history.at[place] <= change.at) ?? 0;
-    const what = Object.entries(change.content).map(([name, value]) => (typeof value === "number" ? `${name} ${value}` : name)).join(", ");
-    return [by === "time" ? change.at : answers, what || change.kind];
-  });
-}
-
-// Beside their lines, on the side where there is room.
-function notes(history, by) {
-  const places = along(history, by).map((place) => new Date(place).getTime()), middle = (by === "time" ? places[0] + places.at(-1) : places.at(-1)) / 2;
-  return changesAlong(history, by).map(([x, text]) => {
-    const left = new Date(x).getTime() > middle;
-    return { x, y: 1, xref: "x", yref: "paper", text, showarrow: false, xanchor: left ? "right" : "left", yanchor: "top", xshift: left ? -3 : 3, font: { size: 11, color: colour("quiet") } };
-  });
-}
-
 function words(history, what, last) {
-  return history.rounds.length && last !== null ? `${what} over ${history.rounds.at(-1)} answered rounds: now ${(100 * last).toFixed(1)} percent, target ${100 * history.alpha} percent.` : "No rounds yet.";
+  return history.rounds.length && last !== null ? `${what} over ${count(history.rounds.at(-1))} answered rounds: now ${percent(last)}, target ${aim(history.alpha)}.` : "No rounds yet.";
 }
 
 // Returns whether what the target allows is shaded: it speaks of one target.
 export function missRate(element, history, by = "rounds") {
-  const x = along(history, by), rates = history.miss_rate;
-  const top = Math.min(1.02, Math.max(3 * history.alpha, 1.15 * Math.max(0, ...rates.slice(Math.floor(x.length / 10)).map((rate) => rate ?? 0))));
-  const held = isHeld(history), since = x.filter((_, place) => held(history.at[place]));
-  const shaded = since.length === x.length ? band(x, history.band) : [];
-  draw(element, [...shaded, target(since, history), line(x, rates, "overall")],
-    { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) }, words(history, "Miss rate", rates.at(-1)));
-  return shaded.length > 0;
+  const at = along(history, by), values = history.miss_rate, held = isHeld(history);
+  const top = Math.min(1.02, Math.max(3 * history.alpha, 1.15 * Math.max(0, ...values.slice(Math.floor(at.length / 10)).map((rate) => rate ?? 0))));
+  const since = at.filter((_, place) => held(history.at[place])), shaded = since.length === at.length;
+  plot(element, {
+    x: across(history, by), y: share(top), ...marks(history, by), words: words(history, "Miss rate", values.at(-1)),
+    bands: shaded ? [{ at, pairs: history.band }] : [], lines: [target(since, history), { at, values, look: "main", name: "overall" }],
+  });
+  return shaded;
 }
 
 const WINDOW = 100;
 
 // The miss rate of the last hundred rounds or so at every point: longer where points are farther apart.
 // Where nothing was accepted, a gate has no such rate.
-export function roll(history) {
+function roll(history) {
   const parts = history.rounds.map((rounds, place) => {
     const width = rounds - (history.rounds[place - 1] ?? 0), rate = history.local_miss_rate[place];
     const weight = rate === null ? 0 : width;
@@ -125,43 +78,47 @@ export function roll(history) {
 }
 
 export function rolling(element, history, by = "rounds") {
-  const held = isHeld(history);
-  const rolled = roll(history).map((one, place) => ({ ...one, x: along(history, by)[place], held: held(history.at[place]) })).filter((one) => one.width >= WINDOW / 2 && one.rate !== null);
-  const x = rolled.map((one) => one.x), rates = rolled.map((one) => one.rate);
-  const now = rolled.filter((one) => one.held), spread = now.map(({ weight }) => 2.576 * Math.sqrt((history.alpha * (1 - history.alpha)) / weight));
-  const pairs = spread.map((half) => [Math.max(0, history.alpha - half), Math.min(1, history.alpha + half)]);
-  const young = history.rounds.length && !rolled.length ? [{ text: `from ${WINDOW / 2} answers on`, xref: "paper", yref: "paper", x: 0.5, y: 0.5, showarrow: false }] : [];
-  const bad = now.filter((one, place) => one.rate > pairs[place][1]), since = now.map((one) => one.x);
-  const top = Math.min(1.02, 1.1 * Math.max(3 * history.alpha, ...rates, ...pairs.map((pair) => pair[1])));
-  draw(element, [...band(since, pairs), target(since, history), line(x, rates, "recent"),
-    { x: bad.map((one) => one.x), y: bad.map((one) => one.rate), mode: "markers", marker: { color: colour("red"), size: 5 }, hoverinfo: "skip" }],
-    { yaxis: { tickformat: ".0%", range: [0, top] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: [...notes(history, by), ...young] },
-    words(history, "Rolling miss rate", rates.at(-1) ?? 0));
+  const held = isHeld(history), at = along(history, by);
+  const rolled = roll(history).map((one, place) => ({ ...one, x: at[place], held: held(history.at[place]) })).filter((one) => one.width >= WINDOW / 2 && one.rate !== null);
+  const values = rolled.map((one) => one.rate), now = rolled.filter((one) => one.held), since = now.map((one) => one.x);
+  const pairs = now.map(({ weight }) => {
+    const half = 2.576 * Math.sqrt((history.alpha * (1 - history.alpha)) / weight);
+    return [Math.max(0, history.alpha - half), Math.min(1, history.alpha + half)];
+  });
+  const top = Math.min(1.02, 1.1 * Math.max(3 * history.alpha, ...values, ...pairs.map((pair) => pair[1])));
+  plot(element, {
+    x: across(history, by), y: share(top), ...marks(history, by), bands: [{ at: since, pairs }],
+    lines: [target(since, history), { at: rolled.map((one) => one.x), values, look: "main", name: "recent" }],
+    dots: now.filter((one, place) => one.rate > pairs[place][1]).map((one) => [one.x, one.rate]),
+    note: history.rounds.length && !rolled.length ? `from ${WINDOW / 2} answers on` : null,
+    words: words(history, "Rolling miss rate", values.at(-1) ?? null),
+  });
 }
 
 export function setSize(element, history, unit, by = "rounds") {
-  const x = along(history, by), last = history.mean_size.at(-1);
-  draw(element, [
-    line(x, history.local_mean_size, "recent", { line: { color: colour("blue"), width: 1 }, opacity: 0.55, hovertemplate: "%{y:.2f}" }),
-    line(x, history.mean_size, "overall", { hovertemplate: "%{y:.2f}" }),
-  ], { yaxis: { rangemode: "tozero" }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) },
-  x.length && last !== null ? `Mean size so far: ${last.toFixed(2)} ${unit}.` : "No sizes yet.");
+  const at = along(history, by), last = history.mean_size.at(-1) ?? null;
+  plot(element, {
+    x: across(history, by), y: sizes([...history.local_mean_size, ...history.mean_size]), ...marks(history, by),
+    lines: [{ at, values: history.local_mean_size, look: "thin", name: "recent" }, { at, values: history.mean_size, look: "main", name: "overall" }],
+    words: last !== null ? `Mean size so far: ${size(last)} ${unit}.` : "No sizes yet.",
+  });
 }
 
 // The share that a gate accepts: recent and overall.
 export function accepted(element, history, by = "rounds") {
-  const x = along(history, by), last = history.accepted_share.at(-1);
-  draw(element, [
-    line(x, history.local_accepted_share, "recent", { line: { color: colour("blue"), width: 1 }, opacity: 0.55, connectgaps: true }),
-    line(x, history.accepted_share, "overall"),
-  ], { yaxis: { tickformat: ".0%", range: [0, 1.02] }, xaxis: axis(history, by), shapes: marks(history, by), annotations: notes(history, by) },
-  x.length && last !== null ? `Accepted so far: ${(100 * last).toFixed(1)} percent.` : "No decisions yet.");
+  const at = along(history, by), last = history.accepted_share.at(-1) ?? null, known = at.map((x, place) => [x, history.local_accepted_share[place]]).filter(([, value]) => value !== null);
+  plot(element, {
+    x: across(history, by), y: share(1.02), ...marks(history, by),
+    lines: [{ at: known.map(([x]) => x), values: known.map(([, value]) => value), look: "thin", name: "recent" }, { at, values: history.accepted_share, look: "main", name: "overall" }],
+    words: last !== null ? `Accepted so far: ${percent(last)}.` : "No decisions yet.",
+  });
 }
 
 export function thresholds(element, distribution) {
-  const { thresholds: x, probabilities: y } = distribution;
-  const top = x[y.indexOf(Math.max(...y))] ?? 1;
-  draw(element, [{ x, y, type: "bar", marker: { color: colour("blue") }, hovertemplate: "%{y:.1%}<extra></extra>" }],
-    { yaxis: { tickformat: ".0%", rangemode: "tozero" }, xaxis: { title: { text: "threshold", standoff: 8 }, range: [-0.04, 1.04] }, bargap: 0.15 },
-    `How likely each threshold is to be played next; the likeliest is ${top.toFixed(2)}.`);
+  const { thresholds: at, probabilities: chances } = distribution, top = Math.max(...chances);
+  const bars = at.map((x, place) => [x, chances[place]]).filter(([x]) => x !== null);
+  plot(element, {
+    x: { range: [-0.04, 1.04], title: "threshold", format: (x) => String(Number(x.toFixed(2))) }, y: share(1.1 * top), bars,
+    words: `How likely each threshold is to be played next; the likeliest is ${size(at[chances.indexOf(top)] ?? 1)}.`,
+  });
 }

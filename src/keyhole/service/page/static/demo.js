@@ -1,6 +1,7 @@
-import { get, keepUp, listen, post } from "/page/api.js";
+import { get, post } from "/page/api.js";
 import * as charts from "/page/charts.js";
-import { entitle, h, say, show } from "/page/dom.js";
+import { entitle, fill, h, say, show } from "/page/dom.js";
+import { keepFresh } from "/page/fresh.js";
 import { table } from "/page/rounds.js";
 import { tiles } from "/page/stream.js";
 
@@ -33,7 +34,7 @@ function meaning(labels, alpha) {
 }
 
 export async function demo(signal) {
-  const [{ alpha }] = await Promise.all([get(PATH), charts.load()]);
+  const { alpha } = await get(PATH, signal);
   entitle("Label digits");
   const canvas = h("canvas", { width: 320, height: 320, role: "img" });
   const means = h("p", { class: "means quiet small" });
@@ -57,7 +58,7 @@ export async function demo(signal) {
         h("section", { class: "card" }, h("h2", {}, "Mean set size", h("small", {}, "thin: recent; thick: overall")), sizes),
         h("section", { class: "card" }, h("h2", {}, "Last rounds"), last))));
 
-  let now = null, answering = false, simulating = false;
+  let now = null, answering = false, simulating = false, again = () => {};
 
   async function present() {
     const { prediction, picture } = await post("/v1/demo/next");
@@ -71,6 +72,7 @@ export async function demo(signal) {
       ? labels.map((label) => h("button", { class: "choice", "data-label": label, onclick: () => answer(label) }, label))
       : [h("p", { class: "nothing quiet" }, "nothing proposed")]));
     choices.dataset.round = now.round;
+    again();
   }
 
   async function answer(label) {
@@ -115,15 +117,16 @@ export async function demo(signal) {
     }
   }, { signal });
 
-  const update = keepUp(async (stands) => {
-    const [history, log] = await Promise.all([get(`${PATH}/history`), get(`${PATH}/rounds?limit=8`)]);
+  async function look() {
+    const [stands, history, log] = await Promise.all([get(PATH, signal), get(`${PATH}/history`, signal), get(`${PATH}/rounds?limit=9`, signal)]);
     if (signal.aborted) return;
-    numbers.replaceChildren(...tiles(stands));
+    fill(numbers, tiles(stands, history));
     charts.missRate(misses, history);
     charts.setSize(sizes, history, "digits");
-    last.replaceChildren(table(log.rounds.filter((round) => round.answer !== null)));
-  }, signal);
+    fill(last, table(log.rounds.filter((round) => round.answer !== null).slice(0, 8)));
+  }
 
   await present();
-  listen(NAME, update, signal);
+  await look();
+  again = keepFresh(look, signal);
 }

@@ -1,5 +1,5 @@
 // The last rounds: as a strip that shows a failure at a glance, and as a table.
-import { count, h, moment, plural, size } from "/page/dom.js";
+import { count, given, h, moment, plural, size } from "/page/dom.js";
 
 const EXTRA = ["asked", "threshold"]; // Left out where there is little room.
 
@@ -16,11 +16,12 @@ export function strip(history, stream) {
 }
 
 function region(round) {
+  if (round.erased) return [h("span", { class: "quiet" }, "erased")];
   if (round.decision) return [h("span", { class: round.decision === "accepted" ? "chip" : "quiet" }, round.decision)];
   if (round.labels) {
     if (!round.labels.length) return ["nothing"];
     const rest = round.labels.length - 8;
-    return [...round.labels.slice(0, 8).map((label) => h("span", { class: "chip" }, String(label))), ...(rest > 0 ? [`+ ${rest}`] : [])];
+    return [...round.labels.slice(0, 8).map((label) => h("span", { class: "chip" }, given(label))), ...(rest > 0 ? [`+ ${rest}`] : [])];
   }
   if (!round.interval) return ["nothing"];
   const [low, high] = round.interval;
@@ -32,19 +33,24 @@ function region(round) {
 
 // What an answer says beyond hit or miss: the true label, or a graded answer with its number.
 function detail(answer) {
-  if (typeof answer !== "object") return "";
+  if (typeof answer !== "object") return [];
   const [name, value] = Object.entries(answer).find(([key]) => !["chance", "wrong", "judged"].includes(key)) ?? [];
-  if (name === "label") return `: ${value}`;
-  return ["score", "loss"].includes(name) ? `, ${name} ${size(value)}` : "";
+  if (name === "label") return [": ", given(typeof value === "number" ? size(value) : value)];
+  return ["score", "loss"].includes(name) ? [`, ${name} ${size(value)}`] : [];
 }
 
-const amended = (round) => round.amended_at ? " (amended)" : "";
+// What was said before it was amended.
+function amended(round) {
+  if (!round.amended_at) return null;
+  const { first_answer: first } = round, words = typeof first === "string" ? [first] : [Object.keys(first)[0], " ", given(Object.values(first)[0])];
+  return h("small", { class: "quiet" }, ` amended ${moment(round.amended_at)}, first `, words);
+}
 
 function outcome(round) {
   if (round.answer === null) return h("span", { class: "quiet" }, round.decision === "referred" ? "not judged" : "open");
   if (round.missed === null) return h("span", { class: "quiet" }, round.decision === "referred" ? "judged" : "skipped");
-  if (round.decision) return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "wrong" : "right") + amended(round));
-  return h("span", { class: round.missed ? "miss" : "hit" }, (round.missed ? "miss" : "hit") + detail(round.answer) + amended(round));
+  if (round.decision) return h("span", { class: round.missed ? "miss" : "hit" }, round.missed ? "wrong" : "right", amended(round));
+  return h("span", { class: round.missed ? "miss" : "hit" }, round.missed ? "miss" : "hit", detail(round.answer), amended(round));
 }
 
 export function table(rounds) {
@@ -54,5 +60,5 @@ export function table(rounds) {
     h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col", class: EXTRA.includes(name) ? "extra" : null }, name)))),
     h("tbody", {}, rounds.map((round) => h("tr", {},
       h("td", {}, count(round.round)), h("td", { class: "extra" }, moment(round.at)), h("td", { class: "extra" }, round.threshold === null ? "above all" : round.threshold.toFixed(3)),
-      h("td", {}, region(round)), grouped ? h("td", {}, round.groups.join(", ")) : null, h("td", {}, outcome(round)))))));
+      h("td", {}, region(round)), grouped ? h("td", {}, given(round.groups.join(", "))) : null, h("td", {}, outcome(round)))))));
 }

@@ -1,28 +1,31 @@
-import { download, get, keepUp, listen } from "/page/api.js";
+import { download, get, hasToken } from "/page/api.js";
 import * as charts from "/page/charts.js";
-import { aim, count, duration, entitle, fault, h, percent, plural, say, show, size } from "/page/dom.js";
-import { advice, isAlert, lead, pill, repeatsLead, speaker } from "/page/promise.js";
+import { aim, count, duration, entitle, fault, fill, given, h, percent, plural, rounded, say, show, size } from "/page/dom.js";
+import { keepFresh } from "/page/fresh.js";
+import { advice, basis, isAlert, lead, pill, repeatsLead } from "/page/promise.js";
 import { strip, table } from "/page/rounds.js";
 
 let by = "rounds"; // What the curves run along: kept from stream to stream.
 
 function tile(name, value, ...notes) {
-  return h("div", { class: "card tile" }, h("dt", {}, name), h("dd", {}, value, notes.filter(Boolean).map((note) => h("small", {}, note))));
+  return h("div", { class: `card tile${name.endsWith(", recent") ? " hero" : ""}` }, h("dt", {}, name), h("dd", {}, value, notes.filter(Boolean).map((note) => h("small", {}, note))));
 }
 
+const isRetargeted = (history) => history.changes.some((change) => "alpha" in change.content);
+
 // The two miss rates stand side by side, each with its name, so that neither is taken for the other.
-export function tiles(stream) {
+export function tiles(stream, history) {
   const { recent, promise } = stream;
   return [
-    tile(recent.rounds ? `${fault(stream)}, last ${count(Math.min(recent.rounds, recent.window))}` : `${fault(stream)}, recent`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`),
-    tile(`${fault(stream)}, overall`, percent(stream.miss_rate), stream.rounds ? `99 % sure: ${(100 * promise.overall[0]).toFixed(1)} to ${percent(promise.overall[1])}` : null),
+    tile(`${fault(stream)}, recent`, percent(recent.miss_rate), `target ${aim(stream.alpha)}`, recent.rounds ? `last ${plural(recent.rounds, "answer")}` : "no answers yet"),
+    tile(`${fault(stream)}, overall`, percent(stream.miss_rate), isRetargeted(history) ? "under several targets" : stream.rounds ? `99 % sure: ${(100 * promise.overall[0]).toFixed(1)} to ${percent(promise.overall[1])}` : null),
     tile(stream.kind === "gate" ? "judged" : "answered", count(stream.rounds), `${count(stream.open)} open, ${count(stream.expired)} expired`, stream.skipped ? `${count(stream.skipped)} skipped` : null),
   ];
 }
 
 function sizes(stream, recent) {
   if (!recent?.rounds) return [tile(stream.kind === "labels" ? "set size" : "width", "–", "no answers yet")];
-  const late = tile("answers come after", duration(recent.median_seconds), `9 in 10: ${duration(recent.late_seconds)}`);
+  const late = tile("answers come after", duration(recent.median_seconds), `9 in 10: ${duration(recent.late_seconds)}`, recent.largest_batch > 1 ? `up to ${count(recent.largest_batch)} at once` : null);
   if (stream.kind === "gate") return [tile("accepted", percent(stream.accepted_share), "of all decisions"), late];
   const notes = stream.kind === "labels"
     ? [`${percent(recent.empty)} empty`, `${percent(recent.full)} full`]
@@ -37,10 +40,10 @@ function sizes(stream, recent) {
 function groups(stream) {
   const proven = stream.groups.some((group) => group.most !== null);
   const names = ["group", stream.kind === "gate" ? "judged" : "answered", fault(stream), "more than the target", ...(proven ? ["at most, for certain"] : [])];
-  return h("div", { class: "scroll" }, h("table", {},
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Groups" }, h("table", {},
     h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, stream.groups.map((group) => h("tr", {},
-      h("td", {}, String(group.name)), h("td", {}, size(group.rounds)), h("td", {}, percent(group.miss_rate)),
+      h("td", {}, given(group.name)), h("td", {}, size(group.rounds)), h("td", {}, percent(group.miss_rate)),
       h("td", {}, size(group.excess)), proven ? h("td", {}, size(group.most)) : null)))));
 }
 
@@ -58,19 +61,27 @@ function guarantee(stream, certain) {
   const most = certain && certain.most !== null ? Math.floor(Math.max(0, Math.min(stream.rounds, target + certain.most))) : null;
   const own = !stream.rounds ? ["No answers yet."] : certain === null ? [`${happened} The target was changed, so nothing is certain for all of them together.`] : [`${happened} At the target it would be ${size(target)}`, ...(most === null ? ["."] : certainty(stream, most))];
   const lost = stream.unreachable ? h("p", {}, `${plural(stream.unreachable, "true value")} could not be covered by any threshold.`) : null;
-  return h("div", {}, h("p", {}, ...own), lost, h("p", { class: "quiet small" }, `The rule: ${stream.guarantee}.`));
+  // Where numbers of this stream are known, a formula for all of them says less.
+  return h("div", {}, h("p", {}, ...own), lost, most === null ? h("p", { class: "quiet small" }, `The rule: ${stream.guarantee}.`) : null);
 }
 
 function settings(stream) {
   const { thresholds } = stream.distribution;
   const rows = [
     ["learner", stream.learner], ["needs", stream.needs], ["feedback", stream.feedback], ["source", stream.source],
-    ["score", Object.entries(stream.score).filter(([, value]) => value !== null).map(([name, value]) => (name === "name" ? value : `${name} ${typeof value === "number" ? size(value) : value}`)).join(", ")],
-    ["next threshold", thresholds.length > 1 ? "drawn, see above" : thresholds[0] === null ? "above every score" : thresholds[0].toFixed(4)],
+    ["score", Object.entries(stream.score).filter(([, value]) => value !== null).map(([name, value]) => (name === "name" ? value : `${name} ${rounded(value)}`)).join(", ")],
+    ["next threshold", thresholds.length > 1 ? "drawn, see above" : thresholds[0] === null ? "above every score" : rounded(thresholds[0])],
     ["open rounds", `at most ${count(stream.open_limit)}, for ${duration(stream.lifetime)}`],
-    ...Object.entries(stream.parameters).filter(([, value]) => value !== null).map(([name, value]) => [name, String(value)]),
+    ...Object.entries(stream.parameters).filter(([, value]) => value !== null).map(([name, value]) => [name, rounded(value)]),
   ];
   return h("dl", { class: "settings" }, rows.flatMap(([name, value]) => [h("dt", {}, name), h("dd", {}, value)]));
+}
+
+// The first sentence of a note; what follows it can be opened.
+function note(text) {
+  const end = text.indexOf(". ") + 1;
+  if (text.length < 160 || !end) return h("p", { class: "card note" }, text);
+  return h("details", { class: "card note" }, h("summary", {}, text.slice(0, end)), h("p", { class: "small" }, text.slice(end + 1)));
 }
 
 export function card(title, element, extra = "", note = null) {
@@ -89,64 +100,70 @@ function switcher(redraw) {
 const ASKS = { labels: '{"scores": {"cat": 0.71, "lynx": 0.22}}', interval: '{"centre": 124.8}', band: '{"lower": 110.5, "upper": 131.0}', gate: '{"score": 0.93}' };
 
 function empty(stream) {
+  const token = hasToken() ? "\n  -H 'Authorization: Bearer TOKEN' \\" : "";
   return h("section", { class: "card wide" }, h("h2", {}, "No predictions yet"),
     h("p", {}, stream.kind === "gate" ? "Ask whether to accept an answer, then report whether it was right:" : "Ask for a set or an interval, then report what turned out to be true:"),
-    h("pre", { class: "scroll" }, h("code", {}, `curl ${location.origin}/v1/streams/${encodeURIComponent(stream.name)}/${stream.kind === "gate" ? "decisions" : "predictions"} \\\n  -H 'Content-Type: application/json' \\\n  -d '${ASKS[stream.kind]}'`)));
+    h("pre", { class: "scroll", tabindex: "0" }, h("code", {}, `curl ${location.origin}/v1/streams/${encodeURIComponent(stream.name)}/${stream.kind === "gate" ? "decisions" : "predictions"} \\${token}\n  -H 'Content-Type: application/json' \\\n  -d '${ASKS[stream.kind]}'`)));
 }
 
 export async function stream(name, signal) {
   const path = `/v1/streams/${encodeURIComponent(name)}`;
-  const [first] = await Promise.all([get(path), charts.load()]);
-  const gate = first.kind === "gate", drawn = first.distribution.thresholds.length > 1;
-  const unit = first.kind === "labels" ? "labels" : "in the outcome's unit";
-  const head = h("div"), notes = h("div", { class: "notes" }), numbers = h("dl", { class: "tiles" }), fresh = h("div"), ticks = h("div");
+  const read = () => Promise.all([get(path, signal), get(`${path}/history`, signal), get(`${path}/rounds?limit=12`, signal)]);
+  const first = await read();
+  const [{ kind, distribution, groups: named }] = first, gate = kind === "gate", drawn = distribution.thresholds.length > 1;
+  const head = h("div"), leads = h("div"), notes = h("div", { class: "notes" }), numbers = h("dl", { class: "tiles" }), fresh = h("div"), ticks = h("div");
   const last = h("div"), grouped = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
   const late = h("div", { class: "chart" }), misses = h("div", { class: "chart" }), widths = h("div", { class: "chart" }), play = h("div", { class: "chart" });
   const save = (kind) => h("button", { class: "plain", onclick: () => download(`${path}/export?format=${kind}`, `${name}.${kind}`).catch((error) => say(error.message)) }, `Download ${kind}`);
-  let history = null;
-  const curves = () => {
+  const curves = (history) => {
     charts.rolling(late, history, by);
     const shaded = charts.missRate(misses, history, by);
     whole.querySelector("small").textContent = shaded ? "shaded: what the target allows" : "under several targets";
     if (gate) charts.accepted(widths, history, by);
-    else charts.setSize(widths, history, unit, by);
+    else charts.setSize(widths, history, kind === "labels" ? "labels" : "in the outcome's unit", by);
   };
   const whole = card(gate ? "Wrong, overall" : "Overall miss rate", misses, "", " ");
   const box = card("What is certain", proven), curved = h("div", {},
-    card("Recent answers", ticks, "", `the last one is on the right; tall and red: ${fault(first)}`),
+    card("Recent answers", ticks, "", `the last one is on the right; tall and red: ${fault(first[0])}`),
     h("div", { class: "charts" },
-      h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => history && curves())),
+      h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => curves(shown[1]))),
       card(gate ? "Wrong, recent" : "Recent miss rate", late, "tall", "last 100; shaded: chance"), todo,
       whole,
-      card(gate ? "Accepted" : first.kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: recent; thick: overall"),
+      card(gate ? "Accepted" : kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: recent; thick: overall"),
       drawn ? card("Thresholds it may play next", play) : null, box,
-      first.groups?.length ? card("Groups", grouped, "wide", "the promise holds for each") : null,
+      named.length ? card("Groups", grouped, "wide", "the promise holds for each") : null,
       card("Last rounds", last, "wide")));
-  show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), notes, numbers, fresh, curved, card("Settings", chosen, "below"));
-  let state = first.promise.state, seen = "";
-  const update = keepUp(async (now) => {
-    if (JSON.stringify(now) === seen) return;
-    const [curve, log] = await Promise.all([get(`${path}/history`), get(`${path}/rounds?limit=12`)]);
-    if (signal.aborted) return;
-    history = curve;
-    entitle(isAlert(now) ? `${now.promise.state}: ${now.name}` : now.name);
-    head.replaceChildren(h("h1", {}, now.name), h("p", { class: "verdict" }, pill(now), h("small", {}, speaker(now))), ...(now.description ? [h("p", { class: "quiet" }, now.description)] : []));
-    notes.replaceChildren(...(isAlert(now) ? [h("p", { class: "lead" }, lead(now))] : []), ...now.notes.filter((note) => !repeatsLead(now, note)).map((note) => h("p", { class: "card note" }, note)));
-    todo.replaceChildren(...[advice(now)].filter(Boolean));
-    numbers.replaceChildren(...tiles(now), ...sizes(now, history.recent));
-    fresh.replaceChildren(...(now.predicted ? [] : [empty(now)]));
-    ticks.replaceChildren(strip(history, now));
+  show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), leads, numbers, notes, fresh, curved,
+    h("details", { class: "card below" }, h("summary", {}, "Settings"), chosen));
+
+  let shown = [];
+  function draw([now, history, log]) {
+    const before = shown[0]?.promise.state, alert = isAlert(now);
+    shown = [now, history, log];
+    entitle(alert ? `${now.promise.state}: ${now.name}` : now.name);
+    fill(head, h("h1", {}, given(now.name)), h("p", { class: "verdict" }, pill(now), h("small", {}, basis(now, isRetargeted(history)))), now.description ? h("p", { class: "quiet about" }, given(now.description)) : null);
+    fill(leads, alert ? h("p", { class: "lead" }, lead(now, history.recent)) : null);
+    fill(numbers, tiles(now, history), sizes(now, history.recent));
+    fill(notes, now.notes.filter((one) => !repeatsLead(now, one)).map(note));
+    fill(fresh, now.predicted ? null : empty(now));
+    fill(ticks, strip(history, now));
     curved.hidden = !now.predicted;
-    if (now.predicted) curves();
+    fill(todo, advice(now, history.recent));
+    if (now.predicted) curves(history);
     if (drawn) charts.thresholds(play, now.distribution);
-    box.classList.toggle("wide", isAlert(now) !== drawn); // So that no place in the grid stays empty.
-    chosen.replaceChildren(settings(now));
-    if (now.groups?.length) grouped.replaceChildren(groups(now));
-    proven.replaceChildren(guarantee(now, history.proven));
-    last.replaceChildren(log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
-    if (now.promise.state !== state) say(`${now.name}: ${(state = now.promise.state)}`);
-    seen = JSON.stringify(now);
+    box.classList.toggle("wide", alert !== drawn); // So that no place in the grid stays empty.
+    fill(chosen, settings(now));
+    if (named.length) fill(grouped, groups(now));
+    fill(proven, guarantee(now, history.proven));
+    fill(last, log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
+    if (before && before !== now.promise.state) say(`${now.name}: ${now.promise.state}`);
+  }
+  draw(first);
+  // The rest is asked for only where the stream has changed.
+  keepFresh(async () => {
+    const now = await get(path, signal);
+    if (JSON.stringify(now) === JSON.stringify(shown[0])) return;
+    const rest = await Promise.all([get(`${path}/history`, signal), get(`${path}/rounds?limit=12`, signal)]);
+    if (!signal.aborted) draw([now, ...rest]);
   }, signal);
-  await update(first);
-  listen(name, update, signal);
 }
