@@ -125,7 +125,8 @@ def test_no_route_ever_speaks_pydantics_words(one: TestClient) -> None:
         (f"/v1/streams/{'a' * 65}", f"name is '{'a' * 59}...; it must be at most 64 characters long",
          "name"),
         ("/v1/streams/pets/export?format=parqet",
-         "format is 'parqet'; it must be 'csv', 'jsonl' or 'parquet'; did you mean 'parquet'?", "format"),
+         "format is 'parqet'; it must be 'csv', 'jsonl' or 'parquet'; did you mean 'parquet'?",
+         "format"),
     ],
 )  # fmt: skip
 def test_a_parameter_that_cannot_be_is_named(

@@ -7,7 +7,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from keyhole.service.http import overview
-from tests.service.scene import Clock, answered, calibrated, made, predicted
+from keyhole.service.store import tokens
+from keyhole.service.store.sql.database import Database
+from tests.service.scene import NOW, Clock, answered, calibrated, made, predicted
 
 MISSES = {"learner": "ocp-bandit", "feedback": "bandit", "labels": ["a"]}
 
@@ -50,6 +52,16 @@ def test_a_trend_is_of_the_recent_rounds_in_parts_of_ten_or_more(one: TestClient
     one.patch("/v1/streams/pets", json={"alpha": 0.2})
     (line,) = one.get("/v1/overview").json()["streams"]
     assert (line["trend"], line["retargeted"], line["recent"]["rounds"]) == ([], True, 0)
+
+
+def test_a_token_for_some_streams_lists_and_counts_those_alone(
+    one: TestClient, light: Database
+) -> None:
+    for name in ("shop-1", "till-1"):
+        made(one, name=name)
+    token = tokens.create(light, "shop", scopes=["read"], now=NOW, streams="shop-")
+    found = one.get("/v1/overview", headers={"Authorization": f"Bearer {token}"}).json()
+    assert ([line["name"] for line in found["streams"]], found["counts"]["all"]) == (["shop-1"], 1)
 
 
 def test_a_stream_that_is_gone_is_not_listed(one: TestClient) -> None:

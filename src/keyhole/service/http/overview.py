@@ -32,11 +32,15 @@ class Overview:
         self._lines: dict[int, StreamLine] = {}
         self._quarantined: dict[str, str] = {}
 
-    def find(self, words: str, only: Selection, *, offset: int, limit: int) -> OverviewView:
-        """Return those whose name or learner has these words in it."""
+    def find(
+        self, words: str, only: Selection, *, offset: int, limit: int, prefix: str = ""
+    ) -> OverviewView:
+        """Return those with these words in name or learner, and names that begin so."""
         with self._lock:
             self._read()
-            lines, quarantined = list(self._lines.values()), dict(self._quarantined)
+            lines = [line for line in self._lines.values() if line.name.startswith(prefix)]
+            apart = self._quarantined.items()
+            quarantined = {name: why for name, why in apart if name.startswith(prefix)}
         selected = {one: [line for line in lines if _is(line, one)] for one in Selection}
         sought = words.casefold()
         found = [line for line in selected[only] if sought in f"{line.name} {line.learner}".casefold()]

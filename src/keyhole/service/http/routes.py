@@ -298,8 +298,9 @@ def get_overview(
     limit: Annotated[int, Query(ge=1, le=100)] = 50,
 ) -> Response:
     """List streams in a line each, those off target first, then by name, a page at a time."""
-    overview = request.app.state.overview
-    return views.send(overview.find(words, only, offset=offset, limit=limit))
+    overview, token = request.app.state.overview, request.state.token
+    prefix = "" if token is None else token.streams
+    return views.send(overview.find(words, only, offset=offset, limit=limit, prefix=prefix))
 
 
 @_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
