@@ -258,3 +258,21 @@ def test_another_target_is_refused_by_name_where_the_state_has_another_size() ->
     setup = Predictor("self-scaled", alpha=0.2).setup
     with pytest.raises(InvalidError, match="self-scaled keeps a state of another size"):
         change_alpha(setup, 0.1)
+
+
+@pytest.mark.parametrize("miss", [False, True])
+def test_a_few_answers_of_known_chance_are_within_what_is_stated_of_them(miss: bool) -> None:
+    """Kills: weights that are cut to whole numbers, or not counted, where bounds are cut to rounds."""
+    predictor: Predictor[Any] = Predictor(alpha=0.2)
+    for _ in range(3):
+        shown = predictor.predict([1.0, 1e-9])
+        predictor.learn(shown, label=int(miss), chance=0.4)
+        excess = predictor._progress.tally.weight * (predictor.miss_rate - 0.2)
+        assert excess == pytest.approx(2.5 * predictor.rounds * (miss - 0.2))
+        for least, most in (predictor.bound(), predictor.bound(rounds=predictor.rounds)):
+            assert least - 1e-9 <= excess <= most + 1e-9
+
+
+def test_so_many_answers_of_a_known_chance_come_to_as_many_times_their_excess() -> None:
+    found = bounds.excess(keyhole.make("logit-tracker", alpha=0.2), rounds=10, chance=0.25)
+    assert found == pytest.approx((-0.2 * 40, 0.8 * 40))

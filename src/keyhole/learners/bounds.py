@@ -252,9 +252,11 @@ def excess(
         proven = find_excess(learner, rounds, lateness)
         if delta is not None:
             proven = bound_truth(proven, learner.alpha, rounds, lateness, delta=delta)
-    told = (0.0, 1.0) if delta is not None else lateness.told
+    told, counted = lateness.told, None if rounds is None else weight * rounds
+    if delta is not None:
+        told, counted = (0.0, 1.0), rounds
     floor, cap = at_least > 0, at_most is not None
-    return clip_excess(proven, learner.alpha, rounds, floor=floor, cap=cap, told=told)
+    return clip_excess(proven, learner.alpha, counted, floor=floor, cap=cap, told=told)
 
 
 def bound_truth(told: Excess, alpha: float, rounds: int, lateness: Lateness, *, delta: float) -> Excess:

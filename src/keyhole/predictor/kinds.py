@@ -10,6 +10,7 @@ or ``judged`` where given.
 """
 
 import copy
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -216,7 +217,7 @@ class Sets:
         return amend(setup.learner, progress, answered, before, outcome)
 
     def count_bounded(self, tally: Tally) -> int:
-        return int(tally.weight)
+        return math.ceil(tally.weight)
 
     def find_lateness(self, setup: "Setup[Any]", progress: Progress) -> Lateness:
         """Return how answers came by now; after a miss that nothing prevents only guards hold."""

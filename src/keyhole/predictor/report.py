@@ -108,6 +108,7 @@ def bound_excess(
     amended = tally.amended  # What is moved afterwards, no guard could see.
     proven = Excess(least - past - amended, most - past + amended + tally.lost_in_full)
     told = lateness.told
+    counted: float = count if rounds is None else rounds * lateness.weight
     if delta is not None:
         if tally.checks:
             raise TheoremError(
@@ -116,9 +117,9 @@ def bound_excess(
             )
         of = max(1, tally.predicted) if rounds is None else rounds
         proven, told = bounds.bound_truth(proven, alpha, of, lateness, delta=delta), (0.0, 1.0)
-        count = of
+        counted = of
     floor, cap = is_floored(setup, tally), getattr(setup.score, "at_most", None) is not None
-    return bounds.clip_excess(proven, alpha, count, floor=floor, cap=cap, told=told)
+    return bounds.clip_excess(proven, alpha, counted, floor=floor, cap=cap, told=told)
 
 
 def is_floored(setup: Setup[Any], tally: RoundTally) -> bool:
