@@ -1,5 +1,6 @@
 """Where a key stands as bytes, by hand: those that are kept must be read for ever."""
 
+import math
 import struct
 from typing import Any
 
@@ -97,24 +98,36 @@ def test_what_is_seldom_there_has_a_bit_each_and_comes_back(
     assert unpack(head + STATE, learner).progress.tally == here.progress.tally
 
 
-@pytest.mark.parametrize("known", [2, 24, 25, 40])
+@pytest.mark.parametrize(
+    ("known", "value", "kept"),
+    [(2, 1.5, [1.0, 2.0]), (24, 12.5, [12.0, 13.0, 24.0]), (25, 13.0, [13.0]), (40, 13.0, [13.0])],
+)
 def test_the_scale_comes_before_the_state_and_is_one_number_once_it_is_fixed(
-    learner: Learner, known: int
+    learner: Learner, known: int, value: float, kept: list[float]
 ) -> None:
-    """It is fixed by the twenty-fifth residual: 255 stands for those that are left out."""
+    """It is fixed by the twenty-fifth residual: 255 stands for those that are left out.
+
+    Until then bytes that are 0 are left out of the state: a bit each says so, the first byte's highest.
+    """
     progress = Progress.start(learner, ScaledResiduals())
     assert progress.scale is not None
     for residual in range(1, known + 1):
         progress.scale.add(-float(residual))
-    value = {2: 1.5, 24: 12.5}.get(known, 13.0)
-    residuals = [float(one) for one in range(1, known + 1)] if known < 25 else []
-    scale = struct.pack(f"<dB{len(residuals)}d", value, known if known < 25 else 255, *residuals)
+    state, layout = STATE, 0x1004
+    if known < 25:
+        bits = sum(1 << (len(STATE) - 1 - place) for place, byte in enumerate(STATE) if byte)
+        state = bits.to_bytes(math.ceil(len(STATE) / 8), "little") + STATE.replace(b"\0", b"")
+        layout = 0x1006
+    scale = struct.pack(f"<B{len(kept)}d", known if known < 25 else 255, *kept)
     content = pack(KeyState(progress, 1_000), learner)
-    assert content == struct.pack("<HBB6sHHH", 0x1004, 0, RULE, TIME, 0, 0, 0) + scale + STATE
+    assert content == struct.pack("<HBB6sHHH", layout, 0, RULE, TIME, 0, 0, 0) + scale + state
     back = unpack(content, learner)
     assert back.progress.scale is not None
     assert back.progress.scale.value == value
+    assert back.progress.state == progress.state
     assert pack(back, learner) == content
+    with pytest.raises(SnapshotError):
+        unpack(content[:-1], learner)
 
 
 def ask_by_hand(*rounds: tuple[str, int, int]) -> bytes:

@@ -271,6 +271,27 @@ def test_intervals_of_the_default_take_at_most_256_bytes() -> None:
     assert len(state) <= 256
 
 
+@pytest.mark.parametrize("seed", range(5))
+def test_intervals_take_at_most_256_bytes_while_their_scale_is_found_too(seed: int) -> None:
+    fold = make_fold(alpha=0.1, lifetime=10**7, score=keyhole.ScaledResiduals())
+    rng, state, now = np.random.default_rng(seed), b"", 1_800_000_000_000
+    for number in range(60):
+        label = float(rng.normal() * 10.0 ** rng.integers(-9, 9))  # scattered over all bins
+        state, _ = fold.run(
+            "a key", state, [Asked(str(number), 0.1, now), Answered(str(number), label=label, at=now)]
+        )
+        assert len(state) <= 256
+        again = make_fold(alpha=0.1, lifetime=10**7, score=keyhole.ScaledResiduals())
+        assert states.pack(states.unpack(state, again.setup.learner), again.setup.learner) == state
+        assert again.read(state).state == fold.read(state).state
+    here = states.unpack(state, fold.setup.learner)
+    here.progress.tally.answered += 2**16
+    here.packed = None
+    longer = states.pack(here, fold.setup.learner)
+    assert len(longer) <= 256
+    assert states.unpack(longer, fold.setup.learner).progress.state == here.progress.state
+
+
 @given(
     answered=st.integers(0, 2**40),
     expired=st.integers(0, 2**40),

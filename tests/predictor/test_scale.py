@@ -2,6 +2,7 @@
 
 import math
 import struct
+from statistics import median
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -235,13 +236,26 @@ def test_only_scaled_residuals_have_a_scale_to_find() -> None:
     assert Scale.start(ScaledResiduals()) == Scale(0.0)
 
 
-@pytest.mark.parametrize("known", [0, 24, 25])
-def test_a_scale_is_read_from_the_bytes_it_takes_and_no_fewer(known: int) -> None:
+@pytest.mark.parametrize("zeros", [0.0, 0.5, 0.9])
+def test_the_scale_is_the_median_of_all_residuals_though_few_are_kept(zeros: float) -> None:
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        residuals = np.where(rng.random(30) < zeros, 0.0, rng.normal(size=30)).tolist()
+        scale = Scale()
+        for known in range(1, 31):
+            scale.add(residuals[known - 1])
+            sizes = [abs(one) for one in residuals[: min(known, 25)]]
+            assert scale.value == (median(sizes) or max(sizes))
+            assert scale == Scale.unpack(scale.pack())[0]
+
+
+@pytest.mark.parametrize(("known", "kept"), [(0, 0), (13, 13), (14, 13), (24, 3), (25, 1)])
+def test_a_scale_is_read_from_the_bytes_it_takes_and_no_fewer(known: int, kept: int) -> None:
     scale = Scale()
     for residual in range(known):
         scale.add(float(residual))
     content = scale.pack()
-    assert len(content) == 9 + 8 * known
+    assert len(content) == 1 + 8 * kept
     assert Scale.unpack(content + b"more") == (scale, len(content))
     with pytest.raises(SnapshotError, match="cut short"):
         Scale.unpack(content[:-1])
@@ -249,7 +263,7 @@ def test_a_scale_is_read_from_the_bytes_it_takes_and_no_fewer(known: int) -> Non
 
 def test_a_scale_of_more_residuals_than_there_are_is_refused() -> None:
     with pytest.raises(SnapshotError, match="cut short"):
-        Scale.unpack(struct.pack("<dB26d", 1.0, 26, *[1.0] * 26))
+        Scale.unpack(struct.pack("<B26d", 26, *[1.0] * 26))
 
 
 def find_odds(predictor: Predictor[Interval]) -> float:

@@ -2,8 +2,9 @@
 
 The first four bytes describe the layout of the rest: the version, the width of counts, which of them
 are there, how many closed rounds are remembered, and to which rule the state belongs. Then come the
-time, the tally, the scale of residuals where one is found, the learner's state, the ids of the
-remembered rounds as CRC-32, and the open rounds, one behind the other in the order of their numbers.
+time, the tally, the scale of residuals where one is found, the learner's state (without bytes that
+are 0, where there is much else), the ids of the remembered rounds as CRC-32, and the open rounds, one
+behind the other in the order of their numbers.
 Of the tally a key keeps what it needs: not the median, the staleness and the groups' shares, and one
 count for all rounds closed without an answer. How many were predicted is not written: it is the sum of
 those answered, those closed without an answer, and those open.
@@ -31,13 +32,14 @@ MOST_DIGESTS = 31
 
 _VERSION_AT, _WIDTH_AT = 12, 10  # where in the layout they begin; then a bit for each of these:
 _EXPIRED, _UNREACHABLE, _UNBOUNDED, _WEIGHT = 0x200, 0x100, 0x80, 0x40
-_REAL_MISSES, _REAL_SIZE, _WIDE_STATE, _SCALE = 0x20, 0x10, 0x08, 0x04
+_REAL_MISSES, _REAL_SIZE, _WIDE_STATE, _SCALE, _SQUEEZED = 0x20, 0x10, 0x08, 0x04, 0x02
 _TALLY = 0xFF0  # the bits that say how the tally is written
 _WIDTHS = ((2**16, "H"), (2**32, "I"), (2**63, "Q"))
 _LAYOUT = struct.Struct("<HBB")
 _TIME = _LAYOUT.size  # where the time begins
 _OPEN = struct.Struct("<Iq")  # how many rounds are open, and the earliest time that one is due
 _NONE_OPEN = (0, NEVER)
+_BITS = bytes.maketrans(bytes(range(256)), b"0" + b"1" * 255)  # of bytes, whether they are 0
 
 _ROUND = struct.Struct("<IHIqQQdd")  # its length, its id's, its output's, and what OpenRound has next
 _HEAD = struct.Struct("<IH")
@@ -138,11 +140,31 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
         layout |= _WIDE_STATE
     if scale is not None:
         layout |= _SCALE
-        state = scale.pack_narrow() + state
+        if width or not scale.is_fixed:  # Counts or residuals take more: let zeros take less.
+            layout |= _SQUEEZED
+            state = _squeeze(state)
+        state = scale.pack() + state
     form = _FORMS[layout & _TALLY]
     rule = _number_rule(learner.rule.name)
     head = form.pack(layout, len(key.closed) // DIGEST, rule, b"", answered, misses, size, *rare)
     return head[:_TIME], head[_TIME + 6 :] + state + key.closed
+
+
+def _squeeze(content: bytes) -> bytes:
+    """Return bytes without those that are 0, behind a bit for each that says whether it is there."""
+    bits = int(content.translate(_BITS), 2)
+    return bits.to_bytes(-(-len(content) // 8), "little") + content.translate(None, b"\0")
+
+
+def _stretch(content: bytes, size: int) -> tuple[bytes, int]:
+    """Return so many bytes as they were before ``_squeeze``, and how many it had left of them."""
+    width = -(-size // 8)
+    bits = f"{int.from_bytes(content[:width], 'little'):0{size}b}"
+    end = width + bits.count("1")
+    if len(content) < end or len(bits) > size:
+        raise InvalidError("the learner's state is cut short")
+    rest = iter(content[width:end])
+    return bytes([next(rest) if bit == "1" else 0 for bit in bits]), end
 
 
 def _note_rare(tally: Tally, rare: list[float]) -> int:
@@ -179,8 +201,12 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
         if layout & _SCALE:
             scale, taken = Scale.unpack(content[begin:])
             begin += taken
-        end = begin + learner.layout.sizes[not layout & _WIDE_STATE]
-        state = learner.unpack(content[begin:end])
+        length = learner.layout.sizes[not layout & _WIDE_STATE]
+        packed = content[begin : begin + length]
+        if layout & _SQUEEZED:
+            packed, length = _stretch(content[begin:], length)
+        end = begin + length
+        state = learner.unpack(packed)
         last = end + DIGEST * closed
         count, earliest = _OPEN.unpack_from(content, last) if len(content) > last else _NONE_OPEN
         waiting = content[last + _OPEN.size :]
@@ -193,9 +219,9 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
     if rare:
         _read_rare(tally, layout, rare)
     clock = int.from_bytes(time, "little", signed=True)
-    packed = content[:_TIME], content[_TIME + 6 : last]
+    closed_part = content[:_TIME], content[_TIME + 6 : last]
     return KeyState(
-        Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, packed
+        Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, closed_part
     )
 
 

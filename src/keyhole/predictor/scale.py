@@ -7,22 +7,30 @@ whatever the scale, as long as the scale of a round is set before its outcome, a
 """
 
 import struct
+from bisect import insort
 from dataclasses import dataclass, field
 
 from keyhole.errors import SnapshotError
 from keyhole.scores import ScaledScore
 
 _MOST = 25
-_HEAD = struct.Struct("<dB")
-_FIXED = 255  # stands for the number of residuals where they are left out
+_HALF = 13  # From here on, each further residual shows one on either side that the median cannot be.
+_VALUE = struct.Struct("<d")
+_FIXED = 255  # stands for the number of residuals once nothing depends on them
 
 
 @dataclass(slots=True)
 class Scale:
-    """The scale up to now, 0 while there is none, and the absolute residuals it comes from."""
+    """The scale up to now, 0 while there is none, and what it comes from: so many absolute residuals.
+
+    ``middle`` are those, in order, that it may still become, as many left out above as below them;
+    ``largest`` is the largest of all.
+    """
 
     value: float = 0.0
-    residuals: list[float] = field(default_factory=list)
+    count: int = 0
+    middle: list[float] = field(default_factory=list)
+    largest: float = 0.0
     _fitted: ScaledScore | None = field(default=None, repr=False, compare=False)
 
     @classmethod
@@ -31,7 +39,11 @@ class Scale:
         if not hasattr(score, "at_scale"):
             return None
         guess: float | None = getattr(score, "scale", None)
-        return cls() if guess is None else cls(guess, [guess])
+        return cls() if guess is None else cls(guess, 1, [guess], guess)
+
+    @property
+    def is_fixed(self) -> bool:
+        return self.count >= _MOST
 
     def fit(self, score: ScaledScore) -> ScaledScore:
         """Return the score at the scale of now."""
@@ -41,33 +53,44 @@ class Scale:
 
     def add(self, residual: float) -> None:
         """Learn a residual, if the scale is not fixed yet."""
-        if len(self.residuals) >= _MOST:
+        if self.count >= _MOST:
             return
+        self.count += 1
+        self.largest = max(self.largest, abs(residual))
+        insort(self.middle, abs(residual))
+        if self.count > _HALF:
+            self.middle = self.middle[1:-1]
+        self._find_value()
+        if self.count == _MOST:
+            self.middle, self.largest = [], 0.0
+
+    def _find_value(self) -> None:
         from statistics import median
 
-        self.residuals.append(abs(residual))
-        self.value = median(self.residuals) or max(self.residuals) or self.value
+        self.value = median(self.middle) or self.largest or self.value
         self._fitted = None
 
     def pack(self) -> bytes:
         """Return the scale as bytes; floats keep every bit."""
-        count = len(self.residuals)
-        return _HEAD.pack(self.value, count) + struct.pack(f"<{count}d", *self.residuals)
-
-    def pack_narrow(self) -> bytes:
-        """Return the scale as few bytes: once it is fixed, nothing depends on the residuals."""
-        count = len(self.residuals)
-        return _HEAD.pack(self.value, _FIXED) if count >= _MOST else self.pack()
+        if self.count >= _MOST:
+            return bytes((_FIXED,)) + _VALUE.pack(self.value)
+        kept = self.middle if self.count <= _HALF else [*self.middle, self.largest]
+        return bytes((self.count,)) + struct.pack(f"<{len(kept)}d", *kept)
 
     @classmethod
     def unpack(cls, content: bytes) -> tuple["Scale", int]:
         """Return the scale that was packed, and how many bytes it took."""
-        if len(content) < _HEAD.size:
+        count = content[0] if content else _MOST
+        kept = 1 if count == _FIXED else count if count <= _HALF else 2 * _HALF - count + 1
+        end = 1 + _VALUE.size * kept
+        if (count >= _MOST and count != _FIXED) or len(content) < end:
             raise SnapshotError("the scale of the residuals is cut short; restore it from a copy")
-        value, count = _HEAD.unpack_from(content)
+        numbers = list(struct.unpack_from(f"<{kept}d", content, 1))
         if count == _FIXED:
-            return cls(value, [value] * _MOST), _HEAD.size
-        end = _HEAD.size + 8 * count
-        if count > _MOST or len(content) < end:
-            raise SnapshotError("the scale of the residuals is cut short; restore it from a copy")
-        return cls(value, list(struct.unpack_from(f"<{count}d", content, _HEAD.size))), end
+            return cls(numbers[0], _MOST), end
+        scale = cls(0.0, count, numbers, max(numbers, default=0.0))
+        if count > _HALF:
+            scale.largest = numbers.pop()
+        if count:
+            scale._find_value()
+        return scale, end
