@@ -1,8 +1,9 @@
 """Intervals: what a new stream misses whose answers come in batches, and day-ahead prices.
 
 Residuals are normal, Laplace or Student's with three degrees of freedom, at alpha 0.1; widths are over
-the right one. Day-ahead prices need the file hourly_prices.npz, of ``hour``, ``price`` and two
-forecasts, here or in ../shared/data.
+the right one. The contextual tracker knows the place in the batch and a feature that tells nothing;
+without features it is the informed tracker, bit for bit. Day-ahead prices need the file
+hourly_prices.npz, of ``hour``, ``price`` and two forecasts, here or in ../shared/data.
 """
 
 import math
@@ -15,7 +16,8 @@ import keyhole
 from keyhole.numeric import Array
 
 ALPHA = 0.1
-LEARNERS = ("logit-tracker", "informed-tracker")
+CONTEXTUAL = "contextual-tracker"
+LEARNERS = ("logit-tracker", "informed-tracker", CONTEXTUAL)
 BATCHES = (10, 24, 100, 168)
 DAY, WINDOW = 24, 1_000
 PRICES = "hourly_prices.npz"
@@ -28,10 +30,12 @@ NOISES: dict[str, tuple[Callable[[np.random.Generator, int], Array], float]] = {
 
 def play_batches(learner: str, truths: Array, size: int) -> tuple[Array, Array]:
     """Return of each round whether it missed, and its width, if it is answered with its batch."""
-    predictor = keyhole.Predictor(learner, alpha=ALPHA, score=keyhole.ScaledResiduals())
-    missed, widths = [], []
+    known = 2 if learner == CONTEXTUAL else None
+    predictor = keyhole.Predictor(learner, alpha=ALPHA, score=keyhole.ScaledResiduals(), features=known)
+    missed, widths, rng = [], [], np.random.default_rng(0)
     for batch in truths.reshape(-1, size):
-        shown = predictor.predict_batch([0.0] * size)
+        features: Array = np.column_stack((np.arange(size), rng.random(size))).astype(np.float64)
+        shown = predictor.predict_batch([0.0] * size, features=features if known else None)
         predictor.learn_batch(shown, batch.tolist())
         missed += [truth not in one for truth, one in zip(batch.tolist(), shown, strict=True)]
         widths += [one.width for one in shown]
@@ -61,15 +65,20 @@ def find_prices() -> Path | None:
     return next((place / PRICES for place in places if (place / PRICES).exists()), None)
 
 
-def play_prices(learner: str, forecasts: Array, prices: Array) -> str:
+def play_prices(learner: str, forecasts: Array, prices: Array, features: Array) -> str:
     """Return miss rate, worst window and interval score over the best fixed width, after a week."""
     predictor = keyhole.Predictor(
-        learner, alpha=ALPHA, score=keyhole.ScaledResiduals(), feedback="full"
+        learner,
+        alpha=ALPHA,
+        score=keyhole.ScaledResiduals(),
+        feedback="full",
+        features=features.shape[1] or None,
     )
     ends = []
     for begin in range(0, prices.size, DAY):
         day = slice(begin, begin + DAY)
-        shown = predictor.predict_batch(forecasts[day].tolist())
+        known = features[day] if predictor.learner.features else None
+        shown = predictor.predict_batch(forecasts[day].tolist(), features=known)
         predictor.learn_batch(shown, prices[day].tolist())
         ends += [(one.lower, one.upper) for one in shown]
     lower, upper = np.array(ends)[7 * DAY :].T
@@ -93,14 +102,25 @@ def print_prices(*, quick: bool) -> None:
         print(f"\nday-ahead prices: there is no {PRICES}")
         return
     print("\nday-ahead prices, 24 at a time, the truth always told: missed / worst |window of 1,000 -")
-    print("alpha| / interval score over that of the best fixed width\n")
+    print(
+        "alpha| / interval score over that of the best fixed width; the contextual tracker knows hour,"
+    )
+    print("weekday and the forecast, and then how far apart the two forecasts are, too\n")
     held = np.load(path)
     count = DAY * (140 if quick else held["price"].size // DAY)
-    learners = (*LEARNERS, "pi")
-    print(f"{'forecast':<12}" + "".join(f"{name:<28}" for name in learners))
+    hours, prices = held["hour"][:count], held["price"][:count]
+    learners = ("logit-tracker", "informed-tracker", "pi", CONTEXTUAL, CONTEXTUAL)
+    names = (*learners[:3], "contextual, 3 features", "contextual, 4 features")
+    print(f"{'forecast':<12}" + "".join(f"{name:<24}" for name in names))
     for model in ("linear", "network"):
-        cells = [play_prices(one, held[model][:count], held["price"][:count]) for one in learners]
-        print(f"{model:<12}" + "".join(f"{cell:<28}" for cell in cells), flush=True)
+        forecasts = held[model][:count]
+        apart = np.abs(held["linear"] - held["network"])[:count]
+        known = np.column_stack((hours % DAY, (hours // DAY + 3) % 7, forecasts, apart)).astype(float)
+        cells = [
+            play_prices(one, forecasts, prices, known[:, :columns])
+            for one, columns in zip(learners, (0, 0, 0, 3, 4), strict=True)
+        ]
+        print(f"{model:<12}" + "".join(f"{cell:<24}" for cell in cells), flush=True)
 
 
 def print_tables(*, quick: bool) -> None:

@@ -1,7 +1,8 @@
 """Sets of labels: the share missed in the first rounds, with answers that come at once or late.
 
 Eight vague classes whose probabilities are right, three times too sure, or three times too shy, at
-alpha 0.1; labels are told where the set held them.
+alpha 0.1; labels are told where the set held them. The contextual tracker knows the largest probability
+and a feature that tells nothing; without features it is the informed tracker, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from keyhole.numeric import Array, Counts
 ALPHA, CLASSES, ROUNDS = 0.1, 8, 1500
 LATE = (0, 200, 1_000)
 MODELS = {"right": 1.0, "three times too sure": 3.0, "three times too shy": 1.0 / 3.0}
-LEARNERS = ("logit-tracker", "informed-tracker")
+LEARNERS = ("logit-tracker", "informed-tracker", "contextual-tracker")
 
 
 def make_cases(seed: int, rounds: int, power: float) -> tuple[Array, Counts]:
@@ -28,10 +29,12 @@ def make_cases(seed: int, rounds: int, power: float) -> tuple[Array, Counts]:
 
 def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tuple[bool, int]]:
     """Yield of each round whether it missed, and the size of its set."""
-    predictor = keyhole.Predictor(learner, alpha=ALPHA)
+    has_features = learner == "contextual-tracker"
+    predictor = keyhole.Predictor(learner, alpha=ALPHA, features=2 if has_features else None)
+    features = np.column_stack((outputs.max(axis=1), np.random.default_rng(0).random(len(outputs))))
     shown: list[keyhole.LabelSet] = []
     for n, output in enumerate(outputs.tolist()):
-        shown.append(predictor.predict(output))
+        shown.append(predictor.predict(output, features=features[n] if has_features else None))
         yield int(labels[n]) not in shown[n], len(shown[n])
         if n >= late:
             past, label = shown[n - late], int(labels[n - late])
@@ -43,7 +46,7 @@ def play(learner: str, outputs: Array, labels: Counts, late: int) -> Iterator[tu
 
 def print_tables(*, quick: bool) -> None:
     print("missed in the first 100 / in the first 500 / in all, mean size\n")
-    print(f"{'probabilities':<24}{'late':>6}  " + "".join(f"{name:<32}" for name in LEARNERS))
+    print(f"{'probabilities':<24}{'late':>6}  " + "".join(f"{name:<28}" for name in LEARNERS))
     for model, power in MODELS.items():
         for late in LATE:
             cells = []
@@ -55,4 +58,4 @@ def print_tables(*, quick: bool) -> None:
                 missed, size = np.array(runs, dtype=float).mean(axis=0).T
                 rates = [missed[:count].mean() for count in (100, 500, ROUNDS)]
                 cells.append(f"{' / '.join(f'{rate:.3f}' for rate in rates)}, {size.mean():.2f}")
-            print(f"{model:<24}{late:>6,}  " + "".join(f"{cell:<32}" for cell in cells), flush=True)
+            print(f"{model:<24}{late:>6,}  " + "".join(f"{cell:<28}" for cell in cells), flush=True)

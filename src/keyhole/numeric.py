@@ -58,6 +58,12 @@ def kernel(function: Function) -> Function:
     return function
 
 
+def called(function: Function) -> Function:
+    """Mark a kernel that the compiled lane calls where it is named: a long one compiles sooner so."""
+    function.__called__ = True  # type: ignore[attr-defined]
+    return kernel(function)
+
+
 @cache
 def can_compile() -> bool:
     """Return whether there is a compiled lane: numba is installed and not disabled."""
@@ -110,7 +116,8 @@ def _compile(function: FunctionType, *, entry: bool) -> Any:
     }
     copy = bind(function, **named) if named else function
     # Into the entry they are copied, not called: numba counts references to arrays at every call.
-    options = {"nogil": True, "error_model": "numpy", "inline": "never" if entry else "always"}
+    is_called = entry or hasattr(function, "__called__")
+    options = {"nogil": True, "error_model": "numpy", "inline": "never" if is_called else "always"}
     if not entry or function.__closure__ or is_of_script(function):
         return numba.njit(**options)(copy)
     with _configuring, _cache_folder(function) as folder:

@@ -3,7 +3,7 @@
 import math
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 EVERY, NONE = 0.0, 2.0
 Z = math.log((1.0 - 1e-6) / 1e-6)
@@ -34,6 +34,8 @@ class Opened:
     threshold: float
     case: Case
     asked: int = 0
+    said: float = 0.0
+    bare: float = 0.0
     cells: list[tuple[int, float, list[tuple[int, float]]]] = field(default_factory=list)
 
 
@@ -70,13 +72,15 @@ class Shared:
             self.scale = max(self.scale, weight / pace)
 
 
-def track(alpha: float, k: int, excess: float, error: float, stale: float) -> float:
+def track(
+    alpha: float, k: int, excess: float, error: float, stale: float, *, last: float = 0.1
+) -> float:
     """The step of the logit tracker."""
-    step = max(0.5 / (1.0 + alpha * k), 0.1)
+    step = max(0.5 / (1.0 + alpha * k), last)
     if stale == 0.0:
         return step
     slower = 1.0 + stale / 60.0
-    shorter = max(0.1, step / slower) / slower
+    shorter = max(last, step / slower) / slower
     if error < 0.0 and excess + alpha * k < 0.5:
         shorter = max(shorter, min(step, 3.0 / (stale * -error)))
     return shorter
@@ -120,6 +124,8 @@ class LogitTracker(Shared):
 
 
 class InformedTracker(Shared):
+    step, leak, pull = 0.1, 0.008, 0.04
+
     def __init__(self, alpha: float) -> None:
         super().__init__(alpha)
         self.x = self.excess = self.word = 0.0
@@ -164,38 +170,50 @@ class InformedTracker(Shared):
             base *= min(1.0, self.k * self.alpha)
         return max(base, -13.0)
 
-    def choose(self, case: Case) -> Opened:
+    def find_odds(self, case: Case) -> float:
         heard = self.k < 20 and self.predicted < 1_000 and len(case.scores) > 1
         if heard and 0.9 <= sum(case.scores) <= 1.01:
             self.hear(case.scores)
         base = self.find_base()
         whole = math.floor(base)
-        odds = 2.0**whole * (1.0 + base - whole) * math.exp(self.x)
+        return float(2.0**whole * (1.0 + base - whole) * math.exp(self.x))
+
+    def find_threshold(self, odds: float) -> float:
         threshold = odds / (1.0 + odds)
-        if not 1e-6 <= threshold <= 1.0 - 1e-6:
-            threshold = EVERY if threshold < 0.5 else NONE
+        if 1e-6 <= threshold <= 1.0 - 1e-6:
+            return threshold
+        return EVERY if threshold < 0.5 else NONE
+
+    def choose(self, case: Case) -> Opened:
+        threshold = self.find_threshold(self.find_odds(case))
         if abs(self.excess) > 150.0 and abs(self.excess) / self.scale > 150.0 + 2.0 * self.level:
             threshold = EVERY if self.excess > 0.0 else NONE
         return self.open(threshold, case)
 
     def find_step(self, opened: Opened, miss: float, stale: float) -> float:
         if self.bare and self.word == 0.0:
-            return track(self.alpha, self.k, self.excess, miss - self.alpha, stale)
+            error = miss - self.alpha
+            return track(self.alpha, self.k, self.excess, error, stale, last=self.step)
         if stale == 0.0:
-            return 0.1
-        step = 0.1 / (1.0 + stale / 60.0 + (stale / 400.0) ** 2)
+            return self.step
+        step = self.step / (1.0 + stale / 60.0 + (stale / 400.0) ** 2)
         lower, usual = sum(self.bins[: self.find_bin(opened.threshold)]), 2.0 * self.alpha * self.total
         return step * usual / lower if miss == 1.0 and self.k < 2.0 * stale and lower > usual else step
 
     def observe(self, opened: Opened, miss: float, *, weight: float, score: float | None) -> None:
-        (age, stale), pace = self.find_delay(opened), self.find_pace(weight)
+        self.learn(opened, miss, weight, self.find_pace(weight), score)
+
+    def learn(
+        self, opened: Opened, miss: float, weight: float, pace: float, score: float | None
+    ) -> None:
+        age, stale = self.find_delay(opened)
         error = miss - self.alpha
         self.count_late(age, weight, pace, scales=stale > 0.0 or weight != 1.0)
         step = self.find_step(opened, miss, stale)
         self.x -= step * pace * error
         if self.told == 5:
-            aim = clip(-0.04 * self.excess / self.scale, -0.3, 0.3)
-            self.x += 0.008 * (step / 0.1) * (aim - self.x)
+            aim = clip(-self.pull * self.excess / self.scale, -0.3, 0.3)
+            self.x += self.leak * (step / self.step) * (aim - self.x)
         self.x = clip(self.x, -Z, Z)
         self.excess += weight * error
         if self.k == 0 and self.total > 640:
@@ -234,10 +252,17 @@ class InformedTracker(Shared):
             given = until
 
 
-class ContextualTracker(Shared):
+def leave_out(score: float, said: float) -> float:
+    if not 0.0 < score < 1.0 or said == 0.0:
+        return score
+    odds = score / (1.0 - score) * math.exp(-said)
+    return odds / (1.0 + odds)
+
+
+class ContextualTracker(InformedTracker):
     def __init__(self, alpha: float, *, features: int, groups: int) -> None:
         super().__init__(alpha)
-        self.z, self.longest = 0.0, 1.0
+        self.longest = 1.0
         self.weights = [[0.0] * 9 for _ in range(features)]
         self.visits = [[0.0] * 9 for _ in range(features)]
         self.group_weights, self.group_visits = [0.0] * groups, [0.0] * groups
@@ -261,20 +286,25 @@ class ContextualTracker(Shared):
             found.append((feature, value, [(lower, 1.0 - share), (lower + 1, share)]))
         return found
 
-    def choose(self, case: Case) -> Opened:
-        cells, offset = self.find_cells(case), 0.0
+    def say(self, cells: list[tuple[int, float, list[tuple[int, float]]]], case: Case) -> float:
+        said = 0.0
         for feature, _, shares in cells:
-            offset += sum(self.weights[feature][cell] * share for cell, share in shares)
+            said += sum(self.weights[feature][cell] * share for cell, share in shares)
         dead = 50.0 * (1.0 + self.level / 60.0)
         for group in case.groups:
             excess = self.accounts[1 + group] / self.scale
-            offset += self.group_weights[group]
-            offset -= 0.1 * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
-        position = self.z + clip(offset, -self.cap, self.cap)
-        opened = self.open(sigmoid(clip(position, -500.0, 500.0)), case)
-        opened.cells, opened.asked = cells, self.ask_guards(case)
-        if opened.asked:
-            opened.threshold = EVERY if opened.asked > 0 else NONE
+            said += self.group_weights[group]
+            said -= 0.1 * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
+        return clip(said, -self.cap, self.cap)
+
+    def choose(self, case: Case) -> Opened:
+        cells, odds = self.find_cells(case), self.find_odds(case)
+        said, asked = self.say(cells, case), self.ask_guards(case)
+        shown, bare = self.find_threshold(odds * math.exp(said)), self.find_threshold(odds)
+        if asked:
+            shown = bare = EVERY if asked > 0 else NONE
+        opened = self.open(shown, case)
+        opened.cells, opened.said, opened.asked, opened.bare = cells, said, asked, bare
         return opened
 
     def ask_guards(self, case: Case) -> int:
@@ -287,21 +317,20 @@ class ContextualTracker(Shared):
         high, low = (sum(max(e - bound - self.longest, 0.0) for e in side) for side in (hot, cold))
         return 1 if high >= low else -1
 
-    def observe(
-        self,
-        opened: Opened,
-        miss: float,
-        *,
-        weight: float,
-        score: float | None,  # noqa: ARG002
-    ) -> None:
-        (age, stale), pace = self.find_delay(opened), self.find_pace(weight)
-        error = miss - self.alpha
-        self.count_late(age, weight, pace)
-        slower = 1.0 + stale / 60.0
-        self.count(opened, weight * error)
-        step = max(0.5 / (1.0 + self.alpha * self.k), 0.1)
-        self.z = clip(self.z - pace * step * error / slower, -Z - 0.5, Z + 0.5)
+    def observe(self, opened: Opened, miss: float, *, weight: float, score: float | None) -> None:
+        (_, stale), pace = self.find_delay(opened), self.find_pace(weight)
+        always, k = self.told == 5, self.k
+        if always and self.weights:
+            self.step, self.leak, self.pull = 0.07, 0.004, 0.005
+        else:
+            self.step, self.leak, self.pull = 0.1, 0.008, 0.04
+        self.excess = self.accounts[0]
+        heard = None if score is None else leave_out(score, opened.said)
+        self.learn(replace(opened, threshold=opened.bare), miss, weight, pace, heard)
+        self.count(opened, weight * (miss - self.alpha))
+        if always and score is not None:
+            miss = float(leave_out(score, self.say(opened.cells, opened.case)) < opened.bare)
+        error, slower = miss - self.alpha, 1.0 + stale / 60.0
         cells = sum(len(shares) for _, _, shares in opened.cells) + len(opened.case.groups)
         pull, prior = pace * 0.5 * error / slower, 0.5 * cells
         for feature, _, shares in opened.cells:
@@ -318,9 +347,7 @@ class ContextualTracker(Shared):
             self.group_visits[group] += 1.0
         for feature, value, _ in opened.cells:
             if value == value:
-                self.keep(feature, value)
-        self.k += 1
-        self.answered += 1
+                self.keep(feature, value, k)
 
     def count(self, opened: Opened, change: float) -> None:
         mine = [0, *(1 + group for group in opened.case.groups)]
@@ -333,12 +360,12 @@ class ContextualTracker(Shared):
                 self.accounts[row] += change
                 self.longest = max(self.longest, abs(change))
 
-    def keep(self, feature: int, value: float) -> None:
+    def keep(self, feature: int, value: float, k: int) -> None:
         self.seen[feature] += 1
         sample = self.samples[feature]
         if len(sample) == 100:
-            draw = ((self.k % 2**31) * 2654435769 + feature * 1640531527 + 12345) % 2**32 / 2**32
-            chance = 100 / min(self.seen[feature], 2_000)
+            draw = ((k % 2**31) * 2654435769 + feature * 1640531527 + 12345) % 2**32 / 2**32
+            chance = 100 / min(self.seen[feature], 1_000)
             if draw >= chance:
                 return
             del sample[int(100 * draw / chance)]

@@ -90,9 +90,9 @@ def open_round(learner: Learner) -> bytes:
         ("mvp+valve", 2, 39),
         ("exp3-ix", 0, 8),  # the arm
         ("ocp-unlock", 1, 34),  # the epoch
-        ("contextual-tracker", 4, 8),  # the cell of the first feature
-        ("contextual-tracker", 7, 8),
-        ("contextual-tracker+valve", 6, 8),
+        ("contextual-tracker", 6, 8),  # the cell of the first feature
+        ("contextual-tracker", 9, 8),
+        ("contextual-tracker+valve", 8, 8),
     ],
 )
 def test_what_a_round_remembers_goes_up_to_its_limit(name: str, place: int, most: int) -> None:

@@ -140,7 +140,7 @@ def test_predictor_and_simulation_agree_on_features_and_groups() -> None:
         shown = predictor.predict([score], features=row, groups=np.flatnonzero(own).tolist())
         played.append(shown.threshold)
         predictor.learn(shown, HIT if len(shown) else MISS)
-    run = simulate(predictor.learner, scores, features=features, groups=groups)
+    run = simulate(predictor.learner, scores, features=features, groups=groups, feedback="bandit")
     assert run.thresholds[0].tolist() == played
     assert [group.misses for group in predictor.groups.values()] == [
         run.misses[0, groups[:, g]].sum() for g in range(2)

@@ -148,7 +148,8 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     if residual is not None and progress.scale is not None:
         heard, score = _rate_residual(learner, progress, waiting, outcome)
     if not learner.informed or learner.needs is not _LEAST:
-        score = usable_score(learner.rule.name, learner.needs, miss, score)
+        used = usable_score(learner.rule.name, learner.needs, miss, score)
+        score = score if learner.informed else used
     cost = _compare_sizes(waiting) if learner.weighs_size else 0.0
     answer = _new(Answer, (heard, score, age, stale, cost, 1.0, 1.0, 0.0))
     if weight == tally.usual == 1.0:

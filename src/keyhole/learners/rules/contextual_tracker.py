@@ -1,12 +1,13 @@
-"""The contextual tracker: a logit tracker whose threshold depends on the case, by features and groups.
+"""The contextual tracker: an informed tracker whose threshold depends on the case.
 
 The gradient of the pinball loss in a threshold that is linear in some cells is miss - alpha times what
 the cells say, so that hit or miss is enough to learn a threshold for every case. The logit is that of
-the logit tracker plus an offset: for every feature a table over its running rank, piecewise linear,
-with a cell of its own for "missing"; for every group one cell.
+the informed tracker plus what the case says: for every feature a table over its running rank, piecewise
+linear, with a cell of its own for "missing"; for every group one cell. The informed tracker hears of a
+score what it is without that: so its histogram is of what the cases do not explain.
 
 **Ranks** make units, outliers and infinities harmless: that of a value is among small sorted samples of
-the last few thousand rounds, reservoirs whose draws are a function of the round's number, so that the
+the last thousand rounds or so, reservoirs whose draws are a function of the round's number, so that the
 learner stays deterministic.
 
 **Guards** stand on the excess of misses, of all rounds and of each group: where the excess of a group
@@ -21,24 +22,41 @@ the band costs.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.lateness import HALVED_AT, Excess, Lateness, bound_late_tracker, raise_level, slow
+from keyhole.learners.lateness import HALVED_AT, Excess, Lateness, bound_late_tracker, slow
 from keyhole.learners.layout import ANY, COUNT
 from keyhole.learners.parameters import check_room, number, parameters, positive, target, whole
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
-from keyhole.numeric import Array, Counts, exp, kernel, sigmoid
+from keyhole.learners.rules.informed_tracker import (
+    ALWAYS,
+    LEAK,
+    MARGIN,
+    PULL,
+    InformedTrackerSettings,
+    InformedTrackerState,
+    find_odds,
+    informed_tracker,
+    shift_odds,
+)
+from keyhole.learners.rules.informed_tracker import observe as observe_base
+from keyhole.numeric import Array, Counts, called, exp, kernel
 
-# A round remembers the thresholds of its logit and of a band above it, and what its guards asked for;
-# then of each feature its value, its lower cell and the upper one's share; then its groups.
-_OWN, _ABOVE, _GUARD, _FEATURES = 0, 1, 2, 3
+# A round remembers the thresholds of its logit and of a band above it, what its guards asked for, the
+# threshold without what the case said, and what that was; then of each feature its value, its lower
+# cell and the upper one's share; then its groups.
+_OWN, _ABOVE, _GUARD, _BARE, _SAID, _FEATURES = 0, 1, 2, 3, 4, 5
 _VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
-_STEEPEST = 500.0
-_REACH = math.log((1.0 - 1e-6) / 1e-6) + 0.5  # of the common logit, as far as the logit tracker's
+_BASE = len(InformedTrackerState._fields)
+_PART, _LEAK, _PULL = (
+    0.7,
+    0.004,
+    0.005,
+)  # of a step, and how the offset falls back, where truths are told
 _MOVED, _SQUARES, _LONGEST = 0, 1, 2
 _LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
 _TURN = 2.0**32
@@ -68,15 +86,17 @@ class ContextualParameters:
         remedy="try 0.5",
     )
     step: float = positive("The step in logits, for ever.", default=0.1)
-    first: float = positive("The first step; later ones shrink to the last.", default=0.5)
-    prior: float = positive("A cell's first step is first / (prior x cells of the round).", default=0.5)
+    first: float = positive("A cell's first step is first / (prior x cells of the round).", default=0.5)
+    prior: float = positive("See first.", default=0.5)
     memory: float = positive("A cell's step falls for memory / alpha visits.", default=50.0)
     knots: int = whole("How many cells a feature has over its rank.", default=8, least=2)
     reach: float = positive("How far features and groups may move the logit.", default=8.0)
     kept: int = whole("How many values of a feature are kept for its ranks.", default=100)
-    window: int = whole("Over about how many rounds they are spread.", default=2_000)
+    window: int = whole("Over about how many rounds they are spread.", default=1_000)
     guard: float = positive("The excess at which every label is shown, or none.", default=150.0)
     dead: float = positive("The excess of a group up to which only its cell corrects it.", default=50.0)
+
+    informed: ClassVar[bool] = True
 
     def complete(self) -> None:
         """Raise if the parameters pull against each other, or ask for too much."""
@@ -165,28 +185,34 @@ class ContextualParameters:
 
 
 class ContextualState(NamedTuple):
-    """The common logit; of each cell its weight and visits; samples of the features; the excesses.
+    """The state of an informed tracker; of each cell its weight and visits; samples of the features.
 
     ``excess`` holds the accounts of misses, of all rounds, then of each group. ``conflicts`` holds of
     the rounds in which a guard wanted every label and another none two sums of what they moved, and
     the most that an answer ever moved an account, or 1: see ``ContextualParameters``.
     ``band`` and ``cost`` serve the size weight: a stretch above the logit, and what it usually costs.
-    ``scale`` is the largest weight that was ever usual: the guards stand that many times as far out.
     """
 
-    position: Array
+    offset: Array
+    excess: Array
+    scale: Array
+    word: Array
     rounds: Counts
     lateness: Counts
+    bare: Counts
+    told: Counts
+    place: Counts
+    below: Counts
+    total: Counts
+    bins: Counts
     weight: Array
     visits: Array
     kept: Array
     held: Counts
     seen: Counts
-    excess: Array
     conflicts: Array
     band: Array
     cost: Array
-    scale: Array
 
 
 class Ranks(NamedTuple):
@@ -204,97 +230,146 @@ def start_ranks(features: int, room: int) -> Ranks:
 
 def start(settings: ContextualParameters) -> ContextualState:
     cells = settings.features * (settings.knots + 1) + settings.groups
-    count = np.zeros(1, dtype=np.int64)
-    return ContextualState(
-        np.zeros(1), count, count.copy(), np.zeros(cells), np.zeros(cells),
-        *start_ranks(settings.features, settings.kept),
-        np.zeros(1 + settings.groups), np.array([0.0, 0.0, 1.0]), np.full(1, 0.5), np.zeros(1),
-        np.ones(1),
+    base: Any = informed_tracker.start_state(None)._replace(excess=np.zeros(1 + settings.groups))
+    own: Any = (
+        np.zeros(cells), np.zeros(cells), *start_ranks(settings.features, settings.kept),
+        np.array([0.0, 0.0, 1.0]), np.full(1, 0.5), np.zeros(1),
     )  # fmt: skip
+    return ContextualState(*base, *own)
 
 
 @kernel
 def choose(settings: ContextualParameters, state: ContextualState, memo: Array, ask: Ask) -> float:
     """Return the threshold of the case, or all or nothing where a guard says so."""
-    offset = _place_features(settings, state, memo, ask.context)
-    own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
-    dead = settings.dead * (1.0 + state.lateness[0] / HALVED_AT)
+    _place_features(settings, state, memo, ask.context)
+    own = _FEATURES + _PER_FEATURE * settings.features
     for group in range(settings.groups):
         memo[own + group] = ask.context[settings.features + group]
+    said = _say(settings, state, memo)
+    bare = shift_odds(find_odds(settings.alpha, _find_base(state)), state.offset[0])
+    memo[_SAID], memo[_BARE] = said, _find_threshold(bare)
+    memo[_OWN] = _find_threshold(shift_odds(bare, said))
+    memo[_ABOVE] = _find_threshold(shift_odds(bare, said + state.band[0]))
+    bound = state.scale[0] * (settings.guard + 2.0 * state.lateness[0])
+    memo[_GUARD] = ask_guards(state.excess, memo[own:], bound, state.conflicts[_LONGEST])
+    if memo[_GUARD] == 0.0:
+        return memo[_OWN]
+    memo[_BARE] = EVERY if memo[_GUARD] > 0.0 else NONE
+    return memo[_BARE]
+
+
+@called
+def _say(settings: ContextualParameters, state: ContextualState, memo: Array) -> float:
+    """Return what the cells of a case, and the accounts of its groups, add to the logit."""
+    said = 0.0
+    for feature in range(settings.features):
+        at = _FEATURES + _PER_FEATURE * feature
+        cell = feature * (settings.knots + 1) + int(memo[at + _CELL])
+        share = memo[at + _SHARE]
+        said += state.weight[cell] * (1.0 - share)
+        if memo[at + _CELL] < settings.knots:
+            said += state.weight[cell + 1] * share
+    own, cells = _FEATURES + _PER_FEATURE * settings.features, settings.features * (settings.knots + 1)
+    for group in range(settings.groups):
         if memo[own + group] > 0.0:
-            offset += state.weight[cells + group]
+            said += state.weight[cells + group]
+    dead = settings.dead * (1.0 + state.lateness[0] / HALVED_AT)
     for group in range(settings.groups):
         if memo[own + group] > 0.0:
             excess = state.excess[1 + group] / state.scale[0]  # row 0 is of all rounds
-            offset -= settings.step * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
-    position = state.position[0] + min(max(offset, -settings.cap), settings.cap)
-    memo[_OWN] = sigmoid(min(max(position, -_STEEPEST), _STEEPEST))
-    memo[_ABOVE] = sigmoid(min(max(position + state.band[0], -_STEEPEST), _STEEPEST))
-    bound = state.scale[0] * (settings.guard + 2.0 * state.lateness[0])
-    memo[_GUARD] = ask_guards(state.excess, memo[own:], bound, state.conflicts[_LONGEST])
-    if memo[_GUARD] > 0.0:
-        return EVERY
-    return NONE if memo[_GUARD] < 0.0 else memo[_OWN]
+            said -= settings.step * (max(excess - dead, 0.0) + min(excess + dead, 0.0))
+    return min(max(said, -settings.cap), settings.cap)
+
+
+@kernel
+def _find_threshold(odds: float) -> float:
+    threshold = odds / (1.0 + odds)
+    if MARGIN <= threshold <= 1.0 - MARGIN:
+        return threshold
+    return EVERY if threshold < MARGIN else NONE
 
 
 @kernel
 def _place_features(
     settings: ContextualParameters, state: ContextualState, memo: Array, context: Array
-) -> float:
-    """Return what the features add to the logit; the memo keeps their values and their cells."""
+) -> None:
+    """Let the memo keep the values of the features, and their cells."""
     ranks = Ranks(state.kept, state.held, state.seen)
-    offset = 0.0
     for feature in range(settings.features):
-        at, base = _FEATURES + _PER_FEATURE * feature, feature * (settings.knots + 1)
-        value = context[feature]
+        at, value = _FEATURES + _PER_FEATURE * feature, context[feature]
         if value != value:  # NaN: missing, which has a cell of its own
             memo[at + _VALUE], memo[at + _CELL], memo[at + _SHARE] = 0.0, settings.knots, 0.0
-            offset += state.weight[base + settings.knots]
             continue
         value = make_finite(value)
         place = rank(ranks, feature, value) * (settings.knots - 1)
         cell = min(int(place), settings.knots - 2)
-        share = place - cell
-        memo[at + _VALUE], memo[at + _CELL], memo[at + _SHARE] = value, cell, share
-        offset += state.weight[base + cell] * (1.0 - share)
-        offset += state.weight[base + cell + 1] * share
-    return offset
+        memo[at + _VALUE], memo[at + _CELL], memo[at + _SHARE] = value, cell, place - cell
 
 
 @kernel
 def observe(
     settings: ContextualParameters, state: ContextualState, memo: Array, answer: Answer
 ) -> None:
-    """Count the miss; step the common logit and the cells of the case; perhaps keep its features."""
-    raise_level(state.lateness, answer.age)
-    damping = slow(answer.stale)
-    state.scale[0] = max(state.scale[0], answer.weight / answer.pace)
-    error = answer.miss - settings.alpha
-    own = _FEATURES + _PER_FEATURE * settings.features
+    """Teach the informed tracker what the case does not say, and the cells of the case; count the miss.
+
+    Where the truth is always told, the cells learn whether it would miss if the case said what it says
+    now, not what it said then; and the offset moves less, as they and the histogram know more.
+    """
+    number, excess, always = state.rounds[0], state.excess[0], state.told[0] == ALWAYS
+    part, leak, pull = (_PART, _LEAK, _PULL) if always and settings.features > 0 else (1.0, LEAK, PULL)
+    base = InformedTrackerSettings(settings.alpha, part * settings.step, settings.guard, leak, pull)
+    _teach_base(base, _find_base(state), memo[_BARE:], _leave_out(answer, memo[_SAID]))
+    if answer.miss != answer.miss:  # It is the model's word.
+        return
+    state.excess[0] = excess  # which is counted here, with those of groups
+    own, error = _FEATURES + _PER_FEATURE * settings.features, answer.miss - settings.alpha
     guard = 0.0 if answer.amends > 0.0 else memo[_GUARD]  # What it asked for is long over.
     groups = count_miss(state.excess, memo[own:], answer.weight * error, guard, state.conflicts)
-    active = groups + 2 * settings.features
-    for feature in range(settings.features):
-        if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
-            active -= 1  # a missing feature has one cell, not two
-    early = settings.first / (1.0 + settings.alpha * state.rounds[0])
-    moved = state.position[0] - answer.pace * max(early, settings.step) * error / damping
-    state.position[0] = min(max(moved, -_REACH), _REACH)
     if answer.amends > 0.0:
         return
+    if always and answer.score == answer.score:
+        score = _leave_out(answer, _say(settings, state, memo)).score
+        error = (1.0 if score < memo[_BARE] else 0.0) - settings.alpha
     if settings.size_weight > 0.0:
-        saved = weigh_size(
-            state.band, state.cost, settings.alpha, state.rounds[0], memo[_ABOVE], answer
-        )
+        saved = weigh_size(state.band, state.cost, settings.alpha, number, memo[_ABOVE], answer)
         error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
-    pull = answer.pace * settings.first * error
-    _step_cells(settings, state, memo, pull, damping, settings.prior * active)
+    _step_cells(settings, state, memo, answer.pace * settings.first * error, slow(answer.stale), groups)
+    _keep_features(settings, state, memo, number)
+
+
+@called
+def _teach_base(
+    settings: InformedTrackerSettings, state: InformedTrackerState, memo: Array, answer: Answer
+) -> None:
+    observe_base(settings, state, memo, answer)
+
+
+@kernel
+def _find_base(state: Any) -> InformedTrackerState:
+    """Return the part of the state that is an informed tracker's."""
+    return InformedTrackerState(*state[:_BASE])
+
+
+@kernel
+def _keep_features(
+    settings: ContextualParameters, state: ContextualState, memo: Array, number: int
+) -> None:
+    """Keep the values of the features that are not missing, perhaps."""
     ranks = Ranks(state.kept, state.held, state.seen)
     for feature in range(settings.features):
         at = _FEATURES + _PER_FEATURE * feature
-        if memo[at + _CELL] < settings.knots:  # not missing
-            keep(ranks, feature, memo[at + _VALUE], state.rounds[0], settings.window)
-    state.rounds[0] += 1
+        if memo[at + _CELL] < settings.knots:
+            keep(ranks, feature, memo[at + _VALUE], number, settings.window)
+
+
+@called
+def _leave_out(answer: Answer, said: float) -> Answer:
+    """Return the answer with the score that it would have if the case had said nothing."""
+    miss, score, age, stale, cost, weight, pace, amends = answer
+    if 0.0 < score < 1.0 and said != 0.0:
+        odds = shift_odds(score / (1.0 - score), -said)
+        score = odds / (1.0 + odds)
+    return Answer(miss, score, age, stale, cost, weight, pace, amends)
 
 
 @kernel
@@ -304,9 +379,14 @@ def _step_cells(
     memo: Array,
     pull: float,
     damping: float,
-    prior: float,
+    groups: int,
 ) -> None:
-    """Move every cell of the case against the pull, by its share in the case."""
+    """Move every cell of the case, which is in so many groups, against the pull, by its share."""
+    active = groups + 2 * settings.features
+    for feature in range(settings.features):
+        if memo[_FEATURES + _PER_FEATURE * feature + _CELL] == settings.knots:
+            active -= 1  # a missing feature has one cell, not two
+    prior = settings.prior * active
     for feature in range(settings.features):
         at = _FEATURES + _PER_FEATURE * feature
         cell = feature * (settings.knots + 1) + int(memo[at + _CELL])
@@ -320,7 +400,7 @@ def _step_cells(
             _step_cell(settings, state, cells + group, 1.0, pull, damping, prior)
 
 
-@kernel
+@called
 def _step_cell(
     settings: ContextualParameters,
     state: ContextualState,
@@ -450,13 +530,14 @@ contextual_tracker = Rule(
     state=start,
     memory=lambda s: int(_FEATURES + _PER_FEATURE * s.features + s.groups),
     limits=lambda s: {
+        **informed_tracker.list_limits(s),
         "held": s.kept,
         "seen": COUNT,
         "memo": [ANY] * _FEATURES + [ANY, s.knots, ANY] * s.features,  # where the cell is
     },
     graded=True,
     about=About(
-        summary="the logit tracker with a threshold for every case: by its features, and for each "
+        summary="the informed tracker with a threshold for every case: by its features, and for each "
         "group",
         guarantee="miss rate within (151 - alpha) / T of alpha on any sequence; with groups |misses - "
         "alpha n| <= 151 + sqrt(S) in each, where a round whose guards conflict adds at most K (1 - "

@@ -46,8 +46,19 @@ BARE = 300  # bare answers that the histogram hears after the model's word
 SMOOTH = UNITS / 2  # what EM adds to the bin of the threshold, and less to those farther away
 FAR, NEAR = 0.8908987181403393, 0.6299605249474366  # how much less a bin on: over 2 logits, or 1/2
 KNEE = 400.0  # staleness beyond which the offset slows down more than the logit tracker does
-LEAK, PULL, CLIP = 0.008, 0.04, 0.3  # how the offset falls back where the truth is always told
+LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
+CLIP = 0.3  # and the farthest from 0 that it falls back to
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
+
+
+class InformedTrackerSettings(NamedTuple):
+    """What the kernels read; ``leak`` and ``pull`` say how the offset falls back."""
+
+    alpha: float
+    step: float
+    guard: float
+    leak: float = LEAK
+    pull: float = PULL
 
 
 @parameters
@@ -68,6 +79,9 @@ class InformedTrackerParameters:
     def hear_all(self, state: Any, scores: Sequence[float], shares: Sequence[float]) -> None:
         """Learn the model's word of all labels at once, as ``observe`` would one after the other."""
         hear(self.alpha, state, scores, shares)
+
+    def prepare(self) -> InformedTrackerSettings:
+        return InformedTrackerSettings(self.alpha, self.step, self.guard)
 
     def excess(self, rounds: int) -> Excess:
         """Return the bounds that the guards keep: at a guard the next answer turns the excess back."""
@@ -115,32 +129,42 @@ def find_bin(score: float) -> int:
 
 
 @kernel
-def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) -> float:
-    """Return the threshold of base and offset, which the memo keeps; all or nothing at the guards.
+def find_odds(alpha: float, state: InformedTrackerState) -> float:
+    """Return the odds of the base, the quantile at alpha: 1, or nearer to 1, while little is known."""
+    _, _, _, word, rounds, _, _, _, places, below, totals, bins = state
+    total = totals[0]
+    if total == 0:
+        return 1.0
+    place = places[0]
+    held = bins[place]
+    need = alpha * total * total / (total + UNITS)
+    # Within the bin, even if alpha was changed since the last answer.
+    within = (need - below[0]) / held if held > 0 else 0.0
+    within = within if 0.0 <= within <= 1.0 else 1.0 if within > 1.0 else 0.0
+    base = (place + within) / THIRDS - DOUBLINGS
+    if word[0] == 0.0:  # Nothing but answers: few of them move it little.
+        base *= total / (total + WORD * UNITS)
+    if base > 0.0:  # The model alone is not believed: it may be far too sure of itself.
+        base *= min(1.0, rounds[0] * alpha)
+    elif base < LOWEST:
+        base = LOWEST
+    power = int(base + DOUBLINGS) - DOUBLINGS
+    return math.ldexp(1.0 + base - power, power)
 
-    The base is the quantile at alpha, in doublings of the odds, or nearer to 0 while little is known.
-    """
-    alpha, _, most = settings
-    offset, excess, scale, word, rounds, lateness, _, _, places, below, totals, bins = state
-    total, odds = totals[0], 1.0
-    if total > 0:
-        place = places[0]
-        held = bins[place]
-        need = alpha * total * total / (total + UNITS)
-        # Within the bin, even if alpha was changed since the last answer.
-        within = (need - below[0]) / held if held > 0 else 0.0
-        within = within if 0.0 <= within <= 1.0 else 1.0 if within > 1.0 else 0.0
-        base = (place + within) / THIRDS - DOUBLINGS
-        if word[0] == 0.0:  # Nothing but answers: few of them move it little.
-            base *= total / (total + WORD * UNITS)
-        if base > 0.0:  # The model alone is not believed: it may be far too sure of itself.
-            base *= min(1.0, rounds[0] * alpha)
-        elif base < LOWEST:
-            base = LOWEST
-        power = int(base + DOUBLINGS) - DOUBLINGS
-        odds = math.ldexp(1.0 + base - power, power)
-    moved = offset[0]
-    odds = odds * exp(moved) if moved < 0.0 else odds / exp(-moved)
+
+@kernel
+def shift_odds(odds: float, by: float) -> float:
+    """Return the odds of what lies so far away, in logits; exp is for numbers up to 0."""
+    power = exp(by if by < 0.0 else -by)
+    return odds * power if by < 0.0 else odds / power
+
+
+@kernel
+def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) -> float:
+    """Return the threshold of base and offset, which the memo keeps; all or nothing at the guards."""
+    alpha, _, most, _, _ = settings
+    offset, excess, scale, _, _, lateness, _, _, _, _, _, _ = state
+    odds = shift_odds(find_odds(alpha, state), offset[0])
     threshold = odds / (1.0 + odds)
     if not MARGIN <= threshold <= 1.0 - MARGIN:
         threshold = EVERY if threshold < MARGIN else NONE
@@ -313,7 +337,7 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
 
     An answer that is neither hit nor miss, but NaN, is the model's word.
     """
-    alpha, last, _ = settings
+    alpha, last, _, leak, pull = settings
     miss, score, age, stale, _, weight, pace, amends = answer
     if miss != miss or amends > 0.0:
         hear_aside(alpha, last, state, answer)
@@ -327,9 +351,9 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
     step = last if plain else find_step(alpha, last, state, memo[0], miss, stale)
     moved = offset[0] - step * pace * error
     if told[0] == ALWAYS:  # The base learns what the offset knew.
-        aim = -PULL * over / scale[0]
+        aim = -pull * over / scale[0]
         aim = aim if -CLIP <= aim <= CLIP else CLIP if aim > 0.0 else -CLIP
-        moved += LEAK * (step / last) * (aim - moved)
+        moved += leak * (step / last) * (aim - moved)
     offset[0] = moved if -EDGE <= moved <= EDGE else EDGE if moved > 0.0 else -EDGE
     # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
     owed = 0.0 if over < 0.0 and error < 0.0 and memo[0] > 1.0 else over
