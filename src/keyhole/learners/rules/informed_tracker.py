@@ -29,7 +29,7 @@ from keyhole.learners.lateness import (
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import parameters, positive, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
-from keyhole.numeric import Array, Counts, exp, kernel
+from keyhole.numeric import Array, Counts, called, exp, kernel
 
 UNITS = 32  # that one answer adds to the bins
 THIRDS = 3  # bins of a doubling of the odds
@@ -176,7 +176,7 @@ def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) ->
     return threshold
 
 
-@kernel
+@called
 def trim(alpha: float, state: InformedTrackerState) -> None:
     """Halve the bins; at the first answer, let the model's word weigh no more than it may instead."""
     bins, held = state.bins, state.total[0]
@@ -221,7 +221,7 @@ def find_place(bins: Counts, need: float, place: int, below: int) -> tuple[int, 
     return place, below
 
 
-@kernel
+@called
 def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) -> None:
     """Learn the model's word: that each of these scores would be the truth's, with this probability."""
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
@@ -243,7 +243,7 @@ def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) ->
     words[0], places[0], lower[0], totals[0] = word, place, below, total
 
 
-@kernel
+@called
 def count_below(state: InformedTrackerState, edge: int) -> int:
     """Return what the bins below one hold together."""
     below, place, bins = state.below[0], state.place[0], state.bins
@@ -254,7 +254,7 @@ def count_below(state: InformedTrackerState, edge: int) -> int:
     return below
 
 
-@kernel
+@called
 def add_spread(
     alpha: float, state: InformedTrackerState, edge: int, step: int, units: int, less: float
 ) -> None:
@@ -280,7 +280,7 @@ def add_spread(
     add(alpha, state, edge, 0)
 
 
-@kernel
+@called
 def hear_aside(alpha: float, last: float, state: InformedTrackerState, answer: Answer) -> None:
     """Learn from what answers no round: the model's word of one label, or that an answer was wrong."""
     if answer.amends == 0.0:
@@ -291,7 +291,7 @@ def hear_aside(alpha: float, last: float, state: InformedTrackerState, answer: A
     state.excess[0] += answer.weight * error
 
 
-@kernel
+@called
 def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, answer: Answer) -> None:
     """Let the histogram hear an answer that tells no score, if those that do not are heard in full."""
     bare, miss, is_known = state.bare, answer.miss, False
@@ -307,7 +307,7 @@ def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, an
         add_spread(alpha, state, find_bin(threshold), -1 if miss == 1.0 else 1, units, less)
 
 
-@kernel
+@called
 def find_step(
     alpha: float, last: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
 ) -> float:
