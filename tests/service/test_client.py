@@ -404,3 +404,17 @@ def test_an_answer_that_turned_out_otherwise_is_amended_by_a_client(client: keyh
     assert client.amend(shown.id, keyhole.HIT).missed is False
     (row,) = client.rounds("turned")
     assert (row.answer, row.first_answer) == ("hit", {"label": "cat"})
+
+
+def test_shadows_are_added_read_removed_and_promoted_by_a_client(client: keyhole.Client) -> None:
+    client.create_stream("shaded", alpha=0.1, shadows=[{"name": "wider", "alpha": 0.05}])
+    client.add_shadow("shaded", "paper", learner="ocp-unlock+", horizon=1000, arms=20)
+    client.learn(client.predict("shaded", {"cat": 0.7, "lynx": 0.2}), label="cat")
+    assert [(one.name, one.rounds) for one in client.stream("shaded").shadows] == [
+        ("wider", 1), ("paper", 1),
+    ]  # fmt: skip
+    assert client.remove_shadow("shaded", "paper").shadows[0].alpha == 0.05
+    promoted = client.promote_shadow("shaded", "wider")
+    assert (promoted.alpha, promoted.shadows) == (0.05, [])
+    with pytest.raises(InvalidError, match="there is no shadow 'wider'"):
+        client.promote_shadow("shaded", "wider")

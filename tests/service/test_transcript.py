@@ -62,3 +62,13 @@ def test_a_stream_starts_from_a_history(tmp_path: Path, capsys: pytest.CaptureFi
     assert program == "keyhole"
     assert main([*words[:-1], str(history), "--database", url]) == 0
     assert capsys.readouterr().out.strip() == played
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the transcript uses curl")
+def test_a_shadow_is_added_and_promoted(tmp_path: Path) -> None:
+    with Service(f"sqlite:///{tmp_path / 'keyhole.db'}") as service:
+        (create, _) = commands()[1]
+        for command, expected in ((create, "..."), *commands(2)):
+            words = shlex.split(command.replace("localhost:8000", service.url.removeprefix("http://")))
+            ran = subprocess.run([*words, "--noproxy", "*"], capture_output=True, text=True, check=True)  # noqa: S603
+            assert same(ran.stdout.strip(), expected), ran.stdout

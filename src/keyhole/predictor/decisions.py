@@ -241,6 +241,29 @@ class Decisions:
         memos = [] if memo is None else self.unpack_memo(setup, memo, len(groups))
         return Round(case.region(kept.number, kept.threshold), case, memos, then, groups)
 
+    def choose_again(
+        self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any]
+    ) -> list[Any]:
+        """Return memos as if an open round of another learner were asked about now."""
+        memos = []
+        for state in _list_states(progress, waiting.groups):
+            _, memo = setup.learner.choose(state)
+            memo[ACCEPTED], memo[CHANCE] = float(waiting.prediction.accepted), 1.0
+            memos.append(memo)
+        return memos
+
+    def is_counted(self, shown: Any) -> bool:
+        """Return whether such a round is one of those whose share of wrong answers is promised."""
+        return bool(shown.accepted)
+
+    def translate(self, setup: "Setup[Any]", own: Any, shown: Any, answer: Any) -> Any:
+        """Return what the judgement of a decision tells of another on the same case; or None."""
+        if not self.is_awaited(setup, own):
+            return None
+        if own.accepted and not shown.accepted:
+            return {**answer, "chance": 1.0}  # Whoever judged it had to: it was no audit.
+        return answer
+
     def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> list[Any]:
         size = self.measure_memo(setup, 0)
         parts = [content[size * n : size * (n + 1)] for n in range(groups + 1)]

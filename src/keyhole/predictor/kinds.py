@@ -28,6 +28,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
     amend,
+    choose_again,
     listen,
     measure_delay,
     propose,
@@ -163,6 +164,28 @@ class Sets:
             return waiting
         groups = list_groups(learner, unpack_context(setup, kept.context))
         return waiting._replace(groups=groups)
+
+    def choose_again(self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any]) -> Any:
+        """Return a memo as if an open round of another learner were asked about now."""
+        return choose_again(setup.learner, progress, waiting.groups)
+
+    def is_counted(self, shown: Any) -> bool:  # noqa: ARG002
+        """Return whether such a round is one of those whose share of misses is promised."""
+        return True
+
+    def translate(self, setup: "Setup[Any]", own: Any, shown: Any, answer: Any) -> Any:  # noqa: ARG002
+        """Return what an answer to the set that was shown tells of another of the case; or None.
+
+        Of two sets of a case the one with the lower threshold holds the other.
+        """
+        if own.threshold == shown.threshold or own.size == shown.size < math.inf:
+            return answer
+        parts = _read_parts(answer)
+        if "wrong" in parts or "judged" in parts:
+            return None
+        is_larger = own.threshold < shown.threshold
+        is_known = "label" in parts or "score" in parts or ("hit" if is_larger else "miss") in parts
+        return answer if is_known else None
 
     def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> Any:  # noqa: ARG002
         return setup.learner.unpack_memo(content)

@@ -4,6 +4,7 @@ The predictor keeps its rounds in memory and the store keeps them in a database;
 """
 
 import math
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 from keyhole.checks import is_real
@@ -223,11 +224,7 @@ def amend(
     check_amendable(learner)
     tally, weight, change = progress.tally, before.weight, outcome.miss - before.miss
     if change:
-        context = learner.make_unknown_context()
-        for group in answered.groups:
-            context[learner.features + group] = 1.0
-        memo = learner.new_memo()
-        learner.choose_into(progress.state, memo, Ask(0.5, context))
+        memo = choose_again(learner, progress, answered.groups)
         pace, _ = find_pace(weight, tally.usual, tally.answered)
         miss = learner.alpha + change
         told = Answer(miss, _UNKNOWN, weight=weight, pace=pace, amends=1.0)
@@ -235,6 +232,16 @@ def amend(
         amend_misses(tally, weight * change, answered.groups)
     tally.unreachable += outcome.unreachable - before.unreachable
     return outcome._replace(weight=weight)
+
+
+def choose_again(learner: Learner, progress: Progress, groups: Iterable[int]) -> Any:
+    """Return the memo of a choice for a case of these groups, of which nothing else is known."""
+    context = learner.make_unknown_context()
+    for group in groups:
+        context[learner.features + group] = 1.0
+    memo = learner.new_memo()
+    learner.choose_into(progress.state, memo, Ask(0.5, context))
+    return memo
 
 
 def _compare_sizes(waiting: Round[R]) -> float:

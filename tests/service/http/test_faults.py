@@ -87,6 +87,7 @@ def test_no_route_ever_speaks_pydantics_words(one: TestClient) -> None:
     routes: list[tuple[str, str, type[models.Body], dict[str, Any]]] = [
         ("POST", "/v1/streams", models.NewStream, {"name": "pets", "alpha": 0.1}),
         ("PATCH", "/v1/streams/pets", models.UpdateBody, {"alpha": 0.1}),
+        ("POST", "/v1/streams/pets/shadows", models.ShadowBody, {"name": "wider", "alpha": 0.05}),
         ("POST", "/v1/streams/pets/calibration", models.Calibration,
          {"rounds": [{**output, "label": 0}]}),
         ("POST", "/v1/streams/pets/predictions", models.OutputBody, output),

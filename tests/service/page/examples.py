@@ -160,6 +160,15 @@ def play(asker: Asker, clock: Clock) -> None:
     past = {"rounds": [{"scores": scores, "label": "cat"}], "after": 0}
     ask(f"{stream}/calibration", past, name="taught")
     ask(f"{stream}/history", name="pets")
+    wider = {"name": "wider", "alpha": 0.05}
+    ask(streams, {"name": "shop", "alpha": 0.1, "shadows": [wider]})
+    other = {"name": "paper", "learner": "ocp-unlock+", "horizon": 5000, "arms": 50}
+    ask(f"{stream}/shadows", other, name="shop")
+    for told in ({"label": "cat"}, {"miss": True}):
+        made = ask(f"{stream}/predictions", {"scores": scores}, name="shop")
+        ask("/v1/predictions/{id}/feedback", told, id=made["id"])
+    ask(stream, name="shop")
+    ask(f"{stream}/shadows/{{shadow}}/promotion", {}, name="shop", shadow="wider")
     ask(f"{stream}/archive", {}, name="prices")
     for probe in ("/healthz", "/readyz"):
         ask(probe)

@@ -86,6 +86,7 @@ def create_stream(
     description: str | None = None,
     retention: float | None = None,
     calibrate_from: str | None = None,
+    shadows: Sequence[Mapping[str, object]] | None = None,
 ) -> Steps[StreamView]:
     """Make a stream; the settings are those of ``POST /v1/streams``."""
     given = {
@@ -95,7 +96,7 @@ def create_stream(
         "side": side, "score": score, "feedback": feedback, "seed": seed, "open_limit": open_limit,
         "least_chance": least_chance,
         "lifetime": lifetime, "window": window, "description": description, "retention": retention,
-        "calibrate_from": calibrate_from,
+        "calibrate_from": calibrate_from, "shadows": shadows,
     }  # fmt: skip
     body = _leave_out_none(given)
     # Sent twice it would fail the second time.
@@ -134,6 +135,37 @@ def update_stream(
     given = {"alpha": alpha, "lifetime": lifetime, "window": window, "labels": labels}
     changes = _leave_out_none({**given, "description": description, "retention": retention})
     return send(Call("PATCH", ("streams", name), read_json(StreamView), json=changes))
+
+
+def add_shadow(
+    stream: str,
+    name: str,
+    *,
+    alpha: float | None = None,
+    learner: str | None = None,
+    horizon: int | None = None,
+    arms: int | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Steps[StreamView]:
+    """Put another learner beside a stream: it hears the same answers, and shows nothing."""
+    given = {
+        "name": name, "alpha": alpha, "learner": learner, "horizon": horizon, "arms": arms,
+        "options": options,
+    }  # fmt: skip
+    parts, body = ("streams", stream, "shadows"), _leave_out_none(given)
+    return send(Call("POST", parts, read_json(StreamView), json=body, safe=False))
+
+
+def remove_shadow(stream: str, name: str) -> Steps[StreamView]:
+    """Take a shadow away."""
+    parts = ("streams", stream, "shadows", name)
+    return send(Call("DELETE", parts, read_json(StreamView), safe=False))
+
+
+def promote_shadow(stream: str, name: str) -> Steps[StreamView]:
+    """Let a shadow choose from now on."""
+    parts = ("streams", stream, "shadows", name, "promotion")
+    return send(Call("POST", parts, read_json(StreamView), safe=False))
 
 
 def delete(name: str) -> Steps[None]:

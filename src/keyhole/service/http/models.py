@@ -9,6 +9,7 @@ from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
+from keyhole.service.store.streams.shadows import MOST, NewShadow
 
 _FEW = Field(max_length=200, fail_fast=True)
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
@@ -50,6 +51,27 @@ class Body(BaseModel):
     def read(self) -> object:
         """Return it as the store takes it, or itself."""
         return self
+
+
+class ShadowBody(Body):
+    """Another learner beside that of a stream; what is left out is as in the stream."""
+
+    name: str = Field(max_length=64, examples=["wider"], description="Its own, within the stream.")
+    alpha: float | None = Field(None, examples=[0.05])
+    learner: str | None = Field(None, max_length=64, examples=["aci"])
+    horizon: int | None = Field(
+        None, ge=1, le=10**12, description="Number of rounds to come, if known.", examples=[10_000]
+    )
+    arms: int | None = Field(None, ge=2, le=5000, description="Number of thresholds.", examples=[100])
+    options: dict[str, Option] | None = Field(
+        None,
+        max_length=100,
+        description="Further parameters of the learner, by name.",
+        examples=[{"step": 0.05}],
+    )
+
+    def read(self) -> NewShadow:
+        return NewShadow(**self.__dict__)
 
 
 class NewStream(Body):
@@ -127,6 +149,11 @@ class NewStream(Body):
     )
     calibrate_from: str | None = Field(
         None, max_length=64, description="A stream whose labelled rounds calibrate this one."
+    )
+    shadows: Annotated[list[ShadowBody], Field(max_length=MOST)] | None = Field(
+        None,
+        description="Other learners that hear the same answers and show what they would have done.",
+        examples=[[{"name": "wider", "alpha": 0.05}]],
     )
 
 
@@ -365,6 +392,6 @@ class SimulationBody(Body):
 
 BATCHES = (OutputsBody, CasesBody, AnswersBody, Calibration)
 BODIES = (
-    NewStream, UpdateBody, Calibration, OutputBody, OutputsBody, CaseBody, CasesBody, AnswerBody,
-    AnswersBody, SimulationBody,
+    NewStream, UpdateBody, ShadowBody, Calibration, OutputBody, OutputsBody, CaseBody, CasesBody,
+    AnswerBody, AnswersBody, SimulationBody,
 )  # fmt: skip

@@ -29,6 +29,7 @@ from keyhole.service.store.streams import (
     updates,
 )
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.shadows import NewShadow
 from keyhole.service.store.streams.stream import Stream, Task, make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
@@ -37,6 +38,7 @@ from keyhole.service.wire.problems import show_problem
 router = APIRouter(prefix="/v1", responses=PROBLEMS)
 probes = APIRouter(tags=["watching"], responses=PROBLEMS)
 Name = Annotated[str, Path(max_length=64, examples=["triage"])]
+ShadowName = Annotated[str, Path(max_length=64, examples=["wider"])]
 Id = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[models.Key | None, Header(alias="Idempotency-Key")]
 AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody))]
@@ -261,6 +263,7 @@ async def create_stream(
         check_stream(request.state.token, name)
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     separate = {name: given.pop(name) for name in _SEPARATE if name in given}
+    separate["shadows"] = [NewShadow(**one) for one in given.pop("shadows", ())]
     state = request.app.state
 
     def create() -> tuple[Stream, list[str]]:
@@ -325,6 +328,44 @@ async def update_stream(
     update = updates.Update(**given)
     return await _change(
         request, name, lambda: updates.update(state.database, name, update, now=state.clock())
+    )
+
+
+@_route(
+    "POST /streams/{name}/shadows",
+    Scope.ADMIN,
+    takes=models.ShadowBody,
+    gives=wire.StreamView,
+    status=201,
+)
+async def add_shadow(
+    request: Request, name: Name, new: Annotated[NewShadow, Depends(body_of(models.ShadowBody))]
+) -> Response:
+    """Put another learner beside a stream: it hears the same answers, and shows nothing."""
+    state = request.app.state
+    return await _change(
+        request,
+        name,
+        lambda: (updates.add(state.database, name, new, now=state.clock()), []),
+        status=201,
+    )
+
+
+@_route("DELETE /streams/{name}/shadows/{shadow}", Scope.ADMIN, gives=wire.StreamView)
+async def remove_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
+    """Take a shadow away."""
+    state = request.app.state
+    return await _change(
+        request, name, lambda: (updates.remove(state.database, name, shadow, now=state.clock()), [])
+    )
+
+
+@_route("POST /streams/{name}/shadows/{shadow}/promotion", Scope.ADMIN, gives=wire.StreamView)
+async def promote_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
+    """Let a shadow choose from now on; the notes say what that does to the promise."""
+    state = request.app.state
+    return await _change(
+        request, name, lambda: updates.promote(state.database, name, shadow, now=state.clock())
     )
 
 

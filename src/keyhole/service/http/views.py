@@ -21,6 +21,7 @@ from keyhole.scores.regions import Contents
 from keyhole.service.store.log.history import LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.proposals import Opened
+from keyhole.service.store.streams.shadows import Shadow
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.responses import Alert, show_time
@@ -133,7 +134,31 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         recent=wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None),
         promise=_show_promise(stream),
         distribution=None if listed else _show_distribution(stream),
+        shadows=[_show_shadow(shadow) for shadow in stream.shadows],
         notes=[*notes, *_list_notes(stream)],
+    )
+
+
+def _show_shadow(shadow: Shadow) -> wire.ShadowView:
+    learner, tally = shadow.setup.learner, shadow.progress.tally
+    weight, accepted = tally.weight + shadow.unknown, tally.describe().accepted_share
+    has_sizes = not shadow.setup.kind.decides
+    return wire.ShadowView(
+        name=shadow.name,
+        learner=learner.name,
+        parameters=_leave_out(learner.dump()["parameters"], "thresholds"),
+        alpha=learner.alpha,
+        added=show_time(shadow.at),
+        rounds=shadow.rounds,
+        misses=tally.misses,
+        unknown=shadow.unknown,
+        miss_rate=(tally.misses / weight, (tally.misses + shadow.unknown) / weight) if weight else None,
+        mean_size=shadow.size / shadow.bounded if has_sizes and shadow.bounded else None,
+        accepted_share=accepted,
+        shown_miss_rate=shadow.shown_misses / shadow.shown_weight if shadow.shown_weight else None,
+        shown_mean_size=shadow.shown_size / shadow.shown_bounded
+        if has_sizes and shadow.shown_bounded
+        else None,
     )
 
 
@@ -155,7 +180,8 @@ def _show_groups(stream: Stream) -> list[wire.GroupView]:
             group.misses,
             group.miss_rate,
             group.excess,
-            *(group.bound or (None, None)),
+            # Of several targets or learners each has a theorem of its own.
+            *(group.bound if group.bound and stream.retargeted is None else (None, None)),
         )
         for name, group in groups.items()
     ]

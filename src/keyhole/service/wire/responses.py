@@ -214,6 +214,30 @@ class GroupView:
 
 
 @dataclass(frozen=True, slots=True)
+class ShadowView:
+    """What another learner would have done in the rounds that were answered beside it."""
+
+    name: str
+    learner: str
+    parameters: Annotated[dict[str, Json], "The learner's own, by name."]
+    alpha: float
+    added: Annotated[str, "Since when it is there."]
+    rounds: Annotated[int, "Rounds answered since, of those that were opened since."]
+    misses: Annotated[float, "Its misses, where the answers tell; of decisions, its wrong answers."]
+    unknown: Annotated[
+        float, "Rounds whose answer does not tell whether it would have missed, or been wrong."
+    ]
+    miss_rate: Annotated[
+        tuple[float, float] | None,
+        "Between which its miss rate lies: if no unknown one missed, if all.",
+    ]
+    mean_size: Annotated[float | None, "Of its sets or intervals that were bounded, known or not."]
+    accepted_share: Annotated[float | None, "Of decisions, those that it would have accepted."]
+    shown_miss_rate: Annotated[float | None, "Of what the stream showed in the same rounds."]
+    shown_mean_size: Annotated[float | None, "Of what the stream showed in the same rounds."]
+
+
+@dataclass(frozen=True, slots=True)
 class StreamView:
     """What a stream is, and its statistics."""
 
@@ -260,6 +284,7 @@ class StreamView:
     distribution: Annotated[
         DistributionView | None, "Null in lists, where it would be the largest part."
     ]
+    shadows: Annotated[list[ShadowView], "Other learners that hear the same answers."]
     notes: list[str]
 
 
@@ -317,10 +342,10 @@ class OverviewView:
 
 @dataclass(frozen=True, slots=True)
 class ChangeView:
-    """A change of a stream's settings, or a calibration."""
+    """A change of a stream's settings, a calibration, or a shadow that was promoted."""
 
     at: str
-    kind: Annotated[str, "Changed or calibrated."]
+    kind: Annotated[str, "Changed, calibrated or promoted."]
     content: Annotated[dict[str, Json], "The new values, by name."]
 
 

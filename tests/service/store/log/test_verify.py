@@ -89,7 +89,8 @@ EDITS = {
         "round 120: what it must remember",
     ),
     "open round added": (
-        'INSERT INTO open_rounds SELECT stream, 0, expires, "then", memo FROM open_rounds LIMIT 1',
+        'INSERT INTO open_rounds SELECT stream, 0, expires, "then", memo, NULL '
+        "FROM open_rounds LIMIT 1",
         "round 0:",
     ),
     "time of a snapshot": ("UPDATE snapshots SET at = at + 1", "the snapshot after 100 answers"),

@@ -22,7 +22,7 @@ import numpy as np
 
 from keyhole.errors import DatabaseError, KeyholeError, QuarantinedError
 from keyhole.feedback import is_miss
-from keyhole.learners import Learner
+from keyhole.learners import Learner, rebuild
 from keyhole.predictor.context import unpack_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
@@ -54,6 +54,14 @@ from keyhole.service.store.streams.answers import (
     settle_reply,
 )
 from keyhole.service.store.streams.proposals import list_metadata
+from keyhole.service.store.streams.shadows import (
+    Beside,
+    dump_shadows,
+    find_shadow,
+    load_shadows,
+    open_beside,
+    start_shadow,
+)
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream_row,
@@ -180,6 +188,7 @@ class Waiting(NamedTuple):
     expires: float
     then: int
     size: float
+    beside: str | None  # what the shadows remember
 
 
 @dataclass
@@ -251,6 +260,8 @@ class Replay:
                 self._update(row, content)
             case changes.CALIBRATED:
                 self._calibrate(where, row, content)
+            case changes.SHADOWED | changes.UNSHADOWED | changes.PROMOTED:
+                self._change_shadows(row, content)
             case changes.ARCHIVED:
                 self.stream.archived = row.at
             case changes.ERASED:
@@ -279,6 +290,31 @@ class Replay:
         if was_on and not stream.watch.alarm:
             self._follow_alarm(row.at)
 
+    def _change_shadows(self, row: ChangeRow, content: dict[str, Any]) -> None:
+        stream, name = self.stream, content["name"]
+        if row.kind == changes.PROMOTED:
+            self._promote(row, name)
+        elif row.kind == changes.UNSHADOWED:
+            stream.shadows.remove(find_shadow(stream.shadows, name))
+        else:
+            learner = rebuild(content["learner"], content["parameters"])
+            made = start_shadow(stream.setup, learner, name=name, since=row.version, at=row.at)
+            stream.shadows.append(made)
+
+    def _promote(self, row: ChangeRow, name: str) -> None:
+        stream = self.stream
+        was_on = bool(stream.watch.alarm)
+        updates.apply_promotion(stream, name)
+        setup, progress = stream.setup, stream.progress
+        for number, one in self.open.items():
+            opened = None if self.learner.memory else one.round
+            if self.is_known and one.round is not None:
+                memo = setup.kind.choose_again(setup, progress, one.round)
+                opened = one.round._replace(memo=memo)
+            self.open[number] = one._replace(round=opened)
+        if was_on and not stream.watch.alarm:
+            self._follow_alarm(row.at)
+
     def _calibrate(self, where: str, row: ChangeRow, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
         stream = self.stream
@@ -287,6 +323,8 @@ class Replay:
         known = stream.tally.calibrated + content["rounds"]
         expect(where, "history", kept.tally.calibrated, known)
         stream.progress = kept
+        if stream.shadows:
+            stream.shadows = load_shadows(json.dumps(content["shadows"]), stream.setup)
 
     def _predict(self, where: str, row: RoundRow) -> None:
         stream = self.stream
@@ -294,41 +332,38 @@ class Replay:
         if row.digest is not None:
             self.erased.add(row.number)
             self.is_known = False
-        then, waiting = stream.tally.answered, self._open(where, row)
+        then, (waiting, beside) = stream.tally.answered, self._open(where, row)
         for found in list_metadata(row):
             self.metadata = add_metadata(self.metadata, found.name, found.value, row.number)
         expires = row.at + stream.lifetime
         # Of an erased decision the size tells whether it was accepted.
         shown = SimpleNamespace(accepted=row.size > 0.0) if waiting is None else waiting.prediction
         if stream.setup.kind.is_awaited(stream.setup, shown):
-            self.open[row.number] = Waiting(waiting, expires, then, row.size)
+            self.open[row.number] = Waiting(waiting, expires, then, row.size, beside)
         stream.next_expiry = min(stream.next_expiry, expires)
         self._expire(row.at)
 
-    def _open(self, where: str, row: RoundRow) -> Round[Region] | None:
-        """Return the round as it was opened, or None if the replay cannot know how."""
+    def _open(self, where: str, row: RoundRow) -> tuple[Round[Region] | None, str | None]:
+        """Return the round as it was opened, and the shadows' memory; None where neither is known."""
         stream = self.stream
         if self.is_known:
-            case = stream.setup.score.unpack(row.output, row.labels)
-            draw = self._draws.of(row.number) if self._draws and self.learner.rule.draws else 0.5
-            opened = stream.setup.kind.open(
-                stream.setup,
-                stream.progress,
-                case,
-                draw=draw,
-                context=unpack_context(stream.setup, row.context),
-            )
+            setup, case = stream.setup, stream.setup.score.unpack(row.output, row.labels)
+            draws = self._draws if self.learner.rule.draws or stream.shadows else None
+            draw = 0.5 if draws is None else draws.of(row.number)
+            context = unpack_context(setup, row.context)
+            opened = setup.kind.open(setup, stream.progress, case, draw=draw, context=context)
             expect(where, "threshold", row.threshold, opened.prediction.threshold)
             expect(where, "size", row.size, opened.prediction.size)
-            return opened
+            beside = open_beside(stream, opened, draw=draw, context=context) if stream.shadows else None
+            return opened, beside
         self.unplayed += 1
         tally: Any = stream.tally
         tally.predicted += 1
         if stream.setup.kind.decides:
             tally.accepted += row.size > 0.0  # A size of 1 is an acceptance.
-        if row.digest is not None or self.learner.memory:
-            return None  # What it had to remember was in its state.
-        return stream.setup.kind.recall(stream.setup, row, then=tally.answered, memo=b"")
+        if row.digest is not None or self.learner.memory or stream.shadows:
+            return None, None  # What it had to remember was in a state.
+        return stream.setup.kind.recall(stream.setup, row, then=tally.answered, memo=b""), None
 
     def _expire(self, now: float) -> None:
         """Drop the rounds that the store dropped when this one was opened."""
@@ -350,7 +385,7 @@ class Replay:
         if row.digest is not None or waiting.round is None:
             self.is_known = False
         if self.is_known and waiting.round is not None:
-            self._learn(where, row, waiting.round)
+            self._learn(where, row, waiting.round, waiting.beside)
         else:
             self._count(row, waiting)
         is_counted = row.miss is not None
@@ -362,11 +397,13 @@ class Replay:
             self._misses.append(is_miss(row.miss) is True)
             self._follow_alarm(row.at)
 
-    def _learn(self, where: str, row: AnswerRow, waiting: Round[Region]) -> None:
+    def _learn(self, where: str, row: AnswerRow, waiting: Round[Region], kept: str | None) -> None:
         """Let the learner hear an answer again, and compare what it comes to."""
-        answer = json.loads(row.answer)
+        answer, beside = json.loads(row.answer), None
+        if self.stream.shadows and kept is not None and self.find is not None:
+            beside = Beside(kept, self.find(row.number).round)
         try:
-            outcome = settle_reply(self.stream, waiting, answer)
+            outcome = settle_reply(self.stream, waiting, answer, beside)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         expect(where, "kind", row.kind, name_answer(answer))
@@ -434,9 +471,11 @@ class Replay:
         kept = Progress.unpack(row.progress, setup=stream.setup)
         if not self.is_known:
             stream.progress, self.is_known = kept, True
+            stream.shadows = load_shadows(row.shadows, stream.setup)
         state, played = (self.learner.pack(one.state) for one in (kept, stream.progress))
         expect(where, "state of the learner", state, played)
         expect(where, "progress", row.progress, stream.progress.pack(self.learner))
+        expect(where, "shadows", row.shadows, dump_shadows(stream.shadows))
 
 
 def add_metadata(total: int, name: str, value: str, number: int) -> int:
@@ -461,7 +500,7 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
     told = erasures.list_erased(transaction, stored.id)
     expect("the log", "rounds that are erased", sorted(told), sorted(played.erased))
     if not played.is_known:
-        stream.progress = kept.progress
+        stream.progress, stream.shadows = kept.progress, kept.shadows
     pack = stream.setup.learner.pack
     expect(where, "state of the learner", pack(kept.progress.state), pack(stream.progress.state))
     for name, value in make_stream_row(stream)._asdict().items():
@@ -481,12 +520,13 @@ def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> N
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
-    for number, (waiting, expires, then, _) in played.open.items():
+    for number, (waiting, expires, then, _, beside) in played.open.items():
         row, where = stored[number], f"open round {number}"
         expect(where, "expires", row.expires, expires)
         expect(where, "then", row.then, then)
         if waiting is not None:
             expect(where, "memo", row.memo, played.learner.pack_memo(waiting.memo))
+            expect(where, "memory of the shadows", row.shadows, beside)
 
 
 def expect(where: str, what: str, stored: object, played: object) -> None:

@@ -80,8 +80,9 @@ class StreamRow(NamedTuple):
     created: float
     archived: float | None
     description: str | None
-    retargeted: int | None  # how many answers had come when alpha was last changed, if it ever was
+    retargeted: int | None  # how many answers had come when alpha or the learner was last changed
     retention: float | None  # seconds after which the content of rounds is erased
+    shadows: str | None  # JSON, where there are any
     version: int
     progress: bytes
     next_expiry: float
@@ -159,6 +160,7 @@ class OpenRow(NamedTuple):
     expires: float
     then: int  # how many rounds had been answered when this one was opened
     memo: bytes
+    shadows: str | None = None  # what they remember, as JSON
 
 
 class MetadataRow(NamedTuple):
@@ -180,6 +182,7 @@ class SnapshotRow(NamedTuple):
     predicted: int
     accepted: int
     progress: bytes
+    shadows: str | None = None
 
 
 SUMS = Sums._fields  # of a tally, in a snapshot

@@ -57,6 +57,7 @@ WRITE_STREAM = _change(f"UPDATE streams SET {' = ?, '.join(_BUT_ID)} = ? WHERE i
 MOVE_STREAM = _change(
     "UPDATE streams SET version = ?, progress = ?, next_expiry = ?, recent = ?, link = ? WHERE id = ?"
 )
+MOVE_SHADOWS = _change("UPDATE streams SET shadows = ? WHERE id = ?")
 DELETE_STREAM = _change("DELETE FROM streams WHERE id = ?")
 DELETE_ROWS = [_change(f"DELETE FROM {table.name} WHERE stream = ?") for table in OF_STREAMS]
 FIND_STRAYS: dict[str, Statement[int]] = {
@@ -100,6 +101,8 @@ def _logged(rest: str) -> Statement[LoggedRound]:
 
 
 FIND_ROUNDS = _logged("AND r.number = ANY(?)")
+LIST_OPEN_ROUNDS = _logged("AND o.number IS NOT NULL ORDER BY r.number")
+REMEMBER_ROUND = _change("UPDATE open_rounds SET memo = ? WHERE stream = ? AND number = ?")
 FIND_AMENDMENTS = _select(amendments, "WHERE stream = ? AND number = ANY(?) ORDER BY version")
 FIND_KEYS = _select(rounds, 'WHERE stream = ? AND "key" = ANY(?)')
 CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
@@ -229,7 +232,8 @@ LIST_SIZES: Statement[tuple[int, float]] = Statement(
 )
 FIND_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND answered = ANY(?) ORDER BY answered")
 LIST_CHANGES = _select(
-    changes, "WHERE stream = ? AND kind IN ('changed', 'calibrated') ORDER BY version DESC LIMIT ?"
+    changes,
+    "WHERE stream = ? AND kind IN ('changed', 'calibrated', 'promoted') ORDER BY version DESC LIMIT ?",
 )
 LIST_ALARMS = _select(alarms, "WHERE stream = ? ORDER BY raised DESC LIMIT ?")
 LIST_ALARMS_OF = _select(alarms, "WHERE stream = ANY(?) ORDER BY raised")

@@ -1,5 +1,6 @@
 """Rounds answered: each reply is counted or refused, in one transaction that holds the stream."""
 
+import copy
 import json
 import math
 import re
@@ -25,6 +26,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms
+from keyhole.service.store.streams.shadows import Beside, dump_shadows, learn_beside
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,
@@ -140,7 +142,10 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if answered is not None:
         return _repeat(stream, reply, answered)
     waiting = _recall(stream, row, reply, now)
-    outcome = settle_reply(stream, waiting, reply.answer)
+    beside = None
+    if stream.shadows and row.open is not None and row.open.shadows is not None:
+        beside = Beside(row.open.shadows, row.round)
+    outcome = settle_reply(stream, waiting, reply.answer, beside)
     result, watch = list_result(outcome, waiting), stream.progress.watch
     kind, text = name_answer(reply.answer), write_reply(reply.answer)
     stream.version += 1
@@ -156,18 +161,24 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed = stream.progress.pack(stream.setup.learner)
         sums = stream.tally.sum_up()
-        work.snapshots.append(SnapshotRow(stream.id, stream.version, now, *sums, progress=packed))
+        taken = SnapshotRow(stream.id, stream.version, now, *sums, progress=packed)
+        work.snapshots.append(taken._replace(shadows=dump_shadows(stream.shadows)))
     return Receipt(reply.id, stream.name, is_miss(outcome.miss))
 
 
-def settle_reply(stream: Stream, waiting: Round[Region], reply: object) -> Outcome | None:
+def settle_reply(
+    stream: Stream, waiting: Round[Region], reply: object, beside: Beside | None = None
+) -> Outcome | None:
     """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped."""
     if reply == SKIP:
         stream.tally.skipped += 1
         return None
+    scale = None if beside is None else copy.deepcopy(stream.progress.scale)
     outcome = stream.setup.kind.answer(stream.setup, stream.progress, waiting, reply)
     if outcome.weight:
         stream.note_recent(outcome.miss)
+    if beside is not None:
+        learn_beside(stream.shadows, beside, waiting, reply, outcome, scale=scale)
     return outcome
 
 

@@ -4,6 +4,7 @@ A calibration is an event of the log. It holds what the learner had become by it
 history, not the history itself.
 """
 
+import copy
 import json
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
@@ -23,6 +24,7 @@ from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import changes
+from keyhole.service.store.streams.shadows import calibrate_beside, dump_shadows
 from keyhole.service.store.streams.stream import Stream, find_stream, lock_stream, write_stream
 
 AT_ONCE = 10_000
@@ -88,10 +90,15 @@ def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     for output in outputs:
         setup.kind.read(setup, stream.progress, output)
     contexts = [read_context(setup, past.features, past.groups) for past in history]
+    scale = copy.deepcopy(stream.progress.scale)
     setup.kind.calibrate(setup, stream.progress, outputs, labels, contexts=contexts)
+    for shadow in stream.shadows:
+        calibrate_beside(shadow, outputs, labels, contexts=contexts, scale=scale)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
-    content = {"rounds": len(history), "digest": digest, "of": of}
+    content: dict[str, Any] = {"rounds": len(history), "digest": digest, "of": of}
     content["excess"] = stream.tally.calibrated_excess - before
+    if stream.shadows:
+        content["shadows"] = json.loads(dump_shadows(stream.shadows) or "[]")
     return Lesson(content, stream.progress.pack(setup.learner))
 
 

@@ -14,6 +14,7 @@ from keyhole.service.store.streams.stream import Stream
 
 CREATED, ARCHIVED, CHANGED, CALIBRATED = "created", "archived", "changed", "calibrated"
 ERASED = "erased"
+SHADOWED, UNSHADOWED, PROMOTED = "shadowed", "unshadowed", "promoted"
 
 
 class Change(NamedTuple):

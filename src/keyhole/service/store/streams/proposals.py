@@ -17,6 +17,7 @@ from keyhole.scores import Case, Region, find_labels
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
+from keyhole.service.store.streams.shadows import open_beside
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,
@@ -102,7 +103,10 @@ def _open_rounds(
             opened = stream.setup.kind.open(
                 stream.setup, stream.progress, case, draw=draw, context=context
             )
-            made.append(_note(work, opened, ask, context, now=now, expires=expires))
+            beside = None
+            if stream.shadows:
+                beside = open_beside(stream, opened, draw=draw, context=context)
+            made.append(_note(work, opened, ask, context, now=now, expires=expires, beside=beside))
     if tally.predicted > first:
         stream.next_expiry = min(stream.next_expiry, expires)
         waiting = stream.setup.kind.count_open(stream.setup, tally)
@@ -113,7 +117,7 @@ def _open_rounds(
 
 def _draw(stream: Stream, count: int) -> list[float]:
     """Return the draws of the next rounds; of a rule that uses none, none are made."""
-    if not stream.setup.learner.reads_ask:
+    if not stream.setup.learner.reads_ask and not stream.shadows:
         return [0.5] * count
     first = stream.progress.tally.predicted
     if count == 1:
@@ -173,7 +177,14 @@ def _find_setup(setup: Setup[Region], row: RoundRow | None) -> Setup[Region]:
 
 
 def _note(
-    work: UnitOfWork, opened: Round[Region], ask: Query, context: Array, *, now: float, expires: float
+    work: UnitOfWork,
+    opened: Round[Region],
+    ask: Query,
+    context: Array,
+    *,
+    now: float,
+    expires: float,
+    beside: str | None,
 ) -> Opened:
     """Put an opened round into the log, and among those that wait."""
     stream, shown = work.stream, opened.prediction
@@ -202,7 +213,7 @@ def _note(
     made = Opened(make_id(row), shown.id, shown, expires)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
-        work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo))
+        work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo, beside))
     return made
 
 

@@ -1,6 +1,6 @@
 """Streams: made, listed, archived, deleted."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from keyhole.errors import InvalidError, QuarantinedError, StreamExistsError
@@ -19,6 +19,7 @@ from keyhole.service.store.streams.settings import (
     check_limits,
     check_name,
 )
+from keyhole.service.store.streams.shadows import NewShadow, add_shadow
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,
@@ -42,6 +43,7 @@ def create(
     description: str | None = None,
     retention: float | None = None,
     calibrate_from: str | None = None,
+    shadows: Sequence[NewShadow] = (),
 ) -> Stream:
     """Make a stream, taught by another one's log if asked for, or raise if the name is taken."""
     check_limits(lifetime=lifetime, window=window, retention=retention)
@@ -50,6 +52,8 @@ def create(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
     stream.description, stream.retention = description, retention or None
+    for since, new in enumerate(shadows, start=1):  # after its making, in the log
+        add_shadow(stream.shadows, setup, new, since=since, at=now)
     lessons = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from)
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
@@ -61,6 +65,14 @@ def create(
             raise _taken(name)
         stream.id = made[0]
         changes.note(transaction, stream, kind=changes.CREATED, content=content, now=now)
+        for shadow in stream.shadows:
+            changes.note(
+                transaction,
+                stream,
+                kind=changes.SHADOWED,
+                content={"name": shadow.name, **shadow.setup.learner.dump()},
+                now=now,
+            )
         for lesson in lessons:
             lesson.note(transaction, stream, now=now)
         write_stream(transaction, stream)

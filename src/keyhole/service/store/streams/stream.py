@@ -42,6 +42,7 @@ from keyhole.service.store.sql.schema import (
 )
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import settings
+from keyhole.service.store.streams.shadows import Shadow, dump_shadows, load_shadows
 
 _TAG_BYTES = 8
 _MOST_KEPT = 1024
@@ -64,8 +65,9 @@ class Stream:
     recent: int = 0  # The last rounds as bits, 1 for a miss.
     link: bytes = FIRST  # of the last row of its log
     description: str | None = None  # what people say of it
-    retargeted: int | None = None  # how many answers had come when alpha was changed, if it ever was
+    retargeted: int | None = None  # how many answers had come when alpha or the learner was changed
     retention: float | None = None  # seconds after which what rounds hold is erased
+    shadows: list[Shadow] = field(default_factory=list)
     alarmed: AlarmRow | None = None  # The last alarm; only there for who asks to see the stream.
 
     @property
@@ -143,6 +145,7 @@ def make_stream_row(stream: Stream) -> StreamRow:
         description=stream.description,
         retargeted=stream.retargeted,
         retention=stream.retention,
+        shadows=dump_shadows(stream.shadows),
         version=stream.version,
         progress=stream.progress.pack(stream.setup.learner),
         next_expiry=stream.next_expiry,
@@ -175,6 +178,7 @@ def read_stream_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Str
             description=row.description,
             retargeted=row.retargeted,
             retention=row.retention,
+            shadows=load_shadows(row.shadows, setup) if row.shadows else [],
         )
     except (KeyholeError, LookupError, TypeError, ValueError, struct.error) as error:
         raise make_quarantine_error(row.name, f"its row cannot be read: {error}") from None
@@ -230,7 +234,10 @@ def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
 
 def compile_streams(streams: Iterable[Stream]) -> None:
     """Compile, or load, what these streams use: kernels otherwise compile at their first call."""
-    learners = {stream.setup.learner.name: stream.setup.learner for stream in streams}
+    setups = []
+    for stream in streams:
+        setups += [stream.setup, *(shadow.setup for shadow in stream.shadows)]
+    learners = {setup.learner.name: setup.learner for setup in setups}
     for learner in learners.values():
         if not learner.runs_interpreted:
             compile_learner(learner)
@@ -449,3 +456,6 @@ class UnitOfWork:
             self.written = stream.progress.pack(stream.setup.learner)
             moved = (stream.version, self.written, stream.next_expiry, recent, stream.link)
             self.transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
+            if stream.shadows:
+                shadows = dump_shadows(stream.shadows)
+                self.transaction.execute(statements.MOVE_SHADOWS, shadows, stream.id)

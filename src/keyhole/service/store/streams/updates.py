@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from keyhole.errors import LabelError
+from keyhole.errors import InvalidError, LabelError
 from keyhole.feedback import is_miss
 from keyhole.predictor.setup import change_alpha
 from keyhole.scores import add_labels, find_labels
@@ -16,6 +16,7 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import alarms, changes
 from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
+from keyhole.service.store.streams.shadows import NewShadow, add_shadow, find_shadow
 from keyhole.service.store.streams.stream import Stream, lock_stream, write_stream
 
 
@@ -136,10 +137,77 @@ def _change_alpha(stream: Stream, alpha: float) -> str:
 def _add_labels(stream: Stream, labels: list[str]) -> str:
     score = add_labels(stream.setup.score, labels)
     stream.setup = replace(stream.setup, score=score)
+    for shadow in stream.shadows:
+        shadow.setup = replace(shadow.setup, score=score)
     count = len(find_labels(score) or ())
     return (
         f"An array of scores now has {count:,} entries, the new ones last. Sets shown before could not "
         "hold the new labels: a true label that was no candidate is a miss. The promise stays."
+    )
+
+
+def add(database: Database, name: str, new: NewShadow, *, now: float) -> Stream:
+    """Put a shadow beside a stream: from the next round on it shows what it would do."""
+    with database.write() as transaction:
+        stream = lock_stream(transaction, name)
+        shadow = add_shadow(stream.shadows, stream.setup, new, since=stream.version + 1, at=now)
+        content = {"name": shadow.name, **shadow.setup.learner.dump()}
+        changes.note(transaction, stream, kind=changes.SHADOWED, content=content, now=now)
+        write_stream(transaction, stream)
+    return stream
+
+
+def remove(database: Database, name: str, shadow: str, *, now: float) -> Stream:
+    """Take a shadow away."""
+    with database.write() as transaction:
+        stream = lock_stream(transaction, name)
+        stream.shadows.remove(find_shadow(stream.shadows, shadow))
+        changes.note(transaction, stream, kind=changes.UNSHADOWED, content={"name": shadow}, now=now)
+        write_stream(transaction, stream)
+    return stream
+
+
+def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[Stream, list[str]]:
+    """Let a shadow choose the sets of a stream from now on; return what that does to the promise."""
+    with database.write() as transaction:
+        stream = lock_stream(transaction, name)
+        was_on = bool(stream.watch.alarm)
+        effect = apply_promotion(stream, shadow)
+        setup, learner = stream.setup, stream.setup.learner
+        # What waits for its answer is remembered as the learner of before did.
+        for kept, opened, _ in transaction.fetch(statements.LIST_OPEN_ROUNDS, stream.id):
+            waiting = setup.kind.recall(setup, kept, then=0 if opened is None else opened.then)
+            memo = setup.kind.choose_again(setup, stream.progress, waiting)
+            packed = learner.pack_memo(memo) if learner.memory else b""
+            transaction.execute(statements.REMEMBER_ROUND, packed, stream.id, kept.number)
+        content = {"name": shadow, "learner": learner.name, "alpha": learner.alpha}
+        changes.note(transaction, stream, kind=changes.PROMOTED, content=content, now=now)
+        if was_on and not stream.watch.alarm:
+            alarms.note(transaction, stream.id, stream.watch, at=now)
+        write_stream(transaction, stream)
+    return stream, [effect]
+
+
+def apply_promotion(stream: Stream, name: str) -> str:
+    """Put a shadow in the place of the stream's learner, or raise; return what that does."""
+    shadow, old, progress = find_shadow(stream.shadows, name), stream.setup, stream.progress
+    if shadow.setup.context != old.context:
+        raise InvalidError(
+            f"{shadow.setup.learner.name} takes no features or groups, and the stream's cases come "
+            "with them; make a new stream for it",
+            field="shadow",
+        )
+    stream.shadows.remove(shadow)
+    stream.setup = shadow.setup
+    progress.state, progress.states = shadow.progress.state, shadow.progress.states
+    if progress.watch is not None:
+        progress.watch.retarget(progress.tally.calibrated + progress.tally.answered)
+    stream.retargeted = stream.watch.rounds
+    learner = stream.setup.learner
+    return (
+        f"From round {stream.tally.predicted:,} on {learner.name} chooses, at alpha {learner.alpha:g}; "
+        f"before it was {old.learner.name} at {old.learner.alpha:g}. It goes on from what it learnt "
+        "as a shadow. No theorem bounds the misses of two learners together; the alarm starts anew."
     )
 
 

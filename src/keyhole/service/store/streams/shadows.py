@@ -1,0 +1,252 @@
+"""Shadows: learners beside a stream's own, who hear its answers and show what they would have done.
+
+A shadow has the stream's score, feedback, draws and cases, and a progress of its own. It hears an
+answer in so far as that tells of the set that it would have shown itself; what it does not tell is
+counted as unknown. What it must remember of an open round is kept beside what the stream's own learner
+must.
+"""
+
+import copy
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from keyhole import learners
+from keyhole.errors import InvalidError, KeyholeError
+from keyhole.learners import Learner
+from keyhole.numeric import Array
+from keyhole.predictor.context import NOTHING_KNOWN, UNNAMED
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.scale import Scale
+from keyhole.predictor.setup import Setup, change_alpha
+from keyhole.predictor.tally import Outcome
+from keyhole.scores import Region
+from keyhole.service.store.sql.schema import RoundRow
+from keyhole.service.store.streams.settings import check_name
+
+if TYPE_CHECKING:
+    from keyhole.service.store.streams.stream import Stream
+
+MOST = 3
+
+
+@dataclass(slots=True)
+class Shadow:
+    """A shadow, and what it and the stream came to in the rounds that were answered beside it."""
+
+    name: str
+    since: int  # the version of the stream with which it came: no other has it
+    at: float
+    setup: Setup[Region]
+    progress: Progress[Any]  # without a scale: it is the stream's
+    rounds: int = 0
+    unknown: float = 0.0  # how many of them, by weight, could not tell whether it would have missed
+    size: float = 0.0  # the sum of its bounded sizes,
+    bounded: int = 0  # of which there are so many
+    shown_size: float = 0.0  # and those of what the stream showed
+    shown_bounded: int = 0
+    shown_weight: float = 0.0
+    shown_misses: float = 0.0
+
+
+class NewShadow(NamedTuple):
+    """What a shadow is to be: what is None is as in the stream."""
+
+    name: str
+    alpha: float | None = None
+    learner: str | None = None
+    horizon: int | None = None
+    arms: int | None = None
+    options: Mapping[str, Any] | None = None
+
+
+_COUNTS = [one.name for one in fields(Shadow) if one.name not in ("setup", "progress")]
+
+
+def start_shadow(setup: Setup[Region], learner: Learner, *, name: str, since: int, at: float) -> Shadow:
+    """Return a shadow of a stream of this setup, which has heard nothing yet."""
+    own = make_setup(setup, learner)
+    progress: Progress[Any] = own.kind.start(own)
+    progress.scale = None
+    return Shadow(name, since, at, own, progress)
+
+
+def make_setup(setup: Setup[Region], learner: Learner) -> Setup[Region]:
+    """Return a stream's setup with another learner, which may do without features and groups."""
+    counts = (learner.features, learner.groups)
+    is_same = counts == (setup.learner.features, setup.learner.groups)
+    if not is_same and counts != (0, 0):
+        raise InvalidError(
+            f"{learner.name} would take {counts[0]} features and {counts[1]} groups, which the "
+            "stream's cases do not have; give those of the stream, or none",
+            field="options",
+        )
+    return replace(setup, learner=learner, names=setup.names if is_same else UNNAMED)
+
+
+def add_shadow(
+    shadows: list[Shadow], setup: Setup[Region], new: NewShadow, *, since: int, at: float
+) -> Shadow:
+    """Put a further shadow beside a stream of this setup, or raise; return it."""
+    if len(shadows) >= MOST:
+        raise InvalidError(f"the stream has {MOST} shadows already; remove one first", field="shadows")
+    if any(shadow.name == new.name for shadow in shadows):
+        raise InvalidError(f"there is a shadow {new.name!r} already; choose another name", field="name")
+    learner = _make_learner(setup, new)
+    shadow = start_shadow(setup, learner, name=check_name(new.name), since=since, at=at)
+    shadows.append(shadow)
+    return shadow
+
+
+def _make_learner(setup: Setup[Region], new: NewShadow) -> Learner:
+    own = setup.learner
+    target = own.alpha if new.alpha is None else new.alpha
+    if new[2:] == (None, None, None, None):
+        made = change_alpha(setup, target).learner
+    else:
+        name = new.learner or own.name
+        counts = {"features": own.features, "groups": own.groups}
+        known = learners.takes(learners.find(name))
+        taken = {what: count for what, count in counts.items() if count and what in known}
+        given = {**taken, **(new.options or {})}
+        made = learners.make(name, alpha=target, horizon=new.horizon, arms=new.arms, options=given)
+    if made == own:
+        raise InvalidError(
+            f"{made.name} at alpha {made.alpha:g} is the stream's own learner; give another alpha, "
+            "learner or options",
+            field="learner",
+        )
+    return made
+
+
+def find_shadow(shadows: Sequence[Shadow], name: str) -> Shadow:
+    for shadow in shadows:
+        if shadow.name == name:
+            return shadow
+    known = ", ".join(shadow.name for shadow in shadows) or "none"
+    raise InvalidError(f"there is no shadow {name!r:.80}; there are {known}", field="shadow")
+
+
+def dump_shadows(shadows: Sequence[Shadow]) -> str | None:
+    """Return shadows as JSON; floats keep every bit."""
+    if not shadows:
+        return None
+    return json.dumps(
+        [
+            {
+                **{name: getattr(shadow, name) for name in _COUNTS},
+                **shadow.setup.learner.dump(),
+                "progress": shadow.progress.pack(shadow.setup.learner).hex(),
+            }
+            for shadow in shadows
+        ]
+    )
+
+
+def load_shadows(text: str | None, setup: Setup[Region]) -> list[Shadow]:
+    made = []
+    for kept in json.loads(text) if text else ():
+        own = make_setup(setup, learners.rebuild(kept["learner"], kept["parameters"]))
+        progress = Progress.unpack(bytes.fromhex(kept["progress"]), setup=own)
+        made.append(Shadow(setup=own, progress=progress, **{name: kept[name] for name in _COUNTS}))
+    return made
+
+
+class _Kept(NamedTuple):
+    """What a shadow must remember of an open round."""
+
+    number: int  # among the shadow's own
+    then: int
+    threshold: float
+    size: float
+    memo: str  # as hexadecimal digits
+
+
+def open_beside(stream: "Stream", opened: Round[Region], *, draw: float, context: Array) -> str:
+    """Let shadows take the case of a round; return what they must remember of it, as JSON."""
+    kept, is_awaited = {}, stream.setup.kind.is_awaited(stream.setup, opened.prediction)
+    for shadow in stream.shadows:
+        setup = shadow.setup
+        known = context if setup.context else NOTHING_KNOWN
+        made: Round[Any] = setup.kind.open(
+            setup, shadow.progress, opened.case, draw=draw, context=known
+        )
+        own, learner = made.prediction, setup.learner
+        if not is_awaited and setup.kind.is_counted(own):
+            shadow.unknown += 1.0  # It would have been answered, and the stream's is not.
+        memo = learner.pack_memo(made.memo) if learner.memory else b""
+        kept[shadow.since] = _Kept(own.id, made.then, own.threshold, own.size, memo.hex())
+    return json.dumps(kept)
+
+
+def calibrate_beside(
+    shadow: Shadow,
+    outputs: Sequence[object],
+    labels: Sequence[object],
+    *,
+    contexts: Sequence[Array],
+    scale: Scale | None,
+) -> None:
+    """Teach a shadow history; ``scale`` is the stream's before it."""
+    setup, progress = shadow.setup, shadow.progress
+    known = contexts if setup.context else [NOTHING_KNOWN] * len(outputs)
+    progress.scale = copy.deepcopy(scale)
+    setup.kind.calibrate(setup, progress, outputs, labels, contexts=known)
+    progress.scale = None
+
+
+class Beside(NamedTuple):
+    """What the shadows remember of a round, as JSON, and its row of the log."""
+
+    kept: str
+    row: RoundRow
+
+
+def learn_beside(
+    shadows: Sequence[Shadow],
+    beside: Beside,
+    shown: Round[Any],
+    answer: Any,
+    outcome: Outcome,
+    *,
+    scale: Scale | None,
+) -> None:
+    """Teach shadows what an answer tells of their sets; ``scale`` is the stream's before it came."""
+    remembered = json.loads(beside.kept)
+    for shadow in shadows:
+        if str(shadow.since) not in remembered:  # It came after the round.
+            continue
+        kept, setup, progress = _Kept(*remembered[str(shadow.since)]), shadow.setup, shadow.progress
+        row = beside.row._replace(
+            number=kept.number,
+            threshold=kept.threshold,
+            size=kept.size,
+            context=beside.row.context if setup.context else None,
+        )
+        waiting = setup.kind.recall(setup, row, then=kept.then, memo=bytes.fromhex(kept.memo))
+        told = setup.kind.translate(setup, waiting.prediction, shown.prediction, answer)
+        progress.scale = copy.deepcopy(scale)
+        try:
+            if told is not None:
+                setup.kind.answer(setup, progress, waiting, told)
+        except KeyholeError:  # What the stream's learner takes, this one may not.
+            told = None
+        progress.scale = None
+        if told is None and setup.kind.is_counted(waiting.prediction):
+            shadow.unknown += outcome.weight or 1.0
+        _count(shadow, kept.size, shown.prediction.size, outcome)
+
+
+def _count(shadow: Shadow, size: float, shown_size: float, outcome: Outcome) -> None:
+    shadow.rounds += 1
+    if math.isfinite(size):
+        shadow.size, shadow.bounded = shadow.size + size, shadow.bounded + 1
+    if math.isfinite(shown_size):
+        shadow.shown_size, shadow.shown_bounded = (
+            shadow.shown_size + shown_size, shadow.shown_bounded + 1,
+        )  # fmt: skip
+    shadow.shown_weight += outcome.weight
+    shadow.shown_misses += outcome.weight * outcome.miss
