@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING
 from keyhole.errors import InvalidError, KeyholeError, MissingExtraError, UnknownStreamError
 
 if TYPE_CHECKING:
+    from keyhole.service.http.webhooks import Receiver
     from keyhole.service.store.sql.database import Database
     from keyhole.studies.commands import Commands
 
 DATABASE = "sqlite:///keyhole.db"
+WEBHOOK_SECRET = "KEYHOLE_WEBHOOK_SECRET"  # noqa: S105 - a variable of the environment
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
 
 
@@ -122,6 +124,15 @@ def _add_serve(commands: "Commands") -> None:
         choices=["debug", "info", "warning"],
         help="lowest level that is logged; default: %(default)s",
     )
+    parser.add_argument(
+        "--webhook", metavar="URL", help="tell this address of alarms, quarantine and refusals"
+    )
+    parser.add_argument(
+        "--webhook-secret",
+        type=Path,
+        metavar="FILE",
+        help=f"holds the secret that signs what is told; default: {WEBHOOK_SECRET}",
+    )
 
 
 def _read_port(text: str) -> int:
@@ -151,10 +162,27 @@ def _serve(options: argparse.Namespace) -> None:
     if options.demo:
         digits_demo.create(database, now=time.time())
         digits_demo.pictures()
-    settings = app.Settings(limits=limits, demo=options.demo)
+    settings = app.Settings(limits=limits, demo=options.demo, webhook=_find_receiver(options))
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("keyhole").setLevel(options.log.upper())
     server.run(app.create_app(database, settings), host=options.host, port=options.port)
+
+
+def _find_receiver(options: argparse.Namespace) -> "Receiver | None":
+    if options.webhook is None:
+        return None
+    from keyhole.service.http.webhooks import Receiver
+
+    file = options.webhook_secret
+    try:
+        secret = os.environ.get(WEBHOOK_SECRET, "") if file is None else file.read_text().strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidError(f"the secret of the webhook cannot be read: {error}") from None
+    if not secret:
+        raise InvalidError(
+            f"--webhook needs a secret to sign with; set {WEBHOOK_SECRET} or give --webhook-secret FILE"
+        )
+    return Receiver(options.webhook, secret)
 
 
 def _add_token(commands: "Commands") -> None:

@@ -20,6 +20,7 @@ from keyhole.service.http.overview import Overview
 from keyhole.service.http.prometheus import Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.http.retention import keep_retention
+from keyhole.service.http.webhooks import Receiver, Webhooks
 from keyhole.service.page import files
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams.stream import run_tasks
@@ -36,6 +37,7 @@ class Settings:
     limits: Limits = field(default_factory=Limits)
     clock: Callable[[], float] = time.time
     demo: bool = False
+    webhook: Receiver | None = None
 
 
 def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
@@ -59,6 +61,11 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
         health.Quarantine(),
     )
     state.metrics = Metrics(StreamMetrics(database, state.quarantine).write)
+    state.webhooks = None
+    if chosen.webhook is not None:
+        state.webhooks = Webhooks(
+            database, chosen.webhook, metrics=state.metrics.registry, clock=chosen.clock
+        )
     state.bodies, state.reads = Bodies(limits), event_stream.StreamReads(database)
     state.readiness, state.overview = health.Readiness(database, state.outage), Overview(database)
     state.demo = chosen.demo
@@ -74,7 +81,11 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     app.add_middleware(middleware.CompressReads)
     app.add_middleware(middleware.AddHeaders)
     app.add_middleware(
-        middleware.LogRequests, access=state.access, metrics=state.metrics, outage=state.outage
+        middleware.LogRequests,
+        access=state.access,
+        metrics=state.metrics,
+        outage=state.outage,
+        webhooks=state.webhooks,
     )
     return app
 

@@ -18,6 +18,7 @@ from keyhole.service.http.access import BODILESS, Access, Admission, find_peer
 from keyhole.service.http.bodies import TAKEN, Bodies
 from keyhole.service.http.health import Outage
 from keyhole.service.http.prometheus import Metrics
+from keyhole.service.http.webhooks import Webhooks
 from keyhole.service.wire.problems import find_problem, show_problem
 from keyhole.service.wire.responses import Fault, Problem, show_time
 
@@ -41,8 +42,17 @@ _HEADERS = {
 class LogRequests:
     """Writes a line for every request, and counts it; its state says the status once it is sent."""
 
-    def __init__(self, app: ASGIApp, *, access: Access, metrics: Metrics, outage: Outage) -> None:
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        access: Access,
+        metrics: Metrics,
+        outage: Outage,
+        webhooks: Webhooks | None,
+    ) -> None:
         self._app, self._access, self._metrics, self._outage = app, access, metrics, outage
+        self._webhooks = webhooks
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -65,6 +75,8 @@ class LogRequests:
         self._metrics.count_request(scope["method"], path, status, seconds)
         if "count" in state:
             state["count"]()
+        if self._webhooks is not None and 400 <= status < 500:
+            self._webhooks.count_refused(path, status)
         # Reading goes on when a disk is full: only a change shows the end.
         changed = 200 <= status < 300 and path.startswith("/v1") and scope["method"] not in BODILESS
         if changed and self._outage.is_on:

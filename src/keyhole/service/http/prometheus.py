@@ -28,27 +28,27 @@ class Metrics:
     """The metrics of one process, and those of the streams in its database."""
 
     def __init__(self, write_streams: Callable[[], str]) -> None:
-        self._registry = CollectorRegistry()
+        self.registry = CollectorRegistry()
         self._write_streams = write_streams
         self._latency = Histogram(
             "keyhole_request_seconds",
             "Time to answer a request.",
             ["method", "route", "status"],
-            registry=self._registry,
+            registry=self.registry,
             buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0),
         )
         self._sizes = Histogram(
             "keyhole_set_size",
             "Size of the sets (labels) or intervals predicted by this process.",
             ["stream"],
-            registry=self._registry,
+            registry=self.registry,
             buckets=_SIZES,
         )
         self._feedback = Counter(
             "keyhole_feedback",
             "Answers counted by this process, by kind.",
             ["stream", "kind"],
-            registry=self._registry,
+            registry=self.registry,
         )
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
@@ -76,7 +76,7 @@ class Metrics:
             metric.remove_by_labels({"stream": stream})
 
     def write(self) -> bytes:
-        return generate_latest(self._registry) + self._write_streams().encode()
+        return generate_latest(self.registry) + self._write_streams().encode()
 
 
 class StreamMetrics:

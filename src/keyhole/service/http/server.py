@@ -10,7 +10,7 @@ import signal
 import socket
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -252,7 +252,7 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
     # What is there by now stays: to look through it for garbage would halt requests for a tenth of a
     # second, now and again.
     gc.freeze()
-    with stopping_in_order():
+    with app.state.webhooks or nullcontext(), stopping_in_order():
         server.run([listening])
     app.state.queues.close()
     if lost:

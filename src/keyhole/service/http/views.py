@@ -196,13 +196,13 @@ def _show_promise(stream: Stream) -> wire.Promise:
     return wire.Promise(
         state=find_alert(stream),
         tested=stream.watch.tested or None,
-        alarm=None if stream.alarmed is None else _show_alarm(stream.alarmed),
+        alarm=None if stream.alarmed is None else show_alarm(stream.alarmed),
         run_length=find_monitor(stream.setup.learner.alpha).run_length,
         overall=bound_rate(scale * stream.tally.misses, scale * stream.tally.weight),
     )
 
 
-def _show_alarm(found: AlarmRow) -> wire.AlarmView:
+def show_alarm(found: AlarmRow) -> wire.AlarmView:
     cleared = None
     if found.cleared is not None and found.cleared_at is not None:
         cleared = wire.Moment(found.cleared, show_time(found.cleared_at))
@@ -237,7 +237,7 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
         band=[bound_misses(stream.watch.scale * weight, alpha=alpha) for weight in curve.weights],
         last=[int(missed) for missed in curve.last],
         on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
-        alarms=[_show_alarm(found) for found in curve.alarms],
+        alarms=[show_alarm(found) for found in curve.alarms],
         changes=[
             wire.ChangeView(show_time(change.at), change.kind, change.content)
             for change in curve.changes

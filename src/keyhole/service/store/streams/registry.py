@@ -131,12 +131,14 @@ def survey(database: Database, *, after: str | None = None, limit: int | None = 
                 usable.append(read_stream_row(row))
             except QuarantinedError as error:
                 quarantined[str(row.name)] = str(error)
-        alarmed = alarms.find_newest(
-            transaction, [stream.id for stream in usable if stream.watch.raised]
-        )
-    for stream in usable:
-        stream.alarmed = alarmed.get(stream.id)
+        _add_alarms(transaction, usable)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
+
+
+def _add_alarms(transaction: Transaction, streams: Sequence[Stream]) -> None:
+    alarmed = alarms.find_newest(transaction, [one.id for one in streams if one.watch.raised])
+    for stream in streams:
+        stream.alarmed = alarmed.get(stream.id)
 
 
 class Changed(NamedTuple):
@@ -162,6 +164,13 @@ def survey_changed(database: Database, seen: Mapping[int, int]) -> Changed:
                 continue
         found.digests[row.id] = digest
     return found
+
+
+def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
+    """Let streams know their last alarms."""
+    if streams:
+        with database.read() as transaction:
+            _add_alarms(transaction, streams)
 
 
 def archive(database: Database, name: str, *, now: float) -> Stream:
