@@ -1,8 +1,18 @@
-// The routes as the service describes them in /openapi.json; nothing is fetched from elsewhere.
+// The endpoints as the service describes them in /openapi.json; nothing is fetched from elsewhere.
 import { h, show } from "/page/dom.js";
 
 const KEY = "keyhole token"; // where the page keeps it, for this tab alone
-const fetched = async (path) => (await fetch(path)).json();
+const SECONDS_TO_RETRY = 3;
+async function fetched(path) {
+  for (;;) {
+    try {
+      return await (await fetch(path)).json();
+    } catch {
+      show(h("p", { role: "alert" }, `The service does not answer; it is asked again every ${SECONDS_TO_RETRY} seconds.`));
+      await new Promise((resolve) => setTimeout(resolve, 1000 * SECONDS_TO_RETRY));
+    }
+  }
+}
 const [described, examples] = await Promise.all([fetched("/openapi.json"), fetched("/page/examples.json")]);
 const named = (schema) => schema?.$ref?.split("/").pop();
 const resolved = (schema) => (named(schema) ? described.components.schemas[named(schema)] : schema) ?? {};
@@ -24,7 +34,7 @@ function shorten(value) {
 
 function fields(rows) {
   if (!rows.length) return null;
-  return h("div", { class: "scroll" }, h("table", { class: "fields" },
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Fields" }, h("table", { class: "fields" },
     h("thead", {}, h("tr", {}, ["field", "kind", "for example", "what it is"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map(([name, type, needed, example, text]) => h("tr", {},
       h("td", {}, h("code", {}, name), needed ? h("small", { class: "quiet" }, " required") : null), h("td", { class: "quiet" }, type),
@@ -99,10 +109,10 @@ function operation(path, method, about) {
 const operations = Object.entries(described.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, about]) => [path, method, about]));
 show(
-  h("h1", {}, "Routes"),
+  h("h1", {}, "Endpoints"),
   h("p", { class: "quiet" }, "As described in ", h("a", { href: "/openapi.json" }, "/openapi.json"), ". Times are in ISO form, in UTC. Where a number is not finite it is null. Errors have the form ",
     h("code", {}, '{"error": {"code", "message", "field"}}'), "."),
   h("form", { class: "trial", onsubmit: (event) => event.preventDefault() }, h("label", {}, h("span", { class: "quiet small" }, "Token to send with requests from here; it stays in this tab"),
     h("input", { type: "password", autocomplete: "off", value: sessionStorage.getItem(KEY) ?? "", onchange: ({ target }) => (target.value ? sessionStorage.setItem(KEY, target.value.trim()) : sessionStorage.removeItem(KEY)) }))),
-  h("nav", { class: "contents", "aria-label": "Routes" }, operations.map(([path, method]) => h("a", { href: `#${method}-${path}` }, `${method.toUpperCase()} ${path}`))),
+  h("nav", { class: "contents", "aria-label": "Endpoints" }, operations.map(([path, method]) => h("a", { href: `#${method}-${path}` }, `${method.toUpperCase()} ${path}`))),
   h("div", { class: "stack" }, operations.map((one) => operation(...one))));
