@@ -14,7 +14,7 @@ import yaml
 from prometheus_client.parser import text_string_to_metric_families
 
 from keyhole.cli import _parser
-from keyhole.service.http.app import create_app
+from keyhole.service.http.app import Settings, create_app
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
@@ -38,7 +38,8 @@ QUERIES = [
 def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
     """A service that has heard one of everything, so that every metric has a sample."""
     database = Database(f"sqlite:///{tmp_path_factory.mktemp('deploy') / 'keyhole.db'}")
-    with serving(create_app(database)) as address:
+    settings = Settings(backups=tmp_path_factory.mktemp("backups"))
+    with serving(create_app(database, settings)) as address:
         with httpx.Client(base_url=address.url, timeout=SECONDS) as http:
             http.post("/v1/streams", json={"name": "mail", "alpha": 0.1})
             made = http.post("/v1/streams/mail/predictions", json={"scores": {"letter": 0.9}}).json()
@@ -64,7 +65,9 @@ def metrics(service: Address) -> dict[str, dict[str, set[str]]]:
 
 def selectors(query: str) -> list[tuple[str, dict[str, str]]]:
     """Return the metrics a query asks for, each with what it demands of its labels."""
-    bare = re.sub(r"\b(sum|count|by|on|rate|increase|and|or|vector|histogram_quantile)\b", " ", query)
+    bare = re.sub(
+        r"\b(sum|count|by|on|rate|increase|and|or|vector|histogram_quantile|abs|time)\b", " ", query
+    )
     bare = re.sub(r"\([\w, ]*\)(?=\s*[\(k])|\[\w+\]", " ", bare)  # by (...), [5m]
     found = re.findall(r"([a-z_]\w*)\s*(?:\{([^}]*)\})?", re.sub(r'"[^"]*"', _hide, bare))
     texts = re.findall(r'"([^"]*)"', bare)
@@ -190,6 +193,34 @@ def test_the_health_check_passes_where_the_service_lives_and_fails_where_none_do
 
     wait_until(lambda: check(service.port) == 0)  # It waits four seconds, and Docker asks again.
     assert check(1) == 1
+
+
+def test_every_container_is_limited_and_its_log_rotates_and_the_service_is_no_superuser() -> None:
+    compose = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    for one in compose["services"].values():
+        assert {"mem_limit", "cpus", "restart"} <= set(one)
+        assert set(one["logging"]["options"]) == {"max-size", "max-file"}
+    assert "POSTGRES_USER" not in compose["services"]["postgres"]["environment"]
+    assert "NOSUPERUSER" in (DEPLOY / "postgres-role.sh").read_text()
+    config = yaml.safe_load((DEPLOY / "prometheus.yaml").read_text())
+    ((target,),) = [one["static_configs"][0]["targets"] for one in config["alerting"]["alertmanagers"]]
+    assert target.partition(":")[0] in compose["services"]
+    routed = yaml.safe_load((DEPLOY / "alertmanager.yaml").read_text())
+    named = {one["name"] for one in routed["receivers"]}
+    assert {
+        routed["route"]["receiver"],
+        *(one["receiver"] for one in routed["route"]["routes"]),
+    } == named
+
+
+def test_the_backup_runs_as_the_service_does_and_tells_when_it_fails() -> None:
+    backup = (DEPLOY / "keyhole-backup.service").read_text()
+    service = (DEPLOY / "keyhole.service").read_text().splitlines()
+    for line in ("User=keyhole", "DynamicUser=yes", "StateDirectory=keyhole keyhole-backup"):
+        assert line in backup.splitlines()
+        assert line in service
+    (failed,) = re.findall(r"^OnFailure=(.*)$", backup, re.MULTILINE)
+    assert (DEPLOY / failed).is_file()
 
 
 @pytest.mark.parametrize("unit", ["keyhole.service", "keyhole-backup.service"])

@@ -7,11 +7,17 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keyhole.errors import InvalidError, KeyholeError, MissingExtraError, UnknownStreamError
+from keyhole.errors import (
+    DatabaseError,
+    InvalidError,
+    KeyholeError,
+    MissingExtraError,
+    UnknownStreamError,
+)
 
 if TYPE_CHECKING:
     from keyhole.service.http.webhooks import Receiver
@@ -21,6 +27,9 @@ if TYPE_CHECKING:
 DATABASE = "sqlite:///keyhole.db"
 WEBHOOK_SECRET = "KEYHOLE_WEBHOOK_SECRET"  # noqa: S105 - a variable of the environment
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
+
+
+BACKUPS = "KEYHOLE_BACKUPS"
 
 
 class DifferenceError(KeyholeError):
@@ -39,7 +48,16 @@ def add(commands: "Commands") -> None:
     backup = _command(
         commands, _backup, "backup", "copy a SQLite database that is in use", "backup keyhole-monday.db"
     )
-    backup.add_argument("out", type=Path, metavar="FILE", help="path of the copy")
+    backup.add_argument(
+        "out", type=Path, metavar="PATH", help="a file for the copy, or a folder of copies"
+    )
+    backup.add_argument(
+        "--keep",
+        type=_read_count,
+        default=14,
+        metavar="N",
+        help="how many copies a folder keeps, the newest; default: %(default)s",
+    )
     export = _command(
         commands, _export, "export", "write the log of a stream to a file", "export digits digits.csv"
     )
@@ -105,6 +123,13 @@ def _add_serve(commands: "Commands") -> None:
     )
     parser.add_argument("--demo", action="store_true", help="add handwritten digits to label by hand")
     parser.add_argument(
+        "--backups",
+        type=Path,
+        metavar="FOLDER",
+        default=os.environ.get(BACKUPS),
+        help=f"where backups are, so that /metrics can say how old the newest is; default: {BACKUPS}",
+    )
+    parser.add_argument(
         "--rate",
         type=float,
         default=2000.0,
@@ -135,6 +160,12 @@ def _add_serve(commands: "Commands") -> None:
     )
 
 
+def _read_count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 on")
+    return int(text)
+
+
 def _read_port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) <= 65_535):
         raise argparse.ArgumentTypeError(f"{text!r} is not a port, a whole number from 0 to 65535")
@@ -162,7 +193,12 @@ def _serve(options: argparse.Namespace) -> None:
     if options.demo:
         digits_demo.create(database, now=time.time())
         digits_demo.pictures()
-    settings = app.Settings(limits=limits, demo=options.demo, webhook=_find_receiver(options))
+    settings = app.Settings(
+        limits=limits,
+        demo=options.demo,
+        backups=options.backups,
+        webhook=_find_receiver(options),
+    )
     logging.basicConfig(format="%(message)s", stream=sys.stderr)
     logging.getLogger("keyhole").setLevel(options.log.upper())
     server.run(app.create_app(database, settings), host=options.host, port=options.port)
@@ -315,14 +351,42 @@ def _verify_one(database: "Database", name: str) -> bool:
 
 
 def _backup(options: argparse.Namespace) -> None:
-    """Make a complete copy of a SQLite database while a service writes to it.
+    """Make a complete, verified copy of a SQLite database while a service writes to it.
 
-    For PostgreSQL use pg_dump.
+    A copy whose replay differs takes the place of none: it is kept as PATH.damaged. For PostgreSQL use
+    pg_dump.
     """
     database = _database(options, read_only=True)
-    streams, rounds = database.copy_to(options.out)
-    print(f"{options.out}: {_count(streams, 'stream')}, {_count(rounds, 'round')}")
-    print(f"check it with: keyhole verify --database sqlite:///{options.out}", file=sys.stderr)
+    from keyhole.service.store.sql.database import Database
+
+    is_folder = options.out.is_dir()
+    name = f"keyhole-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.db" if is_folder else ""
+    path = options.out / name
+    if database.file is not None and path.exists() and path.samefile(database.file):
+        raise DatabaseError(f"{path} is the database itself; give the copy a file of its own")
+    damaged = Path(f"{options.out / 'keyhole.db' if is_folder else path}.damaged")
+    streams, rounds = database.copy_to(damaged)
+    with closing(Database(f"sqlite:///{damaged}", read_only=True)) as copy:
+        _check_copy(copy, damaged)
+    damaged.replace(path)
+    print(f"{path}: {_count(streams, 'stream')}, {_count(rounds, 'round')}, verified")
+    for old in sorted(options.out.glob("keyhole-*.db"))[: -options.keep] if is_folder else []:
+        old.unlink()
+
+
+def _check_copy(copy: "Database", path: Path) -> None:
+    """Raise unless every stream of a copy replays to the same."""
+    from keyhole.service.store.log import replay
+    from keyhole.service.store.streams import registry
+
+    found = [replay.replay(copy, name) for name in registry.list_names(copy)]
+    wrong = [f"{one.stream}: {one.difference}" for one in found if one.difference is not None]
+    wrong += replay.find_strays(copy)
+    if wrong:
+        raise DifferenceError(
+            f"the copy is not what its log says, so that no earlier one was touched; it is {path}, and "
+            f"the first difference is: {wrong[0]}"
+        )
 
 
 def _count(number: int, what: str) -> str:

@@ -1,9 +1,10 @@
 """Who may do what: tokens where there are any, and this machine alone where there are none.
 
 ``keyhole serve`` makes one at its first start unless it is told to be open: what a proxy passes on
-cannot always be told from what this machine asks. A service that asks for tokens never stops doing so while it runs, whatever is revoked; one that asks
-for none begins to as soon as there is one. Until then it answers to nobody but this machine: neither to
-another address, nor to another name, nor to a proxy that speaks for somebody else.
+cannot always be told from what this machine asks. A service that asks for tokens never stops doing so
+while it runs, whatever is revoked; one that asks for none begins to as soon as there is one. Until then
+it answers to nobody but this machine: neither to another address, nor to another name, nor to a proxy
+that says that it speaks for somebody else.
 """
 
 import hashlib

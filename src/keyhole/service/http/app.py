@@ -1,9 +1,9 @@
 """The service put together."""
 
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache, partial
+from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
@@ -14,10 +14,11 @@ from keyhole import __version__
 from keyhole.service.http import event_stream, health, middleware, openapi, routes
 from keyhole.service.http.access import Access, Admission
 from keyhole.service.http.bodies import Bodies
+from keyhole.service.http.clock import SteadyClock
 from keyhole.service.http.faults import explain_parameter
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.overview import Overview
-from keyhole.service.http.prometheus import Metrics, StreamMetrics
+from keyhole.service.http.prometheus import HostMetrics, Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.http.retention import keep_retention
 from keyhole.service.http.webhooks import Receiver, Webhooks
@@ -35,7 +36,8 @@ class Settings:
     """How a service works, apart from where its data is."""
 
     limits: Limits = field(default_factory=Limits)
-    clock: Callable[[], float] = time.time
+    clock: Callable[[], float] = field(default_factory=SteadyClock)
+    backups: Path | None = None  # where the copies of the database are
     demo: bool = False
     webhook: Receiver | None = None
 
@@ -60,13 +62,16 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
         health.Outage(),
         health.Quarantine(),
     )
-    state.metrics = Metrics(StreamMetrics(database, state.quarantine).write)
+    streams = StreamMetrics(database, state.quarantine, clock=chosen.clock)
+    host = HostMetrics(database, clock=chosen.clock, backups=chosen.backups)
+    state.metrics = Metrics(lambda: streams.write() + host.write())
     state.webhooks = None
     if chosen.webhook is not None:
         state.webhooks = Webhooks(
             database, chosen.webhook, metrics=state.metrics.registry, clock=chosen.clock
         )
-    state.bodies, state.reads = Bodies(limits), event_stream.StreamReads(database)
+    state.bodies = Bodies(limits)
+    state.reads = event_stream.StreamReads(database, clock=chosen.clock)
     state.readiness, state.overview = health.Readiness(database, state.outage), Overview(database)
     state.demo = chosen.demo
     state.queues = StreamQueues(

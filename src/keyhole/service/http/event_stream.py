@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 from pydantic_core import to_json
 from starlette.concurrency import run_in_threadpool
@@ -23,8 +23,8 @@ _READS_BETWEEN_SIGNS_OF_LIFE = 30
 class StreamReads:
     """The streams that somebody follows, read once for all who follow them."""
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
+        self._database, self._clock = database, clock
         self._newest: dict[str, tuple[float, asyncio.Future[tuple[int, str]]]] = {}
 
     async def read(self, name: str) -> tuple[int, str]:
@@ -39,7 +39,7 @@ class StreamReads:
 
     def _read(self, name: str) -> tuple[int, str]:
         # Reading the row works whichever process changed it.
-        stream = registry.get(self._database, name)
+        stream = registry.get(self._database, name, now=self._clock())
         return stream.version, to_json(views.show_stream(stream), inf_nan_mode="null").decode()
 
     def _forget(self, now: float) -> None:

@@ -5,9 +5,12 @@ only for rows that have changed: where streams are many, few change.
 """
 
 import math
+import shutil
 import threading
+import time
 from collections import Counter as Counts
 from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 
@@ -82,15 +85,17 @@ class Metrics:
 class StreamMetrics:
     """The metrics of the streams in a database, as lines of text that are kept while they hold."""
 
-    def __init__(self, database: Database, quarantine: Quarantine) -> None:
-        self._database, self._quarantine = database, quarantine
+    def __init__(
+        self, database: Database, quarantine: Quarantine, *, clock: Callable[[], float] = time.time
+    ) -> None:
+        self._database, self._quarantine, self._clock = database, quarantine, clock
         self._lock = threading.Lock()  # Two may scrape at once.
         self._seen: dict[int, int] = {}
         self._lines: dict[int, list[list[str]]] = {}  # of a stream, for each metric
 
     def write(self) -> str:
         with self._lock:
-            found = registry.survey_changed(self._database, self._seen)
+            found = registry.survey_changed(self._database, self._seen, now=self._clock())
             self._lines.update({stream.id: list_lines(stream) for stream in found.changed})
             kept = {id_: self._lines[id_] for id_ in found.digests}
             self._seen, self._lines = found.digests, kept
@@ -102,6 +107,43 @@ class StreamMetrics:
         unusable = [write_sample(_QUARANTINED[0], 1.0, stream=name) for name in found.quarantined]
         alerts = (line for lines in kept.values() for line in lines[-1])
         return "".join([*parts, write_family(*_ALERT, alerts), write_family(*_QUARANTINED, unusable)])
+
+
+class HostMetrics:
+    """The metrics of where a service runs: its clock, the disk of its database, the newest backup."""
+
+    def __init__(self, database: Database, *, clock: Callable[[], float], backups: Path | None) -> None:
+        self._database, self._clock, self._backups = database, clock, backups
+
+    def write(self) -> str:
+        self._clock()  # which looks whether the machine's has jumped
+        found = {_JUMP: getattr(self._clock, "jump", 0.0)}
+        if self._database.file is not None:
+            disk = shutil.disk_usage(self._database.file.parent)
+            found |= {_FREE: disk.free, _DISK: disk.total}
+        if self._backups is not None:
+            found[_BACKUP] = find_newest(self._backups)
+        return "".join(
+            write_family(*about, [write_sample(about[0], found[about])] if about in found else [])
+            for about in (_JUMP, _FREE, _DISK, _BACKUP)
+        )
+
+
+def find_newest(folder: Path) -> float:
+    """Return when the newest backup in a folder was made, 0 if there is none that can be seen."""
+    try:
+        return max(
+            (path.stat().st_mtime for path in folder.iterdir() if path.suffix in BACKUPS), default=0.0
+        )
+    except OSError:
+        return 0.0
+
+
+BACKUPS = (".db", ".dump")  # of keyhole backup, and of pg_dump
+_JUMP = ("keyhole_clock_jump_seconds", "How far the machine's clock jumped.", "gauge")
+_FREE = ("keyhole_disk_free_bytes", "Room on the disk of the database file.", "gauge")
+_DISK = ("keyhole_disk_bytes", "Size of the disk of the database file.", "gauge")
+_BACKUP = ("keyhole_backup_timestamp_seconds", "When the newest backup was made.", "gauge")
 
 
 def list_lines(stream: Stream) -> list[list[str]]:
@@ -160,7 +202,7 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
     ("keyhole_stream_predictions", "Rounds predicted.", "counter", lambda s: s.tally.predicted),
     ("keyhole_stream_answers", "Rounds answered.", "counter", lambda s: s.tally.answered),
     ("keyhole_stream_misses", "Rounds missed.", "counter", lambda s: s.tally.misses),
-    ("keyhole_stream_expired", "Rounds expired.", "counter", lambda s: s.tally.expired),
+    ("keyhole_stream_expired", "Rounds expired.", "counter", lambda s: s.expired),
     ("keyhole_stream_open", "Rounds that wait.", "gauge", lambda s: s.open),
     ("keyhole_alpha", "Target miss rate.", "gauge", lambda s: s.setup.learner.alpha),
     ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda s: s.tally.miss_rate),

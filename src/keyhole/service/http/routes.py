@@ -282,7 +282,7 @@ def list_streams(
 ) -> Response:
     """List streams, the oldest first, with their statistics; a page at a time where they are many."""
     state = request.app.state
-    found = registry.survey(state.database, after=after, limit=limit)
+    found = registry.survey(state.database, after=after, limit=limit, now=state.clock())
     if after is None and found.next is None:
         state.quarantine.update(found.quarantined)
     token = request.state.token
@@ -309,7 +309,8 @@ def get_overview(
 @_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
 def get_stream(request: Request, name: Name) -> Response:
     """Return what a stream is, and its statistics."""
-    return views.send(views.show_stream(registry.get(request.app.state.database, name)))
+    state = request.app.state
+    return views.send(views.show_stream(registry.get(state.database, name, now=state.clock())))
 
 
 @_route("PATCH /streams/{name}", Scope.ADMIN, takes=models.UpdateBody, gives=wire.StreamView)

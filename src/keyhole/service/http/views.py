@@ -125,7 +125,7 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         rounds=tally.answered,
         misses=tally.misses,
         open=stream.open,
-        expired=tally.expired,
+        expired=stream.expired,
         skipped=tally.skipped,
         unreachable=tally.unreachable,
         calibrated=tally.calibrated,

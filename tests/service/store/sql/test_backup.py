@@ -2,6 +2,7 @@
 
 import shutil
 import sqlite3
+import time
 from pathlib import Path
 
 import pytest
@@ -48,7 +49,7 @@ def test_a_copy_of_a_database_in_use_is_whole_private_and_verifies(
     play(used, 20)
     copy = tmp_path / "copy.db"
     assert main(["backup", str(copy), "--database", url]) == 0
-    assert ": 1 stream, 20 rounds\n" in capsys.readouterr().out
+    assert ": 1 stream, 20 rounds, verified\n" in capsys.readouterr().out
     assert oct(copy.stat().st_mode & 0o777) == "0o600"
     play(used, 5)
     used.close()
@@ -184,3 +185,39 @@ def test_who_is_killed_in_the_middle_of_a_checkpoint_has_lost_nothing(
     assert registry.get(opened, "pets").tally.predicted == 60
     play(opened, 1)
     opened.close()
+
+
+def test_a_damaged_database_leaves_its_last_good_copy(
+    used: Database, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: a backup that replaces the only copy, and is verified afterwards."""
+    play(used, 20)
+    copy = tmp_path / "copy.db"
+    assert main(["backup", str(copy), "--database", url]) == 0
+    good = copy.read_bytes()
+    play(used, 5)
+    used.close()
+    with sqlite3.connect(tmp_path / "keyhole.db") as connection:
+        connection.execute("DELETE FROM answers WHERE number = 7")
+    connection.close()
+    assert main(["backup", str(copy), "--database", url]) == 2
+    said = capsys.readouterr().err
+    assert "no earlier one was touched" in said
+    assert "pets: " in said
+    assert copy.read_bytes() == good
+    assert (tmp_path / "copy.db.damaged").is_file()
+
+
+def test_a_folder_keeps_the_newest_copies(
+    used: Database, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "copies"
+    folder.mkdir()
+    (folder / "other.db").write_text("not ours")
+    for night in range(1, 6):
+        play(used, 2)
+        monkeypatch.setattr(time, "gmtime", lambda at=night * 86_400.0: time.localtime(at))
+        assert main(["backup", str(folder), "--keep", "3", "--database", url]) == 0
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == [*(f"keyhole-1970010{k}T" + names[k - 4][17:] for k in (4, 5, 6)), "other.db"]
+    assert main(["verify", "--database", f"sqlite:///{folder / names[2]}"]) == 0

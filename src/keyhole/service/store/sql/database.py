@@ -55,8 +55,9 @@ class Database:
         self.backend = _open_backend(url, self.timeouts, read_only=read_only, must_exist=must_exist)
         self.check_file = self.backend.check
         found = _SQLITE.fullmatch(url)
+        self.file = Path(found[1]) if found else None
         # Where the first token is kept: beside the file, or where the service works.
-        self.token_file = Path(f"{found[1]}.token" if found else "keyhole.token")
+        self.token_file = Path(f"{self.file}.token" if self.file else "keyhole.token")
         self.must_scrub = False  # whether what was deleted may be readable in the file still
         # Give a transaction that sees the tables as of one moment, and changes nothing.
         self.read = self.backend.read

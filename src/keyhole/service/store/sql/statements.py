@@ -114,6 +114,10 @@ DROP_OLDEST = _change(
 FIND_NEXT_EXPIRY: Statement[float | None] = _scalar(
     "SELECT min(expires) FROM open_rounds WHERE stream = ?"
 )
+COUNT_OVERDUE: Statement[tuple[int, int]] = Statement(
+    "SELECT stream, count(*) FROM open_rounds WHERE expires <= ? AND stream = ANY(?) GROUP BY stream",
+    tuple,
+)
 LIST_OPEN = _select(open_rounds, "WHERE stream = ? ORDER BY number")
 
 # A log is read in pages: after which number or version, and before which number or how many rows.

@@ -90,6 +90,9 @@ def _open_rounds(
     work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None
 ) -> list[Opened]:
     stream = work.stream
+    # What was made before is shown again for ever; an archived stream makes no more.
+    if stream.archived is not None and not all(ask.key in work.keyed for ask in asks):
+        raise make_archived_error(stream.name)
     _check(stream, len(asks), makes)
     tally, expires = stream.progress.tally, now + stream.lifetime
     draws, first = _draw(stream, len(asks)), tally.predicted
@@ -134,8 +137,6 @@ def _draw_block(seed: int, first: int) -> list[float]:
 
 def _check(stream: Stream, count: int, makes: str | None) -> None:
     """Raise if a stream makes no such rounds, or fewer of them may be open: the first would expire."""
-    if stream.archived is not None:
-        raise make_archived_error(stream.name)
     found = stream.setup.kind.makes
     if makes is not None and makes != found:
         raise InvalidError(

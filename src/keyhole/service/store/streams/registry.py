@@ -1,5 +1,6 @@
 """Streams: made, listed, archived, deleted."""
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -91,16 +92,26 @@ def _taken(name: str) -> StreamExistsError:
     return StreamExistsError(f"there is a stream {name!r} already; choose another name")
 
 
-def get(database: Database, name: str) -> Stream:
+def get(database: Database, name: str, *, now: float = -math.inf) -> Stream:
+    """Return a stream as it is at a time, with its last alarm."""
     with database.read() as transaction:
-        return find_with_alarm(transaction, name)
+        return find_with_alarm(transaction, name, now=now)
 
 
-def find_with_alarm(transaction: Transaction, name: str) -> Stream:
+def find_with_alarm(transaction: Transaction, name: str, *, now: float = -math.inf) -> Stream:
     stream = find_stream(transaction, name)
     if stream.watch.raised:
         stream.alarmed = alarms.find_last(transaction, stream.id)
+    _count_overdue(transaction, [stream], now)
     return stream
+
+
+def _count_overdue(transaction: Transaction, streams: Sequence[Stream], now: float) -> None:
+    """Note how many rounds of each stream wait in vain: they are dropped when the next one is made."""
+    past = {stream.id: stream for stream in streams if stream.next_expiry <= now}
+    if past:
+        for id_, count in transaction.fetch(statements.COUNT_OVERDUE, now, list(past)):
+            past[id_].overdue = count
 
 
 def list_names(database: Database) -> list[str]:
@@ -120,7 +131,13 @@ class Survey(NamedTuple):
     next: str | None
 
 
-def survey(database: Database, *, after: str | None = None, limit: int | None = None) -> Survey:
+def survey(
+    database: Database,
+    *,
+    after: str | None = None,
+    limit: int | None = None,
+    now: float = -math.inf,
+) -> Survey:
     """Return every stream, the oldest first; or those made after one, and at most so many."""
     with database.read() as transaction:
         first = 0 if after is None else find_stream_row(transaction, after).id  # Ids begin at 1.
@@ -132,6 +149,7 @@ def survey(database: Database, *, after: str | None = None, limit: int | None = 
             except QuarantinedError as error:
                 quarantined[str(row.name)] = str(error)
         _add_alarms(transaction, usable)
+        _count_overdue(transaction, usable, now)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
 
 
@@ -149,20 +167,21 @@ class Changed(NamedTuple):
     quarantined: dict[str, str]
 
 
-def survey_changed(database: Database, seen: Mapping[int, int]) -> Changed:
+def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = -math.inf) -> Changed:
     """Return the streams whose rows are not as they were seen, and those that cannot be used."""
     found = Changed({}, [], {})
     with database.read() as transaction:
-        rows = transaction.fetch(statements.LIST_STREAMS, 0, _ALL)
-    for row in rows:
-        digest = hash(row)  # Reading the row costs little, and what it says much.
-        if seen.get(row.id) != digest:
-            try:
-                found.changed.append(read_stream_row(row))
-            except QuarantinedError as error:
-                found.quarantined[str(row.name)] = str(error)
-                continue
-        found.digests[row.id] = digest
+        for row in transaction.fetch(statements.LIST_STREAMS, 0, _ALL):
+            # Reading the row costs little, and what it says much. What waits in vain is not in it.
+            digest = hash((row, now if _is_past(row, now) else None))
+            if seen.get(row.id) != digest:
+                try:
+                    found.changed.append(read_stream_row(row))
+                except QuarantinedError as error:
+                    found.quarantined[str(row.name)] = str(error)
+                    continue
+            found.digests[row.id] = digest
+        _count_overdue(transaction, found.changed, now)
     return found
 
 
@@ -171,6 +190,11 @@ def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
     if streams:
         with database.read() as transaction:
             _add_alarms(transaction, streams)
+
+
+def _is_past(row: StreamRow, now: float) -> bool:
+    expiry: object = row.next_expiry  # SQLite keeps whatever it is given.
+    return isinstance(expiry, float) and expiry <= now
 
 
 def archive(database: Database, name: str, *, now: float) -> Stream:

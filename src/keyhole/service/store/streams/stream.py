@@ -69,6 +69,7 @@ class Stream:
     retention: float | None = None  # seconds after which what rounds hold is erased
     shadows: list[Shadow] = field(default_factory=list)
     alarmed: AlarmRow | None = None  # The last alarm; only there for who asks to see the stream.
+    overdue: int = 0  # Open rounds whose time is over, for the same: the next prediction drops them.
 
     @property
     def tally(self) -> RoundTally:
@@ -81,7 +82,11 @@ class Stream:
 
     @property
     def open(self) -> int:
-        return self.setup.kind.count_open(self.setup, self.progress.tally)
+        return self.setup.kind.count_open(self.setup, self.progress.tally) - self.overdue
+
+    @property
+    def expired(self) -> int:
+        return self.tally.expired + self.overdue
 
     @property
     def recent_rounds(self) -> int:

@@ -1,0 +1,23 @@
+#!/bin/bash
+# Every night a dump of the database, read back before it counts, the newest 14 of them. /metrics says how
+# old the newest is, and KeyholeBackupOld when that is too old. "once" makes one and ends.
+set -euo pipefail
+folder=${BACKUPS:-/backups} keep=${KEEP:-14}
+
+dump() {
+  local path
+  path=$folder/keyhole-$(date --utc +%Y%m%dT%H%M%SZ).dump
+  pg_dump --format=custom --file="$path.partial" || return
+  pg_restore --file=/dev/null "$path.partial" || return
+  mv "$path.partial" "$path"
+  echo "$path"
+  find "$folder" -name 'keyhole-*.dump' | sort | head --lines=-"$keep" | xargs --no-run-if-empty rm --
+}
+
+if [ "${1:-}" = once ]; then dump; exit; fi
+while true; do
+  if dump; then sleep 86400; else
+    echo "the backup failed: no earlier one was deleted, and the next try is in an hour" >&2
+    sleep 3600
+  fi
+done
