@@ -47,6 +47,17 @@ function groups(stream) {
       h("td", {}, size(group.excess)), proven ? h("td", {}, size(group.most)) : null)))));
 }
 
+// What other learners would have done, beside it what the stream did in the same rounds.
+function shadows(stream) {
+  const gate = stream.kind === "gate", rate = (pair) => (pair === null ? "–" : pair[0] === pair[1] ? percent(pair[0]) : `${(100 * pair[0]).toFixed(1)} to ${percent(pair[1])}`);
+  const names = ["shadow", "learner", "target", "answered beside it", fault(stream), "not known", gate ? "accepted" : "mean size", `stream: ${fault(stream)}`, ...(gate ? [] : ["stream: mean size"])];
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Shadows" }, h("table", {},
+    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, stream.shadows.map((one) => h("tr", {},
+      h("td", {}, given(one.name)), h("td", {}, one.learner), h("td", {}, aim(one.alpha)), h("td", {}, count(one.rounds)), h("td", {}, rate(one.miss_rate)), h("td", {}, size(one.unknown)),
+      h("td", {}, gate ? percent(one.accepted_share) : size(one.mean_size)), h("td", {}, percent(one.shown_miss_rate)), gate ? null : h("td", {}, size(one.shown_mean_size)))))));
+}
+
 // What the theorem says of these rounds; where they are beyond it, what it asks for was not so.
 function certainty(stream, most) {
   const gate = stream.kind === "gate"; // How late the answers to sets came is in the number already.
@@ -112,7 +123,7 @@ export async function stream(name, signal) {
   const first = await read();
   const [{ kind, distribution, groups: named }] = first, gate = kind === "gate", drawn = distribution.thresholds.length > 1;
   const head = h("div"), leads = h("div"), notes = h("div", { class: "notes" }), numbers = h("dl", { class: "tiles" }), fresh = h("div"), ticks = h("div");
-  const last = h("div"), grouped = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
+  const last = h("div"), grouped = h("div"), beside = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
   const late = h("div", { class: "chart" }), misses = h("div", { class: "chart" }), widths = h("div", { class: "chart" }), play = h("div", { class: "chart" });
   const save = (kind) => h("button", { class: "plain", onclick: () => download(`${path}/export?format=${kind}`, `${name}.${kind}`).catch((error) => say(error.message)) }, `Download ${kind}`);
   const curves = (history) => {
@@ -123,6 +134,7 @@ export async function stream(name, signal) {
     else charts.setSize(widths, history, kind === "labels" ? "labels" : "in the outcome's unit", by);
   };
   const whole = card(gate ? "Wrong, overall" : "Overall miss rate", misses, "", " ");
+  const aside = card("Shadows", beside, "wide", "learners that hear the same answers and show nothing");
   const box = card("What is certain", proven), curved = h("div", {},
     card("Recent answers", ticks, "", `the last one is on the right; tall and red: ${fault(first[0])}`),
     h("div", { class: "charts" },
@@ -132,7 +144,7 @@ export async function stream(name, signal) {
       card(gate ? "Accepted" : kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: recent; thick: overall"),
       drawn ? card("Thresholds it may play next", play) : null, box,
       named.length ? card("Groups", grouped, "wide", "the promise holds for each") : null,
-      card("Last rounds", last, "wide")));
+      aside, card("Last rounds", last, "wide")));
   show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), leads, numbers, notes, fresh, curved,
     h("details", { class: "card below" }, h("summary", {}, "Settings"), chosen));
 
@@ -154,6 +166,8 @@ export async function stream(name, signal) {
     box.classList.toggle("wide", alert !== drawn); // So that no place in the grid stays empty.
     fill(chosen, settings(now));
     if (named.length) fill(grouped, groups(now));
+    aside.hidden = !now.shadows.length;
+    fill(beside, shadows(now));
     fill(proven, guarantee(now, history.proven));
     fill(last, log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
     if (before && before !== now.promise.state) say(`${now.name}: ${now.promise.state}`);
