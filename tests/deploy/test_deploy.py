@@ -43,7 +43,8 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Address]:
         with httpx.Client(base_url=address.url, timeout=SECONDS) as http:
             http.post("/v1/streams", json={"name": "mail", "alpha": 0.1})
             made = http.post("/v1/streams/mail/predictions", json={"scores": {"letter": 0.9}}).json()
-            http.post(f"/v1/predictions/{made['id']}/feedback", json={"hit": True})
+            for told in ("hit", "miss"):  # The second is refused.
+                http.post(f"/v1/predictions/{made['id']}/feedback", json={told: True})
             http.post("/v1/streams", json={"name": "claims", "kind": "gate", "alpha": 0.05})
         yield address
     database.close()

@@ -13,6 +13,11 @@ from keyhole.predictor.report import describe_alarm, describe_lateness, describe
 from keyhole.predictor.tally import Tally
 from keyhole.scores import BoundedResiduals
 
+EITHER = (
+    " Either sets could be smaller, or the answers are wrong: if they say hit where nobody looked, "
+    "sets shrink until they hold nothing. Check some answers against the truth."
+)
+
 
 @pytest.mark.parametrize(("answered", "stale", "said"), [(100, 30.0, 1), (99, 30.0, 0), (100, 29.9, 0)])
 def test_lateness_is_told_from_a_hundred_answers_and_thirty_rounds_on(
@@ -42,7 +47,7 @@ def test_an_alarm_is_told_with_its_side_and_its_rounds() -> None:
         watch = Watch(alarm=alarm, since=1_200, raised=1_350)
         assert describe_alarm(watch, alpha=0.1, stale=0.0) == [
             f"Rounds miss {often} than 0.1, since about answer 1,200; it was found at answer 1,350."
-            + ("" if alarm > 0 else " Sets could be smaller, or answers say hit where nobody looked.")
+            + ("" if alarm > 0 else EITHER)
         ]
         late = " Answers come late or in batches, which makes the miss rate swing."
         assert describe_alarm(watch, alpha=0.1, stale=30.0)[0].endswith(late)

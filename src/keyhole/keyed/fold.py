@@ -1,5 +1,6 @@
 """How the rounds of every key are played."""
 
+import struct
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -101,7 +102,14 @@ class Fold:
                 event = event._replace(at=int(event.at))
             if found is None:
                 found = KeyState(self._start(), event.at)
-            step(self, key, found, event, outputs)
+            try:
+                step(self, key, found, event, outputs)
+            except (ArithmeticError, LookupError, ValueError, struct.error) as error:
+                if not state or isinstance(error, KeyholeError):
+                    raise
+                raise SnapshotError(
+                    f"the state of key {key!r:.80} is inconsistent ({error!r:.120}); restore a copy"
+                ) from error
         return (state if found is None else self._pack(found)), outputs
 
     def _unpack(self, content: bytes) -> KeyState:

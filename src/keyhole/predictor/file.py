@@ -8,12 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.checks import is_whole
-from keyhole.errors import InvalidError, SnapshotError
+from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Score
 
+_UNREADABLE = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 VERSION = 2
 _MAGIC = "keyhole predictor"
 _DIGEST_SIZE = 16
@@ -46,7 +47,10 @@ def unpack(file: bytes) -> tuple[dict[str, Any], bytes]:
             "this is not a whole snapshot of a predictor: bytes are missing or changed; "
             "restore it from a copy"
         )
-    return json.loads(header), content
+    try:
+        return json.loads(header), content
+    except (ValueError, RecursionError) as error:
+        raise SnapshotError(f"the snapshot's head is not JSON ({error}); restore a copy") from None
 
 
 def _digest(body: bytes) -> bytes:
@@ -111,8 +115,11 @@ def restore(
     try:
         setup: Setup[Any] = Setup.load(header["setup"], score=score)
         waiting, place = _restore_rounds(setup, header["open"], rest)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
-        raise SnapshotError(f"the snapshot lacks or mistypes {error}; restore a copy") from error
+    except KeyholeError:
+        raise
+    except _UNREADABLE as error:
+        found = f"{type(error).__name__}: {error}"
+        raise SnapshotError(f"the snapshot lacks or mistypes {found}; restore a copy") from error
     if setup.kind.holder != holder:
         right = setup.kind.holder
         raise SnapshotError(f"this is a snapshot of a {right}; restore it with keyhole.{right}")

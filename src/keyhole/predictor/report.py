@@ -15,6 +15,10 @@ from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
 
 _LATE = 30.0  # From here on sets are measurably larger: benchmarks/late.py.
+_TOO_FEW = (
+    " Either sets could be smaller, or the answers are wrong: if they say hit where nobody looked, "
+    "sets shrink until they hold nothing. Check some answers against the truth."
+)
 _ENOUGH = 100  # answers before anything is said
 
 
@@ -44,7 +48,7 @@ def describe_alarm(watch: Watch | None, *, alpha: float, stale: float) -> list[s
     if watch is None or not watch.alarm:
         return []
     many = watch.alarm is Alarm.TOO_MANY
-    causes = "" if many else " Sets could be smaller, or answers say hit where nobody looked."
+    causes = "" if many else _TOO_FEW
     if stale >= _LATE:
         causes += " Answers come late or in batches, which makes the miss rate swing."
     return [

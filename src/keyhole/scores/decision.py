@@ -9,7 +9,14 @@ from keyhole.checks import is_real
 from keyhole.errors import ScoreError
 from keyhole.pictures import draw_bar
 from keyhole.scores.regions import Contents, Label
-from keyhole.scores.score import Kind, pack_label, pack_numbers, unpack_label, unpack_numbers
+from keyhole.scores.score import (
+    Kind,
+    pack_label,
+    pack_numbers,
+    unpack_label,
+    unpack_numbers,
+    write_json,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +104,7 @@ class BestCase:
         return self.best
 
     def pack(self) -> tuple[bytes, str | None]:
-        named = None if self.candidate is None else json.dumps([pack_label(self.candidate)])
+        named = None if self.candidate is None else write_json([pack_label(self.candidate)])
         return pack_numbers(self.best), named
 
 

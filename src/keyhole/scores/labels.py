@@ -15,7 +15,7 @@ from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array
 from keyhole.scores.checks import check_callable, check_range, check_row, check_scores
 from keyhole.scores.regions import Label, LabelSet, check_unknown
-from keyhole.scores.score import Kind, pack_label, unpack_label
+from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
@@ -108,7 +108,7 @@ class Candidates:
         content = array("d", scores).tobytes() if isinstance(scores, list) else scores.tobytes()
         if type(labels) is range or tuple(labels) == self.kind.labels:
             return content, None
-        return content, json.dumps([k if type(k) is str else pack_label(k) for k in labels])
+        return content, write_json([k if type(k) is str else pack_label(k) for k in labels])
 
 
 def _unpack(kind: "Probabilities | CustomScores", content: bytes, labels: str | None) -> Candidates:

@@ -5,6 +5,7 @@ are saved, and its cases follow ``Case``. ``keyhole.register`` makes it known wh
 loads or serves something.
 """
 
+import json
 from array import array
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeVar
@@ -114,6 +115,17 @@ def unpack_numbers(content: bytes) -> list[float]:
     numbers = array("d")
     numbers.frombytes(content)
     return numbers.tolist()
+
+
+def write_json(value: Any, **options: Any) -> str:
+    """Return a value as JSON in which letters stay what they are, unless no encoding has them."""
+    text = json.dumps(value, ensure_ascii=False, **options)
+    if not text.isascii():
+        try:
+            text.encode()
+        except UnicodeEncodeError:  # half of a surrogate pair
+            return json.dumps(value, **options)
+    return text
 
 
 def pack_label(label: Label) -> Any:

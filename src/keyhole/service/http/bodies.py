@@ -4,6 +4,7 @@ A dependency made by ``body_of`` stands behind the one that checks the token, so
 is never read. What is long is measured, parsed and checked in a thread: the event loop goes on.
 """
 
+import json
 from collections.abc import Awaitable, Callable, Iterator
 
 import numpy as np
@@ -11,12 +12,13 @@ from pydantic import ValidationError
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from keyhole.errors import BusyError, RefusedError
+from keyhole.errors import BusyError, InvalidError, RefusedError
 from keyhole.service.http.faults import explain_body
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.models import BATCHES, Body
 
 _SMALL = 32_768  # Bytes: reading so few takes the event loop less time than starting a thread.
+_NESTS = (dict, list)
 TAKEN = "body_bytes"  # what a request's state says of its body
 _PIECE = 65_536  # Bytes measured at a time: measuring takes ten times their room.
 _UNMARKED = bytes(set(range(256)) - set(b'[]{},"'))
@@ -70,7 +72,44 @@ def parse(model: type[Body], content: bytes, limits: Limits) -> object:
         found = model.model_validate_json(content)
     except ValidationError as error:
         raise explain_body(model, content, error) from None
+    check_names(content, found)
     return found.read()
+
+
+def check_names(content: bytes, found: Body) -> None:
+    """Raise if an object of the body has a name twice: which one is meant nobody knows."""
+    entries = _count_entries(found)
+    if content.count(b":") == entries:  # Every name has one, and none is within a string.
+        return
+    plain = content.replace(rb"\\", b"").replace(rb"\"", b"")
+    if b"".join(plain.split(b'"')[::2]).count(b":") > entries:  # outside of strings
+        read_object(content)
+
+
+def _count_entries(value: object) -> int:
+    """Return how many names the objects of a body have."""
+    if isinstance(value, Body):
+        names = value.model_fields_set
+        return len(names) + sum(_count_entries(getattr(value, name)) for name in names)
+    if isinstance(value, dict):
+        return len(value) + sum(_count_entries(one) for one in value.values() if type(one) in _NESTS)
+    if isinstance(value, list) and value and not isinstance(value[0], (float, str)):
+        return sum(map(_count_entries, value))
+    return 0
+
+
+def read_object(content: str | bytes) -> object:
+    """Return what JSON says, or raise if an object has a name twice."""
+    return json.loads(content, object_pairs_hook=_check_pairs)
+
+
+def _check_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in found if names.count(name) > 1)
+        raise InvalidError(f"{twice[:80]!r} is there twice in one object; give every name once")
+    return found
 
 
 def check_shape(content: bytes, *, elements: int, depth: int) -> None:

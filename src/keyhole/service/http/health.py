@@ -7,6 +7,7 @@ import time
 from anyio import CapacityLimiter, to_thread
 
 from keyhole.errors import BusyError, DamagedDatabaseError, DatabaseError, KeyholeError
+from keyhole.service.store.sql.backend import find_reason
 from keyhole.service.store.sql.database import Database
 
 log = logging.getLogger("keyhole.service")
@@ -27,7 +28,7 @@ class Outage:
             self.damage = error
         if isinstance(error, DatabaseError) and not isinstance(error, BusyError) and not self.is_on:
             self.is_on = True
-            log.error("%s", error)
+            log.error("%s%s", error, f" ({find_reason(error.__cause__)})" if error.__cause__ else "")
 
     def end(self) -> None:
         if self.is_on:

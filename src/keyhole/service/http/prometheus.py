@@ -19,9 +19,10 @@ from keyhole.service.http.health import Quarantine
 from keyhole.service.http.views import find_alert
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
-from keyhole.service.store.streams.answers import Reply, name_answer
+from keyhole.service.store.streams.answers import Reply, name_answer, read_id
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
+from keyhole.service.wire.problems import find_problem
 from keyhole.service.wire.responses import Alert, Receipt
 
 _SIZES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
@@ -54,6 +55,13 @@ class Metrics:
             registry=self.registry,
         )
 
+        self._refused = Counter(
+            "keyhole_refused_answers",
+            "Answers and amendments refused by this process, by the code of the reason.",
+            ["stream", "code"],
+            registry=self._registry,
+        )
+
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._latency.labels(method, route, str(status)).observe(seconds)
 
@@ -74,8 +82,21 @@ class Metrics:
         for (stream, kind), count in Counts(kinds).items():
             self._feedback.labels(stream, kind).inc(count)
 
+    def count_refused(
+        self,
+        replies: Sequence[Reply],
+        results: Sequence[object],
+        find_name: Callable[[int], str | None],
+    ) -> None:
+        """Count what was refused; what is to no stream that was used of late counts for none."""
+        for reply, result in zip(replies, results, strict=True):
+            if isinstance(result, KeyholeError):
+                found = read_id(reply.id)
+                name = None if found is None else find_name(found[0])
+                self._refused.labels(name or "", find_problem(result).code).inc()
+
     def forget(self, stream: str) -> None:
-        for metric in (self._sizes, self._feedback):
+        for metric in (self._sizes, self._feedback, self._refused):
             metric.remove_by_labels({"stream": stream})
 
     def write(self) -> bytes:

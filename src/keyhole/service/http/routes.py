@@ -1,7 +1,6 @@
 """The routes: rounds predicted or decided and answered, streams and their logs, probes."""
 
 import asyncio
-import json
 from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import partial
@@ -15,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError
 from keyhole.service.http import event_stream, models, views
 from keyhole.service.http.access import check_stream, covers_all, needs
-from keyhole.service.http.bodies import body_of, describe_body
+from keyhole.service.http.bodies import body_of, describe_body, read_object
 from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.store.log import export, history
 from keyhole.service.store.streams import (
@@ -131,7 +130,9 @@ async def amend(
     tasks = amendments.make_tasks(replies, now=state.clock(), check=_find_check(request))
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
     _log_streams(request, tasks)
-    (result,) = answers.gather_results(replies, tasks, outcomes)
+    results = answers.gather_results(replies, tasks, outcomes)
+    state.metrics.count_refused(replies, results, state.queues.find_name)
+    (result,) = results
     if isinstance(result, KeyholeError):
         raise result
     return views.send(result)
@@ -248,6 +249,7 @@ async def _answer(request: Request, replies: list[Reply]) -> list[wire.Receipt |
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
     results = answers.gather_results(replies, tasks, outcomes)
     _log_streams(request, tasks)
+    state.metrics.count_refused(replies, results, state.queues.find_name)
     request.state.count = partial(state.metrics.count_answers, replies, results)
     return results
 
@@ -449,7 +451,9 @@ def _read_metadata(text: str | None) -> dict[str, Any] | None:
     if text is None:
         return None
     try:
-        metadata = json.loads(text)
+        metadata = read_object(text)
+    except InvalidError:
+        raise
     except (ValueError, RecursionError):
         metadata = None
     if not isinstance(metadata, dict):

@@ -23,7 +23,6 @@ from keyhole.service.store.sql.backend import (
     Timeouts,
     Transaction,
     Values,
-    find_reason,
     named_errors,
     read_scalar,
 )
@@ -252,7 +251,8 @@ def connect_arguments(timeouts: Timeouts, *, lock: float, statement: float) -> d
 def name_error(error: BaseException) -> KeyholeError | None:
     """Return what an error of the driver is to us, None if it is none of the database's troubles."""
     if getattr(error, "sqlstate", None) in _BUSY_STATES:
-        return BusyError(f"the database is busy ({find_reason(error)}); try again")
+        return BusyError("the database is busy; try again")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)):
-        return DatabaseError(f"the database does not answer ({find_reason(error)}); try again")
+        # Why, the driver says with the server's address and the role's name: that is for the log alone.
+        return DatabaseError("the database does not answer; the log of the service says why; try again")
     return None

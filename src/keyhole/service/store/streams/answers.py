@@ -22,6 +22,7 @@ from keyhole.feedback import BESIDE, is_miss
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Region
+from keyhole.scores.score import write_json
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
@@ -201,8 +202,8 @@ def write_reply(reply: object) -> str:
         ((name, value),) = reply.items()
         if type(value) is int or type(value) is str:
             # As ``json.dumps`` does, which for an object takes five times as long.
-            return f'{{"{name}": {value if type(value) is int else json.dumps(value)}}}'
-    return json.dumps(reply)
+            return f'{{"{name}": {value if type(value) is int else write_json(value)}}}'
+    return write_json(reply)
 
 
 def name_answer(answer: Any) -> str:

@@ -11,7 +11,7 @@ from hashlib import blake2b
 from itertools import islice
 from typing import Any, NamedTuple
 
-from keyhole.errors import InvalidError
+from keyhole.errors import InvalidError, LabelError
 from keyhole.predictor.context import (
     Features,
     Groups,
@@ -20,6 +20,7 @@ from keyhole.predictor.context import (
     show_context,
     unpack_context,
 )
+from keyhole.scores import find_labels
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
@@ -87,8 +88,14 @@ def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
         )
     setup, before = stream.setup, stream.tally.calibrated_excess
     outputs, labels = [past.output for past in history], [past.label for past in history]
-    for output in outputs:
-        setup.kind.read(setup, stream.progress, output)
+    known = find_labels(setup.score)
+    for place, past in enumerate(history):
+        setup.kind.read(setup, stream.progress, past.output)
+        if known is not None and past.label not in known:
+            raise LabelError(
+                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(known):,} "
+                "labels; add it to them, or leave the round out"
+            )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
     setup.kind.calibrate(setup, stream.progress, outputs, labels, contexts=contexts)

@@ -6,6 +6,7 @@ Each is an event of the log with a version and a link, so that a replay knows wh
 import json
 from typing import Any, NamedTuple
 
+from keyhole.scores.score import write_json
 from keyhole.service.store.log.chain import make_link
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
@@ -42,6 +43,6 @@ def note(
 ) -> None:
     """Append a change to the log; the stream's row is the caller's to write."""
     stream.version += 1
-    row = ChangeRow(stream.id, stream.version, FORMAT, now, kind, json.dumps(content), progress)
+    row = ChangeRow(stream.id, stream.version, FORMAT, now, kind, write_json(content), progress)
     stream.link = make_link(stream.link, row)
     transaction.insert(changes, [row._replace(link=stream.link)])

@@ -14,6 +14,7 @@ from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Case, Region, find_labels
+from keyhole.scores.score import write_json
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
@@ -48,12 +49,12 @@ class Query(NamedTuple):
 def pack_metadata(metadata: object) -> str:
     """Return metadata as the one text of its JSON, so that it can be sought, or raise if it is long."""
     try:
-        text = json.dumps(metadata, separators=(",", ":"), sort_keys=True, allow_nan=False)
+        text = write_json(metadata, separators=(",", ":"), sort_keys=True, allow_nan=False)
     except ValueError:
         raise InvalidError("metadata holds a number that is not finite; JSON has none") from None
-    if len(text) > MOST_METADATA:
+    if (size := len(text.encode())) > MOST_METADATA:
         raise InvalidError(
-            f"metadata of {len(text):,} bytes is longer than {MOST_METADATA:,}; keep it elsewhere, and "
+            f"metadata of {size:,} bytes is longer than {MOST_METADATA:,}; keep it elsewhere, and "
             "send what finds it"
         )
     return text

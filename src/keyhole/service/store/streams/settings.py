@@ -13,6 +13,7 @@ from keyhole.errors import InvalidError
 from keyhole.predictor import setup as setups
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Kind, Region, Score
+from keyhole.scores.score import write_json
 
 DAY = 86_400.0
 LIFETIME = 7 * DAY
@@ -25,7 +26,7 @@ _OF_SCORE = ("labels", "power", "at_least", "at_most", "bound", "scale", "side")
 
 def dump_setup(setup: Setup[Region]) -> str:
     """Return a setup as JSON, without its seed: streams are often alike but for that."""
-    return json.dumps({name: value for name, value in setup.dump().items() if name != "seed"})
+    return write_json({name: value for name, value in setup.dump().items() if name != "seed"})
 
 
 @lru_cache(maxsize=1024)
