@@ -403,7 +403,8 @@ class GateTracker:
         return 20.0 + 0.3 * math.sqrt(min(rounds, self.memory) if self.memory else rounds)
 
     def is_open(self) -> bool:
-        room = self.budget(self.rounds + 1) + 2.0 * self.level
+        known = 2.8 + 0.01 * self.judged + 0.0005 * (self.rounds + 1)
+        room = min(self.budget(self.rounds + 1), known) + 2.0 * self.level
         return self.excess / self.weight + (1.0 - self.alpha) <= room
 
     def expect(self, position: float) -> float:
@@ -418,12 +419,16 @@ class GateTracker:
             return self.quiet >= wait
         if self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.alpha:
             return True
-        return self.quiet >= 5.0 * wait
+        return self.quiet >= 20.0 * wait
 
     def decide(self, score: float) -> Decided:
         trial, is_open = self.begins_trial(), self.is_open()
         position, kept = 2.2 if trial else self.y, len(self.scores)
-        own = self.scores[min(math.ceil(kept * sigmoid(position)), kept - 1)]
+        rank = kept * sigmoid(position)
+        first, part = min(int(rank), kept - 1), rank - int(rank)
+        own = self.scores[first]
+        if first < kept - 1:
+            own += part * (self.scores[first + 1] - own)
         if abs(position) >= 3.0:
             own = NONE if position > 0.0 else EVERY
         made = Decided(self.rounds, self.answered, score, own if is_open else NONE, own, is_open)
@@ -438,12 +443,12 @@ class GateTracker:
             self.y = min(3.5, self.y + 0.1 / self.weight)
         if not made.accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
-            self.y = max(-3.0, self.y - 0.01 * self.alpha * credit / self.weight)
+            self.y = max(-3.5, self.y - 0.01 * self.alpha * credit / self.weight)
         return made
 
     def keep(self, score: float) -> None:
         if len(self.scores) == 64:
-            if self.rounds % int(min(4_000, self.rounds + 1) / 64):
+            if self.rounds % int(min(20_000, self.rounds + 1) / 64):
                 return
             turn = 0.6180339887498949 * self.rounds
             del self.scores[int(64 * (turn - math.floor(turn)))]
@@ -478,23 +483,24 @@ class GateTracker:
             expected = self.expect(min(3.0, self.y))
             beyond = max(0.0, expected - 1.5 * self.alpha) + min(0.0, expected - self.alpha)
             doubt = (1.0 + self.alpha * self.judged / self.weight) * (1.0 + stale / 120.0)
-            self.y = clip(self.y + self.heard / (self.heard + 20) * beyond / doubt, -3.0, 3.5)
+            self.y = clip(self.y + self.heard / (self.heard + 20) * beyond / doubt, -3.5, 3.5)
 
     def move(self, wrong: float, spread: float, before: float, factor: float, stale: float) -> None:
         alpha, flow = self.alpha, 1.0 / (1.0 + stale / 120.0)
         young = 1.0 / math.sqrt(1.0 + self.judged / 300.0)
-        haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 / young))
-        step = flow * max(max(0.05, 2.0 * alpha * young) * haste, 1.0 / (1.0 + alpha * self.judged))
+        haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 / young**1.5))
+        step = flow * max(max(0.01, 2.0 * alpha * young) * haste, 1.0 / (1.0 + alpha * self.judged))
         if wrong < alpha:
             self.run += flow
             if self.run * (0.5 - 0.5 / spread + alpha / spread) >= 1.0:
                 self.back = -3.5
         else:
             self.y, self.run, self.back = max(self.y, self.back), 0.0, -3.5
-        owed = clip(self.excess / self.grain, -20.0, 20.0)
-        share = 0.1 * alpha * (1.0 - young) + (0.04 * young if owed > 0.0 else 0.0)
-        pull = min(0.5 * alpha * step, share * step**2 * owed)
-        self.y = clip(self.y + step * (wrong - alpha) / spread * factor + pull, -3.0, 3.5)
+        owed = self.excess / self.grain
+        share = 0.03 * alpha * (1.0 - young) + 0.04 * young
+        pull = min(0.5 * alpha * step, share * step**2 * min(20.0, max(0.0, owed)))
+        pull -= alpha * step * clip(0.1 * (-owed - 3.0 / young), 0.0, 1.0)
+        self.y = clip(self.y + step * (wrong - alpha) / spread * factor + pull, -3.5, 3.5)
 
     def fit(self, made: Decided, wrong: float, spread: float) -> None:
         kept = len(self.scores)

@@ -40,7 +40,8 @@ class TrackerByHand:
         return 20.0 + 0.3 * math.sqrt(rounds if self.memory is None else min(rounds, self.memory))
 
     def is_open(self) -> bool:
-        most = self.allow(self.rounds + 1) + 2.0 * self.late
+        known = 2.8 + 0.01 * self.judged + 0.0005 * (self.rounds + 1)
+        most = min(known, self.allow(self.rounds + 1)) + 2.0 * self.late
         return self.excess / self.weight + 1.0 - self.alpha <= most
 
     def is_trial_due(self) -> bool:
@@ -49,13 +50,13 @@ class TrackerByHand:
         wait = min(1000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
         if self.heard >= 20 and self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.alpha:
             return True
-        return self.quiet >= (5.0 if self.heard >= 20 else 1.0) * wait
+        return self.quiet >= (20.0 if self.heard >= 20 else 1.0) * wait
 
     def threshold(self, z: float) -> float:
         if abs(z) >= 3.0:
             return 2.0 if z > 0.0 else 0.0
-        rank = math.ceil(len(self.kept) * sigmoid(z))
-        return self.kept[min(rank, len(self.kept) - 1)]
+        places = np.arange(len(self.kept))
+        return float(np.interp(len(self.kept) * sigmoid(z), places, self.kept))
 
     def choose(self) -> tuple[float, Any]:
         own = self.threshold(2.2 if self.is_trial_due() else self.z)
@@ -65,7 +66,7 @@ class TrackerByHand:
         if self.is_trial_due():
             self.back, self.z, self.on_trial = self.z, 2.2, True
             self.quiet, self.run = 0, 0.0
-        if len(self.kept) == 64 and self.rounds % int(min(self.rounds + 1, 4000) / 64) == 0:
+        if len(self.kept) == 64 and self.rounds % int(min(self.rounds + 1, 20_000) / 64) == 0:
             del self.kept[int(self.rounds * 0.6180339887498949 % 1.0 * 64)]
         if len(self.kept) < 64:
             self.kept = sorted([*self.kept, score])
@@ -77,7 +78,7 @@ class TrackerByHand:
             self.z = min(3.5, self.z + 0.1 / self.weight)
         if not accepted and self.excess < 0.0:
             credit = min(1.0, -self.excess / self.weight)
-            self.z = max(-3.0, self.z - 0.01 * self.alpha * credit / self.weight)
+            self.z = max(-3.5, self.z - 0.01 * self.alpha * credit / self.weight)
 
     def judge(self, chance: float, answer: Answer) -> None:
         if self.judged == 0:
@@ -99,8 +100,8 @@ class TrackerByHand:
     def move(self, before: float, scale: float, answer: Answer) -> None:
         spread, fresh = abs(2.0 * answer.miss - 1.0), 1.0 / (1.0 + answer.stale / 120.0)
         young = 1.0 / math.sqrt(1.0 + self.judged / 300.0)
-        haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 / young))
-        later = haste * max(0.05, 2.0 * self.alpha * young)
+        haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 * (1.0 + self.judged / 300.0) ** 0.75))
+        later = haste * max(0.01, 2.0 * self.alpha * young)
         step = max(later, 1.0 / (1.0 + self.alpha * self.judged)) * fresh
         if answer.miss < self.alpha:
             self.run += fresh
@@ -109,11 +110,14 @@ class TrackerByHand:
         else:
             self.z = max(self.z, self.back) if self.on_trial else self.z
             self.run, self.on_trial = 0.0, False
-        owed = min(20.0, max(-20.0, self.excess / self.grain))
-        pull = 0.1 * self.alpha * (1.0 - young) + (0.04 * young if owed > 0.0 else 0.0)
-        pull = min(self.alpha * step / 2.0, pull * step**2 * owed)
+        debt = min(20.0, self.excess / self.grain)
+        if debt > 0.0:
+            pull = (0.03 * self.alpha * (1.0 - young) + 0.04 * young) * step**2 * debt
+            pull = min(self.alpha * step / 2.0, pull)
+        else:
+            pull = -self.alpha * step * min(1.0, 0.1 * max(0.0, -debt - 3.0 / young))
         shift = step * (answer.miss - self.alpha) / spread * scale + pull
-        self.z = min(3.5, max(-3.0, self.z + shift))
+        self.z = min(3.5, max(-3.5, self.z + shift))
 
     def place(self, score: float) -> float:
         below = sum(one <= score for one in self.kept)
@@ -140,7 +144,7 @@ class TrackerByHand:
             trust = self.heard / (self.heard + 20) / (1.0 + self.alpha * self.judged / self.weight)
             wrong = self.expect(min(3.0, self.z))
             beyond = max(0.0, wrong - 1.5 * self.alpha) + min(0.0, wrong - self.alpha)
-            self.z = min(3.5, max(-3.0, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))
+            self.z = min(3.5, max(-3.5, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))
 
 
 # alpha, memory, how often an accepted answer is judged, how often a judge errs, whether the referred

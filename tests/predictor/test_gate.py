@@ -258,7 +258,10 @@ def test_an_unknown_feedback_is_refused() -> None:
 def test_it_tells_its_bound_and_says_where_there_is_none() -> None:
     gate = Gate(alpha=0.1)
     play(gate, 100)
-    assert gate.bound().most == 20.0 + 0.3 * 10.0
+    assert gate.bound().most == pytest.approx(2.8 + 0.0105 * 100)
+    for _ in range(9_900):
+        gate.decide(0.0)
+    assert gate.bound().most == 20.0 + 0.3 * 100.0
     with pytest.raises(TheoremError, match="gate-tracker's are bounded"):
         Gate("exaul", alpha=0.1).bound()
 
@@ -268,11 +271,10 @@ def test_late_judgements_widen_the_bound_by_what_the_guards_level_says() -> None
     waiting = [gate.decide(1.0) for _ in range(4)]
     for decision in waiting:  # 0, 1, 2 and 3 judgements old: the level rises three times
         gate.learn(decision, right=False)
-    prompt = 20.0 + 0.3 * 2.0
-    assert gate.bound().most == min(prompt + 2.0 * 3 + 3 * 0.9, 4 * 0.9)
+    assert gate.bound().most == 4 * 0.9
     for _ in range(96):
         gate.decide(1.0)
-    assert gate.bound().most == pytest.approx(20.0 + 0.3 * 10.0 + 2.0 * 3 + 3 * 0.9)
+    assert gate.bound().most == pytest.approx(2.8 + 0.0105 * 100 + 2.0 * 3 + 3 * 0.9)
 
 
 def test_wrong_answers_judged_late_stay_within_the_bound_that_the_gate_tells() -> None:
@@ -479,7 +481,7 @@ def test_the_bound_of_a_calibrated_gate_covers_history_and_rounds_together() -> 
     gate.calibrate(scores, rights)
     for _ in range(100):
         gate.decide(0.0)
-    assert gate.bound().most == pytest.approx(20.0 + 0.3 * 20.0 - excess)
+    assert gate.bound().most == pytest.approx(2.8 + 0.0105 * 400 - excess)
 
 
 def test_history_that_does_not_fit_changes_nothing() -> None:

@@ -1,14 +1,15 @@
 """The gate tracker: accept the best of the cases, as many as keep alpha; and a budget of wrongs.
 
 It stands on two legs. The **guard** accepts only while one more wrong answer would leave the excess,
-sum((wrong - alpha) / chance) over the accepted and judged, within a budget that grows with the root of
-the rounds: that alone is the promise, whatever the threshold does; docs/guarantees-gate.md has the
-proof. The **position** is the share of cases that are referred, as a logit. It starts high, where one
-case in eight is accepted, and moves by wrong - alpha; an excess pushes it up, so that it is given back.
-Who goes down by one step for every answer less than alpha that was wrong has no excess on the way:
-that is why the gate is honest from its first decision.
+sum((wrong - alpha) / chance) over the accepted and judged, within a budget that is small at first and
+grows with the root of the rounds: that alone is the promise, whatever the threshold does;
+docs/guarantees-gate.md has the proof. The **position** is the share of cases that are referred, as a
+logit. It starts high, where one case in eight is accepted, and moves by wrong - alpha; an excess
+pushes it up, so that it is given back, and a credit down, so that it is spent. Who goes down by one
+step for every answer less than alpha that was wrong has no excess on the way: that is why the gate is
+honest from its first decision.
 
-The threshold is the score at that rank among 64 of the scores seen, so that scores need not be
+The threshold is where that rank is among 64 of the scores seen, so that scores need not be
 probabilities: any that order the cases will do.
 """
 
@@ -28,32 +29,38 @@ from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
 
 _START = 2.0  # the position of the first round: 0.88 are referred
 _TOP = 3.0  # from this position on all are, and none from minus this on
-_CLOSED = 3.5  # the highest position
+_CLOSED = 3.5  # the highest position, and minus this the lowest
 _HIGH = 2.2  # that of a trial: one case in ten is accepted
 _KEPT = 64  # scores
-_REACH = 4000.0  # rounds over which the scores that are kept are spread
+_REACH = 20_000.0  # rounds over which the scores that are kept are spread
 _GOLDEN = 0.6180339887498949  # its multiples, less what is whole, are spread evenly
 _FIRST = 1.0  # judgement n steps by at least first / (1 + alpha n),
 _MIDDLE = 2.0  # by at least middle alpha / sqrt(1 + n / 300), so that noise keeps the excess near 2,
 _FADES = 300.0
-_LAST = 0.05  # and by at least this
-_CALM = 1.5  # wrong answers of excess, beyond which steps grow
+_LAST = 0.01  # and by at least this
+_CALM = 1.5  # wrong answers of excess, times (1 + n / 300)^(3/4), beyond which steps grow
 _HASTE = 0.3  # by so much for each,
 _FASTEST = 4.0  # but to no more than this many times the step
-_PULL = 0.1  # times alpha and step squared, for every wrong answer of excess or credit, in the end;
-_REPAY = 0.04  # at first no credit is spent, and an excess given back at once
-_MOST_PULL = 20.0  # wrong answers of excess or credit beyond which the pull grows no more
+_PULL = 0.03  # times alpha and step squared, for every wrong answer of excess, in the end;
+_REPAY = 0.04  # and times step squared alone at first
+_MOST_PULL = 20.0  # wrong answers of excess beyond which the pull grows no more
 _STRICTEST = 0.5  # times alpha: what the pull takes off the target at most
+_SPARE = 3.0  # wrong answers of credit, times sqrt(1 + n / 300), which are not spent;
+_SPEND = 0.1  # times alpha: what each one more adds to the target,
+_FREEST = 1.0  # at most
 _CREEP = 0.01  # down per referred round, times alpha, while there is credit
 _HALVED_AT = 120.0  # an answer this stale moves half as far
 _QUIET = 100.0  # rounds without accepting, after which high scores are tried,
 _DEAR = 250.0  # and so many more for each wrong answer of excess: each trial may cost one
 _LONGEST = 1000.0  # but no more than this;
-_PATIENCE = 5.0  # times as many against what is said of referred cases
+_PATIENCE = 20.0  # times as many against what is said of referred cases
 _ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
 _DOUBT = 1.5  # times alpha: what the accepted must be expected to be wrong for it to move up
 _UNHEARD = 0.1  # up for an accepted answer before the first judgement, and in a trial until its own
 _LATE = 2.0  # budget for every answer of lateness
+_YOUNG_BUDGET = 2.8  # of a gate that knows little, which grows
+_TRUST = 0.01  # by so much for a judgement of an accepted answer,
+_TIME = 0.0005  # and for a round
 _NO = np.zeros(1, dtype=np.int64)
 _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
 
@@ -89,8 +96,8 @@ class GateTrackerParameters:
         budget, so that it stays there; each answer takes at most alpha off it. What a memory of m
         rounds forgets is at most budget / m a round. See docs/guarantees-gate.md.
         """
-        most = allowance(self, float(rounds))
-        forgotten = most * rounds / self.window if self.window > 0.0 else 0.0
+        most = allowance(self, float(rounds), float(rounds))
+        forgotten = limit(self, float(rounds)) * rounds / self.window if self.window > 0.0 else 0.0
         return Excess(least=-self.alpha * rounds, most=most + forgotten)
 
     def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
@@ -152,7 +159,7 @@ def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bo
 
 @kernel
 def find_threshold(state: GateTrackerState, position: float) -> float:
-    """Return the score at the rank of a position among those that are kept."""
+    """Return the score at the rank of a position among those that are kept, or between two of them."""
     if position >= _TOP:
         return NONE
     if position <= -_TOP:
@@ -160,9 +167,10 @@ def find_threshold(state: GateTrackerState, position: float) -> float:
     kept = count_kept(state)
     rank = kept * sigmoid(position)
     place = int(rank)
-    if place < rank:
-        place += 1
-    return state.scores[min(place, kept - 1)]
+    if place >= kept - 1:
+        return state.scores[kept - 1]
+    below, above = state.scores[place], state.scores[place + 1]
+    return below + (above - below) * (rank - place)
 
 
 @kernel
@@ -192,7 +200,7 @@ def observe(
         change = answer.miss - settings.alpha
         state.excess[0] += change / memo[CHANCE]
         moved = state.position[0] + _LAST * change
-        state.position[0] = min(_CLOSED, max(-_TOP, moved))
+        state.position[0] = min(_CLOSED, max(-_CLOSED, moved))
     elif memo[ACCEPTED] > 0.0:
         if state.judged[0] == 0:
             state.position[0] = _START
@@ -230,7 +238,7 @@ def note_decision(
     if state.excess[0] < 0.0:
         credit = min(1.0, -state.excess[0] / state.weight[0])
         down = _CREEP * settings.alpha * credit / state.weight[0]
-        state.position[0] = max(-_TOP, state.position[0] - down)
+        state.position[0] = max(-_CLOSED, state.position[0] - down)
 
 
 @kernel
@@ -269,7 +277,7 @@ def move(
     spread = spread_of(answer.miss)
     flow = 1.0 / (1.0 + answer.stale / _HALVED_AT)
     young = 1.0 / math.sqrt(1.0 + judged / _FADES)
-    haste = min(_FASTEST, 1.0 + _HASTE * max(0.0, before - _CALM / young))
+    haste = min(_FASTEST, 1.0 + _HASTE * max(0.0, before - _CALM / (young * math.sqrt(young))))
     later = max(_LAST, _MIDDLE * alpha * young)
     step = max(later * haste, _FIRST / (1.0 + alpha * judged)) * flow
     if answer.miss < alpha:
@@ -282,11 +290,14 @@ def move(
         state.run[0] = 0.0
         state.position[0] = max(state.position[0], state.back[0])
         state.back[0] = -_CLOSED
-    owed = min(_MOST_PULL, max(-_MOST_PULL, state.excess[0] / state.grain[0]))
-    share = _PULL * alpha * (1.0 - young) + (_REPAY * young if owed > 0.0 else 0.0)
-    pull = min(_STRICTEST * alpha * step, share * step * step * owed)
+    owed = state.excess[0] / state.grain[0]
+    if owed > 0.0:
+        share = _PULL * alpha * (1.0 - young) + _REPAY * young
+        pull = min(_STRICTEST * alpha * step, share * step * step * min(_MOST_PULL, owed))
+    else:
+        pull = -alpha * step * min(_FREEST, _SPEND * max(0.0, -owed - _SPARE / young))
     moved = state.position[0] + step * (answer.miss - alpha) / spread * scale + pull
-    state.position[0] = min(_CLOSED, max(-_TOP, moved))
+    state.position[0] = min(_CLOSED, max(-_CLOSED, moved))
 
 
 @kernel
@@ -310,7 +321,7 @@ def learn_from_referred(
     expected = expect_wrong(state, min(_TOP, state.position[0]))
     beyond = max(0.0, expected - _DOUBT * settings.alpha) + min(0.0, expected - settings.alpha)
     step = trust * beyond / (1.0 + answer.stale / _HALVED_AT)
-    state.position[0] = min(_CLOSED, max(-_TOP, state.position[0] + step))
+    state.position[0] = min(_CLOSED, max(-_CLOSED, state.position[0] + step))
 
 
 @kernel
@@ -348,17 +359,24 @@ def find_place(state: GateTrackerState, score: float) -> float:
 
 
 @kernel
-def allowance(settings: GateTrackerParameters, rounds: float) -> float:
+def limit(settings: GateTrackerParameters, rounds: float) -> float:
     """Return the budget by that round, in wrong answers beyond alpha of the accepted."""
     counted = min(rounds, settings.window) if settings.window > 0.0 else rounds
     return settings.budget + settings.growth * math.sqrt(counted)
 
 
 @kernel
+def allowance(settings: GateTrackerParameters, rounds: float, judged: float) -> float:
+    """Return how much of the budget there is by that round, for one who heard so many judgements."""
+    return min(limit(settings, rounds), _YOUNG_BUDGET + _TRUST * judged + _TIME * rounds)
+
+
+@kernel
 def is_open(settings: GateTrackerParameters, state: GateTrackerState) -> bool:
     """Return whether one more wrong answer would leave the excess within the budget."""
-    budget = allowance(settings, state.rounds[0] + 1.0) + _LATE * state.late[0]
-    return state.excess[0] / state.weight[0] + (1.0 - settings.alpha) <= budget
+    budget = allowance(settings, state.rounds[0] + 1.0, float(state.judged[0]))
+    most = budget + _LATE * state.late[0]
+    return state.excess[0] / state.weight[0] + (1.0 - settings.alpha) <= most
 
 
 @kernel
@@ -380,7 +398,7 @@ def count_wrong(
     state.grain[0] += (spread * math.sqrt(1.0 / chance) - state.grain[0]) / (state.judged[0] + 2.0)
     if settings.window > 0.0:
         # Credit from before the window must not pay for wrong answers in it.
-        least = -allowance(settings, state.rounds[0]) * state.weight[0]
+        least = -limit(settings, state.rounds[0]) * state.weight[0]
         state.excess[0] = max(least, state.excess[0])
     state.judged[0] += 1
 
