@@ -304,8 +304,8 @@ def test_a_start_that_never_comes_to_the_target_ends_all_the_same(
 ) -> None:
     """20 / alpha + L answers while there are too many misses, 100 / alpha + 5 L while too few."""
     monitor, watch = Monitor(alpha=0.1), Watch()
-    for _ in range(500):
-        monitor.observe(watch, miss, heard=most - 1, stale=stale)
+    for n in range(500):  # two misses in five: more than half of them would be alarmed at once
+        monitor.observe(watch, float(miss and n % 5 < 2), heard=most - 1, stale=stale)
     assert watch.starting
     monitor.observe(watch, miss, heard=most, stale=stale)
     assert not watch.starting
@@ -510,3 +510,37 @@ def test_three_misses_of_three_are_just_not_evidence_against_one_in_seven() -> N
     """3 ln(1 / 0.15) less ln(4) is 4.3, below the ln(100) that it takes."""
     assert 3.0 * math.log(1.0 / 0.15) - math.log(4.0) == pytest.approx(4.3, abs=0.01)
     assert bound_misses(3, alpha=0.15)[1] == 1.0
+
+
+@pytest.mark.parametrize("alpha", [0.01, 0.1])
+@pytest.mark.parametrize("late", [0, 200])
+def test_what_always_misses_is_alarmed_soon_after_a_hundred_answers_were_heard(
+    alpha: float, late: int
+) -> None:
+    """Kills: a start of 20 / alpha answers during which nothing is seen."""
+    monitor, watch, answers = Monitor(alpha=alpha), Watch(), 0
+    while not watch.alarm and answers < 3_000:
+        monitor.observe(watch, 1.0, heard=max(0, answers - late), stale=float(late))
+        answers += 1
+    # (1 + M) 3/2 from 0 is a million after 32 answers: 3 (1.5^32 - 1) = 1.3 million.
+    assert watch.raised == 100 + late + late // 2 + 32
+    assert watch.since == watch.raised - 31
+    assert (watch.alarm, watch.starting) == (Alarm.TOO_MANY, False)
+
+
+@pytest.mark.parametrize("told", [(1.0, 1.0), (0.5, 0.2)])
+def test_the_bet_of_a_start_is_worth_no_more_than_its_rounds_if_misses_have_the_target(
+    told: Told,
+) -> None:
+    """By enumeration: kills a bet against less than alpha, and a factor of another sign."""
+    monitor, worth, answers = Monitor(alpha=0.3, run_length=1e12), 0.0, 0.0
+    chances = {(0, True): 0.7 * told[0], (1, True): 0.3 * told[1]}
+    chances |= {(0, False): 0.7 * (1 - told[0]), (1, False): 0.3 * (1 - told[1])}
+    for path in product(chances, repeat=4):
+        watch, chance = Watch(scale=min(told)), 1.0
+        for miss, is_heard in path:
+            chance *= chances[miss, is_heard]
+            if is_heard:
+                monitor.observe(watch, miss, 1.0 / told[miss], heard=100.0)
+        worth, answers = worth + chance * watch.evidence[3], answers + chance * watch.rounds
+    assert 0.0 < worth < answers

@@ -46,7 +46,7 @@ def test_the_watch_goes_on_from_file_and_pickle() -> None:
     assert predictor.watch.alarm is Alarm.TOO_MANY
     for copied in (Predictor.restore(predictor.dump()), pickle.loads(pickle.dumps(predictor))):  # noqa: S301
         assert copied.watch == predictor.watch
-        assert "more often than 0.1, since about answer 202;" in copied.notes[-1]
+        assert "more often than 0.1, since about answer 101;" in copied.notes[-1]
 
 
 def test_history_is_not_watched() -> None:

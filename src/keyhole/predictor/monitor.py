@@ -37,6 +37,13 @@ heard fewer than 10 / alpha + L/2, history included, are outside the test. After
 twice the rate, and one against 0.4 of it, are each worth 10 from the best round on; or until 20 / alpha
 + L answers were heard (100 / alpha + 5 L while there are too few misses, as sets that begin too large
 become small before long). Whether a round counts is known before its outcome: the proof stands.
+What nobody would call a start is alarmed at once: from 100 + L/2 answers on, a bet on a rate of 3/4
+against 1/2 runs until the start is over, and raises the alarm at A alone. Where misses have mean alpha,
+below 1/2, its factor has mean below 1, so that the proof holds for it from the first round.
+
+*Amended answers* keep the bets that were made on them: each bet was one on what was told then, and
+the sums multiply, so that taking one back would take the factors of every round in between. The
+lifetime rate is that of the amended answers.
 
 *How soon a broken promise is found.* R_t is at least w_k times the one bet k begun at the change. By
 Wald's identity it reaches A after at most (log(A / w_k) + log(most of l_k)) / E[log l_k] rounds in the
@@ -77,6 +84,10 @@ _HEARD, _MOST_HEARD = (
     10.0,
     ((20.0, 1.0), (100.0, 5.0)),
 )  # after so many / alpha, at most, and L times this.
+_PLAIN, _PLAIN_HEARD = (
+    3,
+    100.0,
+)  # Which of the sums bets, while starting, on a rate of 3/4; from when on.
 _ALLOWED = 20.0  # Late answers: by 1 + sqrt(L) / 20 the rate may be off.
 _LESS = 0.8  # A lower chance lowers the bets by a fifth at least, so that it is seldom done.
 _COUNT = len(ABOVE) + len(BELOW)
@@ -268,7 +279,8 @@ class Monitor:
             if all(settled):
                 watch.begin_anew()
         watch.rounds += 1
-        if known < _HEARD + late / 2.0:
+        is_heard = known >= _HEARD + late / 2.0
+        if not is_heard and not (watch.starting and heard - watch.heard >= _PLAIN_HEARD + stale / 2.0):
             return
         if (share := self._find_share(miss) / weight) < watch.scale:
             watch.lower(share)
@@ -276,7 +288,8 @@ class Monitor:
         bets = find_bets(self.alpha, math.ceil(math.sqrt(stale)) if stale else 0)
         size = watch.scale * weight
         if watch.starting:
-            _settle(watch, bets, settled, miss, size)
+            if not self._see_failure(watch, bets, miss, size) and is_heard:
+                _settle(watch, bets, settled, miss, size)
         elif watch.alarm:
             self._doubt(watch, bets, miss, size)
         else:
@@ -290,20 +303,30 @@ class Monitor:
             self.alpha / (self.alpha - miss) if miss < 0.0 else (1.0 - self.alpha) / (miss - self.alpha)
         )
 
+    def _see_failure(self, watch: Watch, bets: Bets, miss: float, size: float) -> bool:
+        """Bet on a rate of 3/4 against 1/2 while it is too early for more; alarm where that is won."""
+        if watch.evidence[_PLAIN] == 0.0:
+            watch.starts[_PLAIN] = watch.rounds
+        usual = max(0.5, bets.targets[0])
+        factor = 1.0 + bet_on((1.0 + usual) / 2.0, against=usual) * size * (miss - usual)
+        watch.evidence[_PLAIN] = (1.0 + watch.evidence[_PLAIN]) * factor
+        _stretch(watch, _PLAIN, factor)
+        if watch.evidence[_PLAIN] < self.run_length:
+            return False
+        watch.tested = watch.rounds
+        _raise(watch, _PLAIN)
+        return True
+
     def _bet(self, watch: Watch, bets: Bets, miss: float, size: float) -> None:
         high, low = bets.targets
         above, below = size * (miss - high), size * (miss - low)
-        evidence, walks, most = watch.evidence, watch.walks, 0.0
+        evidence, most = watch.evidence, 0.0
         for k, bet in enumerate(bets.slopes):
             factor = 1.0 + bet * (above if bet > 0.0 else below)
             evidence[k] = worth = (1.0 + evidence[k]) * factor
             if worth > most:
                 most = worth
-            stretch = walks[k] * factor
-            if stretch > 1.0:
-                walks[k] = stretch
-            else:
-                walks[k], watch.starts[k] = 1.0, watch.rounds + 1
+            _stretch(watch, k, factor)
         if most >= self.run_length:  # Otherwise their weighted mean is not.
             worths = [weight * one for weight, one in zip(_WEIGHTS, evidence, strict=True)]
             if sum(worths) >= self.run_length:
@@ -324,6 +347,15 @@ def _settle(watch: Watch, bets: Bets, settled: list[bool], miss: float, size: fl
         watch.doubts[side] = math.inf if settled[side] or worth >= _SETTLED else worth
     if watch.doubts == [math.inf] * 2:
         watch.begin_anew()
+
+
+def _stretch(watch: Watch, k: int, factor: float) -> None:
+    """Lengthen the stretch up to now that is worth most, or begin it anew."""
+    stretch = watch.walks[k] * factor
+    if stretch > 1.0:
+        watch.walks[k] = stretch
+    else:
+        watch.walks[k], watch.starts[k] = 1.0, watch.rounds + 1
 
 
 def _raise(watch: Watch, best: int) -> None:
