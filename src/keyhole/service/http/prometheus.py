@@ -54,12 +54,11 @@ class Metrics:
             ["stream", "kind"],
             registry=self.registry,
         )
-
         self._refused = Counter(
             "keyhole_refused_answers",
             "Answers and amendments refused by this process, by the code of the reason.",
             ["stream", "code"],
-            registry=self._registry,
+            registry=self.registry,
         )
 
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
