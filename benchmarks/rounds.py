@@ -83,7 +83,7 @@ def default() -> None:
     """A compiled round of the default beside one of the logit tracker, in turns."""
     scores = np.random.default_rng(0).beta(6, 2, SHORT)
     thresholds, misses = np.empty(SHORT), np.empty(SHORT, dtype=np.bool_)
-    seconds = {}
+    seconds: dict[str, float] = {}
     learners = [make(name, alpha=0.1) for name in ("informed-tracker", "logit-tracker")]
     for _ in range(BURSTS):
         for learner in learners:

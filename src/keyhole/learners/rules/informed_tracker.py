@@ -163,13 +163,13 @@ def shift_odds(odds: float, by: float) -> float:
 def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold of base and offset, which the memo keeps; all or nothing at the guards."""
     alpha, _, most, _, _ = settings
-    offset, excess, scale, _, _, lateness, _, _, _, _, _, _ = state
-    odds = shift_odds(find_odds(alpha, state), offset[0])
+    excess = state.excess[0]
+    odds = shift_odds(find_odds(alpha, state), state.offset[0])
     threshold = odds / (1.0 + odds)
     if not MARGIN <= threshold <= 1.0 - MARGIN:
         threshold = EVERY if threshold < MARGIN else NONE
-    if not -most <= excess[0] <= most:  # Late answers move the guards further out.
-        guard = check_guards(excess[0] / scale[0], lateness[0], most, -most)
+    if not -most <= excess <= most:  # Late answers move the guards further out.
+        guard = check_guards(excess / state.scale[0], state.lateness[0], most, -most)
         if guard != 0:
             threshold = EVERY if guard > 0 else NONE
     memo[0] = threshold
