@@ -578,3 +578,19 @@ def test_what_the_model_says_before_any_answer_is_kept_with_the_key() -> None:
         state, (said,) = fold.step(KEY, state, Asked(str(number), output, at=number))
         assert said.region is not None
         assert said.region.threshold == alone.predict(output).threshold
+
+
+def test_as_many_rounds_of_a_key_stay_open_as_may_and_a_hundred_unless_told() -> None:
+    assert make_fold(alpha=0.1, score=keyhole.Probabilities()).setup.open_limit == 100
+    fold, state, kinds = by_name(None, open_limit=2), b"", []
+    for number in range(3):
+        state, said = fold.step(KEY, state, Asked(str(number), [0.5, 0.3, 0.2], at=number))
+        kinds += [(one.kind, one.id) for one in said]
+    shown, expired = Kind.SHOWN, Kind.EXPIRED
+    assert kinds == [(shown, "0"), (shown, "1"), (shown, "2"), (expired, "0")]
+
+
+def test_a_case_of_unknown_features_is_shown_a_set_and_events_begin_at_time_0() -> None:
+    _, (said,) = with_features().step(KEY, b"", Asked("1", [0.5, 0.3, 0.2]))
+    assert said.kind is Kind.SHOWN
+    assert [event.at for event in (Asked("1", 0.0), Answered("1"), Skipped("1"))] == [0, 0, 0]

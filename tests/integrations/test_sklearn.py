@@ -251,3 +251,11 @@ def test_fitting_again_starts_a_predictor_that_is_not_calibrated(names: Any) -> 
 def test_a_set_classifier_has_a_decision_function_where_its_estimator_has_one() -> None:
     assert hasattr(SetClassifier(LogisticRegression()), "decision_function")
     assert not hasattr(SetClassifier(GaussianNB()), "decision_function")
+
+
+def test_a_column_before_the_first_or_past_the_last_is_refused() -> None:
+    table = np.zeros((4, 2))
+    for column in (-1, 2):
+        model = SetClassifier(LogisticRegression(), groups=[column])
+        with pytest.raises(InvalidError, match=str(column)):
+            model.fit(table, [0, 1, 0, 1]).predict_set(table)

@@ -565,3 +565,13 @@ def test_steps_that_are_too_long_break_the_bound_of_short_ones() -> None:
     assert _play_pinball(30.0, "normal", 3_000) > bounds.logit_regret(learner, rounds=3_000)
     with pytest.raises(TheoremError, match="speaks of logit-tracker"):
         bounds.logit_regret(make("tracker", alpha=0.1), rounds=10)
+
+
+def test_the_regret_of_unlock_hedge_is_twice_the_root_of_rounds_and_logarithm() -> None:
+    assert bounds.unlock_hedge_regret(arms=5, horizon=100) == pytest.approx(20.0 * math.log(5.0) ** 0.5)
+
+
+@pytest.mark.parametrize(("exploration", "moderate"), [(0.5, True), (0.51, False)])
+def test_half_the_rounds_may_explore_and_no_more(exploration: float, moderate: bool) -> None:  # noqa: FBT001
+    epoch = tuned(20, 50_000)._replace(exploration=exploration)
+    assert bounds.conditions(epoch, arms=20).moderate_exploration is moderate

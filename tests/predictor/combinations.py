@@ -39,7 +39,7 @@ TIMINGS = ("prompt", "late", "lost", "batched")
 TOLD = ("plain", "chance", "wrong", "graded", "judged")
 LIMITS: dict[str, dict[str, Any]] = {"none": {}, "at_least": {"at_least": 1}, "at_most": {"at_most": 1}}
 LIVES = ("fresh", "calibrated", "restored", "alpha changed")
-WORLDS = ("up", "down", "swing", "dice")
+WORLDS = ("beyond", "up", "down", "swing", "dice")
 SCORES = (0.7, 0.2, 0.1)
 
 
@@ -109,19 +109,28 @@ class World:
     def wants_miss(self, groups: tuple[int, ...]) -> bool:
         """Return where the excess is driven: with groups the first one up and the second one down."""
         if groups:
-            return groups == (0,) or (groups == (0, 1) and self.rng.random() < 0.5)
+            both = groups == (0, 1) and self.goal != "swing"
+            return groups == (0,) or (both and self.rng.random() < 0.5)
         if self.goal == "dice":
             return self.rng.random() < 0.5
-        return self.goal == "up" or (self.goal == "swing" and self.answered > ANSWERS // 2)
+        return self.goal in ("up", "beyond") or (self.goal == "swing" and self.answered > ANSWERS // 2)
+
+    def set_at_odds(self) -> tuple[int, ...]:
+        """Return the groups of the next case: one hot, one cold, then both, which cools the latter."""
+        hot, cold = self.predictor._progress.state.excess[1:3]
+        return (1,) if cold > -4.0 else (0,) if hot < 4.0 else (0, 1)
 
     def ask(self) -> tuple[Any, bool]:
         """Return what is shown of a case, and whether it misses."""
         groups: tuple[int, ...] = ()
         if self.cell.groups:
             groups = self.rng.choice(((0,), (1,), (0, 1), (0, 1), ()))
+            if self.goal == "swing":
+                groups = self.set_at_odds()
         shown = self.predictor.predict(SCORES, groups=groups)
         held = len(shown)
         can_miss = held < len(SCORES) and (shown.threshold > 0.0 or self.cell.limits == "at_most")
+        can_miss |= self.goal == "beyond" and self.rng.random() < 0.3  # The truth is no candidate.
         can_hit = held > 0
         missed = can_miss if self.wants_miss(groups) else not can_hit
         return shown, missed
@@ -142,8 +151,8 @@ class World:
             )
             word = MISS if missed or not len(shown) or self.wants_miss(()) else HIT
             learn(shown, judged=word, **truth)
-        elif missed and not shown.labels:
-            learn(shown, label=0, chance=self.chance())
+        elif missed and len(shown) in (0, len(SCORES)):
+            learn(shown, MISS, chance=self.chance())
         else:
             label = next(k for k in range(len(SCORES)) if (k in shown) != missed)
             learn(shown, label=label, chance=self.chance())
@@ -152,7 +161,7 @@ class World:
         self.live()
 
     def chance(self) -> float:
-        return self.rng.choice((0.2, 0.5, 1.0)) if self.cell.told == "chance" else 1.0
+        return self.rng.choice((0.2, 0.4, 1.0)) if self.cell.told == "chance" else 1.0
 
     def live(self) -> None:
         """Let happen in the middle of the run what the life of the cell says."""
@@ -203,9 +212,9 @@ class World:
             waiting.append(self.ask())
             wanted = [n for n, (_, missed) in enumerate(waiting) if missed == self.wants_miss(())]
             if len(waiting) == 4:
-                while waiting:
-                    self.tell(*waiting.pop(0))
-            elif wanted and self.rng.random() < 0.7:
+                while waiting:  # The newest first: it is the only one that is not stale.
+                    self.tell(*waiting.pop(-1 if self.goal == "swing" else 0))
+            elif self.goal != "swing" and wanted and self.rng.random() < 0.7:
                 self.tell(*waiting.pop(wanted[-1]))
 
     def answer_batches(self) -> None:
@@ -217,8 +226,9 @@ class World:
 def judge(cell: Cell) -> str:
     """Return what is promised in a cell, after its worlds failed to break it; or who refuses it."""
     world = None
+    beyond = has_guards(cell.rule) and (cell.told, cell.limits) == ("plain", "none")
     try:
-        for seed, goal in enumerate(WORLDS):
+        for seed, goal in enumerate(WORLDS[0 if beyond else 1 :]):
             world = World(cell, goal, seed)
             world.play()
     except TheoremError:
