@@ -1,6 +1,8 @@
 """The public ids of rounds."""
 
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 from keyhole.errors import QuarantinedError, UnknownRoundError
 from keyhole.service.store.log import replay
@@ -9,6 +11,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.responses import Receipt
 from tests.service.scene import NOW, read_table, run_sql
 
@@ -76,3 +79,12 @@ def test_a_stream_whose_link_is_none_is_quarantined_at_its_round(light: Database
     run_sql(light, "UPDATE rounds SET link = 'no link'")
     (result,) = answers.answer(light, [Reply(id_, "miss")], now=NOW)
     assert isinstance(result, QuarantinedError)
+
+
+def test_recent_rounds_are_a_bit_each_the_newest_last_and_the_oldest_leaves() -> None:
+    stream: Any = SimpleNamespace(recent=0, window=4)
+    for miss in (1.0, 0.0, 0.4, 0.5):
+        Stream.note_recent(stream, miss)
+    assert stream.recent == 0b1001
+    Stream.note_recent(stream, 0.0)
+    assert stream.recent == 0b0010
