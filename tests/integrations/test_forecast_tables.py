@@ -32,7 +32,7 @@ def make(**options: Any) -> SeriesPredictors:
 
 def test_two_quantiles_are_corrected_as_a_band() -> None:
     table = make_table()
-    added = make().add_intervals(table, ("q10", "q90"))
+    added = make(features=None).add_intervals(table, ("q10", "q90"))
     assert list(added.columns)[-2:] == ["q10-q90-lo-90", "q10-q90-hi-90"]
     alone = keyhole.Predictor(alpha=0.1, score=keyhole.QuantileBands(), seed=7)
     for row in table[:60].itertuples():
@@ -85,11 +85,11 @@ def test_alpha_and_levels_are_two_ways_to_say_the_same() -> None:
 
 def test_several_models_have_predictors_of_their_own() -> None:
     table = make_table()
-    both = make()
+    both = make(features=None)
     added = both.add_intervals(table, ["A", "B", ("q10", "q90")])
     assert both.models == ["A", "B", "q10-q90"]
-    assert added["A-hi-90"].equals(make().add_intervals(table, "A")["A-hi-90"])
-    assert added["B-hi-90"].equals(make().add_intervals(table, "B")["B-hi-90"])
+    assert added["A-hi-90"].equals(make(features=None).add_intervals(table, "A")["A-hi-90"])
+    assert added["B-hi-90"].equals(make(features=None).add_intervals(table, "B")["B-hi-90"])
     assert both["calm", "A"].rounds == 59  # before the first outcome there is no round
     with pytest.raises(KeyError, match=r"give \(series, model\); the models are 'A', 'B'"):
         both["calm"]
@@ -313,3 +313,70 @@ def test_a_fan_chart_shows_every_level_and_the_misses() -> None:
     plt.close(axes.figure)
     with pytest.raises(InvalidError, match="no row of series 'tame'"):
         predictors.plot("tame")
+
+
+def test_features_are_what_the_first_table_knows() -> None:
+    table = make_table()
+    predictors = make()
+    assert "features: to be found" in repr(predictors)
+    predictors.add_intervals(table, ["A", "B"])
+    assert predictors.features == ("weekday", "forecast", "spread")
+    assert "features: weekday, forecast, spread>" in repr(predictors)
+    assert predictors["calm", "A"].learner.name == "contextual-tracker"
+
+
+@pytest.mark.parametrize(
+    ("options", "change"),
+    [
+        ({"features": None}, {}),
+        ({"learner": "logit-tracker"}, {}),
+        ({}, {"ds": range(120)}),
+    ],
+    ids=["none asked for", "a learner by name", "times that are numbers"],
+)
+def test_there_are_no_features(options: dict[str, Any], change: dict[str, Any]) -> None:
+    predictors = make(**options)
+    predictors.add_intervals(make_table().assign(**change), "A")
+    assert predictors.features == ()
+    assert predictors["calm"].learner.features == 0
+
+
+def test_the_month_is_known_in_a_table_of_more_than_a_year() -> None:
+    predictors = make()
+    predictors.add_intervals(make_table(rows=400), "A")
+    assert predictors.features == ("weekday", "month", "forecast")
+
+
+def test_hours_and_steps_ahead_are_known() -> None:
+    hours = pd.date_range("2026-01-28", periods=24 * 7, freq="h")
+    table = pd.DataFrame({"unique_id": "a", "ds": hours, "A": 0.0, "y": 1.0})
+    predictors = make()
+    predictors.add_intervals(table.assign(cutoff=hours.normalize()), "A")
+    assert predictors.features == ("hour", "weekday", "horizon", "forecast")
+
+
+def test_known_features_can_be_named_beside_columns_and_are_saved(tmp_path: Path) -> None:
+    table = make_table().assign(warmth=1.5)
+    predictors = make(features=["warmth", "weekday"])
+    predictors.add_intervals(table[:60], "A")
+    predictors.save(tmp_path / "kept")
+    again = SeriesPredictors.load(tmp_path / "kept")
+    assert again.features == predictors.features == ("warmth", "weekday")
+    one, other = (each.add_intervals(table[60:], "A")["A-hi-90"] for each in (predictors, again))
+    assert one.tolist() == other.tolist()
+
+
+def test_a_feature_that_tells_the_spread_makes_intervals_fit_both_halves() -> None:
+    """Kills: features that are found and not given, or given to the wrong row."""
+    rng, hours = np.random.default_rng(1), pd.date_range("2026-01-01", periods=3_000, freq="h")
+    spread = np.where(hours.hour < 12, 1.0, 5.0)
+    table = pd.DataFrame(
+        {"unique_id": "a", "ds": hours, "A": 0.0, "y": spread * rng.normal(size=hours.size)}
+    )
+    late, wide = slice(1_000, None), spread[1_000:] > 1.0
+    for options, apart in (({}, 0.04), ({"features": None}, 0.2)):
+        half = make(**options).add_intervals(table, "A")["A-hi-90"].to_numpy()[late]
+        missed = np.abs(table["y"].to_numpy()[late]) > half
+        far = max(abs(missed[wide].mean() - 0.1), abs(missed[~wide].mean() - 0.1))
+        assert far < apart
+        assert far > 0.05 or not options  # a standard error is 0.01

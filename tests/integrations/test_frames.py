@@ -72,7 +72,7 @@ def test_an_interval_knows_nothing_of_outcomes_at_its_time_or_later() -> None:
 def test_forecasts_of_a_cutoff_know_what_was_told_by_then() -> None:
     table = _forecasts()
     table["cutoff"] = table["ds"].map(lambda day: day - pd.Timedelta(days=1 + (day.day - 1) % 5))
-    added = _made().add_intervals(table, "Mean")
+    added = _made(features=None).add_intervals(table, "Mean")
     batches = added.groupby(["unique_id", "cutoff"])["Mean-hi-90"].nunique()
     assert batches.max() == 1  # nothing is told between the rows of one cutoff
     assert added["Mean-hi-90"].nunique() > 10

@@ -17,6 +17,7 @@ from keyhole import scores
 from keyhole.checks import is_list
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, SnapshotError
 from keyhole.integrations._cases import is_missing, read_case
+from keyhole.integrations._known import KNOWN, TABLE, Forecasts, find_known, read_known
 from keyhole.integrations._pool import Pool
 from keyhole.integrations._series import AnyPredictor, Kept, Model, Row, check_rows
 from keyhole.integrations._series_file import pack_model, pack_value, unpack_model, unpack_value
@@ -58,9 +59,14 @@ class SeriesPredictors:
     score
         How to read a forecast; by default ``keyhole.ScaledResiduals`` for a column, ``QuantileBands``
         for two quantiles, and ``keyhole.Probabilities`` for sets.
-    features, groups
-        The names of the columns of features, and of those that say, by true or false, or 1 or 0,
-        whether a row is in a group that must be covered separately.
+    features
+        The names of columns, or of what a table knows by itself: "hour", "weekday", "month",
+        "horizon", "forecast" and "spread", how far apart several models' forecasts are. By default all
+        that the first table of forecasts knows, where its times are dates and no learner is named;
+        ``features`` and ``repr`` then say which. None for none.
+    groups
+        The names of the columns that say, by true or false, or 1 or 0, whether a row is in a group
+        that must be covered separately.
     learner, feedback, seed, amend_limit
         As for ``keyhole.Predictor``, for each series; series n has the seed ``seed + n``.
     pool
@@ -99,7 +105,7 @@ class SeriesPredictors:
         alpha: float | Sequence[float] | None = None,
         levels: Sequence[float] | None = None,
         score: Score[Any] | None = None,
-        features: Sequence[str] = (),
+        features: Sequence[str] | None = TABLE,
         groups: Sequence[str] = (),
         learner: str | None = None,
         feedback: str = "semi-bandit",
@@ -116,7 +122,9 @@ class SeriesPredictors:
     ) -> None:
         self.alpha = _read_alpha(alpha, levels)
         self.score, self.learner = score, learner
-        self.features, self.groups = tuple(features), tuple(groups)
+        # None until the first table of forecasts says what it knows.
+        self.features = None if features == TABLE and learner is None else _list_features(features)
+        self.groups = tuple(groups)
         self.feedback, self.seed, self.amend_limit = feedback, seed, amend_limit
         self.pool, self.asymmetric, self.per_horizon, self.keep = pool, asymmetric, per_horizon, keep
         self.series = [series] if isinstance(series, str) else list(series)
@@ -129,6 +137,11 @@ class SeriesPredictors:
                 "score and pool out"
             )
         self._start_predictor(Probabilities(), 0)  # refuses wrong parameters now
+
+    def __repr__(self) -> str:
+        known = "to be found" if self.features is None else ", ".join(self.features) or "none"
+        alphas = ", ".join(f"{alpha:g}" for alpha in self.alphas)
+        return f"<SeriesPredictors, alpha {alphas}: {len(self)} series, features: {known}>"
 
     @property
     def alphas(self) -> tuple[float, ...]:
@@ -189,7 +202,8 @@ class SeriesPredictors:
         named = _name_models(models)
         columns = [column for one in named.values() for column in _list_columns(one)]
         frame = self._read(table, columns)
-        given = {name: self._read_rows(frame, one) for name, one in named.items()}
+        forecasts = self._find_features(frame, named)
+        given = {name: self._read_rows(frame, one, name, forecasts) for name, one in named.items()}
         for name, rows in given.items():  # all, before any is played
             check_rows(rows, self._find_score(named[name]))
         for name, rows in given.items():
@@ -209,9 +223,13 @@ class SeriesPredictors:
 
         Each series learns as if each of its outcomes had come before the next forecast.
         """
-        for name, one in _name_models(models).items():
-            frame = self._read(table, _list_columns(one))
-            rows = [row for row in self._read_rows(frame, one) if row.truth is not None]
+        named = _name_models(models)
+        for name, one in named.items():
+            frame = self._read(
+                table, [column for each in named.values() for column in _list_columns(each)]
+            )
+            given = self._read_rows(frame, one, name, self._find_features(frame, named))
+            rows = [row for row in given if row.truth is not None]
             check_rows(rows, self._find_score(one))
             self._start_model(name, one).calibrate(sorted(rows, key=lambda row: row.time))
 
@@ -224,6 +242,7 @@ class SeriesPredictors:
         levels the columns are ``set-LEVEL``.
         """
         names = dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
+        self.features = self.features or ()  # For classifiers they cost more than they bring.
         frame = self._read(table, list(names))
         kind = Probabilities(labels=list(names.values())) if self.score is None else self.score
         rows = self._rows(frame, list(zip(*(frame[name].to_list() for name in names), strict=True)))
@@ -299,8 +318,11 @@ class SeriesPredictors:
             packed, part = pack_model(model)
             models[name] = {**packed, "score": scores.dump(model.score)}
             parts.append(part)
+        options = {name: getattr(self, name) for name in _OPTIONS}
+        if self.features is None:
+            options["features"] = TABLE
         header = {
-            "series": {name: pack_value(getattr(self, name)) for name in _OPTIONS},
+            "series": {name: pack_value(value) for name, value in options.items()},
             "score": None if self.score is None else scores.dump(self.score),
             "models": models,
         }
@@ -322,15 +344,41 @@ class SeriesPredictors:
         return made
 
     def _read(self, table: Any, columns: Sequence[str]) -> Any:
-        frame = read_table(table, [*self.series, self.time, *self.features, *self.groups, *columns])
+        own = [name for name in self.features or () if name not in KNOWN]
+        frame = read_table(table, [*self.series, self.time, *own, *self.groups, *columns])
         self._implementation = frame.implementation
         return frame
 
-    def _read_rows(self, frame: Any, column: str | Pair) -> list[Row]:
+    def _find_features(self, frame: Any, named: Mapping[str, str | Pair]) -> Forecasts:
+        """Settle which features there are, if this is the first table; return its forecasts."""
+        columns = {
+            name: zip(*(frame[column].to_list() for column in _list_columns(one)), strict=True)
+            for name, one in named.items()
+        }
+        try:  # Of quantiles it is the middle.
+            forecasts = {
+                name: [sum(map(float, ends)) / len(ends) for ends in column]
+                for name, column in columns.items()
+            }
+        except (TypeError, ValueError):  # It is refused later, with its row.
+            return {}
+        if self.features is None:
+            self.features = find_known(*self._list_times(frame), forecasts)
+        return forecasts
+
+    def _list_times(self, frame: Any) -> tuple[list[Any], list[Any]]:
+        times = frame[self.time].to_list()
+        has_cutoff = self.cutoff in frame.columns
+        return times, frame[self.cutoff].to_list() if has_cutoff else [None] * len(times)
+
+    def _read_rows(self, frame: Any, column: str | Pair, name: str, forecasts: Forecasts) -> list[Row]:
+        known: Any = [name for name in self.features or () if name not in frame.columns]
+        if known:
+            known = read_known(known, name, *self._list_times(frame), forecasts)
         if isinstance(column, str):
-            return self._rows(frame, frame[column].to_list())
+            return self._rows(frame, frame[column].to_list(), known)
         low, high = (frame[name].to_list() for name in column)
-        return self._rows(frame, list(zip(low, high, strict=True)))
+        return self._rows(frame, list(zip(low, high, strict=True)), known)
 
     def _read_outcomes(self, table: Any) -> list[Row]:
         frame = read_table(table, [*self.series, self.time, self.truth])
@@ -371,18 +419,19 @@ class SeriesPredictors:
             amend_limit=self.amend_limit,
         )
 
-    def _rows(self, frame: Any, outputs: Iterable[object]) -> list[Row]:
+    def _rows(
+        self, frame: Any, outputs: Iterable[object], by_itself: Sequence[dict[str, Any]] = ()
+    ) -> list[Row]:
         keys = [frame[name].to_list() for name in self.series]
         for name, values in zip(self.series, keys, strict=True):
             _check_filled(values, name, "series")
         series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
-        times = frame[self.time].to_list()
+        times, cutoffs = self._list_times(frame)
         _check_filled(times, self.time, "time")
         _check_order(times, self.time)
-        nothing = [None] * len(times)
-        cutoffs = frame[self.cutoff].to_list() if self.cutoff in frame.columns else nothing
-        truths = frame[self.truth].to_list() if self.truth in frame.columns else nothing
-        columns = zip(series, cutoffs, times, outputs, truths, self._context(frame), strict=True)
+        truths = frame[self.truth].to_list() if self.truth in frame.columns else [None] * len(times)
+        context = self._context(frame, by_itself)
+        columns = zip(series, cutoffs, times, outputs, truths, context, strict=True)
         return [
             Row(
                 number,
@@ -396,10 +445,12 @@ class SeriesPredictors:
             for number, (name, cutoff, time, output, truth, known) in enumerate(columns)
         ]
 
-    def _context(self, frame: Any) -> list[dict[str, Any]]:
+    def _context(self, frame: Any, by_itself: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
         """Return the features and the groups of every row; an absent column counts as missing."""
-        names = [name for name in (*self.features, *self.groups) if name in frame.columns]
+        names = [name for name in (*(self.features or ()), *self.groups) if name in frame.columns]
         rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
+        if by_itself:
+            rows = [{**row, **known} for row, known in zip(rows, by_itself, strict=True)]
         return [read_case(self, row) for row in rows]
 
 
@@ -467,6 +518,10 @@ def _read_alpha(
         alphas = [round(1 - level / 100, 10) for level in given]
         return alphas[0] if isinstance(levels, int | float) else alphas
     return list(alpha) if is_list(alpha) else alpha  # type: ignore[arg-type,return-value]
+
+
+def _list_features(features: Sequence[str] | None) -> tuple[str, ...]:
+    return () if features is None or features == TABLE else tuple(features)
 
 
 def _name_models(models: Models) -> dict[str, str | Pair]:
