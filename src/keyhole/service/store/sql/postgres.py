@@ -50,6 +50,7 @@ class PostgresBackend:
         logging.getLogger("psycopg").setLevel(
             logging.ERROR
         )  # What breaks is raised, not logged as well.
+        self._timeouts = timeouts
         usual = connect_arguments(timeouts, lock=timeouts.lock, statement=timeouts.statement)
         # Requests find rows by their keys: a plan made while a table was small, and kept, must not
         # read the whole of it.
@@ -81,7 +82,11 @@ class PostgresBackend:
         transaction.fetch(_LOCK_SCHEMA, _SCHEMA_LOCK)
 
     def start(self) -> None:
-        """Do nothing: a server is ready."""
+        """Raise unless the settings of our connections hold: a pooler drops them."""
+        with self.write() as transaction:
+            (found,) = transaction.fetch(_READ_LOCK_TIMEOUT)
+        if found != round(1000 * self._timeouts.lock):
+            raise DatabaseError(f"lock_timeout is {found} ms and not what was asked for: {_POOLER}")
 
     def check(self) -> None:
         """Do nothing: no file of ours can be lost."""
@@ -107,6 +112,13 @@ class PostgresBackend:
         self._writers.clear()
 
 
+_READ_LOCK_TIMEOUT = Statement(
+    "SELECT setting::bigint FROM pg_settings WHERE name = 'lock_timeout'", read_scalar
+)
+_POOLER = (
+    "the connection goes through a pooler, such as PgBouncer, which does not keep a session's settings "
+    "and prepared statements; connect to PostgreSQL itself"
+)
 _FIND_META = Statement("SELECT to_regclass('meta')::text", read_scalar)
 _LOCK_SCHEMA = Statement("SELECT 1 FROM pg_advisory_xact_lock(?)", read_scalar)
 
@@ -218,7 +230,12 @@ def _make_pool(
 
 
 def _connect(url: str, arguments: dict[str, Any], limit: float) -> PatientConnection:
-    connection = PatientConnection.connect(url, **arguments)
+    try:
+        connection = PatientConnection.connect(url, **arguments)
+    except psycopg.OperationalError as error:
+        if "unsupported startup parameter" in str(error):
+            raise DatabaseError(f"the settings of the connection were refused: {_POOLER}") from None
+        raise
     connection.seconds = limit
     return connection
 
