@@ -311,3 +311,16 @@ def test_erased_rounds_leave_shadows_verifiable(light: Database, rounds: int) ->
         play(http, 10)
     found = replay.replay(light, "pets")
     assert (found.difference, found.erased) == (None, 1)
+
+
+def test_each_shadow_of_intervals_finds_the_scale_by_itself(light: Database) -> None:
+    """Kills: one scale that every shadow adds the same true values to."""
+    with client_of(light, Clock()) as http:
+        made(http, **PLAIN, kind="interval", shadows=[{"name": "narrow", "alpha": 0.3}, WIDER])
+        made(http, **{**PLAIN, "alpha": 0.02}, kind="interval", name="alone")
+        for n in range(30):
+            for name in ("pets", "alone"):
+                path = f"/v1/streams/{name}/predictions"
+                answered(http, http.post(path, json={"centre": n}).json(), label=n + n % 4 + 0.25 * n)
+        alone = http.get("/v1/streams/alone").json()
+        assert list_streams(http)["shadows"][1]["mean_size"] == alone["mean_size"]
