@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from tests.service.page.streams import fill
+from tests.service.page.streams import begin, fill
 from tests.service.process import Service
 
 DESKTOP, PHONE = (1280, 800), (390, 844)
@@ -36,6 +36,8 @@ KEPT = (
     Shot("page-streams", "/#/", DESKTOP),
     Shot("page-stream", "/#/streams/contracts", (1280, 1100)),
     Shot("page-phone", "/#/", PHONE, "dark"),
+    Shot("first-day-labels", "/#/streams/first-labels", (1280, 1000)),
+    Shot("first-day-intervals", "/#/streams/first-intervals", (1280, 1000)),
 )
 STATES = {
     "demo": "/#/demo",
@@ -48,7 +50,7 @@ STATES = {
     "empty": "/#/streams/unheard",
     "archived": "/#/streams/past",
     "missing": "/#/streams/nowhere",
-    "routes": "/docs",
+    "endpoints": "/docs",
 }
 
 
@@ -57,7 +59,7 @@ def every_state() -> Iterator[Shot]:
     for name, path in STATES.items():
         for device, size in (("desktop", DESKTOP), ("phone", PHONE)):
             for light in ("light", "dark"):
-                yield Shot(f"{name}-{device}-{light}", path, size, light, name != "routes")
+                yield Shot(f"{name}-{device}-{light}", path, size, light, name != "endpoints")
 
 
 def take(browser: Any, service: Service, shot: Shot, folder: Path) -> None:
@@ -86,6 +88,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch, sync_playwright() as playwright:
         url = f"sqlite:///{Path(scratch) / 'keyhole.db'}"
         fill(url, many=25, long=1200)
+        begin(url)
         path = shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=path, args=["--no-sandbox"])
         with Service(url, "--demo") as service:

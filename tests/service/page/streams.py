@@ -125,3 +125,34 @@ def fill(url: str, *, many: int = 0, long: int = 600) -> None:
             answer = miss_with((0.04, 0.1, 0.21)[number % 3])
             play(http, clock, name, rounds=20 * (1 + number % 6), ask=ask_labels, answer=answer)
     database.close()
+
+
+def begin(url: str) -> None:
+    """Make a stream of labels and one of intervals in their first day: five batches of 100, as true."""
+    database, clock = Database(url), Clock()
+    rng, clock.now = np.random.default_rng(7), time.time() - 8 * 3600.0
+    with client_of(database, clock) as http:
+        for name, kind in (("first-labels", "labels"), ("first-intervals", "interval")):
+            http.post("/v1/streams", json={"name": name, "alpha": 0.1, "seed": 7, "kind": kind})
+        for _ in range(5):
+            _answer_as_true(http, clock, rng, "first-labels")
+            _answer_as_true(http, clock, rng, "first-intervals")
+            clock.now += 1.5 * 3600.0
+    database.close()
+
+
+def _answer_as_true(http: TestClient, clock: Clock, rng: np.random.Generator, name: str) -> None:
+    bodies = [ask_labels(rng) if "labels" in name else ask_centre(rng) for _ in range(100)]
+    sent = http.post(f"/v1/streams/{name}/predictions/batch", json={"predictions": bodies})
+    clock.now += 60.0
+    told = []
+    for made, body in zip(sent.json()["predictions"], bodies, strict=True):
+        if "centre" in body:
+            told.append({"id": made["id"], "label": round(body["centre"] + 6 * rng.standard_t(4), 1)})
+            continue
+        chances = np.array(list(body["scores"].values()))
+        true = str(rng.choice(LABELS, p=chances / chances.sum()))
+        told.append(
+            {"id": made["id"], **({"label": true} if true in made["labels"] else {"miss": True})}
+        )
+    assert http.post("/v1/feedback", json={"answers": told}).status_code == 200
