@@ -18,6 +18,10 @@ from keyhole.numeric import Array
 ALPHA = 0.1
 CONTEXTUAL = "contextual-tracker"
 LEARNERS = ("logit-tracker", "informed-tracker", CONTEXTUAL)
+MAYBE_ENDLESS = (
+    "informed-tracker", "logit-tracker", CONTEXTUAL, "pi", "self-scaled", "tracker", "agaci", "aci",
+    "kt", "sf-ogd", "tracker-decaying",
+)  # fmt: skip
 BATCHES = (10, 24, 100, 168)
 DAY, WINDOW = 24, 1_000
 PRICES = "hourly_prices.npz"
@@ -123,6 +127,27 @@ def print_prices(*, quick: bool) -> None:
         print(f"{model:<12}" + "".join(f"{cell:<24}" for cell in cells), flush=True)
 
 
+def print_endless(*, quick: bool) -> None:
+    """Print which share of the intervals of day-ahead prices is the whole line, after a week."""
+    path = find_prices()
+    if path is None:
+        return
+    held = np.load(path)
+    count = DAY * (60 if quick else held["price"].size // DAY)
+    print("\nshare of intervals that are the whole line\n")
+    for learner in MAYBE_ENDLESS:
+        predictor = keyhole.Predictor(
+            learner, alpha=ALPHA, score=keyhole.ScaledResiduals(), feedback="full"
+        )
+        endless = []
+        for begin in range(0, count, DAY):
+            shown = predictor.predict_batch(held["linear"][begin : begin + DAY].tolist())
+            predictor.learn_batch(shown, held["price"][begin : begin + DAY].tolist())
+            endless += [math.isinf(one.width) for one in shown]
+        print(f"{learner:<20}{np.mean(endless[7 * DAY :]):.3f}", flush=True)
+
+
 def print_tables(*, quick: bool) -> None:
     print_batches(3 if quick else 50)
     print_prices(quick=quick)
+    print_endless(quick=quick)
