@@ -69,11 +69,9 @@ class GateTally:
     the 1 / chance that it stands for; ``members`` holds both of every group.
     """
 
-    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddqqd")
+    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddqqdddd")
     stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
     unreachable: ClassVar[int] = 0  # and everything can be referred.
-    lowest: ClassVar[float] = 0.0
-    highest: ClassVar[float] = 1.0
     lost_in_full: ClassVar[float] = 0.0
     spared_empty: ClassVar[int] = 0
 
@@ -90,6 +88,9 @@ class GateTally:
     checks: int = 0  # over so many of them
     calibrated: int = 0  # cases of history
     calibrated_excess: float = 0.0
+    heaviest: float = 1.0  # the largest weight, and between what a judgement counted as wrong
+    lowest: float = 0.0
+    highest: float = 1.0
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -337,6 +338,8 @@ class Decisions:
         if weight:
             tally.misses += miss * weight
             tally.weight += weight
+            tally.heaviest = max(tally.heaviest, weight)
+            tally.lowest, tally.highest = min(tally.lowest, miss), max(tally.highest, miss)
             for group in waiting.groups:
                 tally.members[group][0] += weight
                 tally.members[group][1] += miss * weight
@@ -388,14 +391,21 @@ class Decisions:
         return outcome._replace(weight=weight)
 
     def count_bounded(self, tally: GateTally) -> int:
-        return tally.predicted
+        return max(
+            tally.predicted, math.ceil(tally.weight)
+        )  # audits may count for more than there were
+
+    def count_shown(self, tally: GateTally) -> int:
+        return tally.accepted
 
     def find_lateness(self, setup: "Setup[Any]", progress: Progress[GateTally]) -> Lateness:  # noqa: ARG002
         # Of what waited when the guard shut, each next one to be judged is older by one; if m of those
         # were accepted, the level is at least m - 1. The guard had made room for the first of them.
         level = getattr(progress.state, "late", None)
         age = 0 if level is None else int(level[0])
-        return Lateness(open=age + 1, age=age)
+        tally = progress.tally
+        told = tally.lowest, tally.highest
+        return Lateness(open=age + 1, age=age, weight=tally.heaviest, told=told)
 
 
 def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[Any]:

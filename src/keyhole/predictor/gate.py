@@ -123,15 +123,19 @@ class Gate(Session[Any]):
         """The share of wrong answers among the accepted and judged, audits counted by their chance."""
         return self._progress.tally.miss_rate
 
-    def bound(self) -> Excess:
+    def bound(self, *, delta: float | None = None) -> Excess:
         """Return the current bounds on wrong - alpha accepted, over the accepted and judged answers.
 
         It holds on any sequence, with judgements as late as they have come until now
-        (``keyhole.bounds.excess`` has it for any lateness), if they were taken as they are (no
-        ``wrong=``, no ``chance=``); ``TheoremError`` where no theorem does.
+        (``keyhole.bounds.excess`` has it for any lateness); ``TheoremError`` where no theorem does.
+
+        With ``chance=`` or ``wrong=`` it is of the judgements as they were counted. With ``delta`` it
+        is of the truth, of all accepted answers, those that nobody audited too; it then holds after
+        any number of rounds at once, except with probability ``delta``, for audits as rare as
+        ``least_chance``: set that to the chance of yours, and ``skip`` what is not audited.
         """
         with self._lock:
-            return bound_excess(self._setup, self._progress)
+            return bound_excess(self._setup, self._progress, delta=delta)
 
     def decide(
         self,

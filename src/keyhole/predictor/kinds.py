@@ -242,6 +242,9 @@ class Sets:
     def count_bounded(self, tally: Tally) -> int:
         return math.ceil(tally.weight)
 
+    def count_shown(self, tally: Tally) -> int:
+        return tally.predicted
+
     def find_lateness(self, setup: "Setup[Any]", progress: Progress) -> Lateness:
         """Return how answers came by now; after a miss that nothing prevents only guards hold."""
         tally, scale = progress.tally, getattr(progress.state, "scale", None)

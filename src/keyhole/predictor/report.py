@@ -1,6 +1,7 @@
 """What is reported of a learner at work: notes, warnings, bounds, groups, and its picture."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -119,8 +120,13 @@ def bound_excess(
                 "what a judge says is made up for by a tracked bias, of which nothing is proven; "
                 "leave delta out for the bound of what was told"
             )
-        of = max(1, tally.predicted) if rounds is None else rounds
+        of = max(1, setup.kind.count_shown(tally)) if rounds is None else rounds
+        if setup.kind.decides and (tally.heaviest > 1.0 or tally.skipped or tally.expired):
+            lateness = replace(lateness, weight=1.0 / setup.least_chance)  # as rare as audits may be
         proven, told = bounds.bound_truth(proven, alpha, of, lateness, delta=delta), (0.0, 1.0)
+        if setup.kind.decides:  # What waits for its judgement may be wrong.
+            waiting = setup.kind.count_open(setup, tally) * (1.0 - alpha)
+            proven = proven._replace(most=proven.most + waiting)
         counted = of
     floor, cap = is_floored(setup, tally), getattr(setup.score, "at_most", None) is not None
     return bounds.clip_excess(proven, alpha, counted, floor=floor, cap=cap, told=told)

@@ -104,13 +104,19 @@ class GateTrackerParameters:
         """Return the bounds where so many rounds wait at once for their judgement.
 
         The guard allows for lateness, and of what waited when it shut all may be wrong but the one that
-        it had made room for.
+        it had made room for. Audits and judges who err make every judgement count for more, and the
+        guard measures by what they count for on average.
         """
         if self.window > 0.0:
-            raise TheoremError("no theorem bounds late judgements together with a memory; leave it out")
-        least, most = self.excess(rounds)
-        waiting = (lateness.open - 1) * (1.0 - self.alpha)
-        return Excess(least, most + _LATE * lateness.level(rounds) + waiting)
+            raise TheoremError(
+                "no theorem bounds late judgements together with a memory, nor audits; leave it out"
+            )
+        low, high = lateness.told
+        scale = lateness.weight * max(1.0, 2.0 * high - 1.0, 1.0 - 2.0 * low)
+        room = self.excess(rounds).most + _LATE * lateness.level(rounds) - (1.0 - self.alpha)
+        each = lateness.weight * (high - self.alpha)
+        least = lateness.weight * (low - self.alpha) * rounds
+        return Excess(least, scale * room + lateness.open * each)
 
 
 class GateTrackerState(NamedTuple):
