@@ -499,7 +499,7 @@ class GateTracker:
         owed = self.excess / self.grain
         share = 0.03 * alpha * (1.0 - young) + 0.04 * young
         pull = min(0.5 * alpha * step, share * step**2 * min(20.0, max(0.0, owed)))
-        pull -= alpha * step * clip(0.1 * (-owed - 3.0 / young), 0.0, 1.0)
+        pull -= alpha * step * clip(0.1 * (-owed - 3.0 / young - alpha * stale), 0.0, 1.0)
         self.y = clip(self.y + step * (wrong - alpha) / spread * factor + pull, -3.5, 3.5)
 
     def fit(self, made: Decided, wrong: float, spread: float) -> None:

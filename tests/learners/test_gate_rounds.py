@@ -115,7 +115,8 @@ class TrackerByHand:
             pull = (0.03 * self.alpha * (1.0 - young) + 0.04 * young) * step**2 * debt
             pull = min(self.alpha * step / 2.0, pull)
         else:
-            pull = -self.alpha * step * min(1.0, 0.1 * max(0.0, -debt - 3.0 / young))
+            spare = 3.0 / young + self.alpha * answer.stale
+            pull = -self.alpha * step * min(1.0, 0.1 * max(0.0, -debt - spare))
         shift = step * (answer.miss - self.alpha) / spread * scale + pull
         self.z = min(3.5, max(-3.5, self.z + shift))
 

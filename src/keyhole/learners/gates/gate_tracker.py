@@ -301,7 +301,8 @@ def move(
         share = _PULL * alpha * (1.0 - young) + _REPAY * young
         pull = min(_STRICTEST * alpha * step, share * step * step * min(_MOST_PULL, owed))
     else:
-        pull = -alpha * step * min(_FREEST, _SPEND * max(0.0, -owed - _SPARE / young))
+        spare = _SPARE / young + alpha * answer.stale  # What is not heard yet may have eaten it.
+        pull = -alpha * step * min(_FREEST, _SPEND * max(0.0, -owed - spare))
     moved = state.position[0] + step * (answer.miss - alpha) / spread * scale + pull
     state.position[0] = min(_CLOSED, max(-_CLOSED, moved))
 
