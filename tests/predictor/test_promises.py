@@ -122,7 +122,8 @@ def test_a_hard_group_keeps_its_promise_although_no_set_is_empty() -> None:
         predictor.learn(shown, label=truth) if truth in shown else predictor.learn(shown, MISS)
         group = predictor.groups["hard"]
         assert group.bound is not None
-        assert group.excess <= group.bound.most <= 151.0
+        assert group.excess <= group.bound.most <= 151.0 + 0.2  # the rest for guards that conflicted
+        assert group.excess <= 151.0 - 0.1
     assert abs(np.mean(missed[1_000:]) - 0.1) < 0.03  # three standard errors of a thousand rounds
 
 
