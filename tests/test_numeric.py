@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from keyhole.fingerprints import cache_root, fingerprint
-from keyhole.numeric import bind, can_compile, compile_function, exp, ln, sigmoid, tan
+from keyhole.numeric import add_up, bind, can_compile, compile_function, exp, ln, sigmoid, tan
 
 needs_numba = pytest.mark.skipif(not can_compile(), reason="there is no compiled lane")
 GRIDS = {
@@ -200,3 +200,9 @@ def test_cache_is_where_it_is_told_or_in_the_users_folder(monkeypatch: pytest.Mo
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.delenv("LOCALAPPDATA", raising=False)
     assert cache_root() == Path.home() / ".cache" / "keyhole"
+
+
+def test_a_sum_is_taken_from_left_to_right_whatever_python_it_is() -> None:
+    """Kills: the built-in sum, which compensates from 3.12 on, so that a log would replay otherwise."""
+    assert add_up([1.0, 1e100, 1.0, -1e100]) == 0.0
+    assert add_up([0.1] * 10) == 0.9999999999999999

@@ -74,6 +74,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from keyhole.errors import InvalidError, SnapshotError
+from keyhole.numeric import add_up
 
 # Rates as multiples of alpha: what is a little off takes many rounds to tell, what is far off few.
 ABOVE, BELOW = (1.25, 1.5, 2.0, 4.0), (0.75, 0.5, 0.1)
@@ -329,7 +330,7 @@ class Monitor:
             _stretch(watch, k, factor)
         if most >= self.run_length:  # Otherwise their weighted mean is not.
             worths = [weight * one for weight, one in zip(_WEIGHTS, evidence, strict=True)]
-            if sum(worths) >= self.run_length:
+            if add_up(worths) >= self.run_length:
                 _raise(watch, worths.index(max(worths)))
 
     def _doubt(self, watch: Watch, bets: Bets, miss: float, size: float) -> None:

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 
 from keyhole.checks import is_list, is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
-from keyhole.numeric import Array
+from keyhole.numeric import Array, add_up
 from keyhole.scores.checks import check_callable, check_range, check_row, check_scores
 from keyhole.scores.regions import Label, LabelSet, check_unknown
 from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
@@ -98,7 +98,7 @@ class Candidates:
         if len(scores) == 1 or isinstance(self.kind, CustomScores):
             return [], []
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
-        total = sum(shares)
+        total = add_up(shares)
         if not _LEAST_SUM <= total <= _MOST_SUM:
             return [], []
         return scores, [share / total for share in shares]
