@@ -16,6 +16,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from keyhole.cli import _parser
 from keyhole.service.http.app import Settings, create_app
 from keyhole.service.store.sql.database import Database
+from tests.deploy.image import read_lines
 from tests.patience import SECONDS
 from tests.service.serving import Address, serving, wait_until
 
@@ -163,13 +164,8 @@ def test_prometheus_reads_the_rules_and_the_token_that_compose_gives_it() -> Non
     assert secret in compose["services"]["prometheus"]["secrets"]
 
 
-def dockerfile() -> list[str]:
-    text = (DEPLOY / "Dockerfile").read_text().replace("\\\n", " ")
-    return [line for line in text.splitlines() if line and not line.startswith("#")]
-
-
 def test_the_container_runs_as_nobody_in_particular_on_a_volume() -> None:
-    lines = dockerfile()
+    lines = read_lines()
     at = lines.index("USER keyhole")
     assert not [line for line in lines[at:] if line.startswith(("RUN", "USER root", "COPY", "ADD"))]
     assert "VOLUME /data" in lines
@@ -179,7 +175,7 @@ def test_the_container_runs_as_nobody_in_particular_on_a_volume() -> None:
 
 
 def health_command(port: int) -> list[str]:
-    (line,) = (line for line in dockerfile() if line.startswith("HEALTHCHECK"))
+    (line,) = (line for line in read_lines() if line.startswith("HEALTHCHECK"))
     command = json.loads(line.partition(" CMD ")[2])
     assert command[0] == "python"
     return [sys.executable, *(part.replace(":8000", f":{port}") for part in command[1:])]
