@@ -64,7 +64,7 @@ class Image:
         self.root, self.folder, self.user = root, root, "root"
         self.environment = {
             name: value for name, value in os.environ.items() if not name.startswith(OWN)
-        } | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(root)}
+        } | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
         self.commands: dict[str, list[str]] = {}
         root.chmod(0o755)
         for name in ("etc", "tmp"):
@@ -87,7 +87,7 @@ class Image:
         limits = [f"--{caps}={left}" for caps in ("inh-caps", "ambient-caps", "bounding-set")]
         return subprocess.Popen(  # noqa: S603
             ["setpriv", *became, *limits, *command],  # noqa: S607
-            cwd=self.folder, env=self.environment, text=True, **options,
+            cwd=self.folder, env=self.environment | {"HOME": entry[5]}, text=True, **options,
         )  # fmt: skip
 
     def run(self, *command: str) -> tuple[int, str]:
