@@ -457,7 +457,7 @@ class GateTracker:
     def learn(self, made: Decided, wrong: float, *, chance: float) -> None:
         age, since = self.answered - made.then, self.rounds - 1 - made.number
         stale = age + since * min(1.0, (self.answered + 1) / (made.number + 1))
-        spread, before = abs(2.0 * wrong - 1.0), self.excess / self.grain
+        spread, before = max(1.0, abs(2.0 * wrong - 1.0)), self.excess / self.grain
         self.answered += 1
         if made.accepted:
             if self.judged == 0:

@@ -85,7 +85,7 @@ class TrackerByHand:
             self.z = 2.0
         elif self.on_trial:
             self.z -= 0.1
-        before, spread = self.excess / self.grain, abs(2.0 * answer.miss - 1.0)
+        before, spread = self.excess / self.grain, max(1.0, abs(2.0 * answer.miss - 1.0))
         self.late += answer.age > self.late
         self.excess += (answer.miss - self.alpha) / chance
         self.weight += (spread / chance - self.weight) / (self.judged + 2)
@@ -98,7 +98,7 @@ class TrackerByHand:
         self.move(before, 1.0 / math.sqrt(chance), answer)
 
     def move(self, before: float, scale: float, answer: Answer) -> None:
-        spread, fresh = abs(2.0 * answer.miss - 1.0), 1.0 / (1.0 + answer.stale / 120.0)
+        spread, fresh = max(1.0, abs(2.0 * answer.miss - 1.0)), 1.0 / (1.0 + answer.stale / 120.0)
         young = 1.0 / math.sqrt(1.0 + self.judged / 300.0)
         haste = min(4.0, 1.0 + 0.3 * max(0.0, before - 1.5 * (1.0 + self.judged / 300.0) ** 0.75))
         later = haste * max(0.01, 2.0 * self.alpha * young)
@@ -127,7 +127,7 @@ class TrackerByHand:
     def fit(self, answer: Answer) -> None:
         place = self.place(answer.score)
         error = answer.miss - sigmoid(self.level - self.slope * place)
-        step = error / abs(2.0 * answer.miss - 1.0) / (10.0 + min(1000, self.heard) / 4.0)
+        step = error / max(1.0, abs(2.0 * answer.miss - 1.0)) / (10.0 + min(1000, self.heard) / 4.0)
         self.level += 2.0 * step
         self.slope = min(4.0, max(0.0, self.slope - step * place))
 

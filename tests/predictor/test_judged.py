@@ -132,3 +132,18 @@ def test_a_judge_of_known_rate_and_one_of_unknown_exclude_each_other() -> None:
     with pytest.raises(FeedbackError):
         gate.learn(decision)
     assert (predictor.open_rounds, gate.open_rounds) == (1, 1)
+
+
+def test_a_gate_bears_a_bias_of_half_an_answer_and_steps_no_farther_for_it() -> None:
+    """Kills: steps over |2 wrong - 1|, which is 0 at a half, where the judge's rate is not known."""
+    gate = Gate(alpha=0.2)
+    gate.calibrate([1.0] * 400, [True] * 400)
+    checked, positions = 0, list[float]()
+    while checked < 30:
+        decision = gate.decide(1.0)
+        if decision.accepted:
+            gate.learn(decision, right=False, judged=True)
+            checked += 1
+            positions.append(float(gate.progress.state.position[0]))
+    assert gate.progress.tally.bias == pytest.approx(30 / 50)
+    assert max(np.diff(positions)) < 0.5

@@ -388,8 +388,11 @@ def is_open(settings: GateTrackerParameters, state: GateTrackerState) -> bool:
 
 @kernel
 def spread_of(wrong: float) -> float:
-    """Return 1 / (1 - 2q), from what a judge who errs at rate q comes to: (judged - q) / (1 - 2q)."""
-    return abs(2.0 * wrong - 1.0)
+    """Return 1 / (1 - 2q), from what a judge who errs at rate q comes to: (judged - q) / (1 - 2q).
+
+    What a judge says whose bias is tracked may come to anything between, and stands for one answer.
+    """
+    return max(1.0, abs(2.0 * wrong - 1.0))
 
 
 @kernel
