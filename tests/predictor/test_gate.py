@@ -401,8 +401,21 @@ def test_groups_tell_how_each_has_fared() -> None:
     gate = Gate(alpha=0.1, groups=["new", "old"])
     gate.learn(gate.decide(1.0, groups=["new", "old"]), right=True)
     gate.learn(gate.decide(1.0, groups=["new"]), right=False, chance=0.4)
-    assert gate.groups["new"] == (3.5, 2.5, 2.5 - 0.1 * 3.5, None)
-    assert gate.groups["old"] == (1, 0.0, -0.1, None)
+    assert gate.groups["new"][:3] == (3.5, 2.5, 2.5 - 0.1 * 3.5)
+    assert gate.groups["new"].bound == pytest.approx((-0.35, 3.5 * 0.9))
+    assert gate.groups["old"] == (1, 0.0, -0.1, (-0.1, 0.9))
+
+
+def test_the_bound_of_a_group_is_of_its_own_rounds_and_history_and_none_where_none_is_proven() -> None:
+    gate = Gate(alpha=0.1, groups=["new", "old"])
+    gate.calibrate([1.0] * 10, [True] * 10, groups=[["old"]] * 10)
+    for name in ["new"] * 100 + ["old"] * 10:
+        gate.learn(gate.decide(1.0, groups=[name]), right=True)
+    new, old = (gate.groups[name].bound for name in ("new", "old"))
+    assert new == pytest.approx((-0.1 * 100, 2.8 + 0.0105 * 100))
+    assert old == pytest.approx((-0.1 * 10, 2.8 + 0.0105 * 20 + 0.1 * 10))
+    assert Gate(alpha=0.1, memory=50, groups=["new"]).groups["new"].bound is None
+    assert Gate("exaul", alpha=0.1, groups=["new"]).groups["new"].bound is None
 
 
 def test_a_watched_gate_raises_an_alarm_and_says_so() -> None:

@@ -164,14 +164,21 @@ def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, 
 def _bound_group(
     setup: Setup[Any], progress: Progress[Any], number: int, *, rounds: float, excess: float
 ) -> Excess | None:
-    parameters, alpha = setup.learner.parameters, setup.learner.alpha
-    if not hasattr(parameters, "bound_groups"):
+    parameters, alpha, amended = setup.learner.parameters, setup.learner.alpha, progress.tally.amended
+    proven: Excess | None = None
+    if hasattr(parameters, "bound_group"):  # Each has a rule of its own, as a gate's groups do.
+        state = progress.states[number]
+        proven = parameters.bound_group(state, setup.kind.find_lateness(setup, progress))
+        account = state.excess[0]
+    elif hasattr(parameters, "bound_groups"):
+        most = parameters.bound_groups(progress.state)
+        proven, account = Excess(-most, most), progress.state.excess[1 + number]
+    if proven is None:
         return None
-    proven = parameters.bound_groups(progress.state) + progress.tally.amended
-    beyond = round(float(progress.state.excess[1 + number]) - excess, 6)  # Sums of floats differ.
+    beyond = round(float(account) - excess, 6)  # Sums of floats differ.
     told = progress.tally.lowest, progress.tally.highest
     return bounds.clip_excess(
-        Excess(-proven - beyond, proven - beyond),
+        Excess(proven.least - amended - beyond, proven.most + amended - beyond),
         alpha,
         rounds,
         floor=getattr(setup.score, "at_least", 0) > 0,

@@ -14,6 +14,7 @@ probabilities: any that order the cases will do.
 """
 
 import math
+from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -117,6 +118,14 @@ class GateTrackerParameters:
         each = lateness.weight * (high - self.alpha)
         least = lateness.weight * (low - self.alpha) * rounds
         return Excess(least, scale * room + lateness.open * each)
+
+    def bound_group(self, state: "GateTrackerState", lateness: Lateness) -> Excess | None:
+        """Return the bounds on a group's account; None with a memory, which forgets some of it."""
+        if self.window > 0.0:
+            return None
+        rounds, level = max(1, int(state.rounds[0])), int(state.late[0])
+        own = replace(lateness, open=level + 1, age=level)  # of its own judgements
+        return self.late_excess(rounds, own)._replace(least=-math.inf)
 
 
 class GateTrackerState(NamedTuple):
