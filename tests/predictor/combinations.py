@@ -3,6 +3,7 @@
 A cell is a rule, a timing, a kind of answer, limits on sets, groups or none, and a life. In each cell
 worlds that see every threshold drive the excess of misses up, down and from one end to the other,
 within what the cell allows, and after each answer the excess must lie within what the predictor states.
+Of a gate it is the excess of wrong answers among the accepted, and there are no sets to limit.
 ``python -m tests.predictor.combinations`` prints what is promised as the table of docs/guarantees.md.
 """
 
@@ -11,7 +12,7 @@ import random
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from keyhole import HIT, LEARNERS, MISS, Predictor, Probabilities, make
+from keyhole import GATES, HIT, LEARNERS, MISS, Gate, Predictor, Probabilities, make
 from keyhole.errors import FeedbackError, InvalidError, TheoremError
 from keyhole.learners import Learner, safety_valve, takes
 from keyhole.predictor.report import bound_excess, judge_groups
@@ -19,6 +20,7 @@ from keyhole.predictor.setup import change_alpha
 
 ALPHA = 0.2
 ANSWERS = 50  # for each world of a cell
+DECISIONS = 400  # for each world of a gate's
 SMALL: dict[str, dict[str, Any]] = {  # bounds that a few dozen rounds reach
     "logit-tracker": {"step": 1.0, "first": 1.5, "margin": 0.2},
     "informed-tracker": {"guard": 4.0},
@@ -29,17 +31,23 @@ SMALL: dict[str, dict[str, Any]] = {  # bounds that a few dozen rounds reach
     "self-scaled": {"budget": 4.0},
     "pi": {"saturation": 0.2},
     "tracker-decaying": {"window": None},
+    "gate-tracker": {"budget": 1.0},
 }
 VALVE = "any rule behind a valve"
+MEMORY = "gate-tracker with a memory"
 RULES = (
     *sorted(n for n, rule in LEARNERS.items() if hasattr(rule.parameters, "excess")),
     VALVE,
+    *sorted(GATES),
+    MEMORY,
 )
+BOUND_GROUPS = ("contextual-tracker", "gate-tracker")  # each group for itself
 TIMINGS = ("prompt", "late", "lost", "batched")
 TOLD = ("plain", "chance", "wrong", "graded", "judged")
 LIMITS: dict[str, dict[str, Any]] = {"none": {}, "at_least": {"at_least": 1}, "at_most": {"at_most": 1}}
 LIVES = ("fresh", "calibrated", "restored", "alpha changed")
 WORLDS = ("beyond", "up", "down", "swing", "dice")
+GATE_WORLDS = ("up", "referred", "swing", "dice")
 SCORES = (0.7, 0.2, 0.1)
 
 
@@ -54,8 +62,9 @@ class Cell(NamedTuple):
 
 def list_cells(rule: str) -> list[Cell]:
     """Return the cells of a rule; of one that takes no groups, one cell with them."""
+    limits = ("none",) if is_gate(rule) else LIMITS
     found = [
-        Cell(*one) for one in itertools.product([rule], TIMINGS, TOLD, LIMITS, (False, True), LIVES)
+        Cell(*one) for one in itertools.product([rule], TIMINGS, TOLD, limits, (False, True), LIVES)
     ]
     if takes_groups(rule):
         return found
@@ -66,8 +75,12 @@ def find_first(rule: str) -> Cell:
     return Cell(rule, TIMINGS[0], TOLD[0], "none", groups=True, life=LIVES[0])
 
 
+def is_gate(rule: str) -> bool:
+    return rule == MEMORY or rule in GATES
+
+
 def takes_groups(rule: str) -> bool:
-    return rule != VALVE and "groups" in takes(LEARNERS[rule])
+    return is_gate(rule) or (rule != VALVE and "groups" in takes(LEARNERS[rule]))
 
 
 def has_guards(rule: str) -> bool:
@@ -81,6 +94,9 @@ def is_graded(rule: str) -> bool:
 def make_learner(name: str) -> Learner:
     if name == VALVE:
         return safety_valve(make("logit-tracker", alpha=ALPHA), budget=0.5)
+    if name == MEMORY:
+        options = {**SMALL["gate-tracker"], "memory": 20.0}
+        return make("gate-tracker", alpha=ALPHA, options=options)
     return make(name, alpha=ALPHA, options=SMALL.get(name, {}))
 
 
@@ -104,7 +120,12 @@ class World:
                 [SCORES] * 30, [0] * 30, **({"groups": [[0]] * 30} if cell.groups else {})
             )
         self.answered = 0
-        self.changed = False
+        self.lived = self.changed = False
+
+    @property
+    def played(self) -> float:
+        """How much of the run is over, from 0 to 1."""
+        return self.answered / ANSWERS
 
     def wants_miss(self, groups: tuple[int, ...]) -> bool:
         """Return where the excess is driven: with groups the first one up and the second one down."""
@@ -113,7 +134,7 @@ class World:
             return groups == (0,) or (both and self.rng.random() < 0.5)
         if self.goal == "dice":
             return self.rng.random() < 0.5
-        return self.goal in ("up", "beyond") or (self.goal == "swing" and self.answered > ANSWERS // 2)
+        return self.goal in ("up", "beyond") or (self.goal == "swing" and self.played > 0.5)
 
     def set_at_odds(self) -> tuple[int, ...]:
         """Return the groups of the next case: one hot, one cold, then both, which cools the latter."""
@@ -165,29 +186,37 @@ class World:
 
     def live(self) -> None:
         """Let happen in the middle of the run what the life of the cell says."""
-        if self.answered != ANSWERS // 2:
+        if self.lived or self.played < 0.5:
             return
+        self.lived = True
         if self.cell.life == "restored":
-            self.predictor = Predictor.restore(self.predictor.dump())
+            self.predictor = self.predictor.restore(self.predictor.dump())
         if self.cell.life == "alpha changed":
             predictor, old = self.predictor, self.predictor.learner
             predictor._setup = change_alpha(predictor.setup, 0.1)
-            state = predictor._progress.state
-            predictor._progress.state = predictor.learner.unpack(old.pack(state))
+            progress = predictor._progress
+            progress.state, *progress.states = (
+                predictor.learner.unpack(old.pack(state))
+                for state in (progress.state, *progress.states)
+            )
             self.changed = True
 
     def check(self) -> None:
         """Raise unless every excess is within what is stated of it now."""
         setup, progress = self.predictor.setup, self.predictor._progress
         for group in judge_groups(setup, progress).values():
+            assert (group.bound is not None) == (self.cell.rule in BOUND_GROUPS), self.cell
             if group.bound is not None:
-                assert group.bound.least - 1e-5 <= group.excess <= group.bound.most + 1e-5, self.cell
+                assert group.bound.least - 1e-5 <= group.excess <= group.bound.most + 1e-5, (
+                    self.cell,
+                    self.goal,
+                )
         if self.changed:
             return  # Nothing is stated of rounds under several targets together.
         tally = progress.tally
         excess = tally.misses - setup.learner.alpha * tally.weight
         least, most = bound_excess(setup, progress)
-        assert least - 1e-6 <= excess <= most + 1e-6, (self.cell, self.goal, self.answered)
+        assert least - 1e-6 <= excess <= most + 1e-6, (self.cell, self.goal)
 
     def play(self) -> None:
         {"prompt": self.answer_at_once, "lost": self.lose_some, "late": self.hold_back}.get(
@@ -195,20 +224,23 @@ class World:
         )()
 
     def answer_at_once(self) -> None:
-        while self.answered < ANSWERS:
+        while self.played < 1.0:
             self.tell(*self.ask())
 
     def lose_some(self) -> None:
-        while self.answered < ANSWERS:
+        while self.played < 1.0:
             opened = self.ask()
             for _ in range(20 * opened[1]):  # Misses are stale then, and hits are not.
-                self.predictor.skip(self.predictor.predict(SCORES))
+                self.lose()
             self.tell(*opened)
+
+    def lose(self) -> None:
+        self.predictor.skip(self.predictor.predict(SCORES))
 
     def hold_back(self) -> None:
         """Tell what drives the excess on at once, and the rest when no more rounds may be open."""
         waiting = []
-        while self.answered < ANSWERS:
+        while self.played < 1.0:
             waiting.append(self.ask())
             wanted = [n for n, (_, missed) in enumerate(waiting) if missed == self.wants_miss(())]
             if len(waiting) == 4:
@@ -218,22 +250,103 @@ class World:
                 self.tell(*waiting.pop(wanted[-1]))
 
     def answer_batches(self) -> None:
-        while self.answered < ANSWERS:
+        while self.played < 1.0:
             for opened in [self.ask() for _ in range(5)]:
                 self.tell(*opened)
 
 
+class GateWorld(World):
+    """A gate's run: cases that it would accept, and are wrong."""
+
+    predictor: Any
+
+    def __init__(self, cell: Cell, goal: str, seed: int) -> None:
+        self.cell, self.goal, self.rng = cell, goal, random.Random(seed)  # noqa: S311
+        self.lived = self.changed = False
+        self.predictor = Gate(
+            make_learner(cell.rule),
+            groups=["first", "second"] if cell.groups else None,
+            feedback="both" if goal == "referred" else "accepted",
+            least_chance=0.01,
+            seed=seed,
+        )
+        if cell.life == "calibrated":
+            known: dict[str, Any] = {"groups": [["first"]] * 30} if cell.groups else {}
+            self.predictor.calibrate([1.0] * 30, [True] * 30, **known)
+
+    @property
+    def played(self) -> float:
+        return self.predictor.predicted_rounds / DECISIONS
+
+    def wants_miss(self, groups: tuple[int, ...]) -> bool:
+        """Return whether to be wrong: never in the second group alone, whose credit all share."""
+        if groups == (1,):
+            return False
+        if self.goal == "dice":
+            return self.rng.random() < 0.5
+        return self.goal != "swing" or self.played > 0.5
+
+    def ask(self) -> tuple[Any, bool]:
+        """Return the next decision that is judged, or the last of all, and whether it is wrong."""
+        while True:
+            self.live()
+            groups = self.rng.choice(((0,), (1,), (0, 1), ())) if self.cell.groups else ()
+            names = [self.predictor.setup.names.groups[group] for group in groups]
+            shown = self.predictor.decide(
+                self.rng.random() if self.goal == "dice" else 1.0,
+                **({"groups": names} if self.cell.groups else {}),
+            )
+            if self.is_judged(shown) or self.played >= 1.0:
+                # What is said of referred cases opens a gate, and costs nothing.
+                return shown, shown.accepted and self.wants_miss(groups)
+
+    def is_judged(self, shown: Any) -> bool:
+        return shown.accepted or self.goal == "referred"
+
+    def tell(self, shown: Any, missed: bool) -> None:  # noqa: FBT001
+        if not self.is_judged(shown):
+            return
+        learn, told = self.predictor.learn, self.cell.told
+        if told == "graded":
+            learn(shown, loss=float(missed))
+        elif told == "chance":
+            learn(shown, right=not missed, chance=self.chance())
+        elif told == "wrong":
+            learn(shown, right=not missed ^ (self.rng.random() < 0.2), wrong=0.2)
+        elif told == "judged":
+            # A judge who praises at first, whom checks correct; then what is blamed counts double.
+            check = {"right": not missed} if self.rng.random() < 0.3 else {}
+            learn(shown, judged=not missed or self.played < 0.5, **check)
+        else:
+            learn(shown, right=not missed)
+        self.check()
+
+    def chance(self) -> float:
+        return self.rng.choice((0.2, 0.4, 1.0)) if self.goal == "dice" else 0.2
+
+    def lose(self) -> None:
+        shown = self.predictor.decide(1.0)
+        if self.is_judged(shown):
+            self.predictor.skip(shown)
+
+
+def list_goals(cell: Cell) -> tuple[str, ...]:
+    if is_gate(cell.rule):
+        return GATE_WORLDS
+    beyond = has_guards(cell.rule) and (cell.told, cell.limits) == ("plain", "none")
+    return WORLDS[0 if beyond else 1 :]
+
+
 def judge(cell: Cell) -> str:
     """Return what is promised in a cell, after its worlds failed to break it; or who refuses it."""
-    world = None
-    beyond = has_guards(cell.rule) and (cell.told, cell.limits) == ("plain", "none")
+    world: World | None = None
     try:
-        for seed, goal in enumerate(WORLDS[0 if beyond else 1 :]):
-            world = World(cell, goal, seed)
+        for seed, goal in enumerate(list_goals(cell)):
+            world = (GateWorld if is_gate(cell.rule) else World)(cell, goal, seed)
             world.play()
     except TheoremError:
         return "nothing"
-    except (FeedbackError, InvalidError) as error:
+    except (FeedbackError, InvalidError, TypeError) as error:
         return f"refused: {error}"
     assert world is not None
     return "nothing" if world.changed else find_promise(world)
@@ -250,6 +363,8 @@ def find_promise(world: World) -> str:
 def expect(cell: Cell) -> str:
     """Return what docs/guarantees.md says of the cell: its table, and the rules below it."""
     rule, timing, told, limits, groups, life = cell
+    if is_gate(rule):
+        return expect_of_gate(cell)
     if groups and not takes_groups(rule):
         return f"refused: {make_learner(rule).name} comes with 0 groups"
     if told in ("wrong", "graded", "judged") and not is_graded(rule):
@@ -264,6 +379,15 @@ def expect(cell: Cell) -> str:
         kept = set()
     kept -= {"at_least": {"lower"}, "at_most": {"upper"}}.get(limits, set())
     return "both" if len(kept) == 2 else kept.pop() if kept else "nothing"
+
+
+def expect_of_gate(cell: Cell) -> str:
+    if cell.told == "graded":
+        return "refused: Gate.learn() got an unexpected keyword argument 'loss'"
+    late = cell.timing in ("late", "batched")
+    forgets = cell.rule == MEMORY and (late or cell.told != "plain")
+    kept = cell.rule in ("gate-tracker", MEMORY) and not forgets and cell.life != "alpha changed"
+    return "upper" if kept else "nothing"
 
 
 def write_table() -> str:
@@ -281,9 +405,9 @@ def write_table() -> str:
             ]
             words = "refused" if found[0].startswith("refused") else found[0]
             row.append(words if len(set(found)) == 1 else f"{words}, prompt only")
-        name = f"`{rule}`" if rule in LEARNERS else rule
+        name = f"`{rule}`" if rule in LEARNERS or rule in GATES else rule
         lines.append(
-            f"| {name}{', each of its groups' if takes_groups(rule) else ''} | {' | '.join(row)} |"
+            f"| {name}{', each of its groups' if rule in BOUND_GROUPS else ''} | {' | '.join(row)} |"
         )
     return "\n".join(lines) + "\n"
 
