@@ -37,7 +37,7 @@ TABLE = {
         "knots 8 a whole number from 2",
         "reach 8.0 positive and finite",
         "kept 100 a whole number from 1",
-        "window 2000 a whole number from 1",
+        "window 1000 a whole number from 1",
         "guard 150.0 positive and finite",
         "dead 50.0 positive and finite",
     ],

@@ -150,7 +150,9 @@ def _add_serve(commands: "Commands") -> None:
         help="lowest level that is logged; default: %(default)s",
     )
     parser.add_argument(
-        "--webhook", metavar="URL", help="tell this address of alarms, quarantine and refusals"
+        "--webhook",
+        metavar="URL",
+        help="tell this address of alarms, quarantine and refusals (default: nobody)",
     )
     parser.add_argument(
         "--webhook-secret",

@@ -47,7 +47,8 @@ def played(name: str, *known: str) -> float:
     }
     learner = make(name, alpha=0.1, options={what: rows.shape[2] for what, rows in told.items()})
     scores = np.stack([run.scores for run in runs])
-    return float(simulate(learner, scores, seed=4, **told).misses.mean())  # type: ignore[arg-type]
+    done = simulate(learner, scores, seed=4, feedback=Feedback.BANDIT, **told)  # type: ignore[arg-type]
+    return float(done.misses.mean())
 
 
 def test_everyone_is_told_what_it_takes_and_each_run_its_own(contest: Contest) -> None:

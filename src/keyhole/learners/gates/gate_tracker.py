@@ -26,7 +26,7 @@ from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
-from keyhole.numeric import Array, Counts, kernel, logit, sigmoid
+from keyhole.numeric import Array, Counts, called, kernel, logit, sigmoid
 
 _START = 2.0  # the position of the first round: 0.88 are referred
 _TOP = 3.0  # from this position on all are, and none from minus this on
@@ -155,7 +155,7 @@ def start(settings: GateTrackerParameters) -> GateTrackerState:
     )
 
 
-@kernel
+@called
 def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bool:
     """Return whether it is time to try high scores again: nothing was accepted for long.
 
@@ -172,7 +172,7 @@ def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bo
     return quiet >= _PATIENCE * wait
 
 
-@kernel
+@called
 def find_threshold(state: GateTrackerState, position: float) -> float:
     """Return the score at the rank of a position among those that are kept, or between two of them."""
     if position >= _TOP:
@@ -230,7 +230,7 @@ def observe(
         learn_from_referred(settings, state, memo, answer)
 
 
-@kernel
+@called
 def note_decision(
     settings: GateTrackerParameters, state: GateTrackerState, memo: Array, score: float
 ) -> None:
@@ -256,7 +256,7 @@ def note_decision(
         state.position[0] = max(-_CLOSED, state.position[0] - down)
 
 
-@kernel
+@called
 def keep_score(state: GateTrackerState, score: float) -> None:
     """Sort a score into those that are kept: all at first, then one every so many, for another."""
     kept, rounds = state.rounds[0] + 1, state.rounds[0]
@@ -276,7 +276,7 @@ def keep_score(state: GateTrackerState, score: float) -> None:
     scores[place] = score
 
 
-@kernel
+@called
 def move(
     settings: GateTrackerParameters,
     state: GateTrackerState,
@@ -316,7 +316,7 @@ def move(
     state.position[0] = min(_CLOSED, max(-_CLOSED, moved))
 
 
-@kernel
+@called
 def learn_from_referred(
     settings: GateTrackerParameters, state: GateTrackerState, memo: Array, answer: Answer
 ) -> None:
@@ -340,7 +340,7 @@ def learn_from_referred(
     state.position[0] = min(_CLOSED, max(-_CLOSED, state.position[0] + step))
 
 
-@kernel
+@called
 def fit(state: GateTrackerState, answer: Answer) -> None:
     """Follow the chance to be wrong at the place of a score: a step of logistic regression."""
     place = find_place(state, answer.score)
@@ -350,7 +350,7 @@ def fit(state: GateTrackerState, answer: Answer) -> None:
     state.slope[0] = min(4.0, max(0.0, state.slope[0] - step * place))
 
 
-@kernel
+@called
 def expect_wrong(state: GateTrackerState, position: float) -> float:
     """Return which share of what would be accepted at a position is probably wrong."""
     accepted, total = sigmoid(-position), 0.0
@@ -360,7 +360,7 @@ def expect_wrong(state: GateTrackerState, position: float) -> float:
     return 0.5 * total
 
 
-@kernel
+@called
 def find_place(state: GateTrackerState, score: float) -> float:
     """Return the position at which a score would just be accepted."""
     kept = count_kept(state)
@@ -404,7 +404,7 @@ def spread_of(wrong: float) -> float:
     return max(1.0, abs(2.0 * wrong - 1.0))
 
 
-@kernel
+@called
 def count_wrong(
     settings: GateTrackerParameters, state: GateTrackerState, chance: float, answer: Answer
 ) -> None:

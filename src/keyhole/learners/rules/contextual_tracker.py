@@ -238,7 +238,7 @@ def start(settings: ContextualParameters) -> ContextualState:
     return ContextualState(*base, *own)
 
 
-@kernel
+@called
 def choose(settings: ContextualParameters, state: ContextualState, memo: Array, ask: Ask) -> float:
     """Return the threshold of the case, or all or nothing where a guard says so."""
     _place_features(settings, state, memo, ask.context)
@@ -289,7 +289,7 @@ def _find_threshold(odds: float) -> float:
     return EVERY if threshold < MARGIN else NONE
 
 
-@kernel
+@called
 def _place_features(
     settings: ContextualParameters, state: ContextualState, memo: Array, context: Array
 ) -> None:
@@ -306,7 +306,7 @@ def _place_features(
         memo[at + _VALUE], memo[at + _CELL], memo[at + _SHARE] = value, cell, place - cell
 
 
-@kernel
+@called
 def observe(
     settings: ContextualParameters, state: ContextualState, memo: Array, answer: Answer
 ) -> None:
@@ -350,7 +350,7 @@ def _find_base(state: Any) -> InformedTrackerState:
     return InformedTrackerState(*state[:_BASE])
 
 
-@kernel
+@called
 def _keep_features(
     settings: ContextualParameters, state: ContextualState, memo: Array, number: int
 ) -> None:
@@ -372,7 +372,7 @@ def _leave_out(answer: Answer, said: float) -> Answer:
     return Answer(miss, score, age, stale, cost, weight, pace, amends)
 
 
-@kernel
+@called
 def _step_cells(
     settings: ContextualParameters,
     state: ContextualState,
@@ -415,7 +415,7 @@ def _step_cell(
     state.visits[cell] += share * share
 
 
-@kernel
+@called
 def ask_guards(excess: Array, members: Array, bound: float, longest: float) -> float:
     """Return a number above 0 if guards want every label, below 0 if none, else 0.
 
@@ -439,7 +439,7 @@ def ask_guards(excess: Array, members: Array, bound: float, longest: float) -> f
     return -size if cold > 0 else 0.0
 
 
-@kernel
+@called
 def count_miss(excess: Array, members: Array, error: float, guard: float, conflicts: Array) -> int:
     """Add miss - alpha to the accounts of all rounds and of the round's groups; return their number.
 
@@ -462,7 +462,7 @@ def count_miss(excess: Array, members: Array, error: float, guard: float, confli
     return groups - 1  # all rounds are none of them
 
 
-@kernel
+@called
 def weigh_size(
     band: Array, cost: Array, alpha: float, rounds: int, above: float, answer: Answer
 ) -> float:
@@ -477,7 +477,7 @@ def weigh_size(
     return in_band - alpha * dear
 
 
-@kernel
+@called
 def rank(ranks: Ranks, feature: int, value: float) -> float:
     """Return which share of the kept values lies below the value, those equal to it counting half."""
     held = ranks.held[feature]
@@ -493,7 +493,7 @@ def make_finite(value: float) -> float:
     return min(max(value, -_LARGEST), _LARGEST)
 
 
-@kernel
+@called
 def keep(ranks: Ranks, feature: int, value: float, number: int, window: int) -> None:
     """Keep the value of round ``number``, perhaps: any of the last ``window`` is as likely kept."""
     row, held = ranks.kept[feature], ranks.held[feature]

@@ -164,4 +164,4 @@ def test_every_hundredth_answer_leaves_a_snapshot_and_a_skip_leaves_none(two: Da
     ],
 )
 def test_the_log_keeps_an_answer_as_json_writes_it(given: Any) -> None:
-    assert write_reply(given) == json.dumps(given)
+    assert write_reply(given) == json.dumps(given, ensure_ascii=False)
