@@ -20,5 +20,6 @@ def test_shadows_stand_in_a_table_and_a_stream_without_them_has_none(
     cells = table.get_by_role("row").nth(1).get_by_role("cell").all_inner_texts()
     assert cells[:6] == ["wider", "informed-tracker", "5\u00a0%", "1", "0.0\u00a0%", "0"]
     page.goto("/#/streams/bare")
+    page.locator("h1:has-text('bare')").wait_for()
     page.get_by_role("heading", name="Last rounds").wait_for()
-    assert not table.is_visible()
+    table.wait_for(state="hidden")

@@ -209,8 +209,8 @@ def test_each_group_of_a_gate_has_a_line_of_its_own(page: Any, service: Service)
     page.wait_for_selector("section:has(h2:has-text('Groups')) bdi:text-is('known')")
     found = page.locator("section:has(h2:has-text('Groups')) tbody tr").all_inner_texts()
     assert [line.split() for line in found] == [
-        ["new", "1", "100.0", "%", "0.9"],
-        ["known", "0", "–", "0"],
+        ["new", "1", "100.0", "%", "0.9", "0.9"],
+        ["known", "0", "–", "0", "0"],
     ]
 
 

@@ -45,8 +45,8 @@ def test_what_is_old_says_within_ten_seconds_since_when_and_recovers(
     visit.goto(path)
     visit.wait_for_selector("h1:not(:has-text('Waiting'))")
     visit.clock.pause_at(visit.evaluate("Date.now()") + 100)
-    proxy.mood = mood
     visit.wait_for_selector("#trouble", state="hidden")
+    proxy.mood = mood
     visit.clock.run_for(9_000)
     visit.wait_for_selector("#trouble:has-text('What you see is from')")
     visit.wait_for_selector(f"#trouble:has-text('{why}')")
