@@ -6,7 +6,7 @@ Every method gets the same forecasts and truths, a batch at a time: nothing of a
 all of it is predicted. The first 56 batches are for calibration and are not judged. statsforecast and
 darts make forecasts of their own; Keyhole's rows beside theirs use those, and are judged from the
 28th day on, since they have no earlier ones to start from. The peers live in
-.venv-forecasts and .venv-peers, made at the first run. Streams: an hourly load that we make, whose
+.venv-forecasts and .venv-online, made at the first run. Streams: an hourly load that we make, whose
 spread follows the hour and grows; and with ``--prices`` a file of hourly prices with two published
 forecasts, arrays ``price``, ``linear``, ``network`` and ``hour`` (hours since 1970).
 """
@@ -42,7 +42,7 @@ FAMILIES: dict[str, tuple[list[str], list[str]]] = {
 THEIR_FORECASTS = ["statsforecast", "darts", "darts, asymmetric"]
 OURS: dict[str, dict[str, Any]] = {
     "keyhole": {},
-    "keyhole, features=()": {"features": ()},
+    "keyhole, features=None": {"features": None},
     "keyhole, asymmetric": {"asymmetric": True},
 }
 

@@ -1,5 +1,6 @@
 """Several levels at once: nested, each with its own promise, from answers that tell enough."""
 
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,15 @@ import pytest
 
 import keyhole
 from keyhole import HIT, MISS, Predictor
-from keyhole.errors import AnsweredError, FeedbackError, InvalidError, SnapshotError, UnknownRoundError
+from keyhole.errors import (
+    AnsweredError,
+    FeedbackError,
+    InvalidError,
+    LabelError,
+    ScoreError,
+    SnapshotError,
+    UnknownRoundError,
+)
 from keyhole.numeric import Array
 from keyhole.predictor.levels import LevelPredictor, Levels
 
@@ -199,3 +208,32 @@ def test_groups_and_features_reach_every_level() -> None:
     shown = levels.predict([0.6, 0.4], features={"hour": 3}, groups=["weekend"])
     levels.learn(shown, label=0)
     assert [levels[alpha].groups["weekend"].rounds for alpha in (0.1, 0.3)] == [1, 1]
+
+
+def test_a_batch_is_answered_whole_or_not_at_all() -> None:
+    """Kills: answers one by one, of which the first are counted when a later one is refused."""
+    levels = make()
+    shown = levels.predict_batch(iter([[0.7, 0.3], [0.6, 0.4]]))
+    for wrong in ([0, "cat"], [0, HIT]):
+        with pytest.raises((LabelError, FeedbackError)):
+            levels.learn_batch(shown, wrong)
+    assert levels.rounds == 0
+    levels.learn_batch(shown, [0, MISS])
+    assert [tally.misses for tally in levels.levels.values()] == [1.0, 1.0, 1.0]
+
+
+def test_an_output_that_one_level_cannot_read_opens_no_round_on_another() -> None:
+    levels = Predictor(alpha=[0.1, 0.2], score=keyhole.QuantileBands())
+    anything: Any = levels
+    with pytest.raises(ScoreError):
+        anything.predict(outputs={0.1: (1.0, 2.0), 0.2: (2.0, float("nan"))})
+    assert anything.open_rounds == 0
+
+
+def test_threads_get_rounds_whose_levels_belong_together() -> None:
+    """Kills: levels that are opened without a lock, so that another thread's round comes between."""
+    levels = make()
+    with ThreadPoolExecutor(8) as threads:
+        shown = list(threads.map(levels.predict, [[0.7, 0.3]] * 400))
+    assert sorted(one.id for one in shown) == list(range(400))
+    assert all({region.id for region in one.values()} == {one.id} for one in shown)

@@ -2,6 +2,7 @@
 
 import copy
 import math
+import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError, UnknownRoundError
 from keyhole.feedback import MISS, Answer, Feedback
 from keyhole.predictor import file
+from keyhole.predictor.batch import check_answers, check_rows
 from keyhole.predictor.context import Features, Groups
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.rounds import MISSING, R
@@ -77,6 +79,7 @@ class LevelPredictor(Generic[R]):
             one: Predictor(learner, alpha=one, **options) for one in _read_alphas(learner, alpha)
         }
         self._tallies = {one: Tally() for one in self._predictors}
+        self._lock = threading.RLock()  # All levels of a round have one number.
         if self._first.setup.feedback is Feedback.BANDIT:
             raise FeedbackError(
                 f"several levels cannot learn from bandit feedback: {_TELLS_TOO_LITTLE}"
@@ -146,12 +149,16 @@ class LevelPredictor(Generic[R]):
             raise InvalidError(f"give the model's output, or outputs of each alpha: {known}")
         if outputs is not None and self._first.setup.score.kind == "labels":
             raise InvalidError("outputs of each alpha are of intervals; give one output for all sets")
-        return self._nest(
-            [
-                one.predict(each[alpha], features=features, **given)
-                for alpha, one in self._predictors.items()
-            ]
-        )
+        if outputs is not None:
+            for alpha, one in self._predictors.items():  # all, before any is opened
+                one.setup.score.read(each[alpha])
+        with self._lock:
+            return self._nest(
+                [
+                    one.predict(each[alpha], features=features, **given)
+                    for alpha, one in self._predictors.items()
+                ]
+            )
 
     def predict_batch(
         self,
@@ -161,11 +168,14 @@ class LevelPredictor(Generic[R]):
         groups: Sequence[Groups] | None = None,
     ) -> list[Levels[R]]:
         """Return the nested sets or intervals of each output."""
-        columns = [
-            one.predict_batch(outputs, features=features, groups=groups)
-            for one in self._predictors.values()
-        ]
-        return [self._nest(row) for row in zip(*columns, strict=True)]
+        check_rows(outputs)
+        given: Any = outputs if hasattr(outputs, "__len__") else list(outputs)
+        with self._lock:
+            columns = [
+                one.predict_batch(given, features=features, groups=groups)
+                for one in self._predictors.values()
+            ]
+            return [self._nest(row) for row in zip(*columns, strict=True)]
 
     def _nest(self, chosen: Sequence[R]) -> Levels[R]:
         """Return what is shown where the levels, the smallest alpha first, have chosen these."""
@@ -190,11 +200,15 @@ class LevelPredictor(Generic[R]):
         """
         if answer is not None and answer != MISS:
             raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
-        shown = self._find(prediction)
-        for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
-            one.learn(shown.id, answer, label=label, score=score, chance=chance)
+        with self._lock:
+            shown = self._find(prediction)
+            for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
+                one.learn(shown.id, answer, label=label, score=score, chance=chance)
+            self._count(shown, label, score, 1.0 / chance)
+
+    def _count(self, shown: Levels[R], label: object, score: float | None, weight: float) -> None:
         for alpha, region in shown.items():
-            self._tallies[alpha].count(_judge(region, label, score), region.size, 1.0 / chance)
+            self._tallies[alpha].count(_judge(region, label, score), region.size, weight)
 
     def amend(
         self,
@@ -208,14 +222,15 @@ class LevelPredictor(Generic[R]):
         if answer is not None and answer != MISS:
             raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
         number: Any = prediction.id if isinstance(prediction, Levels) else prediction
-        kept = [one._answered.find(number) for one in self._predictors.values()]  # noqa: SLF001
-        shown = self._nest([answered.prediction for answered, _ in kept])
-        for one in self._predictors.values():
-            one.amend(number, answer, label=label, score=score)
-        for (alpha, region), (_, before) in zip(shown.items(), kept, strict=True):
-            told = None if math.isnan(before.score) else before.score
-            change = _judge(region, label, score) - _judge(region, MISSING, told)
-            amend_misses(self._tallies[alpha], before.weight * change, ())
+        with self._lock:
+            kept = [one._answered.find(number) for one in self._predictors.values()]  # noqa: SLF001
+            shown = self._nest([answered.prediction for answered, _ in kept])
+            for one in self._predictors.values():
+                one.amend(number, answer, label=label, score=score)
+            for (alpha, region), (_, before) in zip(shown.items(), kept, strict=True):
+                told = None if math.isnan(before.score) else before.score
+                change = _judge(region, label, score) - _judge(region, MISSING, told)
+                amend_misses(self._tallies[alpha], before.weight * change, ())
 
     def _find(self, prediction: Levels[R] | int) -> Levels[R]:
         """Return what an open round has shown, or raise if it is not open."""
@@ -226,18 +241,24 @@ class LevelPredictor(Generic[R]):
         return found
 
     def learn_batch(self, predictions: Sequence[Levels[R] | int], answers: Sequence[object]) -> None:
-        """Answer many rounds in order, each with ``MISS`` or its true label."""
-        for prediction, answer in zip(predictions, answers, strict=True):
-            if isinstance(answer, Answer):
-                self.learn(prediction, answer)
-            else:
-                self.learn(prediction, label=answer)
+        """Answer many rounds in order, each with ``MISS`` or its true label; all or none."""
+        check_answers(predictions, answers)
+        if any(isinstance(answer, Answer) and answer != MISS for answer in answers):
+            raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
+        with self._lock:
+            shown = [self._find(one) for one in predictions]
+            for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
+                one.learn_batch([levels.id for levels in shown], answers)
+            for levels, answer in zip(shown, answers, strict=True):
+                label = MISSING if isinstance(answer, Answer) else answer
+                self._count(levels, label, None, 1.0)
 
     def skip(self, prediction: Levels[R] | int) -> None:
         """Close a round that nobody will answer; it teaches nothing."""
-        number = self._find(prediction).id
-        for one in self._predictors.values():
-            one.skip(number)
+        with self._lock:
+            number = self._find(prediction).id
+            for one in self._predictors.values():
+                one.skip(number)
 
     def calibrate(self, outputs: Iterable[object], labels: Iterable[object], **known: Any) -> None:
         """Learn from labelled history before the first round, as ``Predictor.calibrate`` does."""
@@ -256,8 +277,9 @@ class LevelPredictor(Generic[R]):
 
     def dump(self) -> bytes:
         """Return what ``save`` writes."""
-        parts = [one.dump() for one in self._predictors.values()]
-        tallies = [asdict(one) for one in self._tallies.values()]
+        with self._lock:
+            parts = [one.dump() for one in self._predictors.values()]
+            tallies = [asdict(one) for one in self._tallies.values()]
         header = {"levels": [len(part) for part in parts], "tallies": tallies}
         return file.pack(header, b"".join(parts))
 
@@ -283,6 +305,7 @@ class LevelPredictor(Generic[R]):
 
     def __setstate__(self, state: tuple[list[Predictor[R]], list[Tally]]) -> None:
         predictors, tallies = state
+        self._lock = threading.RLock()
         self._predictors = {one.alpha: one for one in predictors}
         self._tallies = dict(zip(self._predictors, tallies, strict=True))
 
