@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo docs snippets serve test test-spark torture fuzz check bench bench-service examples screenshots coverage mutants paper clean
+.PHONY: demo docs snippets serve test test-spark test-release dist sbom torture fuzz check bench bench-service examples screenshots coverage mutants paper clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -45,6 +45,24 @@ test: $(VENV)/ready
 # Spark is 490 MB and needs Java 17, so that it has an environment of its own; make test skips it.
 test-spark: .venv-spark/ready
 	.venv-spark/bin/pytest tests/integrations/test_spark*.py
+
+.venv-release/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-release
+	.venv-release/bin/pip install --quiet --disable-pip-version-check --editable '.[release]' hypothesis mypy pytest
+	touch $@
+
+# Wheel and sdist, each installed into an empty environment, where the README's first block must run.
+test-release: .venv-release/ready
+	.venv-release/bin/pytest tests/release
+
+dist: .venv-release/ready
+	.venv-release/bin/python -m build --no-isolation
+	.venv-release/bin/twine check --strict dist/*
+
+# What comes with it, in CycloneDX's form: the packages of an environment that holds every extra of all.
+sbom: .venv-release/ready
+	$(PYTHON) -m venv --clear out/sbom && out/sbom/bin/pip install --quiet --disable-pip-version-check '.[all]'
+	.venv-release/bin/cyclonedx-py environment --output-format JSON --output-file out/sbom.json out/sbom/bin/python
 
 # The long form of the service's tests: 50 kills on each database, 1,000 fuzzed requests a route.
 torture: $(VENV)/ready
@@ -106,4 +124,4 @@ screenshots: $(VENV)/ready
 	$(RUN)/python -m tests.service.page.screenshots docs
 
 clean:
-	rm -rf $(VENV) .venv-demo .venv-spark out site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-demo .venv-spark .venv-release dist out site .mypy_cache .ruff_cache .pytest_cache

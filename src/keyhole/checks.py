@@ -38,5 +38,6 @@ def find_near(name: Any, known: Iterable[str]) -> str | None:
     """Return the known name that this one is a slip of, if there is one: a letter or two apart."""
     import difflib
 
-    near = difflib.get_close_matches(str(name), known, n=1, cutoff=_NEAR)
-    return near[0] if near else None
+    by_letters = {one.casefold(): one for one in known}
+    near = difflib.get_close_matches(str(name).casefold(), by_letters, n=1, cutoff=_NEAR)
+    return by_letters[near[0]] if near else None

@@ -318,6 +318,7 @@ def test_a_notebook_shows_its_shares_and_the_target() -> None:
         ({"features": ["load"]}, InvalidError, "a gate takes no features"),
         ({"budget": 30.0}, InvalidError, "Gate(keyhole.make('gate-tracker', alpha=..., options={"),
         ({"thresholds": 0.5}, TypeError, "Gate takes no 'thresholds'; see help(keyhole.Gate)"),
+        ({"confidence": 0.9}, TypeError, "for a coverage of 0.9, alpha=0.1"),
     ],
 )
 def test_what_a_gate_does_not_take_is_refused_with_the_reason(
@@ -325,6 +326,13 @@ def test_what_a_gate_does_not_take_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(error, match=re.escape(said)):
         Gate(alpha=0.1, **given)
+
+
+def test_a_hit_is_no_judgement() -> None:
+    gate = Gate(alpha=0.1, feedback="both")
+    with pytest.raises(FeedbackError, match="neither True nor False; say True if"):
+        gate.learn(gate.decide(0.9), keyhole.HIT)  # type: ignore[arg-type]
+    assert gate.open_rounds == 1
 
 
 def test_its_repr_shows_both_shares() -> None:

@@ -117,7 +117,7 @@ def whole(
 
 
 def target(meaning: str = "Target miss rate, between 0 and 1/2.") -> Any:
-    remedy = "use the share of misses that you can bear, such as 0.1"
+    remedy = "it is the share of misses, such as 0.1 for a coverage of 0.9"
     return number(meaning, above=0.0, below=0.5, remedy=remedy)
 
 

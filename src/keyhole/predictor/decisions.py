@@ -426,5 +426,7 @@ def _read_chance(chance: Any, decision: Decision, setup: "Setup[Any]") -> float:
 def _read_miss(right: Any, wrong: Any) -> float:
     """Return 1 for a wrong answer, 0 for a right one; corrected for judges who err at a known rate."""
     if not isinstance(right, (bool, np.bool_)):
-        raise FeedbackError(f"right={right!r} is neither True nor False")
+        raise FeedbackError(
+            f"right={right!r} is neither True nor False; say True if the answer was right"
+        )
     return correct_wrong(float(not right), check_wrong(wrong))

@@ -1,7 +1,7 @@
 """A learner at work on sets or intervals, in memory."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Never, cast
+from typing import TYPE_CHECKING, Any, Never, cast, overload
 
 from keyhole.checks import is_list
 from keyhole.feedback import LEAST_CHANCE, Answer, Feedback
@@ -26,6 +26,9 @@ from keyhole.predictor.rounds import MISSING, R, check_judged, read_answer, read
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
 from keyhole.scores import Score
+
+if TYPE_CHECKING:
+    from keyhole.predictor.levels import LevelPredictor
 
 _NO_GROUPS = ()
 
@@ -82,6 +85,14 @@ class Predictor(Session[R]):
     _HOLDER = "Predictor"
     _progress: Progress
 
+    @overload
+    def __new__(
+        cls, *args: Any, alpha: float | None = None, score: Score[R] | None = None, **options: Any
+    ) -> "Predictor[R]": ...
+    @overload
+    def __new__(  # type: ignore[misc]
+        cls, *args: Any, alpha: Sequence[float], score: Score[R] | None = None, **options: Any
+    ) -> "LevelPredictor[R]": ...
     def __new__(cls, *args: Any, alpha: Any = None, **options: Any) -> Any:
         """Make a predictor of this class, or with several alphas one of levels."""
         if isinstance(alpha, str) or not is_list(alpha):

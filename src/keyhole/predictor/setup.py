@@ -196,6 +196,10 @@ def refuse_unknown(
                 f"{name} is an option of {rule.name}, not of the {holder.lower()}; give the learner: "
                 f"{holder}(keyhole.make({rule.name!r}, alpha=..., options={{{name!r}: {value!r}}}))",
             )
+        if name in ("coverage", "confidence", "confidence_level"):
+            raise TypeError(
+                f"{holder} takes no {name!r} but the share of misses: for a coverage of 0.9, alpha=0.1"
+            )
         if name == "labels" and holder == "Predictor":
             raise TypeError(
                 "Predictor takes no 'labels'; name them where scores are read: "
