@@ -5,7 +5,8 @@ it takes; a mutant then meets only the tests that execute its line, quickest fir
 process that has imported everything but keyhole. All of it happens in a copy, in out/mutants, where the
 results are kept: a second run goes on, and meets the survivors again where their tests have changed.
 ``python benchmarks/mutants.py --share 0.1 --seed 2 learners bounds`` takes a tenth of two rooms, with
-another seed another tenth; with ``--survivors`` it lists those that are known.
+another seed another tenth; with ``--survivors`` it lists those that are known. A survivor that
+benchmarks/mutants_same.txt names, with the reason why nothing is different, is counted apart.
 benchmarks/mutants.md has what was found.
 """
 
@@ -21,12 +22,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mutate import Mutant, digest_of, list_mutants, mutate, show
+from mutate import Mutant, digest_of, find_change, list_mutants, mutate
 from watch_tests import Quick, choose_tests, learn_tests, run_forked, run_pytest
 
 ROOT = Path(__file__).parents[1]
 OUT = ROOT / "out" / "mutants"
 TREE = OUT / "tree"
+SAME = Path(__file__).parent / "mutants_same.txt"
 PARTS = ("src", "tests", "docs", "examples", "benchmarks", "pyproject.toml", "README.md")
 BOUNDS = ("src/keyhole/learners/bounds.py",)
 ROOMS = {
@@ -46,7 +48,7 @@ TESTS = {
         "tests/integrations/test_r*.py",
         "tests/integrations/test_frames.py",
     ),
-    "store": tuple(f"tests/service/{folder}test_*.py" for folder in ("", "store/**/", "http/")),
+    "store": ("tests/service/store/**/test_*.py", "tests/service/test_[!aft]*.py"),
     "integrations": ("tests/integrations/test_[!s]*.py", "tests/integrations/test_sklearn.py"),
 }
 NO_MUTANT = "no mutant"
@@ -141,19 +143,33 @@ def report(room: str, *, share: float, seed: int, survivors: bool) -> None:
     results, mutants = load_results(), list_room(ROOT, room)
     drawn = draw(mutants, share=share, seed=seed)
     met = [one for one in drawn if results.get(one.key, {"outcome": NO_MUTANT})["outcome"] != NO_MUTANT]
-    outcomes = [results[mutant.key]["outcome"] for mutant in met]
-    lived, late = outcomes.count("survived"), outcomes.count("timeout")
-    score = 1.0 - lived / max(1, len(met))
+    alive = [mutant for mutant in met if results[mutant.key]["outcome"] == "survived"]
+    alive.sort(key=lambda mutant: (mutant.path, mutant.line))
+    changes = [find_change((ROOT / one.path).read_text(encoding="utf-8"), one) for one in alive]
+    known = load_same()
+    same = sum((one.path, change) in known for one, change in zip(alive, changes, strict=True))
+    late = sum(results[mutant.key]["outcome"] == "timeout" for mutant in met)
+    killed, other = len(met) - len(alive), max(1, len(met) - same)
     left = 1.0 - len(met) / max(1, len(mutants))  # nothing is left to chance where all were met
-    error = math.sqrt(score * (1.0 - score) / max(1, len(met)) * left)
+    score = killed / other
+    error = math.sqrt(score * (1.0 - score) / other * left)
     print(
-        f"{room:<10}{score:7.1%} killed (standard error {error:.1%}): {len(met) - lived - late} by a"
-        f" test, {late} by time; {lived} survived; {len(met)} of {len(mutants)} met"
+        f"{room:<13}{score:6.1%} killed (standard error {error:.1%}): {killed - late} by a test, {late}"
+        f" by time; {len(alive) - same} survived, {same} change nothing"
+        f" ({killed / max(1, len(met)):.1%} with these); {len(met)} of {len(mutants)} met"
     )
     if survivors:
-        alive = [mutant for mutant in met if results[mutant.key]["outcome"] == "survived"]
-        alive.sort(key=lambda mutant: (mutant.path, mutant.line))
-        print(*(show(ROOT, mutant) for mutant in alive), sep="\n")
+        for one, change in zip(alive, changes, strict=True):
+            why = known.get((one.path, change))
+            where = f"{one.path}:{one.line}: {one.operator.partition('/')[2]}: {change}"
+            print(where if why is None else f"  the same: {where} ({why})")
+
+
+def load_same() -> dict[tuple[str, str], str]:
+    """Return why nothing is different, by the file and the changed line of each mutant judged so."""
+    lines = SAME.read_text(encoding="utf-8").splitlines() if SAME.exists() else []
+    rows = [line.split(" | ") for line in lines if line and not line.startswith("#")]
+    return {(f"src/keyhole/{path}", change): why for path, change, why in rows}
 
 
 def main() -> None:
@@ -161,8 +177,8 @@ def main() -> None:
     parser.add_argument("rooms", nargs="*", help=f"of {', '.join(ROOMS)}; all where none is named")
     parser.add_argument("--share", type=float, default=1.0, help="how many of the mutants, from 0 to 1")
     parser.add_argument("--seed", type=int, default=0, help="which of them")
-    parser.add_argument("--budget", type=float, default=5.0, help="seconds of tests for one mutant")
-    parser.add_argument("--slow", type=float, default=1.0, help="seconds that leave a test out")
+    parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests for one mutant")
+    parser.add_argument("--slow", type=float, default=2.0, help="seconds that leave a test out")
     parser.add_argument("--only", default="", help="part of a file's name")
     parser.add_argument("--survivors", action="store_true", help="run nothing, list what is known")
     given = parser.parse_args()

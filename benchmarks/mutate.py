@@ -21,7 +21,10 @@ SIMPLE = {
     *("ReplaceBreakWithContinue", "ReplaceContinueWithBreak", "ReplaceFalseWithTrue"),
     *("ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ZeroIterationForLoop"),
 }
-MARKS = {"kernel", "overload"}  # decorators that only mark: the interpreted lane does not run them
+# Decorators that only mark, which the interpreted lane does not run, and those that only keep results.
+MARKS = {"kernel", "overload", "cache", "lru_cache"}
+# Arguments that a type checker guards, or that say what a cache keeps and which line a warning names.
+WORDS = {"frozen", "slots", "kw_only", "strict", "maxsize", "stacklevel"}
 
 
 @dataclass(frozen=True)
@@ -49,13 +52,13 @@ def digest_of(*texts: str) -> str:
 
 
 def list_mutants(folder: Path, path: str) -> list[Mutant]:
-    """Return every mutant of a file, but for annotations, marks and what is the same.
+    """Return every mutant of a file, but for annotations, marks, caches and what is the same.
 
     The first number of an array is mostly its only one, so that its last is no other; and a lone star
     among parameters is no product.
     """
     source = (folder / path).read_text(encoding="utf-8")
-    spared, digest = find_annotations(source), digest_of(source)
+    spared, digest = find_spared(source), digest_of(source)
     heads, inside = find_bodies(source)
     nodes, lines, found = list(ast_nodes(get_ast(source))), source.splitlines(), []
     for name in operator_names():
@@ -87,12 +90,13 @@ def find_bodies(source: str) -> tuple[dict[int, range], set[int]]:
     return heads, inside
 
 
-def find_annotations(source: str) -> set[tuple[int, int]]:
-    """Return the lines and columns of annotations and of decorators that only mark."""
+def find_spared(source: str) -> set[tuple[int, int]]:
+    """Return the lines and columns of annotations, marks, caches and guarded arguments."""
     places = set()
     for node in ast.walk(ast.parse(source)):
         notes = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        notes += [x for x in getattr(node, "decorator_list", ()) if ast.unparse(x) in MARKS]
+        notes += [x for x in getattr(node, "decorator_list", ()) if name_of(x) in MARKS]
+        notes += [x.value for x in getattr(node, "keywords", ()) if x.arg in WORDS]
         for part in (inner for note in notes if note is not None for inner in ast.walk(note)):
             if isinstance(part, ast.expr):
                 for line in range(part.lineno, (part.end_lineno or part.lineno) + 1):
@@ -100,6 +104,10 @@ def find_annotations(source: str) -> set[tuple[int, int]]:
                     last = (part.end_col_offset or 0) if line == part.end_lineno else 200
                     places |= {(line, column) for column in range(first - 1, last)}
     return places
+
+
+def name_of(decorator: ast.expr) -> str:
+    return ast.unparse(decorator).partition("(")[0]
 
 
 def mutate(source: str, mutant: Mutant) -> str | None:
@@ -112,9 +120,7 @@ def mutate(source: str, mutant: Mutant) -> str | None:
     return changed
 
 
-def show(folder: Path, mutant: Mutant) -> str:
-    """Return the place of the mutant and its line as it became."""
-    source = (folder / mutant.path).read_text(encoding="utf-8")
+def find_change(source: str, mutant: Mutant) -> str:
+    """Return the line of the mutant as it became."""
     pairs = zip(source.splitlines(), (mutate(source, mutant) or "").splitlines(), strict=False)
-    line = next((after.strip() for before, after in pairs if after != before), "")
-    return f"{mutant.path}:{mutant.line}: {mutant.operator.partition('/')[2]}: {line}"
+    return next((after.strip() for before, after in pairs if after != before), "")

@@ -21,6 +21,7 @@ from hypothesis import Phase, settings
 from mutate import Mutant, digest_of
 
 COVERAGE = str(Path(coverage.__file__).parent)
+WAIT = 5  # times the processor's seconds that a test may take by the clock on the wall
 SHARED = "what several tests share"
 PLUGINS = ("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "anyio", "--tb=no")
 
@@ -93,12 +94,15 @@ class Watch:
         self.place.write_text(self.node, encoding="utf-8")
         self.cover.switch_context(self.node)
         signal.signal(signal.SIGPROF, stop_test)
+        signal.signal(signal.SIGALRM, stop_test)
         signal.setitimer(signal.ITIMER_PROF, self.slow)
+        signal.setitimer(signal.ITIMER_REAL, WAIT * self.slow)
         began = time.process_time()  # It does not depend on what else the machine does.
         try:
             return (yield)
         finally:
             signal.setitimer(signal.ITIMER_PROF, 0)
+            signal.setitimer(signal.ITIMER_REAL, 0)
             self.seconds[self.node] += time.process_time() - began
             self.cover.switch_context("")
 
@@ -234,7 +238,7 @@ def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> lis
     of its own test file; so has every line of a file that has changed since its tests were watched.
     """
     lines, path = mutant.lines, mutant.path
-    own = f"/test_{Path(path).stem}.py::"
+    own = f"/test_{Path(path).stem.lstrip("_")}.py::"
     seen = {node: test["lines"][path] for node, test in tests.items() if path in test["lines"]}
     seen = seen or dict.fromkeys(tests)  # a new file: any test may execute it
     reached = {node: 1.0 for node, of in seen.items() if not of or any(n in of for n in lines)}
