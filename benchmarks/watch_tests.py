@@ -238,7 +238,7 @@ def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> lis
     of its own test file; so has every line of a file that has changed since its tests were watched.
     """
     lines, path = mutant.lines, mutant.path
-    own = f"/test_{Path(path).stem.lstrip("_")}.py::"
+    own = f"/test_{Path(path).stem.lstrip('_')}.py::"
     seen = {node: test["lines"][path] for node, test in tests.items() if path in test["lines"]}
     seen = seen or dict.fromkeys(tests)  # a new file: any test may execute it
     reached = {node: 1.0 for node, of in seen.items() if not of or any(n in of for n in lines)}

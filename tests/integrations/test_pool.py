@@ -2,6 +2,7 @@
 
 import math
 import pickle
+from statistics import median
 
 import numpy as np
 import pandas as pd
@@ -10,6 +11,7 @@ import pytest
 from keyhole import QuantileBands, ScaledResiduals
 from keyhole.integrations._pool import Pool
 from keyhole.integrations.frames import SeriesPredictors
+from keyhole.scores.residuals import list_shape
 
 ALPHA, SERIES, STEPS = 0.1, 50, 20
 
@@ -187,3 +189,131 @@ def test_a_series_that_was_exact_at_first_gets_a_width_once_it_errs() -> None:
         pool.add("a", 2.0)
         pool.add("a", 0.0)
     assert 2.0 <= (pool.find_half("a", ALPHA) or 0.0) < 5.0
+
+
+class PlainPool:
+    """The pool in plain Python, straight from what its page says: every number from all residuals."""
+
+    def __init__(self) -> None:
+        self.own: dict[str, list[float]] = {}
+        self.seen: list[tuple[float, float, float]] = []
+        self.fixed: dict[str, float] = {}
+        self.least = math.inf
+
+    def place(self, series: str) -> tuple[float, float]:
+        own = self.own.get(series, [])[-25:]
+        return (len(own) / (len(own) + 1), median(own)) if own else (0.0, 0.0)
+
+    def add(self, series: str, residual: float) -> None:
+        size = math.log(abs(residual)) if residual else self.least
+        self.least = min(self.least, size)
+        self.seen.append((size, *self.place(series)))
+        self.own.setdefault(series, []).append(size)
+
+    def find_half(self, series: str) -> float:
+        if series in self.fixed:
+            return self.fixed[series]
+        memory = max(150, 3 * len(self.own))
+        self.seen = self.seen[-8 * memory :]
+        middle = median(size for size, *_ in self.seen)
+        beyond = [size - max(-4.0, min(4.0, share * (own - middle))) for size, share, own in self.seen]
+        last = len(beyond) - 1
+        mass = [(x, math.exp((n - last) / memory)) for n, x in enumerate(beyond)]
+        for score, share in zip(*list_shape(), strict=True):
+            mass.append((median(beyond) + math.log(1.0 / score - 1.0), share))
+        total = sum(share for _, share in mass)
+        level, heard = (1.0 - ALPHA * total / (1.0 + total)) * total, 0.0
+        values = []
+        for value, share in sorted(mass):
+            values += [value] if heard < level else []
+            heard += share
+        share, own = self.place(series)
+        half = math.exp(values[-1] + max(-4.0, min(4.0, share * (own - middle))))
+        if len(self.own.get(series, ())) >= 25:
+            self.fixed[series] = half
+        return half
+
+
+def test_the_pool_is_what_its_page_says_residual_by_residual() -> None:
+    """Kills: any number or sign in a width, a memory or an offset."""
+    rng = np.random.default_rng(4)
+    names = ["a", "b", *"cdefgh" * 2, *"xyz" * 3]
+    scales = {name: math.exp(3.0 * rng.normal()) for name in names} | {"a": 1e-9, "b": 1e9}
+    pool, plain = Pool(), PlainPool()
+    for step in range(1_900):
+        name = names[rng.integers(len(names))]
+        residual = 0.0 if step % 17 == 16 else scales[name] * rng.normal()
+        pool.add(name, residual)
+        plain.add(name, residual)
+        if step < 60 or step % 150 == 0 or step > 1_880:
+            for one in (name, "new"):
+                assert pool.find_half(one, ALPHA) == pytest.approx(plain.find_half(one), rel=1e-9)
+
+
+def test_many_series_are_remembered_by_three_residuals_each() -> None:
+    pool, plain = Pool(), PlainPool()
+    rng = np.random.default_rng(5)
+    for step in range(1_600):
+        residual = math.exp(rng.normal() + step / 400)
+        pool.add(str(step % 80), residual)
+        plain.add(str(step % 80), residual)
+    assert pool.find_half("new", ALPHA) == pytest.approx(plain.find_half("new"), rel=1e-9)
+
+
+def test_a_width_that_no_number_holds_is_the_largest_that_one_does() -> None:
+    pool = Pool()
+    for _ in range(3):
+        pool.add("a", 1e308)
+    half = pool.find_half("a", 0.001)
+    assert half == pytest.approx(math.exp(690.0))
+
+
+@pytest.mark.parametrize("alpha", [0.05, 0.1, 0.25])
+@pytest.mark.parametrize("count", [50, 55, 60])
+def test_both_sides_are_the_shortest_span_of_a_share_from_the_fiftieth_residual_on(
+    alpha: float, count: int
+) -> None:
+    residuals = np.random.default_rng(count).exponential(size=count).tolist()
+    pool = Pool(asymmetric=True)
+    for residual in residuals[:49]:
+        pool.add("a", residual)
+    low, high = pool.find_band("a", alpha) or (0.0, 0.0)
+    assert -low == high == pool.find_half("a", alpha)
+    for residual in residuals[49:]:
+        pool.add("a", residual)
+    ordered = sorted(residuals)
+    holds = min(count, math.ceil((1 - alpha) * (count + 1)))
+    spans = [(ordered[n + holds - 1] - ordered[n], n) for n in range(count - holds + 1)]
+    _, first = min(spans)
+    assert pool.find_band("a", alpha) == (ordered[first], ordered[first + holds - 1])
+    other = pool.find_band("b", alpha)
+    assert other is not None
+    assert other == (-other[1], other[1])
+
+
+def test_the_two_sides_forget_what_is_four_hundred_residuals_old() -> None:
+    pool = Pool(asymmetric=True)
+    pool.add("a", 1e6)
+    for residual in range(399):
+        pool.add("a", float(residual))
+    assert pool.find_band("a", 0.001) == (0.0, 1e6)
+    pool.add("a", 0.0)
+    assert pool.find_band("a", 0.001) == (0.0, 398.0)
+
+
+@pytest.mark.parametrize("asymmetric", [False, True])
+def test_a_pool_that_was_kept_goes_on_bit_for_bit(*, asymmetric: bool) -> None:
+    rng = np.random.default_rng(8)
+    one = Pool(asymmetric=asymmetric)
+    for step in range(450):
+        one.add("a", 0.0 if step in (3, 4) else rng.normal())
+    one.find_half("a", ALPHA)
+    other = Pool(asymmetric=asymmetric)
+    other.restore(one.list_state())
+    for step in range(60):
+        for name in ("a", "b"):
+            residual = 0.0 if step == 50 else rng.normal()
+            one.add(name, residual)
+            other.add(name, residual)
+            assert one.find_band(name, ALPHA) == other.find_band(name, ALPHA)
+            assert one.find_half(name, 0.2) == other.find_half(name, 0.2)

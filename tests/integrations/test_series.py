@@ -1,0 +1,247 @@
+"""Rows of tables, played in order of time, and what is kept of them."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import keyhole
+from keyhole.errors import InvalidError, KeyholeError
+from keyhole.integrations.frames import SeriesPredictors, backtest
+
+BANDS = keyhole.QuantileBands()
+
+
+def make(**options: Any) -> SeriesPredictors:
+    return SeriesPredictors(**{"alpha": 0.1, "seed": 7, "features": None, **options})
+
+
+def make_table(rows: int = 30) -> pd.DataFrame:
+    rng = np.random.default_rng(1)
+    return pd.DataFrame({"unique_id": "a", "ds": range(rows), "M": 0.0, "y": rng.normal(size=rows)})
+
+
+def play(events: list[tuple[str, int]], truths: Any) -> dict[int, tuple[float, float]]:
+    """Return what a predictor alone shows of these rows where it is asked and told in this order."""
+    alone: Any = keyhole.Predictor(alpha=0.1, score=keyhole.ScaledResiduals(scale=1.0), seed=7)
+    shown: dict[int, Any] = {}
+    for what, row in events:
+        if what == "ask":
+            shown[row] = alone.predict(0.0)
+        else:
+            alone.learn(shown[row], label=truths[row])
+    return {row: (one.lower, one.upper) for row, one in shown.items()}
+
+
+@pytest.mark.parametrize("lag", [None, 0, 3])
+@pytest.mark.parametrize("ahead", [None, 1, 2])
+def test_an_outcome_is_told_when_it_is_known_and_not_before(lag: Any, ahead: Any) -> None:
+    """Kills: an outcome that comes a step early or late, with a lag or a cutoff."""
+    table = make_table()
+    if ahead is not None:
+        table["cutoff"] = table["ds"] - ahead
+    events = []
+    for row in table["ds"]:
+        known = row if ahead is None else row - ahead  # outcomes of then are known, where then is told
+        due = [n for n in range(row) if ("tell", n) not in events]
+        events += [
+            ("tell", n)
+            for n in due
+            if (n + (lag or 0) < known) or (ahead is not None and n + (lag or 0) == known)
+        ]
+        events.append(("ask", row))
+    added = make(score=keyhole.ScaledResiduals(scale=1.0)).add_intervals(
+        table.sample(frac=1.0, random_state=1), "M", lag=lag
+    )
+    expected = play(events, table["y"])
+    for row in table["ds"]:
+        assert (added["M-lo-90"][row], added["M-hi-90"][row]) == expected[row]
+
+
+def test_rows_of_one_cutoff_are_asked_in_order_of_their_time() -> None:
+    table = make_table(6).assign(cutoff=[0, 0, 0, 3, 3, 3], ds=[3, 1, 2, 6, 5, 4])
+    predictors = make(score=keyhole.ScaledResiduals(scale=1.0))
+    predictors.add_intervals(table, "M")
+    assert predictors.history()["ds"].tolist() == [1, 2, 3, 4, 5, 6]
+
+
+def test_outcomes_of_another_table_answer_rows_that_waited_and_then_its_own() -> None:
+    table = make_table(4)
+    predictors = make(score=keyhole.ScaledResiduals(scale=1.0))
+    predictors.add_intervals(table.assign(y=None), "M")
+    again = table.assign(cutoff=table["ds"] - 2)
+    predictors.add_intervals(again, "M")
+    assert (predictors["a"].rounds, predictors["a"].open_rounds) == (8, 0)
+    assert predictors.history()["y"].tolist() == [*table["y"]] * 2
+    assert predictors.learn(table) == 0
+
+
+def test_equal_outcomes_answer_all_open_rows_of_one_time() -> None:
+    table = pd.DataFrame({"unique_id": "a", "ds": [1, 1, 2], "M": [0.0, 1.0, 2.0]})
+    predictors = make(pool=False)
+    predictors.add_intervals(table, "M")
+    known = pd.DataFrame({"unique_id": "a", "ds": [1, 1, 2, 9], "y": [4.0, 4.0, 5.0, 6.0]})
+    assert predictors.learn(known) == 3
+    assert predictors.history()["y"].tolist() == [4.0, 4.0, 5.0]
+    with pytest.raises(InvalidError, match="no order"):
+        predictors.add_intervals(table.assign(ds=["x", 1, 2]), "M")
+
+
+def test_a_row_without_a_round_is_corrected_in_the_history_alone() -> None:
+    table = make_table()
+    predictors = make(amend_limit=100)
+    predictors.add_intervals(table, "M")
+    assert np.isinf(predictors.history()["M-hi-90"][0])
+    before = predictors["a"].miss_rate
+    assert predictors.amend(table.assign(y=table["y"].where(table["ds"] > 0, 9.0))) == 1
+    assert predictors.history()["y"][0] == 9.0
+    assert predictors["a"].miss_rate == before
+    waiting = predictors.add_intervals(pd.DataFrame({"unique_id": "a", "ds": [30], "M": [0.0]}), "M")
+    assert len(waiting) == 1
+    assert predictors.amend(pd.DataFrame({"unique_id": "a", "ds": [30], "y": [1.0]})) == 0
+
+
+def test_only_rows_that_have_their_outcome_are_let_go_and_the_oldest_first() -> None:
+    table = make_table(10)
+    predictors = make(pool=False, keep=4)
+    predictors.add_intervals(table.assign(y=table["y"].where(table["ds"] > 1)), "M")
+    assert predictors.history()["ds"].tolist() == [0, 1, 8, 9]
+    assert predictors.learn(table) == 2
+    other = table.assign(unique_id="b", ds=table["ds"] + 20)
+    predictors.add_intervals(other, "M")
+    assert predictors.history()["ds"].tolist() == [*range(22, 30)]  # eight of two series
+
+
+def test_a_history_has_the_columns_that_were_given() -> None:
+    table = make_table(6).assign(shop=["x", "y"] * 3, low=-1.0, high=1.0, cutoff=range(-1, 5))
+    table = table.rename(columns={"ds": "day", "y": "sold", "cutoff": "made"})
+    predictors = make(series=["unique_id", "shop"], time="day", truth="sold", cutoff="made")
+    added = predictors.add_intervals(table, {"band": ("low", "high"), "mean": "M"})
+    kept = predictors.history("band")
+    assert list(kept.columns) == [
+        "unique_id", "shop", "day", "made", "band-0", "band-1", "sold", "band-lo-90", "band-hi-90",
+    ]  # fmt: skip
+    assert kept["band-0"].tolist() == [-1.0] * 6
+    assert kept["band-1"].tolist() == [1.0] * 6
+    for name in ("shop", "day", "made", "sold", "band-lo-90", "band-hi-90"):
+        assert kept[name].tolist() == added[name].tolist()
+    assert list(predictors) == [("a", "x"), ("a", "y")]
+    assert len(predictors) == 2
+    assert predictors[("a", "x"), "mean"].rounds == 2  # all but the first, whose width nobody knew
+    with pytest.raises(InvalidError, match="no model 'median'; those that were seen: 'band', 'mean'"):
+        predictors.history("median")
+    with pytest.raises(InvalidError, match="none yet"):
+        make().history()
+    assert make().predictors() == {}
+
+
+def test_sets_of_several_levels_have_a_column_each(tmp_path: Path) -> None:
+    table = pd.DataFrame(
+        {"unique_id": "u", "ds": [1, 2, 3], "p": [0.5, 0.9, 0.4], "q": [0.5, 0.1, 0.6], "y": [7, 8, 7]}
+    )
+    predictors = make(alpha=[0.3, 0.1])
+    added = predictors.add_sets(table, {"p": 7, "q": 8})
+    assert list(added.columns)[-2:] == ["set-90", "set-70"]
+    assert all(set(b) <= set(a) for a, b in zip(added["set-90"], added["set-70"], strict=True))
+    assert added["set-90"][0] == [7, 8]
+    assert predictors.history()["set-70"].tolist() == added["set-70"].tolist()
+    predictors.save(tmp_path / "kept")
+    again = SeriesPredictors.load(tmp_path / "kept")
+    assert again.history()["set-90"].tolist() == added["set-90"].tolist()
+    assert again.alphas == (0.1, 0.3)
+
+
+@pytest.mark.parametrize("alpha", [0.1, [0.1, 0.3]])
+@pytest.mark.parametrize("models", ["M", ("low", "high")])
+def test_history_teaches_every_level_as_a_predictor_alone(alpha: Any, models: Any) -> None:
+    table = make_table(40).assign(low=-1.0, high=1.0, load=np.arange(40) % 3, odd=[0, 1] * 20)
+    options = {"features": ["load"], "groups": ["odd"], "pool": False}
+    past, later = table[:30], table[30:]
+    predictors = make(alpha=alpha, **options)
+    predictors.calibrate(past.sample(frac=1.0, random_state=3), models)
+    shown = predictors.add_intervals(later, models)
+    score = keyhole.ScaledResiduals() if models == "M" else BANDS
+    outputs = past["M"] if models == "M" else [*zip(past["low"], past["high"], strict=True)]
+    alone: Any = keyhole.Predictor(alpha=0.1, score=score, features=["load"], groups=["odd"], seed=7)
+    groups = [["odd"] if odd else [] for odd in past["odd"]]
+    alone.calibrate(list(outputs), list(past["y"]), features=past[["load"]].to_numpy(), groups=groups)
+    row = later.iloc[0]
+    first = alone.predict(0.0 if models == "M" else (-1.0, 1.0), features=[row["load"]], groups=[])
+    name = "M" if models == "M" else "low-high"
+    assert shown[f"{name}-lo-90"][30] == first.lower
+
+
+def test_a_backtest_measures_what_it_was_told_to() -> None:
+    table = make_table(60).rename(columns={"unique_id": "who", "ds": "day", "y": "sold"})
+    table["made"] = table["day"] - 1 - table["day"] % 2
+    names: Any = {"series": "who", "time": "day", "truth": "sold", "cutoff": "made"}
+    found = backtest(table, "M", alpha=0.1, seed=7, by=["series", "horizon"], window=5, **names)
+    assert found.scores[["model", "who", "horizon"]].to_numpy().tolist() == [
+        ["M", "a", 1],
+        ["M", "a", 2],
+    ]
+    assert found.scores["worst_window"].notna().all()
+    assert backtest(table, "M", alpha=0.1, seed=7, **names).scores["worst_window"].isna().all()
+    assert found.table.equals(found.predictors.add_intervals(table, "M"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "name"),
+    [
+        (("a b.lo", "a b.hi"), "a b"),
+        (("net-v2_lo", "net-v2_hi"), "net-v2"),
+        (("lo", "hi"), "lo-hi"),
+        (("x_lo", "y_lo"), "x_lo-y_lo"),
+    ],
+)
+def test_a_pair_is_named_by_the_words_that_both_begin_with(columns: Any, name: str) -> None:
+    table = make_table(3).rename(columns={"M": columns[0]})
+    table[columns[1]] = 1.0
+    assert f"{name}-hi-90" in make().add_intervals(table, [columns]).columns
+
+
+@pytest.mark.parametrize("level", [0, 100, -5, 100.5])
+def test_a_level_is_between_nought_and_a_hundred_percent(level: Any) -> None:
+    with pytest.raises(InvalidError, match="is not in percent"):
+        SeriesPredictors(levels=[90, level])
+    assert SeriesPredictors(levels=[99.5, 0.5 + 60]).alphas == (0.005, 0.395)
+
+
+def test_what_is_no_number_in_one_model_is_refused_before_any_is_played() -> None:
+    table = make_table(3).assign(N=["1.0", "much", "2.0"])
+    predictors = make(features="table")
+    with pytest.raises(KeyholeError, match=r"row 0 .*'1.0'"):
+        predictors.add_intervals(table, ["M", "N"])
+    assert len(predictors) == 0
+
+
+def test_a_fan_is_darkest_inside_and_breaks_where_an_interval_is_endless() -> None:
+    from matplotlib import pyplot as plt
+
+    table = make_table(12).assign(low=-1.0, high=1.0)
+    predictors = make(alpha=[0.05, 0.1, 0.2])
+    added = predictors.add_intervals(table.sample(frac=1.0, random_state=1), ["M", ("low", "high")])
+    figure, made = plt.subplots()
+    given: Any = made
+    axes = predictors.plot("a", "M", axes=given)
+    assert axes is given
+    bands, dots = axes.collections[:3], axes.collections[3:]
+    assert [band.get_alpha() for band in bands] == pytest.approx([0.15, 0.3, 0.45])
+    ends = added.sort_values("ds")[["M-lo-95", "M-hi-95"]].to_numpy()
+    heights = bands[0].get_paths()[0].vertices[:, 1]
+    assert (np.nanmin(heights), np.nanmax(heights)) == (ends[1:, 0].min(), ends[1:, 1].max())
+    (line,) = axes.lines
+    assert line.get_xdata().tolist() == [*range(12)]
+    told = np.concatenate([one.get_offsets() for one in dots])
+    assert sorted(told[:, 0]) == [*range(12)]
+    assert axes.get_title(loc="left") == "a"
+    own = predictors.plot("a", "low-high", last=5)
+    assert not own.lines  # two quantiles are no line
+    assert sum(len(one.get_offsets()) for one in own.collections[3:]) == 5
+    single = make()
+    single.add_intervals(table, "M")
+    assert single.plot("a", axes=given).collections[5].get_alpha() == pytest.approx(0.3)
+    for one in (figure, own.figure):
+        plt.close(one)
