@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 
 from keyhole.fingerprints import cache_root, fingerprint
-from keyhole.numeric import add_up, bind, can_compile, compile_function, exp, ln, sigmoid, tan
+from keyhole.numeric import (
+    Array,
+    add_up,
+    bind,
+    can_compile,
+    compile_for,
+    compile_function,
+    exp,
+    ln,
+    sigmoid,
+    tan,
+)
 
 needs_numba = pytest.mark.skipif(not can_compile(), reason="there is no compiled lane")
 GRIDS = {
@@ -169,9 +180,29 @@ def test_where_nothing_can_be_kept_it_is_compiled_all_the_same(tmp_path: Path) -
     assert output_of(run_in(tmp_path / "file" / "cache"))[-1] == "0.75"
 
 
+def _sum_of_copy(numbers: Array) -> float:
+    return float(numbers.copy().sum())
+
+
+def _sum(numbers: Array) -> float:
+    total = 0.0
+    for number in numbers:
+        total += number
+    return total
+
+
+@needs_numba
+def test_references_to_arrays_are_counted_only_where_arrays_are_made() -> None:
+    numbers = np.arange(4.0)
+    plain, copying = compile_for(_sum, numbers), compile_for(_sum_of_copy, numbers)
+    assert [plain(numbers), copying(numbers)] == [6.0, 6.0]
+    counted = [one.targetoptions.get("_nrt", True) for one in (plain, copying)]  # type: ignore[attr-defined]
+    assert counted == [False, True]
+
+
 OF_A_SCRIPT = """
 from keyhole import kernel
-from keyhole.numeric import compile_for, compile_function
+from keyhole.numeric import compile_for
 
 
 @kernel
@@ -179,8 +210,7 @@ def twice(x):
     return 2.0 * x
 
 
-fast = compile_function(twice)
-compile_for(fast, 1.0)
+fast = compile_for(twice, 1.0)
 print(fast(2.0))
 """
 

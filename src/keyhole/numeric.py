@@ -111,19 +111,23 @@ def compile_function(function: Function) -> Function:
 
 
 @cache
-def _compile(function: FunctionType, *, entry: bool) -> Any:
-    """Return the function compiled, after the functions that it names; entries are kept on disk."""
+def _compile(function: FunctionType, *, entry: bool, counts: bool = True) -> Any:
+    """Return the function compiled, after the functions that it names; entries are kept on disk.
+
+    To count references to arrays takes longer than a round; only what makes arrays needs it.
+    """
     numba: Any = import_module("numba")
 
     named = {
-        name: _compile(value, entry=False)
+        name: _compile(value, entry=False, counts=counts)
         for name, value in globals_of(function).items()
         if isinstance(value, FunctionType)
     }
     copy = bind(function, **named) if named else function
-    # Into the entry they are copied, not called: numba counts references to arrays at every call.
-    is_called = entry or hasattr(function, "__called__")
+    is_called = entry or hasattr(function, "__called__")  # The others are copied into the entry.
     options = {"nogil": True, "error_model": "numpy", "inline": "never" if is_called else "always"}
+    if not counts:
+        options["_nrt"] = False
     if not entry or function.__closure__ or is_of_script(function):
         return numba.njit(**options)(copy)
     with _configuring, _cache_folder(function) as folder:
@@ -141,7 +145,7 @@ def _cache_folder(function: FunctionType) -> Iterator[Path | None]:
     """
     numba: Any = import_module("numba")
 
-    folder = cache_root() / f"numba-{numba.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
+    folder = cache_root() / f"kernels-{numba.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
     folder /= f"{function.__name__}-{fingerprint(function)}"
     before = numba.config.CACHE_DIR
     try:
@@ -156,19 +160,24 @@ def _cache_folder(function: FunctionType) -> Iterator[Path | None]:
         numba.config.CACHE_DIR = before
 
 
-def compile_for(function: Callable[..., Any], *arguments: object) -> None:
-    """Compile a function of the compiled lane for arguments like these, one process at a time."""
-    dispatcher: Any = function
-    if not hasattr(dispatcher, "compile") or dispatcher.signatures:
-        return
+def compile_for(function: Function, *arguments: object) -> Function:
+    """Return the function compiled for arguments like these, by one process at a time."""
+    try:
+        return _compile_for(function, arguments, counts=False)
+    except NotCompiledError:
+        return _compile_for(function, arguments, counts=True)
+
+
+def _compile_for(function: Function, arguments: tuple[object, ...], *, counts: bool) -> Function:
     numba: Any = import_module("numba")
 
-    signature = tuple(numba.typeof(argument) for argument in arguments)
+    dispatcher = _compile(cast("FunctionType", function), entry=True, counts=counts)
     with _configuring, _one_process(dispatcher):
         try:
-            dispatcher.compile(signature)
+            dispatcher.compile(tuple(numba.typeof(argument) for argument in arguments))
         except Exception as error:  # Its lowering also raises others than NumbaError.
             raise NotCompiledError(f"numba cannot compile it: {_find_cause(error)}") from error
+    return cast("Function", dispatcher)
 
 
 def _find_cause(error: Exception) -> str:

@@ -8,7 +8,7 @@ import numpy as np
 
 from keyhole.errors import InvalidError, NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
-from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
+from keyhole.numeric import Array, bind, can_compile, compile_for, kernel
 
 if TYPE_CHECKING:
     from keyhole.learners.rule import Learner
@@ -92,11 +92,12 @@ def compile_learner(learner: "Learner") -> _Entries:
     samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
     _ENTRIES[rule] = plain
     if can_compile():
-        made: _Entries = compile_function(plain[0]), compile_function(plain[1])
         try:
-            for entry, sample in zip(made, samples, strict=True):
-                compile_for(entry, (*settings, *state), memo, *sample)
-            _ENTRIES[rule] = made
+            parts = (*settings, *state)
+            _ENTRIES[rule] = (
+                compile_for(plain[0], parts, memo, *samples[0]),
+                compile_for(plain[1], parts, memo, *samples[1]),
+            )
         except NotCompiledError as error:
             warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
     return _ENTRIES[rule]

@@ -33,7 +33,7 @@ from keyhole.learners import Ask, Learner, Rule
 from keyhole.learners.bounds import check_rounds
 from keyhole.learners.entries import check_choice, check_choices
 from keyhole.learners.rule import check_learner
-from keyhole.numeric import Array, bind, can_compile, compile_for, compile_function, kernel
+from keyhole.numeric import Array, Counts, bind, can_compile, compile_for, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.report import show_rates
@@ -359,6 +359,8 @@ def play_open(
         learner.settings,
         learner.start_arrays(),
         np.zeros((room, learner.memory)),
+        np.arange(room),
+        np.zeros((2, thresholds.size), dtype=np.int64),
         learner.alpha,
         draw_uniforms(learner, seed, thresholds.size),
         deliveries,
@@ -453,12 +455,10 @@ def find_loop(
     )
     loop = plain
     if can_compile():
-        loop = compile_function(plain)
         try:
-            compile_for(loop, *arguments)
+            loop = compile_for(plain, *arguments)
         except NotCompiledError as error:
             warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
-            loop = plain
     return _LOOPS.setdefault(key, loop)
 
 
@@ -491,6 +491,8 @@ def _loop_open(
     settings: Any,
     state: Any,
     memos: Array,
+    free: Counts,
+    places: Counts,
     alpha: float,
     uniforms: Array,
     deliveries: Any,
@@ -502,9 +504,7 @@ def _loop_open(
     thresholds: Array,
     scores: Array,
 ) -> None:
-    free = np.arange(memos.shape[0])
-    slots = np.zeros(uniforms.size, dtype=np.int64)
-    before = np.zeros(uniforms.size, dtype=np.int64)  # answers counted when a round was predicted
+    slots, before = places  # of each round, and the answers counted when it was predicted
     taken = 0
     heard = 0  # how many answers have come or been lost
     answered = 0
