@@ -2,6 +2,7 @@
 
 import ast
 import hashlib
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -52,7 +53,7 @@ def digest_of(*texts: str) -> str:
 
 
 def list_mutants(folder: Path, path: str) -> list[Mutant]:
-    """Return every mutant of a file, but for annotations, marks, caches and what is the same.
+    """Return every mutant of a file, but for annotations, marks, caches and what else is the same.
 
     The first number of an array is mostly its only one, so that its last is no other; and a lone star
     among parameters is no product.
@@ -91,9 +92,13 @@ def find_bodies(source: str) -> tuple[dict[int, range], set[int]]:
 
 
 def find_spared(source: str) -> set[tuple[int, int]]:
-    """Return the lines and columns of annotations, marks, caches and guarded arguments."""
+    """Return the lines and columns of annotations, marks, caches, guarded arguments and protocols."""
     places = set()
     for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.ClassDef) and "Protocol" in map(name_of, node.bases):
+            places |= {
+                (n, at) for n in range(node.lineno, 1 + (node.end_lineno or 0)) for at in range(120)
+            }
         notes = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         notes += [x for x in getattr(node, "decorator_list", ()) if name_of(x) in MARKS]
         notes += [x.value for x in getattr(node, "keywords", ()) if x.arg in WORDS]
@@ -106,8 +111,8 @@ def find_spared(source: str) -> set[tuple[int, int]]:
     return places
 
 
-def name_of(decorator: ast.expr) -> str:
-    return ast.unparse(decorator).partition("(")[0]
+def name_of(used: ast.expr) -> str:
+    return re.split(r"[(\[]", ast.unparse(used))[0]
 
 
 def mutate(source: str, mutant: Mutant) -> str | None:
