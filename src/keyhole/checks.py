@@ -25,6 +25,14 @@ def is_real(value: Any) -> bool:
         return False
 
 
+def is_missing(value: object) -> bool:
+    """Return whether a cell of a table holds nothing: None, NaN, NaT or NA."""
+    try:
+        return value is None or bool(value != value)
+    except (TypeError, ValueError):  # NA is neither itself nor another; of an array nothing is asked
+        return type(value).__name__ == "NAType"
+
+
 def is_list(value: Any) -> bool:
     """Return whether the value holds one thing after another."""
     try:

@@ -139,7 +139,9 @@ def test_ends_named_above_and_below_are_refused_and_those_named_least_and_most_a
 def test_a_fault_names_the_parameter_its_value_and_a_remedy() -> None:
     with pytest.raises(InvalidError, match=r"^start 2\.0 is not in \[0, 1\]; try 0\.5$"):
         make("tracker", alpha=0.1, options={"start": 2.0})
-    with pytest.raises(InvalidError, match=r"^alpha 0\.5 is not a number between 0 and 0\.5; it is the share"):
+    with pytest.raises(
+        InvalidError, match=r"^alpha 0\.5 is not a number between 0 and 0\.5; it is the share"
+    ):
         make("tracker", alpha=0.5)
     with pytest.raises(
         InvalidError, match=r"^arms 1 is not a whole number from 2 to 20000; the theorems"

@@ -5,6 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from keyhole.checks import is_missing as is_missing
 from keyhole.errors import FeedbackError, InvalidError
 from keyhole.learners import Learner
 from keyhole.predictor.predictor import Predictor
@@ -64,14 +65,6 @@ def learn_rows(
     pairs = zip(predictions, given, strict=True)
     known = [(one, answer) for one, answer in pairs if not is_missing(answer)]
     predictor.learn_batch([one for one, _ in known], [answer for _, answer in known])
-
-
-def is_missing(value: object) -> bool:
-    """Return whether a cell of a table holds nothing: None, NaN, NaT or NA."""
-    try:
-        return value is None or bool(value != value)
-    except (TypeError, ValueError):  # NA is neither itself nor another; of an array nothing is asked
-        return type(value).__name__ == "NAType"
 
 
 def read_context(wrapper: Wrapper, table: Any, *, features: Any, groups: Any) -> dict[str, Any]:

@@ -19,10 +19,11 @@ as random, one new ask in two thousand million is mistaken for one of two closed
 as repeated, and can be sent again under another id.
 """
 
+from keyhole.keyed.columns import OutputColumns
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
 from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold, make_fold
 
 __all__ = [
     "OPEN_LIMIT", "RECALL", "Answered", "Asked", "Elapsed", "Event", "Fold", "Kind", "Output",
-    "Outputs", "Skipped", "make_fold",
+    "OutputColumns", "Outputs", "Skipped", "make_fold",
 ]  # fmt: skip

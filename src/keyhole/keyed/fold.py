@@ -1,11 +1,13 @@
 """How the rounds of every key are played."""
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
+from itertools import chain, repeat
+from operator import itemgetter, sub
 from typing import Any, cast
 from zlib import crc32
 
@@ -13,6 +15,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.feedback import LEAST_CHANCE, Feedback
 from keyhole.keyed import state as states
+from keyhole.keyed.columns import EventColumns, OutputColumns, write_columns
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
 from keyhole.learners import Learner
@@ -89,14 +92,69 @@ class Fold:
 
     def run(self, key: str, state: bytes, events: Iterable[Event]) -> tuple[bytes, Outputs]:
         """Return the last state and all outputs, as the steps one by one would."""
-        found = self._unpack(state) if state else None
         outputs: Outputs = []
+        return self._run(key, state, events, outputs, []), outputs
+
+    def run_many(
+        self, states: Mapping[str, bytes], events: Mapping[str, Any]
+    ) -> tuple[dict[str, bytes], OutputColumns]:
+        """Return the last states of the keys with events, and all outputs: as ``run`` for each key.
+
+        Parameters
+        ----------
+        states
+            The states by key; a key that is not there is new.
+        events
+            The columns of a table by name, such as a pandas table or a dict of arrays, with a row for
+            each event; those of a key are in their order. ``key`` and ``id`` are text, ``at`` whole
+            numbers. A row with an ``output`` asks (for labels best a table of numbers of as many
+            rows, NaN in those that do not ask), perhaps with ``features`` and ``groups``. One where
+            ``skipped`` is true skips its round, one where ``elapsed`` is true says only the time.
+            Every other one answers: by ``label``, ``hit`` (true or false), ``score`` or ``loss``, and
+            ``chance``, ``wrong`` and ``judged`` (true: a hit) as for ``Answered``. None and NaN are
+            empty cells.
+
+        Examples
+        --------
+        >>> fold = make_fold(alpha=0.1)
+        >>> events = {
+        ...     "key": ["anna", "bert", "anna"],
+        ...     "id": ["r1", "r1", "r1"],
+        ...     "output": [[0.7, 0.2, 0.1], [0.1, 0.1, 0.8], None],
+        ...     "label": [None, None, 0],
+        ... }
+        >>> states, outputs = fold.run_many({}, events)
+        >>> [(kind.value, int(row)) for kind, row in zip(outputs.kind, outputs.row)]
+        [('shown', 0), ('shown', 1), ('counted', 2)]
+        >>> outputs.labels[outputs.offsets[1] : outputs.offsets[2]].tolist(), outputs.miss[2].item()
+        ([2, 0, 1], 0.0)
+        """
+        table = EventColumns(events)
+        after: dict[str, bytes] = {}
+        said: list[tuple[int, Output]] = []
+        for key, rows in table.group().items():
+            outputs: Outputs = []
+            ends: list[int] = []
+            state = states.get(key, b"")
+            after[key] = self._run(key, state, table.events(rows), outputs, ends)
+            counts = map(sub, ends, [0, *ends])
+            about = chain.from_iterable(map(repeat, rows, counts))
+            said += zip(about, outputs, strict=True)
+        said.sort(key=itemgetter(0))
+        return after, write_columns([row for row, _ in said], [one for _, one in said])
+
+    def _run(
+        self, key: str, state: bytes, events: Iterable[Event], outputs: Outputs, ends: list[int]
+    ) -> bytes:
+        """Return the last state; add the outputs, and how many there were after each event."""
+        found = self._unpack(state) if state else None
         for event in events:
             step = _STEPS.get(type(event))
             if step is None:
                 raise InvalidError(f"{event!r} is no event; give Asked, Answered, Skipped or Elapsed")
             if fault := _find_fault(event):
                 outputs.append(Output(_REFUSED, _name(event), note=fault))
+                ends.append(len(outputs))
                 continue
             if type(event.at) is not int:  # NumPy's, which have no to_bytes
                 event = event._replace(at=int(event.at))
@@ -110,7 +168,8 @@ class Fold:
                 raise SnapshotError(
                     f"the state of key {key!r:.80} is inconsistent ({error!r:.120}); restore a copy"
                 ) from error
-        return (state if found is None else self._pack(found)), outputs
+            ends.append(len(outputs))
+        return state if found is None else self._pack(found)
 
     def _unpack(self, content: bytes) -> KeyState:
         """Return a key's state, to be changed: taken out of the cache, or read from its bytes."""

@@ -1,0 +1,182 @@
+"""Events of many keys as columns of a table, and what is reported of them as columns."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from keyhole.checks import find_near, is_missing
+from keyhole.errors import InvalidError
+from keyhole.feedback import HIT, MISS
+from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Output, Skipped
+from keyhole.numeric import Array, Counts
+from keyhole.scores import LabelSet
+
+KNOWN = ("features", "groups")
+ANSWERS = ("label", "score", "loss", "chance", "wrong")
+NAMES = ("key", "id", "at", "output", *KNOWN, "hit", *ANSWERS, "judged", "skipped", "elapsed")
+Cells = NDArray[np.object_]
+_NO_NUMBER = -1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class OutputColumns:
+    """What a fold reports of many events, a place in each column for every output.
+
+    ``row`` is which event it is about, and outputs are in the order of their events. ``number`` is -1,
+    ``threshold``, ``size``, ``lower``, ``upper`` and ``miss`` are NaN and ``note`` is None where
+    there is none. Of a set the labels are ``labels[offsets[place] : offsets[place + 1]]``, which is how
+    Arrow keeps lists: ``pyarrow.ListArray.from_arrays(offsets, labels)``.
+    """
+
+    row: Counts
+    id: Cells
+    kind: Cells
+    number: Counts
+    threshold: Array
+    size: Array
+    offsets: Counts
+    labels: NDArray[Any]
+    lower: Array
+    upper: Array
+    miss: Array
+    note: Cells
+
+    def __len__(self) -> int:
+        return len(self.row)
+
+    def __repr__(self) -> str:
+        return f"<{len(self):,} outputs>"
+
+
+class EventColumns:
+    """The columns of a table of events, by name; each is read as it is needed."""
+
+    def __init__(self, given: Any) -> None:
+        names = list(given.keys())
+        for name in names:
+            if name not in NAMES:
+                near = find_near(name, NAMES)
+                hint = f"did you mean {near!r}?" if near else f"known are {', '.join(NAMES)}"
+                raise InvalidError(f"events have no column {name!r}; {hint}")
+        for name in ("key", "id"):
+            if name not in names:
+                raise InvalidError(f"events lack the column {name!r}; give it, a text for each row")
+        self._given = {name: given[name] for name in names}
+        self._cells: dict[str, list[Any]] = {}
+        self.keys: list[str] = self.cells("key")
+        for name, column in self._given.items():
+            if len(column) != len(self.keys):
+                raise InvalidError(
+                    f"the column {name!r} has {len(column):,} rows and 'key' has {len(self.keys):,}; "
+                    "give as many"
+                )
+        wrong = next((key for key in self.keys if not isinstance(key, str)), "")
+        if wrong != "":
+            raise InvalidError(f"key {wrong!r} is not text; convert it, as by str")
+
+    def cells(self, name: str) -> list[Any]:
+        """Return a column as a list."""
+        if name not in self._cells:
+            self._cells[name] = _list_cells(self._given[name])
+        return self._cells[name]
+
+    def group(self) -> dict[str, list[int]]:
+        """Return the rows of every key, in their order."""
+        rows: dict[str, list[int]] = {}
+        for row, key in enumerate(self.keys):
+            rows.setdefault(key, []).append(row)
+        return rows
+
+    def events(self, rows: Sequence[int]) -> Iterator[Event]:
+        """Yield the events of these rows."""
+        ids, columns = self.cells("id"), [(name, self.cells(name)) for name in self._given]
+        for row in rows:
+            given = {name: cells[row] for name, cells in columns if not _is_nothing(cells[row])}
+            at = given.get("at") if "at" in self._given else 0
+            yield _make_event(ids[row], at, given)
+
+
+def _list_cells(column: Any) -> list[Any]:
+    if isinstance(column, np.ndarray) and column.ndim > 1:
+        return list(column)
+    for method in ("to_pylist", "tolist"):  # Arrow's, NumPy's and pandas'
+        if hasattr(column, method):
+            cells: list[Any] = getattr(column, method)()
+            return cells
+    return list(column)
+
+
+def _is_nothing(cell: Any) -> bool:
+    """Return whether a cell is empty; of a table of numbers, whether a row is."""
+    if isinstance(cell, np.ndarray) and cell.dtype.kind == "f":
+        return bool(np.isnan(cell).all())
+    return is_missing(cell)
+
+
+def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
+    if given.get("elapsed"):
+        return Elapsed(at)
+    if given.get("skipped"):
+        return Skipped(id, at)
+    if "output" in given:
+        known = {name: given[name] for name in KNOWN if name in given}
+        return Asked(id, given["output"], at, **known)
+    answer: dict[str, Any] = {name: given[name] for name in ANSWERS if name in given}
+    for name, called in (("answer", "hit"), ("judged", "judged")):
+        if called in given:
+            answer[name] = HIT if given[called] else MISS
+    return Answered(id, at=at, **answer)
+
+
+def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColumns:
+    """Return the outputs about events, of which these are the rows, as columns."""
+    count, nan = len(outputs), np.nan
+    number, numbers = np.full(count, _NO_NUMBER), np.full((5, count), nan)
+    sizes = np.zeros(count + 1, dtype=np.int64)
+    labels: list[Any] = []
+    for place, one in enumerate(outputs):
+        region = one.region
+        if one.number is not None:
+            number[place] = one.number
+        if one.miss is not None:
+            numbers[4, place] = one.miss
+        if region is None:
+            continue
+        numbers[:2, place] = region.threshold, region.size
+        if isinstance(region, LabelSet):
+            labels += region.labels
+            sizes[place + 1] = len(region.labels)
+        else:
+            numbers[2:4, place] = region.lower, region.upper
+    threshold, size, lower, upper, miss = numbers
+    return OutputColumns(
+        row=np.array(rows, dtype=np.int64),
+        id=to_cells([one.id for one in outputs]),
+        kind=to_cells([one.kind for one in outputs]),
+        number=number,
+        threshold=threshold,
+        size=size,
+        offsets=np.cumsum(sizes),
+        labels=to_labels(labels),
+        lower=lower,
+        upper=upper,
+        miss=miss,
+        note=to_cells([one.note for one in outputs]),
+    )
+
+
+def to_cells(values: Sequence[Any]) -> Cells:
+    """Return any values as a column; NumPy would make a table of tuples."""
+    cells = np.empty(len(values), dtype=object)
+    cells[:] = values
+    return cells
+
+
+def to_labels(labels: Sequence[Any]) -> NDArray[Any]:
+    """Return labels as a column of whole numbers if all are, and as they are otherwise."""
+    if all(type(label) is int for label in labels):
+        return np.array(labels, dtype=np.int64)
+    return to_cells(labels)

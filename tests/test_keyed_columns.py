@@ -1,0 +1,198 @@
+"""A table of the events of many keys: whatever is in it, it comes to what each key by itself does."""
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import keyhole
+from keyhole.errors import InvalidError
+from keyhole.keyed import (
+    Answered,
+    Asked,
+    Elapsed,
+    Event,
+    Fold,
+    Output,
+    OutputColumns,
+    Skipped,
+    make_fold,
+)
+from keyhole.scores import Interval, LabelSet
+
+PLACES = 3
+NOTHING = float("nan")
+FOLDS: dict[str, Fold] = {
+    "the default": make_fold(alpha=0.1, lifetime=50, open_limit=3, seed=5),
+    "the default, for ever": make_fold(alpha=0.3, seed=5, recall=0),
+    "labels of text": make_fold(
+        alpha=0.1, score=keyhole.Probabilities(labels=["ant", "bee", "cat"]), recall=3
+    ),
+    "a rule that draws": make_fold("ocp-unlock+", alpha=0.1, arms=8, lifetime=50),
+    "intervals": make_fold(alpha=0.2, score=keyhole.ScaledResiduals(), lifetime=50),
+    "intervals of a guessed scale": make_fold(alpha=0.2, score=keyhole.ScaledResiduals(scale=2.0)),
+}
+folds = pytest.mark.parametrize("fold", FOLDS.values(), ids=FOLDS.keys())
+
+
+def make_output(fold: Fold, draw: st.DrawFn) -> Any:
+    if fold.setup.score.kind == "interval":
+        return draw(st.floats(-5, 5))
+    raw = np.array(draw(st.lists(st.floats(0.01, 1.0), min_size=PLACES, max_size=PLACES)))
+    return (raw / raw.sum()).tolist() if draw(st.booleans()) else raw.tolist()
+
+
+def make_label(fold: Fold, draw: st.DrawFn) -> Any:
+    if fold.setup.score.kind == "interval":
+        return draw(st.floats(-9, 9))
+    labels = getattr(fold.setup.score, "labels", None)
+    return draw(st.sampled_from([*(labels or range(PLACES)), "yak" if labels else PLACES]))
+
+
+@st.composite
+def histories(draw: st.DrawFn, fold: Fold) -> list[tuple[str, Event]]:
+    """Draw asks, answers and the like of three keys, some late, some twice, some of no round."""
+    found: list[tuple[str, Event]] = []
+    time = 1000
+    for _ in range(draw(st.integers(1, 60))):
+        time += draw(st.integers(-5, 15))
+        key, name = draw(st.sampled_from("abc")), f"r{draw(st.integers(0, 12))}"
+        what = draw(st.integers(0, 9))
+        if what <= 4:
+            event: Event = Asked(name, make_output(fold, draw), at=time)
+        elif what <= 6:
+            event = Answered(name, label=make_label(fold, draw), at=time)
+        elif what == 7:
+            event = Answered(name, draw(st.sampled_from([keyhole.HIT, keyhole.MISS])), at=time)
+        elif what == 8:
+            event = Answered(name, score=draw(st.floats(0, 1)), at=time)
+        else:
+            event = Skipped(name, time) if draw(st.booleans()) else Elapsed(time)
+        found.append((key, event))
+    return found
+
+
+def to_row(event: Event) -> dict[str, Any]:
+    if isinstance(event, Asked):
+        return {"output": event.output}
+    if isinstance(event, Skipped):
+        return {"skipped": True}
+    if isinstance(event, Elapsed):
+        return {"elapsed": True}
+    if event.answer is not None:
+        return {"hit": event.answer == keyhole.HIT}
+    return {"label": event.label} if event.score is None else {"score": event.score}
+
+
+def to_columns(found: list[tuple[str, Event]]) -> dict[str, Any]:
+    """Return the events as columns, None or NaN where a row has nothing."""
+    rows = [
+        {"key": key, "id": getattr(event, "id", ""), "at": event.at, **to_row(event)}
+        for key, event in found
+    ]
+    names = ("key", "id", "at", "output", "label", "hit", "score", "skipped", "elapsed")
+    table: dict[str, Any] = {name: [row.get(name) for row in rows] for name in names}
+    size = next((len(one) for one in table["output"] if isinstance(one, list)), 0)
+    if size:
+        table["output"] = np.array([one or [NOTHING] * size for one in table["output"]])
+    elif any(one is not None for one in table["output"]):
+        table["output"] = np.array([NOTHING if one is None else one for one in table["output"]])
+    return table
+
+
+def read_back(columns: OutputColumns) -> list[tuple[int, Output]]:
+    """Return the outputs again, each with the row that it is about."""
+    found = []
+    for place in range(len(columns)):
+        number, threshold = int(columns.number[place]), float(columns.threshold[place])
+        region: Any = None
+        if not math.isnan(threshold):
+            start, end = columns.offsets[place : place + 2]
+            if math.isnan(columns.lower[place]):
+                region = LabelSet(number, threshold, tuple(columns.labels[start:end].tolist()))
+            else:
+                ends = float(columns.lower[place]), float(columns.upper[place])
+                region = Interval(number, threshold, *ends)
+            assert columns.size[place] == region.size
+        miss = float(columns.miss[place])
+        output = Output(
+            columns.kind[place],
+            columns.id[place],
+            None if number < 0 else number,
+            region,
+            None if math.isnan(miss) else miss,
+            columns.note[place],
+        )
+        found.append((int(columns.row[place]), output))
+    return found
+
+
+def run_each(
+    fold: Fold, states: dict[str, bytes], found: list[tuple[str, Event]]
+) -> tuple[dict[str, bytes], list[tuple[int, Output]]]:
+    """Fold the events one after the other, each from the bytes that the key's last one left."""
+    after: dict[str, bytes] = {}
+    said: list[tuple[int, Output]] = []
+    for row, (key, event) in enumerate(found):
+        after[key], more = fold.step(key, after.get(key, states.get(key, b"")), event)
+        said += [(row, one) for one in more]
+    return after, said
+
+
+@folds
+@given(data=st.data())
+def test_events_of_many_keys_come_to_what_each_by_itself_does(fold: Fold, data: st.DataObject) -> None:
+    found = data.draw(histories(fold))
+    cut = data.draw(st.integers(0, len(found)))
+    states: dict[str, bytes] = {}
+    for part in (found[:cut], found[cut:]):
+        if not part:
+            continue
+        expected, said = run_each(fold, states, part)
+        after, columns = fold.run_many(states, to_columns(part))
+        assert after == expected
+        assert read_back(columns) == said
+        states |= after
+
+
+def test_a_pandas_table_is_a_table_of_events() -> None:
+    pandas = pytest.importorskip("pandas")
+    table = pandas.DataFrame(
+        {
+            "key": ["anna", "anna", "bert"],
+            "id": ["r1", "r1", "r1"],
+            "at": [1, 2, 2],
+            "output": [np.array([0.7, 0.2, 0.1]), None, np.array([0.1, 0.1, 0.8])],
+            "label": [None, 0, None],
+        }
+    )
+    fold = make_fold(alpha=0.1)
+    after, columns = fold.run_many({}, table)
+    expected, _ = fold.run(
+        "anna", b"", [Asked("r1", [0.7, 0.2, 0.1], 1), Answered("r1", label=0, at=2)]
+    )
+    assert (after["anna"], columns.kind.tolist()) == (expected, ["shown", "counted", "shown"])
+
+
+@pytest.mark.parametrize(
+    ("events", "fault"),
+    [
+        ({"key": ["a"], "id": ["1"], "lable": [0]}, "'lable'; did you mean 'label'?"),
+        ({"key": ["a"], "output": [0.5]}, "lack the column 'id'"),
+        ({"key": ["a"], "id": ["1", "2"]}, "'id' has 2 rows and 'key' has 1"),
+        ({"key": [7], "id": ["1"]}, "key 7 is not text"),
+    ],
+)
+def test_columns_that_are_no_table_of_events_are_refused(events: dict[str, Any], fault: str) -> None:
+    with pytest.raises(InvalidError) as caught:
+        make_fold(alpha=0.1).run_many({}, events)
+    assert fault in str(caught.value)
+
+
+def test_a_row_without_a_usable_id_or_time_is_refused_and_changes_nothing() -> None:
+    events = {"key": ["a", "a"], "id": [None, "r"], "at": [1, None], "output": [[0.5, 0.5]] * 2}
+    after, columns = make_fold(alpha=0.1).run_many({}, events)
+    assert (after, columns.kind.tolist()) == ({"a": b""}, ["refused", "refused"])
