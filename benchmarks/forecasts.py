@@ -1,14 +1,18 @@
 """Intervals around forecasts beside the libraries that PyPI has, in one run.
 
-    python benchmarks/forecasts.py [--prices hourly_prices.npz] [--quick]
+    python benchmarks/forecasts.py [--prices hourly_prices.npz] [--quick] [--keep peers.jsonl]
 
 Every method gets the same forecasts and truths, a batch at a time: nothing of a batch is told before
 all of it is predicted. The first 56 batches are for calibration and are not judged. statsforecast and
 darts make forecasts of their own; Keyhole's rows beside theirs use those, and are judged from the
 28th day on, since they have no earlier ones to start from. The peers live in
-.venv-forecasts and .venv-online, made at the first run. Streams: an hourly load that we make, whose
-spread follows the hour and grows; and with ``--prices`` a file of hourly prices with two published
-forecasts, arrays ``price``, ``linear``, ``network`` and ``hour`` (hours since 1970).
+.venv-forecasts and .venv-online, made at the first run. What a peer has said is kept in the file of
+``--keep`` as soon as it is there, and not asked for again, so that a run can be stopped and resumed;
+``--only TEXT`` runs the peers whose names hold a text, and prints all that are kept.
+
+Streams: an hourly load that we make, whose spread follows the hour and grows; and with ``--prices`` a
+file of hourly prices with two published forecasts, arrays ``price``, ``linear``, ``network`` and
+``hour`` (hours since 1970).
 """
 
 import argparse
@@ -119,16 +123,35 @@ def find_python(home: str, packages: list[str]) -> Path:
     return interpreter
 
 
-def play_peers(streams: dict[str, Any]) -> list[dict[str, Any]]:
-    rows = []
+def play_peers(streams: dict[str, Any], kept: Path | None, only: str) -> list[dict[str, Any]]:
+    """Return what every peer says of every stream; what was kept of an earlier run is not run again."""
+    rows = _read_kept(kept, streams)
+    done = {(row["stream"], row["peer"]) for row in rows}
     for home, (packages, peers) in FAMILIES.items():
-        own = THEIR_FORECASTS if home == ".venv-forecasts" else []
-        command = [find_python(home, packages), Path(__file__).with_name("peer_forecasts.py")]
-        done = subprocess.run(
-            [*command, *peers, *own], input=json.dumps(streams), capture_output=True, text=True,
-            check=True,
-        )  # fmt: skip
-        rows += [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+        asked = [*peers, *(THEIR_FORECASTS if home == ".venv-forecasts" else [])]
+        for stream, peer in ((stream, peer) for stream in streams for peer in asked if only in peer):
+            if (stream, peer) in done:
+                continue
+            script = str(Path(__file__).with_name("peer_forecasts.py"))
+            command = [str(find_python(home, packages)), script, peer]
+            given = json.dumps({stream: streams[stream]})
+            ran = subprocess.run(command, input=given, capture_output=True, text=True, check=True)
+            lines = [line for line in ran.stdout.splitlines() if line.startswith("{")]
+            rows += [json.loads(line) for line in lines]
+            if kept is not None:
+                with kept.open("a") as file:
+                    file.writelines(f"{line}\n" for line in lines)
+    return rows
+
+
+def _read_kept(kept: Path | None, streams: dict[str, Any]) -> list[dict[str, Any]]:
+    if kept is None or not kept.exists():
+        return []
+    rows = [json.loads(line) for line in kept.read_text().splitlines()]
+    for row in rows:
+        size = len(streams[row["stream"]]["truth"]) if row["stream"] in streams else None
+        if "lower" in row and size not in (None, len(row["lower"])):
+            sys.exit(f"{kept} is of another run, of {len(row['lower'])} rows; give another file")
     return rows
 
 
@@ -165,9 +188,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--prices", type=Path, help="hourly_prices.npz, where it is at hand")
     parser.add_argument("--quick", action="store_true", help="fewer days")
+    parser.add_argument("--keep", type=Path, help="a file for what peers have said, to resume from")
+    parser.add_argument("--only", default="", help="run the peers whose names hold this text")
     given = parser.parse_args()
     streams = make_streams(given.prices, quick=given.quick)
-    peers = play_peers(streams)
+    peers = play_peers(streams, given.keep, given.only)
     print(
         f"{'stream':<22} {'method':<26} {'coverage':>8} {'worst w':>7} {'width':>7} {'score':>7} "
         f"{'unbounded':>9} {'seconds':>8}"

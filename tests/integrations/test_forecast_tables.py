@@ -11,6 +11,7 @@ import pytest
 import keyhole
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.integrations.frames import SeriesPredictors, backtest, evaluate
+from keyhole.predictor.levels import LevelPredictor
 
 DAYS = pd.date_range("2026-01-01", periods=60)
 
@@ -380,3 +381,55 @@ def test_a_feature_that_tells_the_spread_makes_intervals_fit_both_halves() -> No
         far = max(abs(missed[wide].mean() - 0.1), abs(missed[~wide].mean() - 0.1))
         assert far < apart
         assert far > 0.05 or not options  # a standard error is 0.01
+
+
+def make_panel() -> pd.DataFrame:
+    """Three series of 40 rows each, forecast four at a time, some of which are never answered."""
+    rng = np.random.default_rng(8)
+    times = np.tile(pd.date_range("2026-01-01", periods=40, freq="6h"), 3)
+    spread = np.repeat([1.0, 5.0, 30.0], 40)
+    forecast = rng.normal(100, 10, size=120)
+    table = pd.DataFrame({"unique_id": np.repeat(["a", "b", "c"], 40), "ds": times, "A": forecast})
+    table["y"] = (forecast + spread * rng.normal(size=120)).round(1)
+    table.loc[[17, 60, 90], "y"] = None
+    table["cutoff"] = table["ds"].dt.floor("D") - pd.Timedelta("1h")
+    lower, upper = forecast - spread * rng.random(120), forecast + spread
+    return table.assign(q10=lower, q90=upper, weekend=table["ds"].dt.day_of_week > 4)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"features": None},
+        {"asymmetric": True},
+        {"alpha": [0.1, 0.3]},
+        {"groups": ["weekend"], "amend_limit": 50},
+        {"per_horizon": True},
+    ],
+)
+def test_rounds_that_are_played_at_once_are_those_played_one_by_one(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = make_panel()
+    found = []
+    for is_at_once in (True, False):
+        if not is_at_once:
+            monkeypatch.setattr(keyhole.Predictor, "_play", lambda *_: None)
+            monkeypatch.setattr(LevelPredictor, "_play", lambda *_: None)
+        predictors = make(**options)
+        early = table[table["ds"] < "2026-01-08"]
+        early = early.assign(y=early["y"].where(early["ds"] < "2026-01-06"))
+        shown = [predictors.add_intervals(early, ["A", ("q10", "q90")], lag=pd.Timedelta("2D"))]
+        predictors.learn(table[table["ds"] == "2026-01-07"])
+        shown.append(predictors.add_intervals(table, ["A", ("q10", "q90")]))
+        if "amend_limit" in options:
+            assert predictors.amend(table.assign(y=table["y"] + 50.0)) > 100
+        states = [
+            one.dump() for name in predictors.models for one in predictors.predictors(name).values()
+        ]
+        found.append((shown, predictors.history("A"), states))
+    (at_once, kept, states), (one_by_one, expected, others) = found
+    for one, other in zip([*at_once, kept], [*one_by_one, expected], strict=True):
+        pd.testing.assert_frame_equal(one, other, check_exact=True)
+    assert states == others

@@ -52,15 +52,19 @@ def test_each_row_has_its_own_numbers() -> None:
     cutoffs = [MONDAY - timedelta(hours=1), None]
     forecasts: Forecasts = {"A": [1, 5], "B": [4.5, 2.0], "C": [2.0, 3.0]}
     names = ("hour", "weekday", "month", "horizon", "forecast", "spread")
-    assert read_known(names, "B", times, cutoffs, forecasts) == [
-        {"hour": 6.5, "weekday": 0, "month": 1, "horizon": 3600.0, "forecast": 4.5, "spread": 3.5},
-        {"hour": 23.75, "weekday": 5, "month": 3, "horizon": None, "forecast": 2.0, "spread": 3.0},
-    ]
+    assert read_known(names, "B", times, cutoffs, forecasts) == {
+        "hour": [6.5, 23.75],
+        "weekday": [0, 5],
+        "month": [1, 3],
+        "horizon": [3600.0, None],
+        "forecast": [4.5, 2.0],
+        "spread": [3.5, 3.0],
+    }
 
 
 def test_only_what_is_asked_for_and_known_is_there() -> None:
     day = [date(2026, 3, 7)]
-    assert read_known(("hour", "load"), "A", day, [None], {"A": [1.0]}) == [{"hour": 0.0}]
-    assert read_known(("forecast", "spread"), "Z", day, [None], {"A": [1.0]}) == [{}]
-    assert read_known(("horizon",), "A", [7], [4], {"A": [1.0]}) == [{"horizon": 3.0}]
-    assert read_known(("spread",), "A", day, [None], {"A": [1.0], "B": [3.0]}) == [{"spread": 2.0}]
+    assert read_known(("hour", "load"), "A", day, [None], {"A": [1.0]}) == {"hour": [0.0]}
+    assert read_known(("forecast", "spread"), "Z", day, [None], {"A": [1.0]}) == {}
+    assert read_known(("horizon",), "A", [7], [4], {"A": [1.0]}) == {"horizon": [3.0]}
+    assert read_known(("spread",), "A", day, [None], {"A": [1.0], "B": [3.0]}) == {"spread": [2.0]}

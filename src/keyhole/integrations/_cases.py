@@ -77,7 +77,7 @@ def read_context(wrapper: Wrapper, table: Any, *, features: Any, groups: Any) ->
         features = np.column_stack([_column(table, c, "features") for c in wrapper.features])
     if wrapper.groups is not None and groups is None:
         flags = [
-            [_is_member(value, name) for value in _column(table, name, "groups").tolist()]
+            [is_member(value, name) for value in _column(table, name, "groups").tolist()]
             for name in wrapper.groups
         ]
         groups = [list(np.flatnonzero(row)) for row in np.column_stack(flags)]
@@ -90,11 +90,11 @@ def read_case(wrapper: Known, x: Mapping[Any, object]) -> dict[str, Any]:
     if wrapper.features:
         known["features"] = {name: x.get(name) for name in wrapper.features}
     if wrapper.groups:
-        known["groups"] = [name for name in wrapper.groups if _is_member(x.get(name), name)]
+        known["groups"] = [name for name in wrapper.groups if is_member(x.get(name), name)]
     return known
 
 
-def _is_member(value: object, group: str | int) -> bool:
+def is_member(value: object, group: str | int) -> bool:
     """Return whether a cell says that a case is in a group; one that holds nothing says no."""
     if is_missing(value):
         return False

@@ -4,12 +4,12 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-import narwhals as nw
 import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
+from keyhole.integrations._table import make_table, read_table
 from keyhole.numeric import Array
 
 _LOWER = re.compile(r"^(?P<model>.*)-lo-(?P<level>\d+(\.\d+)?)$")
@@ -73,21 +73,7 @@ def evaluate(
             row |= _score(truths[known], lower[known], upper[known], float(level), window)
             for name, value in row.items():
                 made.setdefault(name, []).append(value)
-    return nw.from_dict(made, backend=frame.implementation).to_native()
-
-
-def read_table(table: Any, needed: Sequence[str]) -> Any:
-    """Return the table as narwhals sees it, or raise if a column is not there."""
-    try:
-        frame = nw.from_native(table, eager_only=True)
-    except TypeError:
-        raise InvalidError(
-            f"{type(table).__name__} is not a table in memory; give a pandas or polars DataFrame"
-        ) from None
-    for name in needed:
-        if name not in frame.columns:
-            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
-    return frame
+    return make_table(made, frame.implementation)
 
 
 def name_level(alpha: float) -> str:

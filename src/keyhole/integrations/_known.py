@@ -18,9 +18,10 @@ def find_known(times: Sequence[Any], cutoffs: Sequence[Any], forecasts: Forecast
     """
     if not times or not all(hasattr(time, "weekday") for time in times):
         return ()
+    steps = set(map(_find_step, times, cutoffs))
+    times = list(set(times))
     months = [12 * time.year + time.month for time in times]
     days = {(time.year, time.month, time.day) for time in times}
-    steps = {_find_step(*one) for one in zip(times, cutoffs, strict=True)}
     has_hours = any(_READERS["hour"](time) for time in times)
     found = {
         "hour": has_hours,
@@ -39,21 +40,21 @@ def read_known(
     times: Sequence[Any],
     cutoffs: Sequence[Any],
     forecasts: Forecasts,
-) -> list[dict[str, Any]]:
-    """Return of every row the features of these names that the table knows by itself."""
-    rows: list[dict[str, Any]] = [{} for _ in times]
-    for place, (row, time) in enumerate(zip(rows, times, strict=True)):
-        given = [float(column[place]) for column in forecasts.values()]
-        for name in names:
-            if name in _READERS:
-                row[name] = _READERS[name](time)
-        if "horizon" in names:
-            row["horizon"] = _find_step(time, cutoffs[place])
-        if "forecast" in names and model in forecasts:
-            row["forecast"] = float(forecasts[model][place])
-        if "spread" in names and len(given) > 1:
-            row["spread"] = max(given) - min(given)
-    return rows
+) -> dict[str, Sequence[Any]]:
+    """Return the features of these names that the table knows by itself, a column each."""
+    known: dict[str, Sequence[Any]] = {}
+    for name in names:
+        if name in _READERS:
+            parts = {time: _READERS[name](time) for time in set(times)}
+            known[name] = [parts[time] for time in times]
+    if "horizon" in names:
+        known["horizon"] = list(map(_find_step, times, cutoffs))
+    if "forecast" in names and model in forecasts:
+        known["forecast"] = forecasts[model]
+    if "spread" in names and len(forecasts) > 1:
+        rows = zip(*forecasts.values(), strict=True)
+        known["spread"] = [max(row) - min(row) for row in rows]
+    return known
 
 
 _READERS: dict[str, Callable[[Any], float]] = {

@@ -1,46 +1,29 @@
 """The rows of one model in a table: played in order of time, each once, and kept to be looked at."""
 
 import heapq
-from collections import Counter, defaultdict
-from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
-from math import inf
-from typing import Any, NamedTuple
+from math import inf, nan
+from typing import Any
 
-from keyhole.errors import InvalidError, LabelError, ScoreError
+import numpy as np
+
+from keyhole.errors import InvalidError, ScoreError
 from keyhole.integrations._pool import Pool
-from keyhole.predictor.levels import LevelPredictor, Levels
+from keyhole.integrations._table import Key, Rows
+from keyhole.numeric import Array
+from keyhole.predictor.levels import LevelPredictor
+from keyhole.predictor.play import Plan
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Interval, Region, Score
+from keyhole.scores.checks import check_number
 
 AnyPredictor = Predictor[Any] | LevelPredictor[Any]
+_Event = tuple[Key, int, bool]  # which row, of which one of the table the outcome is; is it answered
 _NOTHING_KNOWN = Interval(-1, 0.0, -inf, inf)  # what is shown before any outcome is known
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A row of a table."""
-
-    number: int
-    series: Hashable
-    cutoff: Any  # when it was forecast; None: just before its time
-    time: Any
-    output: Any
-    truth: Any  # None where it is not known yet
-    known: dict[str, Any]  # its features and groups
-
-    def __str__(self) -> str:
-        return f"row {self.number} ({self.series!r}, {self.time})"
-
-
-class Key(NamedTuple):
-    """What tells a row from all others: ``place`` from those of a table that have all else the same."""
-
-    series: Hashable
-    time: Any
-    cutoff: Any
-    place: int
+_NO_BAND = (nan, nan)  # of a round that is open already, which knows its own
 
 
 @dataclass(slots=True)
@@ -52,6 +35,31 @@ class Kept:
     number: int  # of its round; -1 if there is none, as nothing was known when it was forecast
     shown: tuple[Region, ...]
     truth: Any = None
+
+
+@dataclass(slots=True)
+class _Rounds:
+    """What is to happen to rounds of one predictor, each of which has a place in these lists.
+
+    An event is the place of a round that is predicted, or -1 less that of one that is answered.
+    """
+
+    keys: list[Key] = field(default_factory=list)
+    kept: list[Kept] = field(default_factory=list)
+    rows: list[int] = field(default_factory=list)  # of the table; -1 of an open one
+    outputs: list[Any] = field(default_factory=list)  # what is read on each level
+    truths: list[Any] = field(default_factory=list)
+    events: list[int] = field(default_factory=list)
+    places: dict[Key, int] = field(default_factory=dict)
+
+    def add(self, key: Key, kept: Kept, row: int, outputs: Any) -> int:
+        place = self.places[key] = len(self.keys)
+        self.keys.append(key)
+        self.kept.append(kept)
+        self.rows.append(row)
+        self.outputs.append(outputs)
+        self.truths.append(None)
+        return place
 
 
 class Model:
@@ -74,138 +82,226 @@ class Model:
         self.rows: dict[Key, Kept] = {}
         self.open: dict[tuple[Hashable, Any], list[Key]] = defaultdict(list)
 
-    def find_predictor(self, row: Row) -> tuple[Hashable, AnyPredictor]:
-        """Return the predictor of a row, made if it is the first of its series, and its name."""
-        name = row.series
+    def _find_predictor(self, rows: Rows, row: int) -> Hashable:
+        """Return the name of a row's predictor, which is made if it is the first of its series."""
+        name = rows.series[row]
         if self._per_horizon:
-            if row.cutoff is None:
+            if rows.cutoffs[row] is None:
                 raise InvalidError(
-                    f"{row} has no cutoff, from which its step ahead would follow; add the column, or "
-                    "leave per_horizon out"
+                    f"{rows.name(row)} has no cutoff, from which its step ahead would follow; add the "
+                    "column, or leave per_horizon out"
                 )
-            name = (row.series, row.time - row.cutoff)
+            name = (name, rows.times[row] - rows.cutoffs[row])
         if name not in self.predictors:
             self.predictors[name] = self._start(len(self.predictors))
-        return name, self.predictors[name]
+        return name
 
-    def play(self, rows: Sequence[Row], *, lag: Any) -> list[Kept]:
-        """Predict and answer every row in order of time; return what was shown, in the table's order.
-
-        A row that was seen before is not played again: what it was shown then is returned, and its
-        outcome counts if it was not known yet.
-        """
-        keys = find_keys(rows)
-        self._check_seen(rows, keys)
-        table = set(keys)
-        waiting = [
-            (_add(row.time, lag), order, row, key)
-            for order, (row, key) in enumerate(zip(rows, keys, strict=True))
-            if row.truth is not None and key in self.rows and self.rows[key].truth is None
-        ]
-        heapq.heapify(waiting)
-        new = [(row, key) for row, key in zip(rows, keys, strict=True) if key not in self.rows]
-        new.sort(key=lambda one: (_forecast_time(one[0]), one[0].time))
-        for order, (row, key) in enumerate(new, start=len(rows)):
-            while waiting and _is_known(waiting[0][0], row):
-                _, _, told, its_key = heapq.heappop(waiting)
-                self._tell(told, its_key, table)
-            self.rows[key] = self._predict(row)
-            if row.truth is not None:
-                heapq.heappush(waiting, (_add(row.time, lag), order, row, key))
-        for _, _, told, its_key in sorted(waiting, key=lambda one: one[:2]):
-            self._tell(told, its_key, table)
-        for row, key in new:
-            if row.truth is None:
-                self.open[row.series, row.time].append(key)
-        played = [self.rows[key] for key in keys]
-        self._forget()
-        return played
-
-    def _check_seen(self, rows: Sequence[Row], keys: Sequence[Key]) -> None:
-        """Raise before the first round if a row that was seen before is another now."""
-        for row, key in zip(rows, keys, strict=True):
-            before = self.rows.get(key)
-            if before is None:
-                continue
-            if before.output != row.output:
-                raise InvalidError(
-                    f"{row} was predicted before from {before.output}, now from {row.output}; give a "
-                    "new forecast a cutoff of its own, another model a column of another name"
-                )
-            if before.truth is not None and row.truth is not None and before.truth != row.truth:
-                raise InvalidError(
-                    f"{row} had the outcome {before.truth}, now {row.truth}; if it was revised, give "
-                    "the table to amend"
-                )
-
-    def make_output(self, row: Row) -> dict[float, Any] | None:
+    def _make_outputs(self, rows: Rows, row: int) -> dict[float, Any] | None:
         """Return what a row's predictor reads on each level; None if nothing is known."""
         if self.pool is None:
-            return dict.fromkeys(self._alphas, row.output)
-        centre, bands = float(row.output), {}
+            return dict.fromkeys(self._alphas, rows.outputs[row])
+        centre, bands = float(rows.outputs[row]), {}
         for alpha in self._alphas:
-            ends = self.pool.find_band(row.series, alpha)
+            ends = self.pool.find_band(rows.series[row], alpha)
             if ends is None or not centre + ends[0] < centre + ends[1]:
                 return None
             bands[alpha] = centre + ends[0], centre + ends[1]
         return bands
 
-    def _predict(self, row: Row) -> Kept:
-        name, predictor = self.find_predictor(row)
-        outputs = self.make_output(row)
-        if outputs is None:
-            return Kept(name, row.output, -1, (_NOTHING_KNOWN,) * len(self._alphas))
-        if isinstance(predictor, Predictor):
-            shown = predictor.predict(outputs[self._alphas[0]], **row.known)
-            return Kept(name, row.output, shown.id, (shown,))
-        if self.pool is None:
-            levels: Levels[Any] = predictor.predict(row.output, **row.known)
-        else:
-            levels = predictor.predict(outputs=outputs, **row.known)
-        return Kept(name, row.output, levels.id, tuple(levels.values()))
+    def play(self, rows: Rows, *, lag: Any) -> list[Kept]:
+        """Predict and answer every row in order of time; return what was shown, in the table's order.
 
-    def _tell(self, row: Row, key: Key, table: set[Key]) -> None:
-        """Answer a row, after those of earlier tables that waited for its outcome."""
-        others = [one for one in self.open.get((row.series, row.time), ()) if one not in table]
-        for one in (*others, key):
-            self._answer(one, row.truth)
+        A row that was seen before is not played again: what it was shown then is returned, and its
+        outcome counts if it was not known yet.
+        """
+        keys = rows.list_keys()
+        self._check_seen(rows, keys)
+        new = [key for key in keys if key not in self.rows]
+        self._run(rows, self._list_events(rows, keys, lag))
+        for key in new:
+            if self.rows[key].truth is None:
+                self.open[key.series, key.time].append(key)
+        played = [self.rows[key] for key in keys]
+        self._forget()
+        return played
 
-    def _answer(self, key: Key, truth: Any) -> None:
-        kept = self.rows[key]
-        if kept.number >= 0:
-            self.predictors[kept.predictor].learn(kept.number, label=truth)
-        if self.pool is not None:
-            self.pool.add(key.series, float(truth) - float(kept.output))
-        # Now, not before: an outcome that was refused can be given again.
-        kept.truth = truth
-        waiting = self.open.get((key.series, key.time), [])
-        if key in waiting:
-            waiting.remove(key)
-        if not waiting:
-            self.open.pop((key.series, key.time), None)
-
-    def check_outcomes(self, rows: Iterable[Row]) -> None:
-        """Raise before the first answer if it is not certain which open round an outcome is of."""
-        outcomes: dict[tuple[Hashable, Any], Any] = {}
-        for row in rows:
-            at = (row.series, row.time)
-            waiting = len(self.open.get(at, ()))
-            if waiting > 1 and outcomes.setdefault(at, row.truth) != row.truth:
+    def _check_seen(self, rows: Rows, keys: Sequence[Key]) -> None:
+        """Raise before the first round if a row that was seen before is another now."""
+        for row, key in enumerate(keys) if self.rows else ():
+            before, output, truth = self.rows.get(key), rows.outputs[row], rows.truths[row]
+            if before is None:
+                continue
+            if before.output != output:
                 raise InvalidError(
-                    f"{row}: {waiting} open rows have this series and time, and outcomes differ; give "
-                    "each row a time of its own"
+                    f"{rows.name(row)} was predicted before from {before.output}, now from {output}; "
+                    "give a new forecast a cutoff of its own, another model a column of another name"
+                )
+            if before.truth is not None and truth is not None and before.truth != truth:
+                raise InvalidError(
+                    f"{rows.name(row)} had the outcome {before.truth}, now {truth}; if it was revised, "
+                    "give the table to amend"
                 )
 
-    def learn(self, row: Row) -> int:
-        """Answer all that wait for this outcome; return how many."""
-        keys = list(self.open.get((row.series, row.time), ()))
-        for key in keys:
-            self._answer(key, row.truth)
-        return len(keys)
+    def _list_events(self, rows: Rows, keys: list[Key], lag: Any) -> Iterator[_Event]:
+        """Yield what happens, in its order: every new row is predicted, and answered once it can be.
 
-    def amend(self, rows: Iterable[Row]) -> int:
+        Before a row, those of earlier tables are answered that waited for its outcome.
+        """
+        order, forecast, known = _rank_times(rows, lag)
+        table, told = set(keys), set[Key]()
+        new, waiting = [], []
+        for row, key in enumerate(keys):
+            before = self.rows.get(key)
+            if before is None:
+                new.append(row)
+            elif before.truth is None and rows.truths[row] is not None:
+                waiting.append((known[row], row, row))
+        heapq.heapify(waiting)
+        for place, row in enumerate(sorted(new, key=order.__getitem__), start=len(keys)):
+            while waiting and waiting[0][0] <= forecast[row]:
+                yield from self._list_answers(keys, heapq.heappop(waiting)[2], table, told)
+            yield keys[row], row, False
+            if rows.truths[row] is not None:
+                heapq.heappush(waiting, (known[row], place, row))
+        for _, _, row in sorted(waiting):
+            yield from self._list_answers(keys, row, table, told)
+
+    def _list_answers(
+        self, keys: list[Key], row: int, table: set[Key], told: set[Key]
+    ) -> Iterator[_Event]:
+        own = keys[row]
+        for key in self.open.get((own.series, own.time), ()) if self.open else ():
+            if key not in table and key not in told:
+                told.add(key)
+                yield key, row, True
+        yield own, row, True
+
+    def _run(self, rows: Rows, events: Iterable[_Event]) -> int:
+        """Let these happen, and return how many rows were answered.
+
+        Predictors have nothing in common but the pool, which hears residuals and not what was shown:
+        so the pool goes first, and then each predictor plays its own rounds.
+        """
+        plays: dict[Hashable, _Rounds] = defaultdict(_Rounds)
+        answered, nothing = 0, (_NOTHING_KNOWN,) * len(self._alphas)
+        for key, row, is_answer in events:
+            if is_answer:
+                self._note_answer(plays, key, rows.truths[row])
+                answered += 1
+                continue
+            name, outputs = self._find_predictor(rows, row), self._make_outputs(rows, row)
+            kept = self.rows[key] = Kept(name, rows.outputs[row], -1, nothing)
+            if outputs is not None:
+                rounds = plays[name]
+                rounds.events.append(rounds.add(key, kept, row, outputs))
+        context = np.hstack((rows.features, rows.groups))
+        for name, rounds in plays.items():
+            if not self._play_at_once(self.predictors[name], rounds, context):
+                self._play_one_by_one(self.predictors[name], rounds, rows)
+        return answered
+
+    def _note_answer(self, plays: dict[Hashable, _Rounds], key: Key, truth: Any) -> None:
+        kept = self.rows[key]
+        if self.pool is not None:
+            self.pool.add(key.series, float(truth) - float(kept.output))
+        rounds = plays[kept.predictor]
+        place = rounds.places.get(key)
+        if place is None and kept.number < 0:  # It has no round.
+            self._close(key, kept, truth)
+            return
+        place = rounds.add(key, kept, -1, None) if place is None else place
+        rounds.truths[place] = truth
+        rounds.events.append(-1 - place)
+
+    def _close(self, key: Key, kept: Kept, truth: Any) -> None:
+        """Take note of an outcome, once it was accepted: one that was refused can be given again."""
+        kept.truth = truth
+        if not self.open:
+            return
+        at = (key.series, key.time)
+        waiting = self.open.get(at, [])
+        if key in waiting:
+            waiting.remove(key)
+            if not waiting:
+                del self.open[at]
+
+    def _play_at_once(self, predictor: AnyPredictor, rounds: _Rounds, context: Array) -> bool:
+        """Play the rounds of a predictor in one call; return whether that was possible."""
+        if self.score.kind != "band":
+            return False
+        numbers = [kept.number for kept in rounds.kept]
+        truths = [nan if truth is None else float(truth) for truth in rounds.truths]
+        plans = {
+            alpha: Plan(
+                numbers,
+                [_NO_BAND if one is None else _read_band(one[alpha]) for one in rounds.outputs],
+                truths,
+                context[rounds.rows],
+                rounds.events,
+            )
+            for alpha in self._alphas
+        }
+        shown: Any = (
+            predictor._play(plans[self._alphas[0]])  # noqa: SLF001
+            if isinstance(predictor, Predictor)
+            else predictor._play(plans)  # noqa: SLF001
+        )
+        for place, one in enumerate(shown or ()):
+            if rounds.rows[place] >= 0:
+                self._keep_shown(rounds.kept[place], one)
+            if rounds.truths[place] is not None:
+                self._close(rounds.keys[place], rounds.kept[place], rounds.truths[place])
+        return shown is not None
+
+    def _play_one_by_one(self, predictor: AnyPredictor, rounds: _Rounds, rows: Rows) -> None:
+        for event in rounds.events:
+            place = event if event >= 0 else -1 - event
+            kept, outputs, row = rounds.kept[place], rounds.outputs[place], rounds.rows[place]
+            if event < 0:
+                predictor.learn(kept.number, label=rounds.truths[place])
+                self._close(rounds.keys[place], kept, rounds.truths[place])
+                continue
+            known = rows.read_known(row)
+            if isinstance(predictor, Predictor):
+                shown: Any = predictor.predict(outputs[self._alphas[0]], **known)
+            elif self.pool is None:
+                shown = predictor.predict(rows.outputs[row], **known)
+            else:
+                shown = predictor.predict(outputs=outputs, **known)
+            self._keep_shown(kept, shown)
+
+    def _keep_shown(self, kept: Kept, shown: Any) -> None:
+        kept.number = shown.id
+        kept.shown = tuple(shown.values()) if self.has_levels else (shown,)
+
+    def check_outcomes(self, rows: Rows) -> None:
+        """Raise before the first answer if it is not certain which open round an outcome is of."""
+        outcomes: dict[tuple[Hashable, Any], Any] = {}
+        for row, (at, truth) in enumerate(_list_outcomes(rows)):
+            waiting = len(self.open.get(at, ()))
+            if waiting > 1 and outcomes.setdefault(at, truth) != truth:
+                raise InvalidError(
+                    f"{rows.name(row)}: {waiting} open rows have this series and time, and outcomes "
+                    "differ; give each row a time of its own"
+                )
+            if waiting and self.pool is not None:
+                try:
+                    check_number(truth, "true value")
+                except ScoreError as error:
+                    raise ScoreError(f"{rows.name(row)}: {error}") from None
+
+    def learn(self, rows: Rows) -> int:
+        """Answer all that wait for these outcomes; return how many."""
+        outcomes: dict[tuple[Hashable, Any], int] = {}
+        for row, (at, _) in enumerate(_list_outcomes(rows)):
+            outcomes.setdefault(at, row)
+        return self._run(
+            rows, [(key, row, True) for at, row in outcomes.items() for key in self.open.get(at, ())]
+        )
+
+    def amend(self, rows: Rows) -> int:
         """Correct the outcome of rows that were answered otherwise; return how many were."""
-        truths = {(row.series, row.time): row.truth for row in rows}
+        truths = dict(_list_outcomes(rows))
         amended = 0
         for key, kept in self.rows.items():
             truth = truths.get((key.series, key.time))
@@ -216,23 +312,19 @@ class Model:
                 amended += 1
         return amended
 
-    def calibrate(self, rows: Iterable[Row]) -> None:
+    def calibrate(self, rows: Rows) -> None:
         """Teach the outcomes of the past, each as if it had come before the next forecast."""
-        played: dict[Hashable, list[tuple[Row, dict[float, Any]]]] = defaultdict(list)
-        for row in rows:
-            name, _ = self.find_predictor(row)
-            outputs = self.make_output(row)
+        played: dict[Hashable, list[tuple[int, dict[float, Any]]]] = defaultdict(list)
+        for row, truth in enumerate(rows.truths):
+            name, outputs = self._find_predictor(rows, row), self._make_outputs(rows, row)
             if outputs is not None:
                 played[name].append((row, outputs))
             if self.pool is not None:
-                self.pool.add(row.series, float(row.truth) - float(row.output))
+                self.pool.add(rows.series[row], float(truth) - float(rows.outputs[row]))
         for name, history in played.items():
-            known = {
-                what: [row.known[what] for row, _ in history]
-                for what in ("features", "groups")
-                if what in history[0][0].known
-            }
-            truths = [row.truth for row, _ in history]
+            each = [rows.read_known(row) for row, _ in history]
+            known = {what: [one[what] for one in each] for what in each[0]}
+            truths = [rows.truths[row] for row, _ in history]
             for alpha, predictor in self._levels(name):
                 predictor.calibrate([outputs[alpha] for _, outputs in history], truths, **known)
 
@@ -251,35 +343,28 @@ class Model:
                 del self.rows[key]
 
 
-def find_keys(rows: Iterable[Row]) -> list[Key]:
-    places: Counter[tuple[Any, ...]] = Counter()
-    keys = []
-    for row in rows:
-        which = (row.series, row.time, row.cutoff)
-        keys.append(Key(*which, places[which]))
-        places[which] += 1
-    return keys
+def _list_outcomes(rows: Rows) -> Iterator[tuple[tuple[Hashable, Any], Any]]:
+    """Yield of which series and time each outcome is, and the outcome."""
+    return zip(zip(rows.series, rows.times, strict=True), rows.truths, strict=True)
 
 
-def check_rows(rows: Iterable[Row], score: Score[Any]) -> None:
-    """Raise before the first round if a forecast or an outcome cannot be read, and say whose it is."""
-    for row in rows:
-        try:
-            case = score.read(row.output)
-            if row.truth is not None:
-                case.score(row.truth)
-        except (ScoreError, LabelError) as error:
-            raise type(error)(f"{row}: {error}") from None
+def _read_band(output: Any) -> tuple[float, float]:
+    lower, upper = output
+    return float(lower), float(upper)
 
 
-def _forecast_time(row: Row) -> Any:
-    return row.time if row.cutoff is None else row.cutoff
+def _rank_times(rows: Rows, lag: Any) -> tuple[list[tuple[int, int]], list[int], list[int]]:
+    """Return in which order rows are forecast, when, and when their outcomes are known, as ranks.
 
-
-def _add(time: Any, lag: Any) -> Any:
-    return time if lag is None else time + lag
-
-
-def _is_known(time: Any, row: Row) -> bool:
-    """Return whether the outcome of that time is known when the row is forecast."""
-    return bool(time < row.time if row.cutoff is None else time <= row.cutoff)
+    What is known at the cutoff of a row is known when it is forecast; of a row without a cutoff, what
+    is known before its time.
+    """
+    known = {time: time if lag is None else time + lag for time in set(rows.times)}
+    cutoffs = set(rows.cutoffs) - {None}
+    ranks = {time: rank for rank, time in enumerate(sorted({*known, *known.values(), *cutoffs}))}
+    at, forecast, order = [ranks[time] for time in rows.times], [], []
+    for time, cutoff in zip(at, rows.cutoffs, strict=True):
+        before = time if cutoff is None else ranks[cutoff]
+        forecast.append(2 * before - (cutoff is None))
+        order.append((before, time))
+    return order, forecast, [2 * ranks[known[time]] for time in rows.times]

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import SnapshotError
-from keyhole.integrations._series import Kept, Key, Model
+from keyhole.integrations._series import Kept, Model
+from keyhole.integrations._table import Key
 from keyhole.predictor.levels import LevelPredictor
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Interval, LabelSet, Region

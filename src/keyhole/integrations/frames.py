@@ -5,39 +5,37 @@ a column with each model's forecast, and the outcome ``y`` where it is known. ``
 is such a column, is when the row was forecast; without it, just before ``ds``.
 """
 
-import re
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import takewhile
 from pathlib import Path
 from typing import Any, Self
 
 from keyhole import scores
 from keyhole.checks import is_list
-from keyhole.errors import InvalidError, LabelError, MissingExtraError, SnapshotError
-from keyhole.integrations._cases import is_missing, read_case
-from keyhole.integrations._known import KNOWN, TABLE, Forecasts, find_known, read_known
+from keyhole.errors import InvalidError, LabelError, SnapshotError
+from keyhole.integrations._evaluate import evaluate, name_level
+from keyhole.integrations._known import TABLE, Forecasts, find_known
 from keyhole.integrations._pool import Pool
-from keyhole.integrations._series import AnyPredictor, Kept, Model, Row, check_rows
+from keyhole.integrations._series import AnyPredictor, Kept, Model
 from keyhole.integrations._series_file import pack_model, pack_value, unpack_model, unpack_value
+from keyhole.integrations._table import (
+    Columns,
+    Models,
+    Pair,
+    Rows,
+    check_order,
+    list_columns,
+    make_column,
+    make_table,
+    name_models,
+)
 from keyhole.predictor import file
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Probabilities, QuantileBands, ScaledResiduals, Score
 
-try:
-    import narwhals as nw
-except ImportError:
-    raise MissingExtraError(
-        "this adapter needs narwhals; pip install 'keyhole-conformal[frames]'"
-    ) from None
-
-from keyhole.integrations._evaluate import evaluate, name_level, read_table
-
 __all__ = ["Backtest", "SeriesPredictors", "backtest", "evaluate"]
 
-Pair = tuple[str, str]
-Models = str | Pair | Sequence[str | Pair] | Mapping[str, str | Pair]
 _SETS = "sets"  # what the columns of class probabilities are kept as
 _KEPT = 10_000
 _OPTIONS = (
@@ -199,13 +197,8 @@ class SeriesPredictors:
         lag
             How long after ``ds`` an outcome is known, where that is not at once.
         """
-        named = _name_models(models)
-        columns = [column for one in named.values() for column in _list_columns(one)]
-        frame = self._read(table, columns)
-        forecasts = self._find_features(frame, named)
-        given = {name: self._read_rows(frame, one, name, forecasts) for name, one in named.items()}
-        for name, rows in given.items():  # all, before any is played
-            check_rows(rows, self._find_score(named[name]))
+        named = name_models(models)
+        frame, given = self._read(table, named)
         for name, rows in given.items():
             played = self._start_model(name, named[name]).play(rows, lag=lag)
             frame = frame.with_columns(*self._show(frame, name, played))
@@ -215,23 +208,18 @@ class SeriesPredictors:
         for place, alpha in enumerate(self.alphas):
             shown: list[Any] = [row.shown[place] for row in played]
             level = name_level(alpha)
-            yield _column(frame, f"{name}-lo-{level}", [one.lower for one in shown])
-            yield _column(frame, f"{name}-hi-{level}", [one.upper for one in shown])
+            yield make_column(frame, f"{name}-lo-{level}", [one.lower for one in shown])
+            yield make_column(frame, f"{name}-hi-{level}", [one.upper for one in shown])
 
     def calibrate(self, table: Any, models: Models) -> None:
         """Teach forecasts and outcomes of the past, before the first interval; no round is counted.
 
         Each series learns as if each of its outcomes had come before the next forecast.
         """
-        named = _name_models(models)
-        for name, one in named.items():
-            frame = self._read(
-                table, [column for each in named.values() for column in _list_columns(each)]
-            )
-            given = self._read_rows(frame, one, name, self._find_features(frame, named))
-            rows = [row for row in given if row.truth is not None]
-            check_rows(rows, self._find_score(one))
-            self._start_model(name, one).calibrate(sorted(rows, key=lambda row: row.time))
+        named = name_models(models)
+        _, given = self._read(table, named)
+        for name, rows in given.items():
+            self._start_model(name, named[name]).calibrate(rows.pick_known())
 
     def add_sets(self, table: Any, labels: Mapping[str, object] | Sequence[str]) -> Any:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
@@ -243,16 +231,17 @@ class SeriesPredictors:
         """
         names = dict(labels) if isinstance(labels, Mapping) else {name: name for name in labels}
         self.features = self.features or ()  # For classifiers they cost more than they bring.
-        frame = self._read(table, list(names))
+        frame = self._open(table, list(names))
         kind = Probabilities(labels=list(names.values())) if self.score is None else self.score
-        rows = self._rows(frame, list(zip(*(frame[name].to_list() for name in names), strict=True)))
+        outputs = list(zip(*(frame[name].to_list() for name in names), strict=True))
+        rows = self._columns.make_rows(frame, outputs)
         _check_labels(rows, names)
-        check_rows(rows, kind)
+        rows.check(kind)
         played = self._make_model(_SETS, kind, pool=None).play(rows, lag=None)
         for place, alpha in enumerate(self.alphas):
             shown: list[Any] = [list(row.shown[place].labels) for row in played]  # type: ignore[union-attr]
             name = "set" if len(self.alphas) == 1 else f"set-{name_level(alpha)}"
-            frame = frame.with_columns(_column(frame, name, shown))
+            frame = frame.with_columns(make_column(frame, name, shown))
         return frame.to_native()
 
     def learn(self, table: Any) -> int:
@@ -260,23 +249,19 @@ class SeriesPredictors:
 
         Rows that are not open, or have no outcome, are ignored.
         """
-        rows = self._read_outcomes(table)
+        rows = self._columns.read_outcomes(table)
         for model in self._models.values():
             model.check_outcomes(rows)
-            if rows and model.open:
-                _check_order([rows[0].time, next(iter(model.open))[1]], self.time)
-        return sum(
-            model.learn(row)
-            for row in sorted(rows, key=lambda row: row.time)
-            for model in self._models.values()
-        )
+            if len(rows) and model.open:
+                check_order([rows.times[0], next(iter(model.open))[1]], self.time)
+        return sum(model.learn(rows) for model in self._models.values())
 
     def amend(self, table: Any) -> int:
         """Correct outcomes that this table has otherwise than they were told; return how many.
 
         Of each series the last ``amend_limit`` answered rounds can be corrected.
         """
-        rows = self._read_outcomes(table)
+        rows = self._columns.read_outcomes(table)
         return sum(model.amend(rows) for model in self._models.values())
 
     def history(self, model: str | None = None) -> Any:
@@ -295,7 +280,7 @@ class SeriesPredictors:
         if any(key.cutoff is not None for key in rows):
             named[self.cutoff] = [key.cutoff for key in rows]
         named.update({self.truth if what == "y" else what: values for what, values in columns.items()})
-        return nw.from_dict(named, backend=self._implementation).to_native()
+        return make_table(named, self._implementation)
 
     def plot(
         self, series: Hashable, model: str | None = None, *, last: int = 200, axes: Any = None
@@ -343,16 +328,31 @@ class SeriesPredictors:
             content = unpack_model(model, packed, content)
         return made
 
-    def _read(self, table: Any, columns: Sequence[str]) -> Any:
-        own = [name for name in self.features or () if name not in KNOWN]
-        frame = read_table(table, [*self.series, self.time, *own, *self.groups, *columns])
+    @property
+    def _columns(self) -> Columns:
+        names = self.series, self.time, self.truth, self.cutoff
+        return Columns(*names, self.features or (), self.groups)
+
+    def _open(self, table: Any, columns: Sequence[str]) -> Any:
+        frame = self._columns.open(table, columns)
         self._implementation = frame.implementation
         return frame
+
+    def _read(self, table: Any, named: Mapping[str, str | Pair]) -> tuple[Any, dict[str, Rows]]:
+        """Return a table and the rows of each model, all of which can be read; or raise."""
+        frame = self._open(table, [column for one in named.values() for column in list_columns(one)])
+        forecasts = self._find_features(frame, named)
+        given = {
+            name: self._columns.read_rows(frame, one, name, forecasts) for name, one in named.items()
+        }
+        for name, rows in given.items():
+            rows.check(self._find_score(named[name]))
+        return frame, given
 
     def _find_features(self, frame: Any, named: Mapping[str, str | Pair]) -> Forecasts:
         """Settle which features there are, if this is the first table; return its forecasts."""
         columns = {
-            name: zip(*(frame[column].to_list() for column in _list_columns(one)), strict=True)
+            name: zip(*(frame[column].to_list() for column in list_columns(one)), strict=True)
             for name, one in named.items()
         }
         try:  # Of quantiles it is the middle.
@@ -363,26 +363,8 @@ class SeriesPredictors:
         except (TypeError, ValueError):  # It is refused later, with its row.
             return {}
         if self.features is None:
-            self.features = find_known(*self._list_times(frame), forecasts)
+            self.features = find_known(*self._columns.list_times(frame), forecasts)
         return forecasts
-
-    def _list_times(self, frame: Any) -> tuple[list[Any], list[Any]]:
-        times = frame[self.time].to_list()
-        has_cutoff = self.cutoff in frame.columns
-        return times, frame[self.cutoff].to_list() if has_cutoff else [None] * len(times)
-
-    def _read_rows(self, frame: Any, column: str | Pair, name: str, forecasts: Forecasts) -> list[Row]:
-        known: Any = [name for name in self.features or () if name not in frame.columns]
-        if known:
-            known = read_known(known, name, *self._list_times(frame), forecasts)
-        if isinstance(column, str):
-            return self._rows(frame, frame[column].to_list(), known)
-        low, high = (frame[name].to_list() for name in column)
-        return self._rows(frame, list(zip(low, high, strict=True)), known)
-
-    def _read_outcomes(self, table: Any) -> list[Row]:
-        frame = read_table(table, [*self.series, self.time, self.truth])
-        return [row for row in self._rows(frame, [None] * len(frame)) if row.truth is not None]
 
     def _find_score(self, column: str | Pair) -> Score[Any]:
         if self.score is not None:
@@ -418,40 +400,6 @@ class SeriesPredictors:
             seed=None if self.seed is None else self.seed + number,
             amend_limit=self.amend_limit,
         )
-
-    def _rows(
-        self, frame: Any, outputs: Iterable[object], by_itself: Sequence[dict[str, Any]] = ()
-    ) -> list[Row]:
-        keys = [frame[name].to_list() for name in self.series]
-        for name, values in zip(self.series, keys, strict=True):
-            _check_filled(values, name, "series")
-        series = keys[0] if len(keys) == 1 else list(zip(*keys, strict=True))
-        times, cutoffs = self._list_times(frame)
-        _check_filled(times, self.time, "time")
-        _check_order(times, self.time)
-        truths = frame[self.truth].to_list() if self.truth in frame.columns else [None] * len(times)
-        context = self._context(frame, by_itself)
-        columns = zip(series, cutoffs, times, outputs, truths, context, strict=True)
-        return [
-            Row(
-                number,
-                name,
-                None if is_missing(cutoff) else cutoff,
-                time,
-                output,
-                None if is_missing(truth) else truth,
-                known,
-            )
-            for number, (name, cutoff, time, output, truth, known) in enumerate(columns)
-        ]
-
-    def _context(self, frame: Any, by_itself: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Return the features and the groups of every row; an absent column counts as missing."""
-        names = [name for name in (*(self.features or ()), *self.groups) if name in frame.columns]
-        rows = frame.select(*names).rows(named=True) if names else [{}] * len(frame)
-        if by_itself:
-            rows = [{**row, **known} for row, known in zip(rows, by_itself, strict=True)]
-        return [read_case(self, row) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -491,7 +439,7 @@ def backtest(
     added = predictors.add_intervals(table, models, lag=lag)
     scores = evaluate(
         added,
-        models=list(_name_models(models)),
+        models=list(name_models(models)),
         by=by,
         window=window,
         series=predictors.series,
@@ -524,32 +472,6 @@ def _list_features(features: Sequence[str] | None) -> tuple[str, ...]:
     return () if features is None or features == TABLE else tuple(features)
 
 
-def _name_models(models: Models) -> dict[str, str | Pair]:
-    """Return the models by name: a column of forecasts, or two of quantiles."""
-    if isinstance(models, Mapping):
-        return dict(models)
-    if isinstance(models, str):
-        return {models: models}
-    if isinstance(models, tuple) and len(models) == 2 and all(isinstance(one, str) for one in models):
-        return {_name_pair(*models): models}  # type: ignore[arg-type,dict-item]
-    named: dict[str, str | Pair] = {}
-    for one in models:
-        named.update(_name_models(one))
-    return named
-
-
-def _name_pair(low: str, high: str) -> str:
-    """Return what two columns of quantiles are a model of: "TFT" for "TFT-q10" and "TFT-q90"."""
-    parts = [re.split(r"[-_. ]", name) for name in (low, high)]
-    common = list(takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
-    name = low[: sum(len(part) + 1 for part, _ in common) - 1] if common else ""
-    return name or f"{low}-{high}"
-
-
-def _list_columns(column: str | Pair) -> list[str]:
-    return [column] if isinstance(column, str) else list(column)
-
-
 def _list_history(
     name: str, rows: Iterable[tuple[Any, Kept]], alphas: Sequence[float]
 ) -> dict[str, list[Any]]:
@@ -572,40 +494,17 @@ def _list_history(
     return columns
 
 
-def _check_filled(values: list[object], column: str, what: str) -> None:
-    """Raise with the first row that holds nothing."""
-    for number, value in enumerate(values):
-        if is_missing(value):
-            raise InvalidError(
-                f"row {number} has no {what}; fill the column {column!r}, or leave it out"
-            )
-
-
-def _check_order(times: list[Any], column: str) -> None:
-    """Raise if times have no order."""
-    try:
-        sorted(times)
-    except TypeError as error:
-        raise InvalidError(
-            f"the times in {column!r} have no order ({error}); make them one type"
-        ) from None
-
-
-def _column(frame: Any, name: str, values: list[Any]) -> Any:
-    return nw.new_series(name, values, backend=frame.implementation)
-
-
-def _check_labels(rows: list[Row], names: Mapping[str, object]) -> None:
+def _check_labels(rows: Rows, names: Mapping[str, object]) -> None:
     """Raise before the first round if the true labels are named otherwise than the columns' are.
 
     Where some are, the others were no candidates: they count as out of reach.
     """
     known = list(names.values())
-    truths = [row for row in rows if row.truth is not None]
-    if truths and not any(row.truth in known for row in truths):
-        row = truths[0]
+    truths = [(row, truth) for row, truth in enumerate(rows.truths) if truth is not None]
+    if truths and not any(truth in known for _, truth in truths):
+        row, truth = truths[0]
         raise LabelError(
-            f"{row}: the true label {row.truth!r} ({type(row.truth).__name__}), like all others, is "
+            f"{rows.name(row)}: the true label {truth!r} ({type(truth).__name__}), like all others, is "
             f"none of {known!r}; convert it, or if the columns are named otherwise than the labels, "
-            f"give a mapping from column to label, such as {{{next(iter(names))!r}: {row.truth!r}}}"
+            f"give a mapping from column to label, such as {{{next(iter(names))!r}: {truth!r}}}"
         )

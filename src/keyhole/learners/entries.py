@@ -79,8 +79,8 @@ def compile_learner(learner: "Learner") -> _Entries:
         return known
     settings, state = learner.settings, learner.start_arrays()
     names = {
-        "_make_settings": _find_maker(settings),
-        "_make_state": _find_maker(state),
+        "_make_settings": find_maker(settings),
+        "_make_state": find_maker(state),
         "_COUNT": len(settings),
     }
     plain = (
@@ -103,7 +103,7 @@ def compile_learner(learner: "Learner") -> _Entries:
     return _ENTRIES[rule]
 
 
-def _find_maker(parts: Any) -> Any:
+def find_maker(parts: Any) -> Any:
     """Return what makes settings, or a state, like these of their parts: the class of a named tuple."""
     return type(parts) if hasattr(parts, "_fields") else _make_tuple
 

@@ -16,6 +16,7 @@ from keyhole.feedback import MISS, Answer, Feedback
 from keyhole.predictor import file
 from keyhole.predictor.batch import check_answers, check_rows
 from keyhole.predictor.context import Features, Groups
+from keyhole.predictor.play import Plan
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.rounds import MISSING, R
 from keyhole.predictor.tally import Tally, amend_misses
@@ -252,6 +253,21 @@ class LevelPredictor(Generic[R]):
             for levels, answer in zip(shown, answers, strict=True):
                 label = MISSING if isinstance(answer, Answer) else answer
                 self._count(levels, label, None, 1.0)
+
+    def _play(self, plans: Mapping[float, Plan]) -> list[Levels[R]] | None:
+        """Play many rounds of bands as ``Predictor._play`` does, by a plan for each alpha."""
+        numbers, _, truths, _, events = next(iter(plans.values()))
+        with self._lock:
+            shown: list[Any] = [None if number < 0 else self._find(number) for number in numbers]
+            columns: list[Any] = [one._play(plans[alpha]) for alpha, one in self._predictors.items()]  # noqa: SLF001
+            if columns[0] is None:  # If they can be played by one level, they can by all.
+                return None
+            for event in events:
+                if event >= 0:
+                    shown[event] = self._nest([column[event] for column in columns])
+                else:
+                    self._count(shown[-1 - event], truths[-1 - event], None, 1.0)
+            return shown
 
     def skip(self, prediction: Levels[R] | int) -> None:
         """Close a round that nobody will answer; it teaches nothing."""

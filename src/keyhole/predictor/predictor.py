@@ -7,6 +7,7 @@ from keyhole.checks import is_list
 from keyhole.feedback import LEAST_CHANCE, Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
+from keyhole.predictor import play
 from keyhole.predictor.batch import (
     LabelSets,
     check_answers,
@@ -20,12 +21,13 @@ from keyhole.predictor.batch import (
     settle_batch,
 )
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
+from keyhole.predictor.play import Plan
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
 from keyhole.predictor.rounds import MISSING, R, check_judged, read_answer, read_judged, settle
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
-from keyhole.scores import Score
+from keyhole.scores import Interval, Score
 
 if TYPE_CHECKING:
     from keyhole.predictor.levels import LevelPredictor
@@ -364,6 +366,25 @@ class Predictor(Session[R]):
                 self._setup.learner, answered, answer, label=label, score=score, loss=loss
             ),
         )
+
+    def _play(self, plan: Plan) -> list[Interval] | None:
+        """Play many rounds of bands, predicted and answered in the plan's order, without the overhead.
+
+        Return what each was shown; None, and nothing is played, if they must be played one by one.
+        """
+        setup, progress = self._setup, self._progress
+        with self._lock:
+            room = setup.open_limit - len(self._waiting)
+            if not play.fits(setup, progress) or self._history is not None or len(plan.numbers) > room:
+                return None
+            waiting = {number: self._find(number) for number in plan.numbers if number >= 0}
+            shown, answered = play.play_bands(setup.learner, progress, waiting, plan)
+            for opened, outcome in answered:
+                self._waiting.pop(opened.prediction.id, None)
+                if self._answered.limit:
+                    self._answered.keep(opened, outcome)
+            self._waiting.update(waiting)
+            return shown
 
     def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[object]) -> None:
         """Answer many rounds in order, each with ``HIT``, ``MISS`` or its true label; all or none.

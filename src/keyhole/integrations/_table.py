@@ -1,0 +1,278 @@
+"""A table of forecasts as columns: whose each row is, of when, what was forecast, known and came."""
+
+import re
+from collections import Counter
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
+from keyhole.integrations._cases import is_member, is_missing
+from keyhole.integrations._known import KNOWN, Forecasts, read_known
+from keyhole.numeric import Array
+from keyhole.scores import QuantileBands, ScaledResiduals, Score
+
+try:
+    import narwhals as nw
+except ImportError:
+    raise MissingExtraError(
+        "this adapter needs narwhals; pip install 'keyhole-conformal[frames]'"
+    ) from None
+
+Pair = tuple[str, str]
+Models = str | Pair | Sequence[str | Pair] | Mapping[str, str | Pair]
+_ARRAYS = ("features", "groups")
+
+
+class Key(NamedTuple):
+    """What tells a row from all others: ``place`` from those of a table that have all else the same."""
+
+    series: Hashable
+    time: Any
+    cutoff: Any
+    place: int
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The rows of a table for one model; each column has an entry for every row."""
+
+    numbers: Sequence[int]  # which row of the table it is
+    series: Sequence[Hashable]
+    cutoffs: Sequence[Any]  # when it was forecast; None: just before its time
+    times: Sequence[Any]
+    outputs: Sequence[Any]
+    truths: Sequence[Any]  # None where it is not known yet
+    features: Array  # a row each, NaN where one is missing
+    groups: Array  # a row each, 1 for each group that it is in
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def name(self, row: int) -> str:
+        return f"row {self.numbers[row]} ({self.series[row]!r}, {self.times[row]})"
+
+    def pick(self, rows: Sequence[int]) -> "Rows":
+        """Return these rows, in this order."""
+        columns: dict[str, Any] = {
+            name: np.array(column)[rows] if name in _ARRAYS else [column[row] for row in rows]
+            for name, column in vars(self).items()
+        }
+        return Rows(**columns)
+
+    def read_known(self, row: int) -> dict[str, Any]:
+        """Return the features and the groups of a row, as ``predict`` takes them."""
+        known: dict[str, Any] = {}
+        if self.features.shape[1]:
+            known["features"] = self.features[row]
+        if self.groups.shape[1]:
+            known["groups"] = np.flatnonzero(self.groups[row]).tolist()
+        return known
+
+    def pick_known(self) -> "Rows":
+        """Return the rows whose outcome is known, in order of time."""
+        known = [row for row, truth in enumerate(self.truths) if truth is not None]
+        return self.pick(sorted(known, key=self.times.__getitem__))
+
+    def list_keys(self) -> list[Key]:
+        places: Counter[tuple[Any, ...]] = Counter()
+        keys = []
+        for which in zip(self.series, self.times, self.cutoffs, strict=True):
+            keys.append(Key(*which, places[which]))
+            places[which] += 1
+        return keys
+
+    def check(self, score: Score[Any]) -> None:
+        """Raise before the first round if a forecast or an outcome cannot be read, and say whose."""
+        if self._is_plain(score):
+            return
+        for row, (output, truth) in enumerate(zip(self.outputs, self.truths, strict=True)):
+            try:
+                case = score.read(output)
+                if truth is not None:
+                    case.score(truth)
+            except (ScoreError, LabelError) as error:
+                raise type(error)(f"{self.name(row)}: {error}") from None
+
+    def _is_plain(self, score: Score[Any]) -> bool:
+        """Return whether a look at whole columns tells that every row can be read."""
+        known = [truth for truth in self.truths if truth is not None]
+        if type(score) is ScaledResiduals:
+            return _are_finite(self.outputs) and _are_finite(known)
+        if type(score) is QuantileBands:
+            lower, upper = zip(*self.outputs, strict=True) if self.outputs else ((), ())
+            are_finite = _are_finite(lower) and _are_finite(upper) and _are_finite(known)
+            return are_finite and bool((np.array(lower) < np.array(upper)).all())
+        return False
+
+
+def _are_finite(values: Sequence[Any]) -> bool:
+    return set(map(type, values)) <= {float} and bool(np.isfinite(np.array(values, dtype=float)).all())
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What the columns of tables are called, and what is read of each row."""
+
+    series: Sequence[str]
+    time: str
+    truth: str
+    cutoff: str
+    features: Sequence[str]
+    groups: Sequence[str]
+
+    def open(self, table: Any, columns: Sequence[str]) -> Any:
+        """Return a table as narwhals sees it, or raise if a column is not there."""
+        own = [name for name in self.features if name not in KNOWN]
+        return read_table(table, [*self.series, self.time, *own, *self.groups, *columns])
+
+    def list_times(self, frame: Any) -> tuple[list[Any], list[Any]]:
+        """Return the times and the cutoffs, None where there is none."""
+        times = frame[self.time].to_list()
+        if self.cutoff not in frame.columns:
+            return times, [None] * len(times)
+        return times, [None if is_missing(one) else one for one in frame[self.cutoff].to_list()]
+
+    def read_rows(self, frame: Any, column: str | Pair, model: str, forecasts: Forecasts) -> Rows:
+        """Return the rows of one model: of its column, or of its two of quantiles."""
+        outputs = [frame[name].to_list() for name in list_columns(column)]
+        rows = outputs[0] if isinstance(column, str) else list(zip(*outputs, strict=True))
+        return self.make_rows(frame, rows, model, forecasts)
+
+    def read_outcomes(self, table: Any) -> Rows:
+        """Return the rows whose outcome is known, in order of time."""
+        frame = read_table(table, [*self.series, self.time, self.truth])
+        return self.make_rows(frame, [None] * len(frame)).pick_known()
+
+    def make_rows(
+        self,
+        frame: Any,
+        outputs: Sequence[Any],
+        model: str = "",
+        forecasts: Forecasts | None = None,
+    ) -> Rows:
+        keys = [frame[name].to_list() for name in self.series]
+        for name, values in zip(self.series, keys, strict=True):
+            _check_filled(values, name, "series")
+        times, cutoffs = self.list_times(frame)
+        _check_filled(times, self.time, "time")
+        check_order(times, self.time)
+        truths = [None] * len(times)
+        if self.truth in frame.columns:
+            truths = [None if is_missing(one) else one for one in frame[self.truth].to_list()]
+        return Rows(
+            range(len(times)),
+            keys[0] if len(keys) == 1 else list(zip(*keys, strict=True)),
+            cutoffs,
+            times,
+            outputs,
+            truths,
+            self._read_features(frame, model, times, cutoffs, forecasts or {}),
+            self._read_groups(frame),
+        )
+
+    def _read_features(
+        self, frame: Any, model: str, times: list[Any], cutoffs: list[Any], forecasts: Forecasts
+    ) -> Array:
+        absent = [name for name in self.features if name not in frame.columns]
+        known = read_known(absent, model, times, cutoffs, forecasts)
+        features = np.full((len(times), len(self.features)), np.nan)
+        for place, name in enumerate(self.features):
+            column = frame[name].to_list() if name in frame.columns else known.get(name)
+            if column is not None:
+                features[:, place] = [_read_feature(value) for value in column]
+        return features
+
+    def _read_groups(self, frame: Any) -> Array:
+        groups = np.zeros((len(frame), len(self.groups)))
+        for place, name in enumerate(self.groups):
+            if name in frame.columns:
+                groups[:, place] = [is_member(value, name) for value in frame[name].to_list()]
+        return groups
+
+
+def _read_feature(value: Any) -> float:
+    if type(value) is float:
+        return value
+    if is_missing(value):
+        return np.nan
+    try:
+        if not isinstance(value, str):
+            return float(value)
+    except (TypeError, ValueError, OverflowError):
+        pass
+    raise InvalidError(
+        f"feature {value!r} is not a number; encode it, or leave it empty where it is missing",
+        field="features",
+    )
+
+
+def read_table(table: Any, needed: Sequence[str]) -> Any:
+    """Return the table as narwhals sees it, or raise if a column is not there."""
+    try:
+        frame = nw.from_native(table, eager_only=True)
+    except TypeError:
+        raise InvalidError(
+            f"{type(table).__name__} is not a table in memory; give a pandas or polars DataFrame"
+        ) from None
+    for name in needed:
+        if name not in frame.columns:
+            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
+    return frame
+
+
+def make_table(columns: Mapping[str, Sequence[Any]], implementation: Any) -> Any:
+    """Return a table like those that were given: of pandas, polars, or what else they were of."""
+    return nw.from_dict(dict(columns), backend=implementation).to_native()
+
+
+def make_column(frame: Any, name: str, values: Sequence[Any]) -> Any:
+    return nw.new_series(name, values, backend=frame.implementation)
+
+
+def name_models(models: Models) -> dict[str, str | Pair]:
+    """Return the models by name: a column of forecasts, or two of quantiles."""
+    if isinstance(models, Mapping):
+        return dict(models)
+    if isinstance(models, str):
+        return {models: models}
+    if isinstance(models, tuple) and len(models) == 2 and all(isinstance(one, str) for one in models):
+        return {_name_pair(*models): models}  # type: ignore[arg-type,dict-item]
+    named: dict[str, str | Pair] = {}
+    for one in models:
+        named.update(name_models(one))
+    return named
+
+
+def _name_pair(low: str, high: str) -> str:
+    """Return what two columns of quantiles are a model of: "TFT" for "TFT-q10" and "TFT-q90"."""
+    parts = [re.split(r"[-_. ]", name) for name in (low, high)]
+    common = list(takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
+    name = low[: sum(len(part) + 1 for part, _ in common) - 1] if common else ""
+    return name or f"{low}-{high}"
+
+
+def list_columns(column: str | Pair) -> list[str]:
+    return [column] if isinstance(column, str) else list(column)
+
+
+def _check_filled(values: list[object], column: str, what: str) -> None:
+    """Raise with the first row that holds nothing."""
+    for number, value in enumerate(values):
+        if is_missing(value):
+            raise InvalidError(
+                f"row {number} has no {what}; fill the column {column!r}, or leave it out"
+            )
+
+
+def check_order(times: list[Any], column: str) -> None:
+    """Raise if times have no order."""
+    try:
+        sorted(set(times))
+    except TypeError as error:
+        raise InvalidError(
+            f"the times in {column!r} have no order ({error}); make them one type"
+        ) from None

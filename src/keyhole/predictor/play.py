@@ -1,0 +1,235 @@
+"""Many rounds of bands in one call, in the order in which they were predicted and answered.
+
+Nothing of what a learner does is done otherwise than round by round: the same kernels run in the same
+order, in one loop.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
+from keyhole.feedback import Answer, Needs
+from keyhole.learners import Ask, Learner
+from keyhole.learners.entries import check_choice, find_maker
+from keyhole.numeric import Array, bind, can_compile, compile_for, kernel
+from keyhole.predictor.context import list_groups
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round, measure_delay
+from keyhole.predictor.tally import Outcome
+from keyhole.scores import Interval
+from keyhole.scores.intervals import Band
+
+if TYPE_CHECKING:
+    from keyhole.predictor.setup import Setup
+
+_new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
+_WORTH = 50_000  # rounds from which on it is worth while to compile a rule that runs interpreted
+
+
+class Plan(NamedTuple):
+    """What happens to the rounds of one predictor, each of which has a place here.
+
+    ``numbers`` are those of rounds that are open already, -1 of the others; ``bands`` are the outputs
+    of the others, and ``context`` is what is known of them. An event is the place of a round that is
+    predicted, or -1 less the place of one that is answered, by its truth.
+    """
+
+    numbers: Sequence[int]
+    bands: Sequence[tuple[float, float]]
+    truths: Sequence[float]
+    context: Array
+    events: Sequence[int]
+
+
+class Given(NamedTuple):
+    """What a loop reads: the events, and by the place of a round its band and its truth."""
+
+    events: Any
+    middles: Any
+    halves: Any
+    truths: Any
+
+
+class Played(NamedTuple):
+    """The columns that a loop fills, by the place of a round."""
+
+    numbers: Any
+    thens: Any
+    thresholds: Any
+    misses: Any
+    scores: Any
+    stales: Any
+
+
+def fits(setup: "Setup[Any]", progress: Progress[Any]) -> bool:
+    """Return whether the rounds of a predictor are plain enough to be played at once."""
+    learner = setup.learner
+    return (
+        setup.score.kind == "band"
+        and learner.informed
+        and learner.needs is Needs.HIT_OR_MISS
+        and not learner.weighs_size
+        and learner.horizon is None
+        and progress.watch is None
+        and progress.tally.usual == 1.0
+    )
+
+
+def play_bands(
+    learner: Learner, progress: Progress[Any], waiting: dict[int, Any], plan: Plan
+) -> tuple[list[Interval], list[tuple[Round[Any], Outcome]]]:
+    """Play the rounds of a plan; return what each was shown, and those that were answered.
+
+    ``waiting`` are those of them that are open, before and after.
+    """
+    rows, interpreted = len(plan.numbers), learner.runs_interpreted
+    is_compiled = can_compile() and (not interpreted or len(plan.events) > _WORTH)
+    bands = [
+        waiting[number].case.output if number >= 0 else band
+        for number, band in zip(plan.numbers, plan.bands, strict=True)
+    ]
+    ends = np.array(bands, dtype=np.float64).reshape(-1, 2).T
+    given: Any = Given(
+        np.array(plan.events, dtype=np.int64),
+        0.5 * (ends[0] + ends[1]),
+        0.5 * (ends[1] - ends[0]),
+        np.array(plan.truths, dtype=np.float64),
+    )
+    played = Played(*(np.zeros(rows, kind) for kind in (np.int64, np.int64, *[np.float64] * 4)))
+    memos: Any = np.zeros((rows, learner.memory))
+    for place, number in enumerate(plan.numbers):
+        if number >= 0:
+            opened = waiting[number]
+            played.numbers[place], played.thens[place] = number, opened.then
+            played.thresholds[place], memos[place] = opened.prediction.threshold, opened.memo
+    state = progress.state
+    if interpreted and is_compiled:
+        state = _make_arrays(learner, state)
+    elif interpreted:
+        given, played, memos = _make_lists(given), _make_lists(played), memos.tolist()
+    counts = progress.tally.predicted, progress.tally.answered
+    arguments = ((*learner.settings, *state), memos, plan.context, given, counts, played)
+    _find_loop(learner, arguments, is_compiled=is_compiled)(*arguments)
+    if interpreted and is_compiled:
+        progress.state, memos = _make_lists(state), memos.tolist()
+    if is_compiled or not interpreted:
+        played = _make_lists(played)
+    return _count(learner, progress, waiting, plan, played, memos)
+
+
+def _make_lists(parts: Any) -> Any:
+    return type(parts)(*(part.tolist() for part in parts))
+
+
+def _make_arrays(learner: Learner, state: Any) -> Any:
+    fresh = learner.start_arrays()
+    kinds = [part.dtype for part in fresh]
+    return type(fresh)(*(np.array(part, kind) for part, kind in zip(state, kinds, strict=True)))
+
+
+def _count(
+    learner: Learner,
+    progress: Progress[Any],
+    waiting: dict[int, Any],
+    plan: Plan,
+    played: Played,
+    memos: Any,
+) -> tuple[list[Interval], list[tuple[Round[Any], Outcome]]]:
+    """Let the tally and the open rounds be what they are after these rounds."""
+    numbers, thens, thresholds, misses, scores, stales = played
+    tally, alpha, count = progress.tally, learner.alpha, progress.tally.count
+    shown: list[Any] = [None] * len(numbers)
+    answered = []
+    for event in plan.events:
+        if event >= 0:
+            number, threshold, band = numbers[event], thresholds[event], Band(*plan.bands[event])
+            check_choice(learner.name, threshold)
+            groups = list_groups(learner, plan.context[event]) if learner.groups else ()
+            one = shown[event] = band.region(number, threshold)
+            waiting[number] = _new(Round, (one, band, memos[event], thens[event], groups))
+            tally.predicted += 1
+            continue
+        place = -1 - event
+        opened = waiting.pop(numbers[place])
+        miss, threshold = misses[place], thresholds[place]
+        count(miss, opened.prediction.size, 1.0, stales[place], opened.groups)
+        if not 0.0 < threshold <= 1.0:
+            tally.note_conditions(miss, 1.0, threshold=threshold, alpha=alpha)
+        answered.append((opened, Outcome(miss, scores[place])))
+    if not learner.runs_interpreted:  # A view would keep the memos of all.
+        for number, opened in waiting.items():
+            waiting[number] = opened._replace(memo=opened.memo.copy())
+    return shown, answered
+
+
+# What stands for these names is bound anew for every rule.
+_choose: Any = None
+_observe: Any = None
+_make_settings: Any = None
+_make_state: Any = None
+_COUNT = 0  # of the settings, which come before the state
+
+
+@kernel
+def _loop(
+    parts: Any, memos: Any, context: Array, given: Given, counts: tuple[int, int], played: Played
+) -> None:
+    settings, state = _make_settings(*parts[:_COUNT]), _make_state(*parts[_COUNT:])
+    events, middles, halves, truths = given
+    numbers, thens, thresholds, misses, scores, stales = played
+    predicted, answered = counts
+    for event in events:
+        if event >= 0:
+            numbers[event], thens[event] = predicted, answered
+            thresholds[event] = _choose(settings, state, memos[event], Ask(0.5, context[event]))
+            predicted += 1
+            continue
+        place = -1 - event
+        miss, score = judge_band(middles[place], halves[place], truths[place], thresholds[place])
+        age, stale = measure_delay(numbers[place], thens[place], predicted, answered)
+        _observe(settings, state, memos[place], Answer(miss, score, age, stale, 0.0, 1.0, 1.0, 0.0))
+        misses[place], scores[place], stales[place] = miss, score, stale
+        answered += 1
+
+
+@kernel
+def judge_band(middle: float, half: float, truth: float, threshold: float) -> tuple[float, float]:
+    """Return whether a band of this threshold misses the truth, and the truth's score.
+
+    What was shown decides between hit and miss, not rounding.
+    """
+    score = 1.0 / (1.0 + abs(truth - middle) / half)
+    missed = threshold > 1.0
+    if 0.0 < threshold <= 1.0:
+        reach = half * (1.0 / threshold - 1.0)
+        missed = not middle - reach <= truth <= middle + reach
+    if missed != (score < threshold):
+        score = float(np.nextafter(threshold, -np.inf)) if missed else threshold
+    return 1.0 if missed else 0.0, min(max(score, 0.0), 1.0)
+
+
+_LOOPS: dict[tuple[Any, bool], Callable[..., None]] = {}  # by rule, and whether it is compiled
+
+
+def _find_loop(
+    learner: Learner, arguments: tuple[Any, ...], *, is_compiled: bool
+) -> Callable[..., None]:
+    """Return the loop around the kernels of a rule, compiled now or loaded."""
+    rule = learner.rule
+    found = _LOOPS.get((rule, is_compiled))
+    if found is not None:
+        return found
+    names = {
+        "_make_settings": find_maker(learner.settings),
+        "_make_state": find_maker(learner.start_arrays()),
+        "_COUNT": len(learner.settings),
+    }
+    loop = plain = bind(_loop, _choose=rule.choose, _observe=rule.observe, **names)
+    if is_compiled:
+        try:
+            loop = compile_for(plain, *arguments)
+        except NotCompiledError as error:
+            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
+    return _LOOPS.setdefault((rule, is_compiled), loop)
