@@ -123,14 +123,14 @@ def check_shape(content: bytes, *, elements: int, depth: int) -> None:
     ...
     keyhole.errors.RefusedError: the body is nested deeper than 2; send it flatter
     """
-    few = content.count(b",") + content.count(b"[") + content.count(b"{") < min(depth, elements)
-    if few:  # Counted with what is inside strings, and still little enough.
-        return
+    opened = content.count(b"[") + content.count(b"{")
+    if opened < depth and opened + content.count(b",") < elements:
+        return  # Counted with what is inside strings, and still little enough.
     inside, level, count = False, 0, 0
     for piece in _cut(content):
         # Without escapes every quotation mark begins or ends a string; of the rest, few bytes matter.
-        marks = piece.replace(rb"\\", b"").replace(rb"\"", b"").translate(None, _UNMARKED)
-        bare = np.frombuffer(marks, dtype=np.uint8)
+        plain = piece.replace(rb"\\", b"").replace(rb"\"", b"") if b"\\" in piece else piece
+        bare = np.frombuffer(plain.translate(None, _UNMARKED), dtype=np.uint8)
         outside = np.logical_xor.accumulate(bare == ord('"')) == inside
         opening = ((bare == ord("[")) | (bare == ord("{"))) & outside
         closing = ((bare == ord("]")) | (bare == ord("}"))) & outside

@@ -82,13 +82,18 @@ _OPEN = len(rounds.columns)  # where the columns of what is open begin
 _ANSWER = _OPEN + len(open_rounds.columns)
 
 
+_new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
+
+
 def _join(values: Sequence[Any]) -> LoggedRound:
     is_open, is_answered = values[_OPEN] is not None, values[_ANSWER] is not None
-    return LoggedRound(
-        RoundRow._make(values[:_OPEN]),
-        OpenRow._make(values[_OPEN:_ANSWER]) if is_open else None,
-        AnswerRow._make(values[_ANSWER:]) if is_answered else None,
+    parts = (
+        _new(RoundRow, values[:_OPEN]),
+        _new(OpenRow, values[_OPEN:_ANSWER]) if is_open else None,
+        _new(AnswerRow, values[_ANSWER:]) if is_answered else None,
     )
+    found: LoggedRound = _new(LoggedRound, parts)
+    return found
 
 
 def _logged(rest: str) -> Statement[LoggedRound]:

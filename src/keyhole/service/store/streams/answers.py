@@ -198,6 +198,8 @@ def list_result(
 
 
 def write_reply(reply: object) -> str:
+    if type(reply) is str:
+        return f'"{reply}"'  # a word of ours
     if type(reply) is dict and len(reply) == 1:
         ((name, value),) = reply.items()
         if type(value) is int or type(value) is str:
@@ -210,6 +212,8 @@ def name_answer(answer: Any) -> str:
     """Return what an answer says: label, hit, miss, score, loss, right, judged or skip."""
     if isinstance(answer, str):
         return answer
+    if len(answer) == 1:
+        return str(next(iter(answer)))
     (*names,) = answer.keys() - BESIDE - {"judged"}
     return str(names[0]) if names else "judged"
 
