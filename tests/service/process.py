@@ -19,12 +19,27 @@ from keyhole.service.client.client import Client
 from keyhole.service.wire.responses import Prediction
 from tests.patience import SECONDS
 
+# What sets the clock that a process sees: a year ahead, a year behind, and right again.
+AHEAD, BEHIND, RIGHT = signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH
+_SETS_CLOCK = f"""
+import signal, sys, time
+year, shift, read_time = 365 * 86_400.0, [0.0], time.time
+time.time = lambda: read_time() + shift[0]
+for number, years in (({AHEAD:d}, 1), ({BEHIND:d}, -1), ({RIGHT:d}, 0)):
+    signal.signal(number, lambda *_, years=years: shift.__setitem__(0, years * year))
+from keyhole.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+
 
 class Service:
     """``keyhole serve`` on a database, at a port that stays the same when it is started again."""
 
-    def __init__(self, url: str, *arguments: str, guarded: bool = False) -> None:
+    def __init__(
+        self, url: str, *arguments: str, guarded: bool = False, sets_clock: bool = False
+    ) -> None:
         self._url, self._arguments = url, arguments
+        self._program = ["-c", _SETS_CLOCK] if sets_clock else ["-m", "keyhole"]
         self._door = () if guarded else ("--open",)
         # Held all the while, so that nobody is given the port before the service is started again.
         self._place = socket.socket()
@@ -53,7 +68,7 @@ class Service:
         """Start, and wait until it says where it listens."""
         # Interpreted kernels start faster, and make the same choices.
         environment = {**os.environ, "NUMBA_DISABLE_JIT": "1"}
-        command = [sys.executable, "-m", "keyhole", "serve", "--log", "warning", *self._door]
+        command = [sys.executable, *self._program, "serve", "--log", "warning", *self._door]
         options = ["--database", self._url, "--port", str(self._port), "--rate", "100000"]
         self._process = subprocess.Popen(  # noqa: S603
             [*command, *options, *self._arguments], stderr=subprocess.PIPE, text=True, env=environment

@@ -1,7 +1,6 @@
 """Whatever is sent, the service answers with a clear refusal or does what was asked; it never breaks.
 
-``make torture`` sends more of it, with KEYHOLE_EXAMPLES=1000, and ``make fuzz`` over 100,000 requests
-to a service on each kind of database, which it counts.
+``make fuzz`` sends over 100,000 requests to a service on each kind of database, and counts the answers.
 """
 
 import json

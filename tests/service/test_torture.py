@@ -1,8 +1,10 @@
 """Nothing acknowledged is lost, no round is doubled, and the log replays, whatever goes wrong.
 
-Kills, rivals, a database that crashes or is frozen, a disk that is full.
+Kills, rivals, a database that crashes or is frozen, a disk that is full, a clock that jumps; for a
+standby that lags see ``test_failover``.
 
-``make torture`` runs the long form, with KEYHOLE_KILLS=50.
+``make torture`` runs the long form, with KEYHOLE_KILLS=100, and shows what it counted. KEYHOLE_SEED
+chooses other moments.
 """
 
 import os
@@ -23,30 +25,40 @@ from keyhole.service.client.client import Client
 from keyhole.service.store.log import history, replay
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import registry
 from tests.patience import SECONDS
-from tests.service.process import Service, Worker, busy
+from tests.service.process import AHEAD, BEHIND, RIGHT, Service, Worker, busy
 from tests.service.serving import wait_until
 
 KILLS = int(os.environ.get("KEYHOLE_KILLS", "3"))
 CRASHES = max(1, KILLS // 6)
-SEED = 11
+SEED = int(os.environ.get("KEYHOLE_SEED", "11"))
 
 
-def check(url: str, workers: Sequence[Worker]) -> None:
-    """Hold the log against what the clients were told."""
-    database = Database(url)
-    entries = {entry.id: entry for entry in history.log(database, "load")}
-    asked = [made for worker in workers for made in worker.predictions]
-    assert len({made.id for made in asked}) == len(asked)
-    assert set(entries) == {made.id for made in asked}
-    for made in asked:
-        assert entries[made.id].row.threshold == made.threshold
-        assert tuple(entries[made.id].region) == made.labels  # type: ignore[arg-type]
+def check(url: str, workers: Sequence[Worker], what: str) -> None:
+    """Hold the log against what the clients were told, and say how much that was."""
+    with closing(Database(url)) as database:
+        entries = {entry.id: entry for entry in history.log(database, "load")}
+        found, stands = replay.replay(database, "load"), registry.get(database, "load")
+    asked = {made.id: made for worker in workers for made in worker.predictions}
     told = {id_: answer for worker in workers for id_, answer in worker.answers.items()}
-    assert {id_: entry.answer for id_, entry in entries.items() if entry.answer is not None} == told
-    found = replay.replay(database, "load")
+    kept = {id_: entry.answer for id_, entry in entries.items() if entry.answer is not None}
+    counts = {
+        "lost": len(asked.keys() - entries.keys()) + len(told.keys() - kept.keys()),
+        "doubled": len(entries.keys() - asked.keys())
+        + sum(len(worker.predictions) for worker in workers)
+        - len(asked),
+        "a stranger's": sum(kept[id_] != told.get(id_) for id_ in kept),
+        "expired": stands.expired,
+    }
+    shown = ", ".join(f"{count} {name}" for name, count in counts.items())
+    kind = url.partition(":")[0]
+    print(f"{kind}, {what}: {len(asked):,} predictions and {len(told):,} answers acknowledged, {shown}")  # noqa: T201
+    assert not any(counts.values())
+    for id_, made in asked.items():
+        assert entries[id_].row.threshold == made.threshold
+        assert tuple(entries[id_].region) == made.labels  # type: ignore[arg-type]
     assert (found.rounds, found.answers, found.difference) == (len(asked), len(told), None)
-    database.close()
 
 
 def backends(url: str) -> list[int]:
@@ -118,7 +130,7 @@ def test_kills_at_any_moment_lose_nothing_and_double_nothing(url: str) -> None:
                 service.kill()
                 service.start()
             under_way(workers, 20)
-    check(url, workers)
+    check(url, workers, f"{KILLS} kills")
 
 
 def test_two_processes_on_one_stream_lose_nothing_and_double_nothing(url: str) -> None:
@@ -130,7 +142,7 @@ def test_two_processes_on_one_stream_lose_nothing_and_double_nothing(url: str) -
         with busy(workers):
             pass
     assert sum(len(worker.predictions) for worker in workers) == 8 * rounds
-    check(url, workers)
+    check(url, workers, "two processes")
 
 
 @pytest.mark.parametrize("signal", ["kill", "stop"])
@@ -155,7 +167,7 @@ def test_crashes_of_the_database_lose_nothing_and_double_nothing(postgres: Calla
                 wait_until(lambda: send(backends(url)[:1], signals.SIGKILL) != [])
                 assert get_status(service, "/healthz") == 200
             under_way(workers, 20)
-    check(url, workers)
+    check(url, workers, f"{CRASHES} crashes of the database")
 
 
 def test_a_frozen_database_stops_no_probe_and_loses_nothing(postgres: Callable[[], str]) -> None:
@@ -173,15 +185,15 @@ def test_a_frozen_database_stops_no_probe_and_loses_nothing(postgres: Callable[[
                 finally:
                     send(frozen, signals.SIGCONT)
             under_way(workers, 20)
-    check(url, workers)
+    check(url, workers, f"{CRASHES} freezes of the database")
 
 
 def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path / 'keyhole.db'}"
+    url, fillings = f"sqlite:///{tmp_path / 'keyhole.db'}", max(2, CRASHES)
     with Service(url) as service:
         workers = make_workers(service)
         with busy(workers):
-            for _ in range(CRASHES):
+            for _ in range(fillings):
                 under_way(workers, 10)
                 full = (1000, resource.RLIM_INFINITY)  # No file may be written past so many bytes.
                 resource.prlimit(service.pid, resource.RLIMIT_FSIZE, full)
@@ -190,4 +202,16 @@ def test_a_full_disk_is_said_and_loses_nothing(tmp_path: Path) -> None:
                 resource.prlimit(service.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY,) * 2)
                 wait_for(service, "/readyz", 200)
             under_way(workers, 20)
-    check(url, workers)
+    check(url, workers, f"{fillings} full disks")
+
+
+def test_jumps_of_the_clock_lose_nothing_and_expire_nothing(url: str) -> None:
+    with Service(url, sets_clock=True) as service:
+        workers = make_workers(service)
+        with busy(workers):
+            for _ in range(CRASHES):
+                for jump in (AHEAD, BEHIND, RIGHT):
+                    under_way(workers, 10)
+                    service.send(jump)
+            under_way(workers, 20)
+    check(url, workers, f"{CRASHES} times the clock a year ahead and a year behind")
