@@ -41,14 +41,14 @@ ROOMS = {
 }
 TESTS = {
     "bounds": ("tests/learners/test_*.py",),
-    "learners": ("tests/learners/test_*.py",),
+    "learners": ("tests/learners/test_*.py", "tests/docs/test_rules.py"),
     "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
     "keyed": (
         "tests/test_key*.py",
         "tests/integrations/test_r*.py",
         "tests/integrations/test_frames.py",
     ),
-    "store": ("tests/service/store/**/test_*.py", "tests/service/test_[eghrs]*.py"),
+    "store": ("tests/service/store/**/test_*.py", "tests/service/test_[egs]*.py"),
     "integrations": ("tests/integrations/test_[!s]*.py", "tests/integrations/test_sklearn.py"),
 }
 NO_MUTANT = "no mutant"

@@ -24,8 +24,10 @@ SIMPLE = {
 }
 # Decorators that only mark, which the interpreted lane does not run, and those that only keep results.
 MARKS = {"kernel", "overload", "cache", "lru_cache"}
-# Arguments that a type checker guards, or that say what a cache keeps and which line a warning names.
+# Arguments that a type checker guards, that say what a cache keeps or which line a warning names, and
+# those of pictures that change no number of theirs.
 WORDS = {"frozen", "slots", "kw_only", "strict", "maxsize", "stacklevel"}
+WORDS |= {"figsize", "ncols", "bbox_to_anchor", "zorder", "linewidth", "frameon", "sharex"}
 
 
 @dataclass(frozen=True)

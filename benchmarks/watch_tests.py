@@ -233,7 +233,8 @@ def _forget_lines(test: dict[str, Any], changed: set[str]) -> dict[str, Any]:
 def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> list[str]:
     """Return the tests that execute the mutant's line, or the function in whose head it is.
 
-    As many as fit the budget: those in the file's own test file come first, then the quickest. A line
+    As many as fit the budget: those in the file's own test file come first, then the quickest; last
+    those on PostgreSQL, which must start a server. A line
     that only the import executes has the tests of its file, those first that see most of it, and all
     of its own test file; so has every line of a file that has changed since its tests were watched.
     """
@@ -247,7 +248,10 @@ def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> lis
         reached = {node: float(len(of or "1")) for node, of in seen.items()}
     chosen: list[str] = []
     spent = 0.0
-    costs = {node: (own not in node, tests[node]["seconds"] / of, node) for node, of in reached.items()}
+    costs = {
+        node: ("[postgres" in node, own not in node, tests[node]["seconds"] / of, node)
+        for node, of in reached.items()
+    }
     for node in sorted(reached, key=costs.__getitem__):
         seconds = tests[node]["seconds"]
         if not chosen or spent + seconds <= budget:

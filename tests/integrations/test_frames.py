@@ -194,10 +194,19 @@ def test_rows_of_one_time_are_each_answered_by_their_own_truth() -> None:
 def test_outcomes_that_differ_for_open_rows_of_one_time_are_refused() -> None:
     predictors, table = SeriesPredictors(alpha=0.1), _tickets()
     predictors.add_sets(table.drop(columns="y"), ["spam", "ham"])
-    with pytest.raises(InvalidError, match="2 open rows have this series and time"):
+    with pytest.raises(InvalidError, match="2 rows are open, and outcomes differ"):
         predictors.learn(table)
     assert predictors["mail"].rounds == 0
     assert predictors.learn(table[table["ds"] == 2]) == 1
+
+
+def test_outcomes_that_differ_for_the_one_open_row_of_a_time_are_refused_too() -> None:
+    predictors, table = SeriesPredictors(alpha=0.1), _tickets(y=["spam", None, "ham"])
+    predictors.add_sets(table, ["spam", "ham"])
+    with pytest.raises(InvalidError, match="1 rows are open, and outcomes differ"):
+        predictors.learn(_tickets())
+    assert predictors["mail"].rounds == 2
+    assert predictors.learn(_tickets()[1:]) == 1
 
 
 @pytest.mark.parametrize("dtype", ["string", "category", "object"])

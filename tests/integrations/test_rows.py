@@ -56,3 +56,12 @@ def test_the_rounds_of_a_table_are_those_of_a_predictor_that_is_not_always_answe
         else:
             beside.skip(shown)
             assert row.miss is None or math.isnan(row.miss)
+
+
+def test_labels_that_are_names_are_not_read_as_places() -> None:
+    fold = make_fold(alpha=0.1, score=Probabilities(labels=["1", "0"]), seed=3)
+    table = pd.DataFrame({"at": [1, 2], "output": [[0.9, 0.1]] * 2, "label": ["1", "0"]})
+    columns = ["key", "at", "threshold", "labels", "lower", "upper", "miss", "size"]
+    played = play_group(fold, ["a"], table, columns=columns, indexed=False)
+    assert played["labels"][0] == ["1"]
+    assert played["miss"].tolist()[0] == 0.0

@@ -279,9 +279,9 @@ class Model:
         outcomes: dict[tuple[Hashable, Any], Any] = {}
         for row, (at, truth) in enumerate(_list_outcomes(rows)):
             waiting = len(self.open.get(at, ()))
-            if waiting > 1 and outcomes.setdefault(at, truth) != truth:
+            if waiting and outcomes.setdefault(at, truth) != truth:
                 raise InvalidError(
-                    f"{rows.name(row)}: {waiting} open rows have this series and time, and outcomes "
+                    f"{rows.name(row)}: of its series and time {waiting} rows are open, and outcomes "
                     "differ; give each row a time of its own"
                 )
             if waiting and self.pool is not None:
