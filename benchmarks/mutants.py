@@ -48,7 +48,13 @@ TESTS = {
         "tests/integrations/test_r*.py",
         "tests/integrations/test_frames.py",
     ),
-    "store": ("tests/service/store/**/test_*.py", "tests/service/test_[egs]*.py"),
+    "store": (
+        "tests/service/store/**/test_*.py",
+        *(
+            f"tests/service/test_{name}.py"
+            for name in ("amended", "erased", "gates_served", "history", "rounds", "store", "watch")
+        ),
+    ),
     "integrations": ("tests/integrations/test_[!s]*.py", "tests/integrations/test_sklearn.py"),
 }
 NO_MUTANT = "no mutant"

@@ -317,3 +317,11 @@ def test_a_pool_that_was_kept_goes_on_bit_for_bit(*, asymmetric: bool) -> None:
             other.add(name, residual)
             assert one.find_band(name, ALPHA) == other.find_band(name, ALPHA)
             assert one.find_half(name, 0.2) == other.find_half(name, 0.2)
+
+
+def test_the_two_sides_are_equally_far_unless_told() -> None:
+    pool = Pool()
+    for residual in range(1, 61):
+        pool.add("a", float(residual))
+    low, high = pool.find_band("a", ALPHA) or (0.0, 0.0)
+    assert -low == high == pool.find_half("a", ALPHA)
