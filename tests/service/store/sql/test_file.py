@@ -93,3 +93,16 @@ def test_a_file_that_is_cut_short_is_given_ten_seconds_to_grow_and_then_named(
     monkeypatch.setattr(module, "time", grow)
     path.write_bytes(content[:-1])
     file.check()
+
+
+def test_a_file_is_in_place_until_its_name_is_anothers(tmp_path: Path) -> None:
+    path = fill(tmp_path / "keyhole.db", page=4096)
+    file = DatabaseFile(path)
+    assert file.is_in_place()
+    path.rename(tmp_path / "elsewhere.db")
+    assert not file.is_in_place()
+    fill(path, page=4096)
+    assert not file.is_in_place()
+    (tmp_path / "elsewhere.db").rename(path)
+    assert file.is_in_place()
+    file.close()
