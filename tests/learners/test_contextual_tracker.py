@@ -340,31 +340,50 @@ def test_no_group_passes_its_bound_even_when_guards_conflict(seed: int) -> None:
         miss = float(score < threshold)
         learner.observe(state, memo, Answer(miss))
         error += np.concatenate(([1.0], own)) * (miss - 0.2)
-        bound = learner.parameters.bound_groups(state)
+        bound = learner.parameters.bound_groups(state, Lateness())
         assert np.abs(error).max() <= bound + 1e-9
     assert state.conflicts[0] > 0
 
 
 def test_bound_of_groups_counts_conflicts_and_lateness() -> None:
     learner = contextual_tracker(alpha=0.1, groups=2)
-    state = learner.start()
-    assert learner.parameters.bound_groups(state) == 151.0
-    state.conflicts[:] = (10.8, 6.5, 1.0)
-    assert learner.parameters.bound_groups(state) == pytest.approx(151.0 + math.sqrt(6.5))
-    state.lateness[0] = 5
-    assert learner.parameters.bound_groups(state) == pytest.approx(
-        150.0 + 4 * 5 + 1 + math.sqrt(10.8 * (10 * 5 + 7))
+    state, bound = learner.start(), learner.parameters.bound_groups
+    late = Lateness(open=9)
+    assert bound(state, Lateness()) == 151.0
+    state.conflicts[:] = (10.8, 6.5, 1.0, 21.6, 2.0)
+    assert bound(state, Lateness()) == pytest.approx(151.0 + math.sqrt(6.5))
+    assert bound(state, Lateness(), amended=3.0) == pytest.approx(
+        154.0 + math.sqrt(6.5 + 2 * 10.8 * 3.0)
     )
-    state.conflicts[0] = 0
-    assert learner.parameters.bound_groups(state) == 166.0
+    state.lateness[0] = 5
+    # Six carriers, as the level is 5; two conflicts that raised it; the guard has grown by 10.
+    inner = 10.8 * (1 + 2 * (10 + 2 + 6 + 2)) + 2 * 21.6
+    assert bound(state, late) == pytest.approx(160.0 + 6 + 2 + math.sqrt(inner))
+    inner += 10.8 * 4 * 3.0
+    assert bound(state, late, amended=3.0) == pytest.approx(160.0 + 6 + 2 + 3 + math.sqrt(inner))
+    # Of which there are three where no more were open; after an empty set was spared they count thrice.
+    inner = 10.8 * (1 + 2 * (10 + 2 + 3 + 2)) + 2 * 21.6
+    assert bound(state, Lateness(open=3)) == pytest.approx(160.0 + 3 + 2 + math.sqrt(inner))
+    inner += 10.8 * 2 * 2 * 3
+    spared = bound(state, Lateness(open=3), is_spared=True)
+    assert spared == pytest.approx(160.0 + 3 + 2 + math.sqrt(inner))
+    state.conflicts[:] = (0.0, 0.0, 1.0, 0.0, 0.0)
+    assert bound(state, late) == 166.0
     state.conflicts[2] = 3.0  # an answer that counted for more than one round
-    assert learner.parameters.bound_groups(state) == 150.0 + 2 * 5 + 6 * 3.0
+    assert bound(state, late) == 150.0 + 2 * 5 + 6 * 3.0
+    assert bound(state, Lateness(open=2)) == 150.0 + 2 * 5 + 2 * 3.0
 
 
 def test_late_bound_of_all_rounds_bears_a_conflict_in_every_round() -> None:
     learner = contextual_tracker(alpha=0.1, groups=2)
-    most = 150.0 + 4 * 9 + 1 + math.sqrt(3 * 1_000 * 0.9 * (10 * 9 + 7))
+    moved = 3 * 1_000 * 0.9
+    # Level 9, ten carriers and nine that raised it; the guard has grown by 18.
+    most = 150.0 + 18 + 10 + 9 + math.sqrt(moved * (1 + 2 * (18 + 2 + 9 + 30)) + 2 * 9 * moved)
     assert bounds.excess(learner, rounds=1_000, open=10, age=9) == pytest.approx((-100.0, most))
+    # With two open an age is 1 on average, and the level at most 9 all the same.
+    inner = moved * (1 + 2 * (18 + 2 + 9 + 6)) + 2 * 3 * 1_000 * 0.9
+    most = 150.0 + 18 + 2 + 9 + math.sqrt(inner)
+    assert bounds.excess(learner, rounds=1_000, open=2, age=9).most == pytest.approx(most)
 
 
 class Conspiracy:
@@ -378,7 +397,7 @@ class Conspiracy:
         self.learner, self.rng = learner, np.random.default_rng(seed)
         self.state, self.error = learner.start(), np.zeros(3)
         self.waiting: list[tuple[np.ndarray, np.ndarray, float, int]] = []
-        self.answered, self.most = 0, np.zeros(3)
+        self.answered, self.most, self.lateness = 0, np.zeros(3), Lateness()
 
     def ask(self, own: np.ndarray, score: float) -> None:
         threshold, memo = self.learner.choose(self.state, 0.5, own)
@@ -390,10 +409,12 @@ class Conspiracy:
         self.learner.observe(self.state, memo, Answer(miss, math.nan, age, 2.0 * age, 0.0))
         self.answered += 1
         self.error += np.concatenate(([1.0], own)) * (miss - self.learner.alpha)
-        assert np.abs(self.error).max() <= self.learner.parameters.bound_groups(self.state) + 1e-9
+        bound = self.learner.parameters.bound_groups(self.state, self.lateness)
+        assert np.abs(self.error).max() <= bound + 1e-9
         self.most = np.maximum(self.most, np.abs(self.error))
 
     def play(self, rounds: int, most_open: int) -> None:
+        self.lateness = Lateness(open=most_open)
         for _ in range(rounds):
             kind = self.rng.integers(4)
             own = np.array([(1.0, 0.0), (0.0, 1.0), (1.0, 1.0), (1.0, 1.0)][kind])

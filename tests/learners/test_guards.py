@@ -7,6 +7,7 @@ import pytest
 
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rules.contextual_tracker import ask_guards, contextual_tracker, count_miss
+from keyhole.numeric import Array
 
 
 @pytest.mark.parametrize(
@@ -41,28 +42,44 @@ def test_beyond_its_bound_is_an_account_that_one_answer_cannot_have_carried_ther
     assert ask_guards(held, members, 10.0, 3.0) == 2.0  # neither is
 
 
+def count(
+    held: Array, members: Array, error: float, guard: float, conflicts: Array, age: float = 0.0
+) -> int:
+    """Count an answer of this age where the level of lateness is 2."""
+    return count_miss(held, members, error, guard, conflicts, age, 2)
+
+
 def test_a_miss_counts_for_all_rounds_and_for_the_groups_of_its_own() -> None:
-    held, conflicts = np.zeros(4), np.array([0.0, 0.0, 1.0])
-    assert count_miss(held, np.array([1.0, 0.0, 1.0]), 0.9, 0.0, conflicts) == 2
+    held, conflicts = np.zeros(4), np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    assert count(held, np.array([1.0, 0.0, 1.0]), 0.9, 0.0, conflicts, age=2.0) == 2
     assert held.tolist() == [0.9, 0.9, 0.0, 0.9]
-    assert conflicts.tolist() == [0.0, 0.0, 1.0]
-    assert count_miss(held, np.array([0.0, 1.0, 1.0]), -0.1, 2.0, conflicts) == 2
+    assert conflicts.tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
+    assert count(held, np.array([0.0, 1.0, 1.0]), -0.1, 2.0, conflicts) == 2
     assert held == pytest.approx([0.8, 0.9, -0.1, 0.8])
-    assert conflicts == pytest.approx([0.3, 0.02, 1.0])  # three accounts moved, two were at odds
-    assert count_miss(held, np.zeros(3), 4.5, 0.0, conflicts) == 0
-    assert conflicts == pytest.approx([0.3, 0.02, 4.5])  # the longest, too
+    # Three accounts moved, two were at odds.
+    assert conflicts == pytest.approx([0.3, 0.02, 1.0, 0.0, 0.0])
+    assert count(held, np.zeros(3), 4.5, 0.0, conflicts) == 0
+    assert conflicts == pytest.approx([0.3, 0.02, 4.5, 0.0, 0.0])  # the longest, too
+
+
+def test_a_conflict_counts_by_its_age_or_as_one_older_than_any_before() -> None:
+    held, conflicts = np.zeros(2), np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    count(held, np.ones(1), -0.1, 2.0, conflicts, age=2.0)
+    assert conflicts == pytest.approx([0.2, 0.02, 1.0, 0.4, 0.0])
+    count(held, np.ones(1), -0.1, 2.0, conflicts, age=3.0)
+    assert conflicts == pytest.approx([0.4, 0.04, 1.0, 0.4, 1.0])
 
 
 def test_a_miss_that_every_label_did_not_prevent_is_left_out_of_the_accounts() -> None:
-    held, conflicts = np.array([3.0, 12.0, -12.0]), np.array([0.0, 0.0, 1.0])
-    count_miss(held, np.ones(2), 0.9, 2.0, conflicts)
+    held, conflicts = np.array([3.0, 12.0, -12.0]), np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    count(held, np.ones(2), 0.9, 2.0, conflicts)
     assert held.tolist() == [3.0, 12.0, -12.0]
-    assert conflicts.tolist() == [0.0, 0.0, 1.0]
+    assert conflicts.tolist() == [0.0, 0.0, 1.0, 0.0, 0.0]
 
 
 def test_accounts_begin_anew_after_no_label_did_not_miss() -> None:
-    held, conflicts = np.array([-12.0, 3.0, -12.0]), np.array([0.0, 0.0, 1.0])
-    count_miss(held, np.array([1.0, 0.0]), -0.1, -1.0, conflicts)
+    held, conflicts = np.array([-12.0, 3.0, -12.0]), np.array([0.0, 0.0, 1.0, 0.0, 0.0])
+    count(held, np.array([1.0, 0.0]), -0.1, -1.0, conflicts)
     assert held.tolist() == [0.0, 3.0, -12.0]  # the last is of a group that the round was not in
 
 

@@ -24,6 +24,7 @@ from keyhole.errors import (
     TheoremError,
     UnknownRoundError,
 )
+from keyhole.learners.lateness import Lateness
 from keyhole.simulation.gates import simulate_gate
 
 
@@ -549,3 +550,75 @@ def test_audited_judgements_stay_within_the_bound_that_the_gate_tells_and_so_doe
         passed += is_passed
     assert beyond > 0.0  # The bound of plain judgements is broken: it does not speak of this.
     assert passed <= 20 * 0.2
+
+
+class Slow:
+    """A gate whose judgements come late, with few waiting, and what its judged answers add up to."""
+
+    def __init__(self, **known: Any) -> None:
+        learner = make("gate-tracker", alpha=0.1, options={"budget": 2.0, "growth": 0.0})
+        self.gate, self.excess = Gate(learner, groups=["new"]), 0.0
+        self.known: dict[str, Any] = known
+        for age in range(1, 5):
+            held = self.decide()
+            for _ in range(age):
+                self.judge(self.decide(), wrong=self.excess < -0.5)
+            self.judge(held, wrong=False)
+
+    def decide(self) -> Any:
+        """Return the next accepted answer."""
+        while not (shown := self.gate.decide(1.0, **self.known)).accepted:
+            pass
+        return shown
+
+    def judge(self, shown: Any, *, wrong: bool) -> None:
+        self.gate.learn(shown, right=not wrong)
+        self.excess += wrong - 0.1
+
+    def fill(self, most: float) -> None:
+        """Bring the excess to within a tenth below this."""
+        while self.excess < most - 0.1:
+            self.judge(self.decide(), wrong=self.excess + 0.9 <= most)
+
+
+@pytest.mark.parametrize("kept", [1, 3])
+@pytest.mark.parametrize("known", [{}, {"groups": ["new"]}])
+def test_a_gates_late_bound_counts_what_waited_and_not_how_old_judgements_were(
+    kept: int, known: Any
+) -> None:
+    """Judgements up to 4 old and few waiting: those and a prompt one pass the guard; by hand.
+
+    Kills: the level in place of what waited, of the gate or of a group; and one fewer.
+    """
+    slow = Slow(**known)
+    gate = slow.gate
+    assert gate.bound().most == pytest.approx(2.0 + 2 * 4 + 0.9)
+    slow.fill(2.0 + 2 * 4 - 0.9)
+    waiting = [slow.decide() for _ in range(kept)]
+    slow.judge(slow.decide(), wrong=True)
+    for shown in waiting:
+        slow.judge(shown, wrong=True)
+    most = 2.0 + 2 * 4 + kept * 0.9
+    assert gate.bound().most == pytest.approx(most)
+    assert most - 0.11 < slow.excess <= most
+    if known:
+        bound = gate.groups["new"].bound
+        assert bound is not None
+        assert bound.most == pytest.approx(most)
+
+
+def test_a_group_of_few_rounds_counts_its_lateness_by_the_judgements_of_all() -> None:
+    """Kills: a level of a group that is cut to what its own few rounds could have raised it to."""
+    gate = Gate(alpha=0.1, groups=["rare"])
+    for _ in range(3):
+        held = gate.decide(1.0, groups=["rare"])
+        for _ in range(10):
+            gate.learn(gate.decide(1.0), right=True)
+        gate.learn(held, right=True)
+    state = gate._progress.states[0]
+    assert state.late[0] == 3.0
+    bound = gate.groups["rare"].bound
+    assert bound is not None
+    assert bound.most == pytest.approx(2.7)  # three rounds, of which all may be wrong
+    raised = gate.learner.parameters.bound_group(state, Lateness(open=2))
+    assert raised.most == pytest.approx(2.8 + 0.0105 * 3 + 2 * 3 + 0.9)

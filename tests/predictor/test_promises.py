@@ -95,6 +95,42 @@ def test_the_late_bound_counts_the_rounds_that_were_open_and_not_how_old_answers
     assert most - 0.11 < find_excess(predictor) <= most
 
 
+@pytest.mark.parametrize("kept", [1, 3])
+def test_the_late_bound_of_a_group_counts_the_rounds_that_were_open(kept: int) -> None:
+    """As of all rounds, and those are stated as their account is; by hand.
+
+    Kills: the level and one for what was open, of a group; all rounds as if every one had been a
+    conflict.
+    """
+    # With small steps, lest the position itself end the attack.
+    options = {"guard": 4.0, "dead": 2.0, "step": 0.01, "first": 0.02, "groups": 1}
+    learner = keyhole.make("contextual-tracker", alpha=0.1, options=options)
+    predictor: Predictor[Any] = Predictor(learner, groups=1)
+
+    def ask() -> Any:
+        return predictor.predict([1.0, 1e-9], groups=[0])
+
+    for age in range(1, 21):
+        held = ask()
+        for _ in range(age):
+            play(predictor, miss=find_excess(predictor) < 0.0, shown=ask())
+        play(predictor, miss=False, shown=held)
+    while find_excess(predictor) < 44.05:  # The guard stands at 4 + 2 * 20.
+        play(predictor, miss=True, shown=ask())
+    while find_excess(predictor) > 43.95:
+        play(predictor, miss=False, shown=ask())
+    waiting = [ask() for _ in range(kept)]
+    play(predictor, miss=True, shown=ask())
+    for shown in waiting:
+        play(predictor, miss=True, shown=shown)
+    (group,) = predictor.groups.values()
+    most = 44.0 + (kept + 1) * 1.0  # An answer moves an account by 0.9, and counts as 1.
+    assert group.bound is not None
+    assert group.bound.most == pytest.approx(most)
+    assert predictor.bound().most == pytest.approx(most)
+    assert most - 0.11 - 0.1 * (kept + 1) < group.excess <= most
+
+
 def test_a_learner_that_promises_prompt_answers_only_says_so_once_they_were_late() -> None:
     predictor = Predictor("pi", alpha=0.1)
     predictor.bound()
@@ -220,6 +256,72 @@ def test_the_bound_of_the_truth_is_that_of_what_is_told_where_nothing_is_by_chan
     for n in range(2_000):
         predictor.learn(predictor.predict([0.9, 0.1]), label=int(n % 9 == 0))
     assert predictor.bound(delta=0.01) == predictor.bound()
+
+
+def miss_unheard(chance: float, *, delta: float, runs: int, name: str = "informed-tracker") -> float:
+    """Return in which share of runs the truth ever passes its bound, if it misses wherever it can."""
+    rng, passed, width = np.random.default_rng(5), 0, 0.0
+    for _ in range(runs):
+        options = {"guard": 4.0} if name == "informed-tracker" else {"step": 0.2}
+        learner = keyhole.make(name, alpha=0.1, options=options)
+        predictor: Predictor[Any] = Predictor(learner, least_chance=chance, seed=int(rng.integers(99)))
+        excess, is_passed = 0.0, False
+        for n in range(1, 241):
+            shown = predictor.predict([1.0, 1e-9])
+            missed = shown.threshold > 0.0
+            excess += missed - 0.1
+            if rng.random() < chance:
+                predictor.learn(shown, label=int(missed), chance=chance)
+            else:
+                predictor.skip(shown)
+            if n in (4, 8, 12, 20, 60, 240):
+                bound = predictor.bound(delta=delta)
+                is_passed |= not bound.least - 1e-9 <= excess <= bound.most + 1e-9
+                width = bound.most
+        passed += is_passed
+    assert width < 0.9 * 240  # It says more than that there were so many rounds.
+    return passed / runs
+
+
+@pytest.mark.parametrize("delta", [0.02, 0.1, 0.3, 0.6])
+@pytest.mark.parametrize("chance", [0.25, 0.5])
+def test_the_truth_passes_its_bound_no_more_often_than_delta_before_the_first_answer_too(
+    chance: float, delta: float
+) -> None:
+    """Kills: the largest weight heard so far for that of rounds that were never heard."""
+    assert miss_unheard(chance, delta=delta, runs=40) <= delta
+
+
+def test_a_rule_that_hears_an_answer_whole_times_keeps_the_bound_of_the_truth() -> None:
+    assert miss_unheard(0.4, delta=0.2, runs=30, name="tracker") <= 0.2
+
+
+def test_rounds_without_an_answer_may_have_had_the_least_chance() -> None:
+    """Kills: a bound of the truth that is certain although nothing was heard."""
+    learner = keyhole.make("informed-tracker", alpha=0.1, options={"guard": 4.0})
+    predictor: Predictor[Any] = Predictor(learner, least_chance=0.2)
+    for _ in range(200):
+        predictor.skip(predictor.predict([1.0, 1e-9]))
+    rare = bounds.Lateness(weight=5.0)
+    found = bounds.bound_truth(bounds.Excess(-4.1, 4.9), 0.1, 200, rare, delta=0.1)
+    assert found.most < 180.0
+    assert predictor.bound(delta=0.1) == pytest.approx(found)
+    predictor.learn(predictor.predict([1.0, 1e-9]), label=0, chance=0.2)
+    settled = predictor.bound(delta=0.1).most
+    predictor.predict([1.0, 1e-9])  # open: it may be a miss
+    assert settled + 0.9 < predictor.bound(delta=0.1).most < settled + 1.2
+
+
+def test_flips_are_known_from_either_answer() -> None:
+    """Kills: after misses alone, hits that could not have been told as misses."""
+    predictor: Predictor[Any] = Predictor(alpha=0.1)
+    shown = predictor.predict([1.0, 1e-9])
+    predictor.learn(shown, MISS, wrong=0.2)
+    flips = bounds.Lateness(told=(-0.2 / 0.6, 0.8 / 0.6))
+    certain = predictor.bound()
+    found = bounds.bound_truth(certain, 0.1, 1, flips, delta=0.5)
+    assert predictor.bound(delta=0.5) == pytest.approx((max(found.least, -0.1), min(found.most, 0.9)))
+    assert predictor.bound(delta=0.5).least == pytest.approx(-0.1)
 
 
 def test_a_second_history_adds_its_excess_to_that_of_the_first() -> None:

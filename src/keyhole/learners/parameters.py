@@ -196,8 +196,8 @@ def parameters(kind: type[Class]) -> type[Class]:
     that is not enough a method ``prepare`` returns a named tuple of what they read instead.
 
     Methods say what is proven: ``excess(rounds)`` bounds the excess of misses if answers come
-    at once, ``late_excess(rounds, lateness)`` if they are late, and ``bound_groups(state)`` bounds
-    |state.excess| of all rounds and of every group.
+    at once, ``late_excess(rounds, lateness)`` if they are late, and ``bound_groups(state, lateness)``
+    bounds |state.excess| of all rounds and of every group.
     """
     kind.__post_init__ = _check  # type: ignore[attr-defined]
     return dataclass(frozen=True, kw_only=True)(kind)

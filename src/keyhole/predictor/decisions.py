@@ -69,7 +69,7 @@ class GateTally:
     the 1 / chance that it stands for; ``members`` holds both of every group.
     """
 
-    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddqqdddd")
+    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddqqddddq")
     stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
     unreachable: ClassVar[int] = 0  # and everything can be referred.
     lost_in_full: ClassVar[float] = 0.0
@@ -91,6 +91,7 @@ class GateTally:
     heaviest: float = 1.0  # the largest weight, and between what a judgement counted as wrong
     lowest: float = 0.0
     highest: float = 1.0
+    most_open: int = 0  # that waited, at most, when a stale judgement of an accepted answer came
     members: list[list[float]] = field(default_factory=list)
 
     @classmethod
@@ -332,6 +333,8 @@ class Decisions:
         for state, memo in zip(_list_states(progress, waiting.groups), waiting.memo, strict=True):
             memo[CHANCE] = 1.0 / answer.weight
             learner.observe(state, memo, answer)
+        if weight and stale:
+            tally.most_open = max(tally.most_open, self.count_open(setup, tally))
         tally.answered += 1
         if outcome.check is not None and weight:
             count_check(tally, outcome.check)
@@ -400,12 +403,12 @@ class Decisions:
 
     def find_lateness(self, setup: "Setup[Any]", progress: Progress[GateTally]) -> Lateness:  # noqa: ARG002
         # Of what waited when the guard shut, each next one to be judged is older by one; if m of those
-        # were accepted, the level is at least m - 1. The guard had made room for the first of them.
+        # were accepted, the level is at least m - 1. And all but the first are stale when it comes.
         level = getattr(progress.state, "late", None)
         age = 0 if level is None else int(level[0])
         tally = progress.tally
-        told = tally.lowest, tally.highest
-        return Lateness(open=age + 1, age=age, weight=tally.heaviest, told=told)
+        told, waited = (tally.lowest, tally.highest), min(age, tally.most_open)
+        return Lateness(open=waited + 1, age=age, weight=tally.heaviest, told=told)
 
 
 def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[Any]:

@@ -474,7 +474,8 @@ class Predictor(Session[R]):
 
         With ``chance=`` or ``wrong=`` the sum is that of the answers as they were counted. With
         ``delta`` it is that of the truth, of all rounds, those without an answer too; it then holds
-        after any number of rounds at once, except with probability ``delta``.
+        after any number of rounds at once, except with probability ``delta``, if no round had a chance
+        below ``least_chance``: set that to the chance of your answers, and ``skip`` what gets none.
         """
         return bound_excess(self._setup, self._progress, rounds=rounds, delta=delta)
 

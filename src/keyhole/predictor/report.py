@@ -1,5 +1,6 @@
 """What is reported of a learner at work: notes, warnings, bounds, groups, and its picture."""
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from itertools import islice
@@ -8,6 +9,7 @@ from typing import Any
 from keyhole.errors import BoundWarning, TheoremError, TheoryWarning, warn_user
 from keyhole.learners import Excess, Learner, bounds
 from keyhole.learners.bounds import check_rounds
+from keyhole.learners.lateness import Lateness
 from keyhole.pictures import draw_rate, write_table
 from keyhole.predictor.context import Group
 from keyhole.predictor.monitor import Alarm, Watch
@@ -108,10 +110,13 @@ def bound_excess(
         check_rounds(rounds)
     count = max(1, setup.kind.count_bounded(tally)) if rounds is None else rounds
     lateness = setup.kind.find_lateness(setup, progress)
-    least, most = bounds.find_excess(setup.learner, count + tally.calibrated, lateness)
-    past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
-    amended = tally.amended  # What is moved afterwards, no guard could see.
-    proven = Excess(least - past - amended, most - past + amended + tally.lost_in_full)
+    if rounds is None and setup.learner.groups and hasattr(setup.learner.parameters, "bound_groups"):
+        proven = _bound_account(setup, progress, 0, tally.misses - alpha * tally.weight)
+    else:
+        least, most = bounds.find_excess(setup.learner, count + tally.calibrated, lateness)
+        past = tally.calibrated_excess  # The theorem speaks of history and rounds together.
+        amended = tally.amended  # What is moved afterwards, no guard could see.
+        proven = Excess(least - past - amended, most - past + amended + tally.lost_in_full)
     told = lateness.told
     counted: float = count if rounds is None else rounds * lateness.weight
     if delta is not None:
@@ -120,16 +125,28 @@ def bound_excess(
                 "what a judge says is made up for by a tracked bias, of which nothing is proven; "
                 "leave delta out for the bound of what was told"
             )
-        of = max(1, setup.kind.count_shown(tally)) if rounds is None else rounds
-        if setup.kind.decides and (tally.heaviest > 1.0 or tally.skipped or tally.expired):
-            lateness = replace(lateness, weight=1.0 / setup.least_chance)  # as rare as audits may be
-        proven, told = bounds.bound_truth(proven, alpha, of, lateness, delta=delta), (0.0, 1.0)
-        if setup.kind.decides:  # What waits for its judgement may be wrong.
-            waiting = setup.kind.count_open(setup, tally) * (1.0 - alpha)
-            proven = proven._replace(most=proven.most + waiting)
-        counted = of
+        counted = max(1, setup.kind.count_shown(tally)) if rounds is None else rounds
+        lateness = _allow_for_chance(setup, tally, lateness)
+        proven = bounds.bound_truth(proven, alpha, counted, lateness, delta=delta)
+        waiting = setup.kind.count_open(setup, tally)  # of which nothing is known yet
+        proven = Excess(proven.least - alpha * waiting, proven.most + (1.0 - alpha) * waiting)
+        told = (0.0, 1.0)
     floor, cap = is_floored(setup, tally), getattr(setup.score, "at_most", None) is not None
     return bounds.clip_excess(proven, alpha, counted, floor=floor, cap=cap, told=told)
+
+
+def _allow_for_chance(setup: Setup[Any], tally: RoundTally, lateness: Lateness) -> Lateness:
+    """Return how answers came if those that did not come were as rare, and told ones as often wrong.
+
+    Of a round without an answer nobody said its chance: that may be the least that is allowed. Of a
+    judge who errs, one of the two numbers that an answer can count as tells the other.
+    """
+    weight, (low, high) = 1.0, lateness.told
+    if lateness.weight > 1.0 or tally.skipped or tally.expired:
+        weight = 1.0 / setup.least_chance
+        if not setup.learner.rule.graded:
+            weight = math.ceil(weight)  # It was heard a whole number of times.
+    return replace(lateness, weight=weight, told=(min(low, 1.0 - high), max(high, 1.0 - low)))
 
 
 def is_floored(setup: Setup[Any], tally: RoundTally) -> bool:
@@ -164,27 +181,44 @@ def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, 
 def _bound_group(
     setup: Setup[Any], progress: Progress[Any], number: int, *, rounds: float, excess: float
 ) -> Excess | None:
-    parameters, alpha, amended = setup.learner.parameters, setup.learner.alpha, progress.tally.amended
+    parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
     proven: Excess | None = None
     if hasattr(parameters, "bound_group"):  # Each has a rule of its own, as a gate's groups do.
         state = progress.states[number]
         proven = parameters.bound_group(state, setup.kind.find_lateness(setup, progress))
-        account = state.excess[0]
+        if proven is not None:
+            beyond = _compare(state.excess[0], excess)
+            proven = Excess(proven.least, proven.most + tally.amended - beyond)
     elif hasattr(parameters, "bound_groups"):
-        most = parameters.bound_groups(progress.state)
-        proven, account = Excess(-most, most), progress.state.excess[1 + number]
+        proven = _bound_account(setup, progress, 1 + number, excess)
     if proven is None:
         return None
-    beyond = round(float(account) - excess, 6)  # Sums of floats differ.
-    told = progress.tally.lowest, progress.tally.highest
     return bounds.clip_excess(
-        Excess(proven.least - amended - beyond, proven.most + amended - beyond),
+        proven,
         alpha,
         rounds,
         floor=getattr(setup.score, "at_least", 0) > 0,
         cap=getattr(setup.score, "at_most", None) is not None,
-        told=told,
+        told=(tally.lowest, tally.highest),
     )
+
+
+def _bound_account(setup: Setup[Any], progress: Progress[Any], row: int, excess: float) -> Excess:
+    """Return between what an excess lies of which the learner keeps an account, by now.
+
+    Row 0 of the accounts is of all rounds, the others are of groups.
+    """
+    tally, state = progress.tally, progress.state
+    most = setup.learner.parameters.bound_groups(
+        state, setup.kind.find_lateness(setup, progress), amended=tally.amended,
+        is_spared=tally.spared_empty > 0,
+    )  # fmt: skip
+    beyond = _compare(state.excess[row], excess)
+    return Excess(-most - beyond, most - beyond)
+
+
+def _compare(account: Any, excess: float) -> float:
+    return round(float(account) - excess, 6)  # Sums of floats differ.
 
 
 _MOST_GROUPS = 12  # that are shown; predictor.groups has all

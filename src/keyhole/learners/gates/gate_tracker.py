@@ -14,7 +14,6 @@ probabilities: any that order the cases will do.
 """
 
 import math
-from dataclasses import replace
 from typing import ClassVar, NamedTuple
 
 import numpy as np
@@ -112,20 +111,23 @@ class GateTrackerParameters:
             raise TheoremError(
                 "no theorem bounds late judgements together with a memory, nor audits; leave it out"
             )
+        return self._bound_late(rounds, lateness, lateness.level(rounds))
+
+    def _bound_late(self, rounds: int, lateness: Lateness, level: int) -> Excess:
         low, high = lateness.told
         scale = lateness.weight * max(1.0, 2.0 * high - 1.0, 1.0 - 2.0 * low)
-        room = self.excess(rounds).most + _LATE * lateness.level(rounds) - (1.0 - self.alpha)
+        room = self.excess(rounds).most + _LATE * level - (1.0 - self.alpha)
         each = lateness.weight * (high - self.alpha)
         least = lateness.weight * (low - self.alpha) * rounds
-        return Excess(least, scale * room + lateness.open * each)
+        # Of those that waited each next one to be judged is older by one: they are level + 1 at most.
+        return Excess(least, scale * room + min(lateness.open, level + 1) * each)
 
     def bound_group(self, state: "GateTrackerState", lateness: Lateness) -> Excess | None:
         """Return the bounds on a group's account; None with a memory, which forgets some of it."""
         if self.window > 0.0:
             return None
-        rounds, level = max(1, int(state.rounds[0])), int(state.late[0])
-        own = replace(lateness, open=level + 1, age=level)  # of its own judgements
-        return self.late_excess(rounds, own)._replace(least=-math.inf)
+        rounds, level = max(1, int(state.rounds[0])), int(state.late[0])  # its own
+        return self._bound_late(rounds, lateness, level)._replace(least=-math.inf)
 
 
 class GateTrackerState(NamedTuple):

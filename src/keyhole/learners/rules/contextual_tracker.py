@@ -22,6 +22,7 @@ the band costs.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -57,7 +58,7 @@ _PART, _LEAK, _PULL = (
     0.004,
     0.005,
 )  # of a step, and how the offset falls back, where truths are told
-_MOVED, _SQUARES, _LONGEST = 0, 1, 2
+_MOVED, _SQUARES, _LONGEST, _WAITED, _RAISED = 0, 1, 2, 3, 4
 _LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
 _TURN = 2.0**32
 _COSTS = 500  # rounds over which the usual cost of a band is averaged
@@ -142,54 +143,76 @@ class ContextualParameters:
     def _bound_all(self, rounds: int, lateness: Lateness) -> Excess:
         low, high = lateness.told
         step = max(high - self.alpha, self.alpha - low)
-        longest = lateness.weight * step
+        longest, level = lateness.weight * step, lateness.level(rounds)
         moved = (1.0 + self.groups) * rounds * step
-        most = self._bound(
-            moved,
-            moved * longest,
-            longest=max(1.0, longest),
-            level=lateness.level(rounds),
-            scale=lateness.scale,
-        )
+        # Of one old answer another is younger: the ages of all add up to (open - 1) a round at most.
+        waited = min(level * moved, (lateness.open - 1) * (1.0 + self.groups) * rounds * longest)
+        conflicts = moved, moved * longest, max(1.0, longest), waited, float(level)
+        most = self._bound(conflicts, lateness, level=level, scale=lateness.scale, is_spared=True)
         return Excess(least=-most, most=most)
 
-    def bound_groups(self, state: "ContextualState") -> float:
-        """Return what the size of no account, of a group or of all rounds, has passed by now."""
-        moved, squares, longest = state.conflicts.tolist()
+    def bound_groups(
+        self,
+        state: "ContextualState",
+        lateness: Lateness,
+        *,
+        amended: float = 0.0,
+        is_spared: bool = False,
+    ) -> float:
+        """Return what the size of no account, of a group or of all rounds, has passed by now.
+
+        ``amended`` is what amendments have moved accounts by, ``is_spared`` whether a set that was to
+        be empty ever lost less than alpha.
+        """
         level, scale = int(state.lateness[0]), float(state.scale[0])
-        return self._bound(moved, squares, longest=longest, level=level, scale=scale)
+        return self._bound(
+            state.conflicts.tolist(), lateness, level=level, scale=scale, amended=amended,
+            is_spared=is_spared,
+        )  # fmt: skip
 
     def _bound(
-        self, moved: float, squares: float, *, longest: float, level: int, scale: float = 1.0
+        self,
+        conflicts: Sequence[float],
+        lateness: Lateness,
+        *,
+        level: int,
+        scale: float,
+        amended: float = 0.0,
+        is_spared: bool = False,
     ) -> float:
-        """Return the bound after conflicts that moved accounts by so much, answers so late (L).
+        """Return the bound after such conflicts, answers so late (L).
 
         If an answer moved accounts by a, those of K groups, k of them hot or cold: ``moved`` and
         ``squares`` are the sums of K a and of k a^2 over conflicts, and M, the ``longest``, is the
         largest a of any answer, or 1. With e_g what |account| is beyond guard + M: no e_g grows outside
-        a conflict, and a conflict adds at most k a^2 to the sum of their squares. With late answers and
-        no conflict at most L + 1 rounds that were open when a guard closed carry an account on: each
-        next one is older by one. In a conflict who is farther beyond its bound may be out of date, by
-        what the guard has grown and (3 L + 3) M for each group, but for the at most L answers that are
-        older than L. Where answers have weights the guard is ``scale`` times as far out.
-        docs/guarantees.md has the proof.
+        a conflict, and a conflict adds at most k a^2 to the sum of their squares. With late answers
+        those that were open when a guard closed carry an account on: as many as were ever open, and at
+        most L + 1, as each next one is older by one. In a conflict who is farther beyond its bound may
+        be out of date, by what the guard has grown, by those, and by M for each answer since:
+        ``waited`` is the sum of K a times the age, but for the conflicts that ``raised`` L themselves.
+        Where answers have weights the guard is ``scale`` times as far out. docs/guarantees.md has the
+        proof.
         """
+        moved, squares, longest, waited, raised = conflicts
         guard = scale * (self.guard + 2.0 * level)
         if level == 0:
-            return guard + longest + math.sqrt(squares)
+            return guard + longest + amended + math.sqrt(squares + 2.0 * moved * amended)
+        carried = min(lateness.open, level + 1)
+        passed = guard + (carried + raised) * longest + amended
         if moved == 0.0:
-            return guard + (level + 1.0) * longest
-        behind = guard - self.guard + 3.0 * (level + 1.0) * longest
-        beyond = math.sqrt(moved * (longest + 2.0 * behind))
-        return guard + (2.0 * level + 1.0) * longest + beyond
+            return passed
+        known = 2.0 + raised + (3.0 if is_spared else 1.0) * carried
+        behind = guard - self.guard + known * longest + 2.0 * amended
+        return passed + math.sqrt(moved * (longest + 2.0 * behind) + 2.0 * longest * waited)
 
 
 class ContextualState(NamedTuple):
     """The state of an informed tracker; of each cell its weight and visits; samples of the features.
 
     ``excess`` holds the accounts of misses, of all rounds, then of each group. ``conflicts`` holds of
-    the rounds in which a guard wanted every label and another none two sums of what they moved, and
-    the most that an answer ever moved an account, or 1: see ``ContextualParameters``.
+    the rounds in which a guard wanted every label and another none two sums of what they moved; the
+    most that an answer ever moved an account, or 1; how late they were answered, and how many were
+    older than any before: see ``ContextualParameters``.
     ``band`` and ``cost`` serve the size weight: a stretch above the logit, and what it usually costs.
     """
 
@@ -233,7 +256,7 @@ def start(settings: ContextualParameters) -> ContextualState:
     base: Any = informed_tracker.start_state(None)._replace(excess=np.zeros(1 + settings.groups))
     own: Any = (
         np.zeros(cells), np.zeros(cells), *start_ranks(settings.features, settings.kept),
-        np.array([0.0, 0.0, 1.0]), np.full(1, 0.5), np.zeros(1),
+        np.array([0.0, 0.0, 1.0, 0.0, 0.0]), np.full(1, 0.5), np.zeros(1),
     )  # fmt: skip
     return ContextualState(*base, *own)
 
@@ -316,6 +339,7 @@ def observe(
     now, not what it said then; and the offset moves less, as they and the histogram know more.
     """
     number, excess, always = state.rounds[0], state.excess[0], state.told[0] == ALWAYS
+    level = state.lateness[0]
     part, leak, pull = (_PART, _LEAK, _PULL) if always and settings.features > 0 else (1.0, LEAK, PULL)
     base = InformedTrackerSettings(settings.alpha, part * settings.step, settings.guard, leak, pull)
     _teach_base(base, _find_base(state), memo[_BARE:], _leave_out(answer, memo[_SAID]))
@@ -324,7 +348,8 @@ def observe(
     state.excess[0] = excess  # which is counted here, with those of groups
     own, error = _FEATURES + _PER_FEATURE * settings.features, answer.miss - settings.alpha
     guard = 0.0 if answer.amends > 0.0 else memo[_GUARD]  # What it asked for is long over.
-    groups = count_miss(state.excess, memo[own:], answer.weight * error, guard, state.conflicts)
+    change, conflicts = answer.weight * error, state.conflicts
+    groups = count_miss(state.excess, memo[own:], change, guard, conflicts, answer.age, level)
     if answer.amends > 0.0:
         return
     if always and answer.score == answer.score:
@@ -440,7 +465,15 @@ def ask_guards(excess: Array, members: Array, bound: float, longest: float) -> f
 
 
 @called
-def count_miss(excess: Array, members: Array, error: float, guard: float, conflicts: Array) -> int:
+def count_miss(
+    excess: Array,
+    members: Array,
+    error: float,
+    guard: float,
+    conflicts: Array,
+    age: float,
+    level: int,
+) -> int:
     """Add miss - alpha to the accounts of all rounds and of the round's groups; return their number.
 
     A miss that guards could not prevent is left out, so that its group cannot keep others from what
@@ -458,6 +491,10 @@ def count_miss(excess: Array, members: Array, error: float, guard: float, confli
     if abs(guard) > 1.0:
         conflicts[_MOVED] += groups * size
         conflicts[_SQUARES] += abs(guard) * size * size
+        if age > level:
+            conflicts[_RAISED] += 1.0
+        else:
+            conflicts[_WAITED] += groups * size * age
     conflicts[_LONGEST] = max(conflicts[_LONGEST], size)
     return groups - 1  # all rounds are none of them
 
