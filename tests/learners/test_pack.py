@@ -133,7 +133,7 @@ def test_memo_of_half_a_number_is_refused() -> None:
 
 # At alpha .1, a horizon of 1,000 and 9 arms: the bytes of a state, and the numbers a round remembers.
 SIZES = {
-    "aci": (8032, 1), "agaci": (280, 2), "contextual-tracker": (800, 5), "dtaci": (8136, 0),
+    "aci": (8032, 1), "agaci": (280, 2), "contextual-tracker": (816, 5), "dtaci": (8136, 0),
     "exp3-ix": (88, 11), "informed-tracker": (760, 1), "kt": (24, 0), "logit-tracker": (40, 0),
     "mvp": (960, 1),
     "ocp-bandit": (88, 11), "ocp-unlock": (88, 11), "ocp-unlock+": (88, 11), "pi": (24, 0),

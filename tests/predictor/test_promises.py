@@ -8,6 +8,7 @@ import pytest
 import keyhole
 from keyhole import MISS, Predictor, Probabilities, bounds
 from keyhole.errors import InvalidError, TheoremError, TheoryWarning
+from keyhole.learners.lateness import Excess, Lateness
 from keyhole.predictor.report import judge_groups
 from keyhole.predictor.setup import change_alpha
 
@@ -302,8 +303,8 @@ def test_rounds_without_an_answer_may_have_had_the_least_chance() -> None:
     predictor: Predictor[Any] = Predictor(learner, least_chance=0.2)
     for _ in range(200):
         predictor.skip(predictor.predict([1.0, 1e-9]))
-    rare = bounds.Lateness(weight=5.0)
-    found = bounds.bound_truth(bounds.Excess(-4.1, 4.9), 0.1, 200, rare, delta=0.1)
+    rare = Lateness(weight=5.0)
+    found = bounds.bound_truth(Excess(-4.1, 4.9), 0.1, 200, rare, delta=0.1)
     assert found.most < 180.0
     assert predictor.bound(delta=0.1) == pytest.approx(found)
     predictor.learn(predictor.predict([1.0, 1e-9]), label=0, chance=0.2)
@@ -317,7 +318,7 @@ def test_flips_are_known_from_either_answer() -> None:
     predictor: Predictor[Any] = Predictor(alpha=0.1)
     shown = predictor.predict([1.0, 1e-9])
     predictor.learn(shown, MISS, wrong=0.2)
-    flips = bounds.Lateness(told=(-0.2 / 0.6, 0.8 / 0.6))
+    flips = Lateness(told=(-0.2 / 0.6, 0.8 / 0.6))
     certain = predictor.bound()
     found = bounds.bound_truth(certain, 0.1, 1, flips, delta=0.5)
     assert predictor.bound(delta=0.5) == pytest.approx((max(found.least, -0.1), min(found.most, 0.9)))
