@@ -196,3 +196,62 @@ def test_a_row_without_a_usable_id_or_time_is_refused_and_changes_nothing() -> N
     events = {"key": ["a", "a"], "id": [None, "r"], "at": [1, None], "output": [[0.5, 0.5]] * 2}
     after, columns = make_fold(alpha=0.1).run_many({}, events)
     assert (after, columns.kind.tolist()) == ({"a": b""}, ["refused", "refused"])
+
+
+def test_every_column_says_what_the_event_of_its_name_does() -> None:
+    fold = make_fold(alpha=0.2, features=["load"], groups=["new"], seed=3)
+    hit, miss = keyhole.HIT, keyhole.MISS
+    told: list[dict[str, Any]] = [
+        {"label": 0},
+        {"loss": 0.25},
+        {"score": 0.5, "chance": 0.5},
+        {"answer": miss, "wrong": 0.1},
+        {"judged": hit, "label": 1},
+        {"judged": miss, "chance": 0.25},
+    ]
+    events: list[Event] = []
+    for n, answer in enumerate(told * 3):
+        known: Any = {"features": [0.1 * n], "groups": ["new"] if n % 2 else []}
+        events += [Asked(f"r{n}", [0.7, 0.3], at=n, **known), Answered(f"r{n}", at=n, **answer)]
+    rows: list[dict[str, Any]] = []
+    for event in events:
+        row: dict[str, Any] = {"key": "a", "id": event.id, "at": event.at}  # type: ignore[union-attr]
+        if isinstance(event, Asked):
+            row |= {"output": event.output, "features": event.features, "groups": event.groups}
+        else:
+            given = {**told[int(event.id[1:]) % len(told)]}  # type: ignore[union-attr]
+            row |= {"hit": False} if given.pop("answer", None) else {}
+            row |= {"judged": judged == hit} if (judged := given.pop("judged", None)) else {}
+            row |= given
+        rows.append(row)
+    table = {name: [row.get(name) for row in rows] for name in {name for row in rows for name in row}}
+    state, outputs = fold.run("a", b"", events)
+    after, columns = fold.run_many({}, table)
+    assert after == {"a": state}
+    assert read_back(columns) == list(enumerate(outputs))
+    assert {one.kind.value for one in outputs} == {"shown", "counted"}
+    assert repr(columns) == f"<{len(events)} outputs>"
+
+
+def test_without_times_all_is_at_nought_and_what_is_nothing_is_marked_so() -> None:
+    fold = make_fold(alpha=0.1, lifetime=5)
+    events = {
+        "key": ["a", "b", "a", "b"],
+        "id": ["r", "r", "r", "r"],
+        "output": [[0.9, 0.1], [0.2, 0.8], None, None],
+        "label": [None, None, 0, None],
+        "skipped": [False, False, False, True],
+    }
+    after, columns = fold.run_many({}, events)
+    assert sorted(after) == ["a", "b"]
+    assert columns.row.tolist() == [0, 1, 2, 3]
+    assert columns.number.tolist()[:2] == [0, 0]
+    assert columns.labels.dtype == np.int64
+    assert np.isnan(columns.threshold[2:]).all()
+    assert columns.offsets.tolist()[2:] == [columns.offsets[2]] * 3
+    assert columns.kind.tolist() == ["shown", "shown", "counted", "skipped"]
+    assert math.isnan(columns.miss[3])
+    assert np.isnan(columns.lower).all()
+    later, columns = fold.run_many(after, {"key": ["c"], "id": ["r"], "label": [0]})
+    assert (columns.kind.tolist(), columns.number.tolist(), list(later)) == (["refused"], [-1], ["c"])
+    assert columns.note[0] == "no round of this id is open, nor was one recently"
