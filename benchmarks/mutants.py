@@ -45,6 +45,7 @@ TESTS = {
     "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
     "keyed": (
         "tests/test_key*.py",
+        "tests/test_fold.py",
         "tests/integrations/test_r*.py",
         "tests/integrations/test_frames.py",
     ),
@@ -52,7 +53,7 @@ TESTS = {
         "tests/service/store/**/test_*.py",
         *(
             f"tests/service/test_{name}.py"
-            for name in ("amended", "erased", "gates_served", "history", "rounds", "store", "watch")
+            for name in ("amended", "erased", "gates_served", "history", "store")
         ),
     ),
     "integrations": ("tests/integrations/test_[!s]*.py", "tests/integrations/test_sklearn.py"),
