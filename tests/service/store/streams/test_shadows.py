@@ -9,9 +9,19 @@ from fastapi.testclient import TestClient
 
 import keyhole
 from keyhole.predictor.kinds import find_kind
+from keyhole.predictor.tally import Outcome
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.streams import settings
+from keyhole.service.store.streams.shadows import (
+    NewShadow,
+    Shadow,
+    _count,
+    add_shadow,
+    dump_shadows,
+    load_shadows,
+)
 from tests.service.scene import Clock, answered, client_of, made, predicted, read_table, run_sql
 
 PLAIN: dict[str, Any] = {"learner": "informed-tracker", "horizon": None}
@@ -324,3 +334,24 @@ def test_each_shadow_of_intervals_finds_the_scale_by_itself(light: Database) -> 
                 answered(http, http.post(path, json={"centre": n}).json(), label=n + n % 4 + 0.25 * n)
         alone = http.get("/v1/streams/alone").json()
         assert list_streams(http)["shadows"][1]["mean_size"] == alone["mean_size"]
+
+
+def test_a_shadow_counts_from_nothing_what_is_answered_beside_it() -> None:
+    """Without a database: every count by hand, and through its JSON and back."""
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    shadows: list[Shadow] = []
+    shadow = add_shadow(shadows, setup, NewShadow("wider", alpha=0.02), since=4, at=7.0)
+    assert shadows == [shadow]
+    counts = ("rounds", "unknown", "size", "bounded", "shown_size", "shown_bounded", "shown_weight")
+    assert [getattr(shadow, name) for name in (*counts, "shown_misses")] == [0] * 8
+    told = [(2.0, 1.0, 0.0, 1.0), (math.inf, 1.0, 1.0, 2.0), (1.0, math.inf, 0.5, 4.0)]
+    for size, shown, miss, weight in told:
+        _count(shadow, size, shown, Outcome(miss, math.nan, weight=weight))
+    assert (shadow.rounds, shadow.size, shadow.bounded) == (3, 3.0, 2)
+    assert (shadow.shown_size, shadow.shown_bounded) == (2.0, 2)
+    assert (shadow.shown_weight, shadow.shown_misses) == (7.0, 4.0)
+    again = load_shadows(dump_shadows(shadows), setup)
+    assert dump_shadows(again) == dump_shadows(shadows)
+    assert (again[0].name, again[0].since, again[0].at) == ("wider", 4, 7.0)
+    assert again[0].setup.learner.alpha == 0.02
+    assert (dump_shadows([]), load_shadows(None, setup)) == (None, [])
