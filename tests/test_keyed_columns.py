@@ -21,6 +21,9 @@ from keyhole.keyed import (
     Skipped,
     make_fold,
 )
+from keyhole.keyed.columns import EventColumns
+from keyhole.keyed.many import play_many
+from keyhole.numeric import can_compile
 from keyhole.scores import Interval, LabelSet
 
 PLACES = 3
@@ -255,3 +258,19 @@ def test_without_times_all_is_at_nought_and_what_is_nothing_is_marked_so() -> No
     later, columns = fold.run_many(after, {"key": ["c"], "id": ["r"], "label": [0]})
     assert (columns.kind.tolist(), columns.number.tolist(), list(later)) == (["refused"], [-1], ["c"])
     assert columns.note[0] == "no round of this id is open, nor was one recently"
+
+
+@pytest.mark.skipif(not can_compile(), reason="there is nothing to compile")
+def test_what_is_common_is_played_together() -> None:
+    """Late answers, skips, expiry, replays and unknown rounds too; only the key of a fault is left."""
+    asks = {key: [(key, Asked(f"r{n}", [0.6, 0.3, 0.1], at=n)) for n in range(5)] for key in "abc"}
+    others: dict[str, list[Event]] = {
+        "a": [Answered("r4", label=1, at=5), Answered("r3", keyhole.MISS, at=5), Skipped("r2", 5)],
+        "b": [Asked("r1", [0.6, 0.3, 0.1], 5), Answered("r9", score=0.5, at=6), Elapsed(53)],
+        "c": [Answered("r1", label=7, at=5)],
+    }
+    rest = [(key, event) for key, events in others.items() for event in events]
+    found = [*asks["a"], *asks["b"], *asks["c"], *rest]
+    table = EventColumns(to_columns(found))
+    after, _ = play_many(make_fold(alpha=0.1, lifetime=50), {}, table)
+    assert after.keys() == {"a", "b"}

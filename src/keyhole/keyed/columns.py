@@ -1,6 +1,6 @@
 """Events of many keys as columns of a table, and what is reported of them as columns."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,7 @@ KNOWN = ("features", "groups")
 ANSWERS = ("label", "score", "loss", "chance", "wrong")
 NAMES = ("key", "id", "at", "output", *KNOWN, "hit", *ANSWERS, "judged", "skipped", "elapsed")
 Cells = NDArray[np.object_]
-_NO_NUMBER = -1
+NO_NUMBER = -1
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -77,17 +77,25 @@ class EventColumns:
         if wrong != "":
             raise InvalidError(f"key {wrong!r} is not text; convert it, as by str")
 
+    @property
+    def names(self) -> Set[str]:
+        return self._given.keys()
+
+    def __getitem__(self, name: str) -> Any:
+        return self._given[name]
+
     def cells(self, name: str) -> list[Any]:
         """Return a column as a list."""
         if name not in self._cells:
             self._cells[name] = _list_cells(self._given[name])
         return self._cells[name]
 
-    def group(self) -> dict[str, list[int]]:
-        """Return the rows of every key, in their order."""
+    def group(self, but: Container[str] = ()) -> dict[str, list[int]]:
+        """Return the rows of every key but these, in their order."""
         rows: dict[str, list[int]] = {}
         for row, key in enumerate(self.keys):
-            rows.setdefault(key, []).append(row)
+            if key not in but:
+                rows.setdefault(key, []).append(row)
         return rows
 
     def events(self, rows: Sequence[int]) -> Iterator[Event]:
@@ -134,7 +142,7 @@ def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
 def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColumns:
     """Return the outputs about events, of which these are the rows, as columns."""
     count, nan = len(outputs), np.nan
-    number, numbers = np.full(count, _NO_NUMBER), np.full((5, count), nan)
+    number, numbers = np.full(count, NO_NUMBER), np.full((5, count), nan)
     sizes = np.zeros(count + 1, dtype=np.int64)
     labels: list[Any] = []
     for place, one in enumerate(outputs):
@@ -165,6 +173,28 @@ def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColum
         upper=upper,
         miss=miss,
         note=to_cells([one.note for one in outputs]),
+    )
+
+
+def join_columns(parts: Sequence[OutputColumns]) -> OutputColumns:
+    """Return the outputs of several parts in the order of their events."""
+    if len(parts) == 1:
+        (one,) = parts
+        if (one.row[1:] >= one.row[:-1]).all():
+            return one
+    joined = {
+        name: np.concatenate([getattr(part, name) for part in parts])
+        for name in OutputColumns.__dataclass_fields__
+        if name != "offsets"
+    }
+    counts = np.concatenate([np.diff(part.offsets) for part in parts])
+    order = np.argsort(joined["row"], kind="stable")
+    starts, offsets = np.cumsum(counts) - counts, np.concatenate(([0], np.cumsum(counts[order])))
+    labels = joined.pop("labels")
+    shift = np.repeat(starts[order] - offsets[:-1], counts[order])
+    sorted_columns = {name: column[order] for name, column in joined.items()}
+    return OutputColumns(
+        **sorted_columns, offsets=offsets, labels=labels[np.arange(offsets[-1]) + shift]
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from hashlib import blake2b
 from itertools import chain, repeat
-from operator import itemgetter, sub
+from operator import sub
 from typing import Any, cast
 from zlib import crc32
 
@@ -15,8 +15,9 @@ from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
 from keyhole.feedback import LEAST_CHANCE, Feedback
 from keyhole.keyed import state as states
-from keyhole.keyed.columns import EventColumns, OutputColumns, write_columns
+from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
+from keyhole.keyed.many import NOTES, play_many
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
 from keyhole.learners import Learner
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
@@ -130,9 +131,9 @@ class Fold:
         ([2, 0, 1], 0.0)
         """
         table = EventColumns(events)
-        after: dict[str, bytes] = {}
+        after, parts = play_many(self, states, table)
         said: list[tuple[int, Output]] = []
-        for key, rows in table.group().items():
+        for key, rows in table.group(but=after).items():
             outputs: Outputs = []
             ends: list[int] = []
             state = states.get(key, b"")
@@ -140,8 +141,9 @@ class Fold:
             counts = map(sub, ends, [0, *ends])
             about = chain.from_iterable(map(repeat, rows, counts))
             said += zip(about, outputs, strict=True)
-        said.sort(key=itemgetter(0))
-        return after, write_columns([row for row, _ in said], [one for _, one in said])
+        if said or not parts:
+            parts.append(write_columns([row for row, _ in said], [one for _, one in said]))
+        return after, join_columns(parts)
 
     def _run(
         self, key: str, state: bytes, events: Iterable[Event], outputs: Outputs, ends: list[int]
@@ -159,7 +161,7 @@ class Fold:
             if type(event.at) is not int:  # NumPy's, which have no to_bytes
                 event = event._replace(at=int(event.at))
             if found is None:
-                found = KeyState(self._start(), event.at)
+                found = KeyState(self.start_progress(), event.at)
             try:
                 step(self, key, found, event, outputs)
             except (ArithmeticError, LookupError, ValueError, struct.error) as error:
@@ -192,9 +194,10 @@ class Fold:
 
     def read(self, state: bytes) -> Progress:
         """Return the progress of a key: its learner's state and the tally of its rounds."""
-        return states.unpack(state, self.setup.learner).progress if state else self._start()
+        return states.unpack(state, self.setup.learner).progress if state else self.start_progress()
 
-    def _start(self) -> Progress:
+    def start_progress(self) -> Progress:
+        """Return the progress of a new key."""
         if self.start:
             return Progress.unpack(self.start, setup=self.setup)
         progress: Any = self.setup.kind.start(self.setup)
@@ -321,7 +324,7 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
         return
     due = NEVER if fold.lifetime is None else event.at + fold.lifetime
     if due <= state.clock:
-        outputs.append(Output(_REFUSED, event.id, note="asked too late: its lifetime is over already"))
+        outputs.append(Output(_REFUSED, event.id, note=NOTES["late"]))
         return
     try:
         case = state.progress.read(setup.score, event.output)
@@ -350,7 +353,7 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
         oldest = states.find_oldest(state.waiting, memory=learner.memory)
         _close(fold, state, oldest.id, oldest)
         state.progress.tally.expired += 1
-        outputs.append(Output(Kind.EXPIRED, oldest.id, oldest.number, note="too many rounds are open"))
+        outputs.append(Output(Kind.EXPIRED, oldest.id, oldest.number, note=NOTES["pushed"]))
 
 
 def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Outputs) -> None:
@@ -428,7 +431,7 @@ def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:
     for waiting in over:
         state.opened.pop(waiting.id, None)
         _remember(fold, state, waiting.id)
-        outputs.append(Output(Kind.EXPIRED, waiting.id, waiting.number, note="its lifetime is over"))
+        outputs.append(Output(Kind.EXPIRED, waiting.id, waiting.number, note=NOTES["over"]))
 
 
 def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
@@ -447,7 +450,7 @@ def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound |
     """Return the open round of an id; report that there is none."""
     waiting = states.find_round(state.waiting, id, memory=fold.setup.learner.memory)
     if waiting is None and not _is_remembered(state, id, outputs):
-        outputs.append(Output(_REFUSED, id, note="no round of this id is open, nor was one recently"))
+        outputs.append(Output(_REFUSED, id, note=NOTES["unknown"]))
     return waiting
 
 
@@ -477,7 +480,7 @@ def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa:
         closed.find(digest, at, at + DIGEST) < 0 for at in range(0, len(closed), DIGEST)
     ):
         return False
-    outputs.append(Output(Kind.REPEATED, id, note="this round is closed"))
+    outputs.append(Output(Kind.REPEATED, id, note=NOTES["closed"]))
     return True
 
 

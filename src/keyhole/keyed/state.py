@@ -12,12 +12,16 @@ those answered, those closed without an answer, and those open.
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
+from keyhole.numeric import Array, Counts
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.scale import Scale
@@ -184,6 +188,155 @@ def _note_rare(tally: Tally, rare: list[float]) -> int:
     return bits
 
 
+class KeyTable(NamedTuple):
+    """The states of many keys as columns, a row for each key, without their open rounds.
+
+    ``parts`` are those of the learners' states; of ``closed`` the first ``remembered`` are there.
+    """
+
+    parts: Any
+    clock: Counts
+    answered: Counts
+    expired: Counts
+    unreachable: Counts
+    misses: Array
+    size: Array
+    closed: Counts
+    remembered: Counts
+
+
+_RARE = _UNBOUNDED | _WEIGHT | _WIDE_STATE | _SCALE | _SQUEEZED  # what no table of keys has
+
+
+@cache
+def _make_row(layout: int, closed: int, learner: Learner) -> np.dtype[np.void]:
+    """Return the form of a state with this layout and so many closed rounds, as NumPy says it."""
+    count = f"<u{2 << min(layout >> _WIDTH_AT & 3, 2)}"
+    fields: list[Any] = [("layout", "<u2"), ("remembered", "u1"), ("rule", "u1"), ("clock", "u1", (6,))]
+    fields += [("answered", count)]
+    fields += [("misses", "<f8" if layout & _REAL_MISSES else count)]
+    fields += [("size", "<f8" if layout & _REAL_SIZE else count)]
+    for bit, name in ((_EXPIRED, "expired"), (_UNREACHABLE, "unreachable")):
+        fields += [(name, count)] if layout & bit else []
+    return np.dtype([*fields, ("state", learner.layout.narrow), ("closed", "<u4", (closed,))])
+
+
+def unpack_many(
+    contents: Sequence[bytes], learner: Learner, fresh: Any
+) -> tuple[KeyTable, list[bytes], NDArray[np.bool_]]:
+    """Return the states of many keys, their open rounds as bytes, and which no table can hold.
+
+    An empty one is that of a new key, whose learner's state is ``fresh``.
+    """
+    count = len(contents)
+    whole = np.zeros((5, count), dtype=np.int64)
+    sums, closed = np.zeros((2, count)), np.zeros((count, MOST_DIGESTS), dtype=np.int64)
+    first = learner.start_arrays()
+    parts = [
+        np.tile(np.array(now, dtype=one.dtype), (count, 1))
+        for now, one in zip(fresh, first, strict=True)
+    ]
+    clock, answered, expired, unreachable, remembered = whole
+    misses, size = sums
+    table = KeyTable(
+        type(first)(*parts), clock, answered, expired, unreachable, misses, size, closed, remembered
+    )
+    waiting, rare = [b""] * count, np.zeros(count, dtype=np.bool_)
+    groups: dict[bytes, list[int]] = {}
+    for place, content in enumerate(contents):
+        if content:
+            groups.setdefault(content[: _LAYOUT.size], []).append(place)
+    for head, places in groups.items():
+        layout, remembered, rule = _LAYOUT.unpack(head.ljust(_LAYOUT.size, b"\0"))
+        is_known = layout >> _VERSION_AT == VERSION and rule == _number_rule(learner.rule.name)
+        if not is_known or layout & _RARE:
+            rare[places] = True
+            continue
+        form = _make_row(layout, remembered, learner)
+        joined = b"".join([contents[place][: form.itemsize] for place in places])
+        if len(joined) != form.itemsize * len(places):  # One is cut short.
+            rare[places] = True
+            continue
+        _fill(table, np.array(places), np.frombuffer(joined, form))
+        for place in places:
+            waiting[place] = contents[place][form.itemsize :]
+    rare |= _find_broken(table, learner)
+    return table, waiting, rare
+
+
+def _fill(table: KeyTable, places: NDArray[np.int64], rows: NDArray[np.void]) -> None:
+    """Put states of one form into these rows of the table."""
+    known = rows.dtype.names or ()
+    time = np.zeros((len(rows), 8), dtype=np.uint8)
+    time[:, :6] = rows["clock"]
+    time[:, 6:] = np.where(time[:, 5:6] > 127, 255, 0)  # the sign
+    table.clock[places] = time.view("<i8")[:, 0]
+    for name in ("answered", "expired", "unreachable", "misses", "size", "remembered"):
+        if name in known:
+            getattr(table, name)[places] = rows[name]
+    table.closed[places, : rows["closed"].shape[1]] = rows["closed"]
+    for part, name in zip(table.parts, table.parts._fields, strict=True):
+        part[places] = rows["state"][name]
+
+
+def _find_broken(table: KeyTable, learner: Learner) -> NDArray[np.bool_]:
+    """Return which states hold what no learner's does; their own bytes say what is wrong."""
+    limits, broken = (
+        learner.rule.list_limits(learner.settings),
+        np.zeros(len(table.clock), dtype=np.bool_),
+    )
+    for part, name in zip(table.parts, table.parts._fields, strict=True):
+        broken |= (part > limits[name] if name in limits else ~np.isfinite(part)).any(axis=1)
+    return broken
+
+
+def pack_many(table: KeyTable, learner: Learner) -> list[bytes]:
+    """Return the states of many keys as bytes, without their open rounds, as ``pack`` would."""
+    largest = table.answered + table.expired
+    width = np.where(largest < 2**16, 0, np.where(largest < 2**32, 1, 2))
+    layouts = VERSION << _VERSION_AT | width << _WIDTH_AT
+    limit = np.array([float(most) for most, _ in _WIDTHS])[width]
+    for bit, total in ((_REAL_MISSES, table.misses), (_REAL_SIZE, table.size)):
+        is_count = (total >= 0.0) & (total < limit) & (np.floor(total) == total)
+        layouts |= np.where(is_count, 0, bit)
+    layouts |= np.where(table.expired > 0, _EXPIRED, 0) | np.where(
+        table.unreachable > 0, _UNREACHABLE, 0
+    )
+    packed: list[bytes] = [b""] * len(layouts)
+    forms = layouts * (MOST_DIGESTS + 1) + table.remembered
+    for form in np.unique(forms).tolist():
+        layout, remembered = divmod(form, MOST_DIGESTS + 1)
+        places = np.flatnonzero(forms == form)
+        rows = np.zeros(len(places), _make_row(layout, remembered, learner))
+        rows["layout"], rows["rule"] = layout, _number_rule(learner.rule.name)
+        rows["clock"] = table.clock[places].astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
+        for name in ("answered", "expired", "unreachable", "misses", "size", "remembered"):
+            if name in rows.dtype.fields:  # type: ignore[operator]
+                rows[name] = getattr(table, name)[places]
+        for part, name in zip(table.parts, table.parts._fields, strict=True):
+            rows["state"][name] = part[places]
+        rows["closed"] = table.closed[places, :remembered]
+        content, size = rows.tobytes(), rows.itemsize
+        for number, place in enumerate(places.tolist()):
+            packed[place] = content[number * size : (number + 1) * size]
+    return packed
+
+
+def unpack_waiting(content: bytes, *, memory: int) -> list[OpenRound] | None:
+    """Return the open rounds behind a key's state; None if the bytes are none."""
+    rounds = content[_OPEN.size :]
+    try:
+        _check_lengths(rounds, _OPEN.unpack_from(content)[0])
+        return [_read_round(rounds, start, memory=memory) for start, _, _ in _walk(rounds)]
+    except (struct.error, InvalidError, UnicodeDecodeError):
+        return None
+
+
+def pack_waiting(rounds: Sequence[bytes], earliest: int) -> bytes:
+    """Return so many open rounds, packed, as they stand behind a key's state."""
+    return b"".join((_OPEN.pack(len(rounds), earliest), *rounds))
+
+
 def unpack(content: bytes, learner: Learner) -> KeyState:
     """Return the state that ``pack`` wrote, or raise ``SnapshotError``."""
     try:
@@ -280,6 +433,20 @@ def pack_round(
         whole, len(name), length, due, shown.id, opened.then, shown.threshold, shown.size
     )
     return b"".join((head, name, memo, case, rest))
+
+
+def pack_rounds(ids: Sequence[str], rounds: Any, scores: Array) -> list[bytes]:
+    """Return many open rounds as ``pack_round`` would; ``rounds`` are columns, a row of scores each."""
+    names = [one.encode() for one in ids]
+    memos, cases = rounds.memo.tobytes(), scores.tobytes()
+    case, packed = 8 * scores.shape[1], []
+    columns = (rounds.due, rounds.number, rounds.then, rounds.threshold, rounds.size)
+    numbers = zip(*(column.tolist() for column in columns), strict=True)
+    for place, (name, one) in enumerate(zip(names, numbers, strict=True)):
+        head = _ROUND.pack(_ROUND.size + len(name) + 8 + case, len(name), case, *one)
+        memo = memos[8 * place : 8 * place + 8]
+        packed.append(head + name + memo + cases[case * place : case * (place + 1)])
+    return packed
 
 
 def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:  # noqa: A002

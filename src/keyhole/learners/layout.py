@@ -50,7 +50,7 @@ class Layout:
 
     __slots__ = (
         "_forms", "_is_interpreted", "_kind", "_lengths", "_memo_limits", "_memory", "_name", "_narrow",
-        "_parts", "_wide", "sizes",
+        "_narrow_codes", "_parts", "_wide", "sizes",
     )  # fmt: skip
 
     def __init__(
@@ -62,7 +62,7 @@ class Layout:
         self._wide = struct.Struct(f"<{codes}")
         most = np.concatenate([spread(limits.get(n, ()), p.size) for n, p in first._asdict().items()])
         short = "".join(map(_narrow_code, codes, most)) if interpreted else codes
-        self._narrow = struct.Struct(f"<{short}")
+        self._narrow, self._narrow_codes = struct.Struct(f"<{short}"), short
         self.sizes = self._wide.size, self._narrow.size
         # How interpreted states are written, and which of the numbers must be held to their limits.
         narrow = [(place, at) for place, at in _list_limits(most) if at < _MOST.get(short[place], ANY)]
@@ -77,6 +77,17 @@ class Layout:
             raise InvalidError(f"{name} has limits for {unknown[0]!r}, which its state does not have")
         self._parts = _list_parts(first, limits)
         self._memo_limits = _list_limits(spread(limits.get(MEMO, ()), memory))
+
+    @property
+    def narrow(self) -> np.dtype[np.void]:
+        """How the parts of a narrow state lie one behind the other, as NumPy says it."""
+        kinds = {"d": "<f8", "q": "<i8", "I": "<u4", "H": "<u2", "B": "u1", "?": "?"}
+        sizes = [part.first.size for part in self._parts]
+        places = [sum(sizes[:which]) for which in range(len(sizes))]
+        codes = [self._narrow_codes[place] for place in places]
+        return np.dtype(
+            [(p.name, kinds[code], (p.first.size,)) for p, code in zip(self._parts, codes, strict=True)]
+        )
 
     def pack(self, state: Any) -> bytes:
         if self._is_interpreted:

@@ -41,8 +41,8 @@ _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
 _ENDLESS = math.inf
-_LISTENS = 20  # An informed learner hears the model's word until so many answers have come,
-_MOST_HEARD = 1_000  # and of so many rounds at most.
+LISTENS = 20  # An informed learner hears the model's word until so many answers have come,
+MOST_HEARD = 1_000  # and of so many rounds at most.
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
@@ -99,7 +99,7 @@ def propose(
 ) -> Round[R]:
     """Return the next round, open and counted; what the model's word teaches is learnt before."""
     tally, state = progress.tally, progress.state
-    if learner.informed and state.rounds[0] < _LISTENS and is_listening(learner, progress):
+    if learner.informed and state.rounds[0] < LISTENS and is_listening(learner, progress):
         listen(learner, progress, case)
     memo: Any = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
@@ -118,8 +118,8 @@ def is_listening(learner: Learner, progress: Progress, ahead: int = 0) -> bool:
     """Return whether a learner of few answers still hears the model's word, so many rounds ahead."""
     return (
         learner.informed
-        and progress.state.rounds[0] < _LISTENS
-        and progress.tally.predicted + ahead < _MOST_HEARD
+        and progress.state.rounds[0] < LISTENS
+        and progress.tally.predicted + ahead < MOST_HEARD
     )
 
 

@@ -19,7 +19,7 @@ from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
-_LEAST_SUM, _MOST_SUM = 0.9, 1.01  # between what the probabilities of most labels add up to
+LEAST_SUM, MOST_SUM = 0.9, 1.01  # between what the probabilities of most labels add up to
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
 
 
@@ -99,7 +99,7 @@ class Candidates:
             return [], []
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
         total = add_up(shares)
-        if not _LEAST_SUM <= total <= _MOST_SUM:
+        if not LEAST_SUM <= total <= MOST_SUM:
             return [], []
         return scores, [share / total for share in shares]
 
