@@ -40,7 +40,7 @@ ROOMS = {
     "integrations": ("src/keyhole/integrations/[!s]*.py", "src/keyhole/integrations/sklearn.py"),
 }
 TESTS = {
-    "bounds": ("tests/learners/test_*.py",),
+    "bounds": ("tests/learners/test_*bounds.py", "tests/learners/test_tuned_numbers.py"),
     "learners": ("tests/learners/test_*.py", "tests/docs/test_rules.py"),
     "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
     "keyed": (

@@ -67,3 +67,45 @@ def test_a_token_needs_a_name_and_a_scope_that_there_is(
 def test_a_name_of_a_hundred_letters_is_taken(light: Database) -> None:
     tokens.create(light, "x" * 100, scopes=["read"], now=NOW)
     assert len(tokens.every(light)) == 1
+
+
+def test_a_token_is_good_until_the_moment_it_expires_and_made_only_before(light: Database) -> None:
+    token = tokens.create(light, "ci", scopes=["read"], now=NOW, expires=NOW + 10.0)
+    assert tokens.verify(light, token, now=NOW + 9.0).expires == NOW + 10.0
+    with pytest.raises(TokenError, match="has expired"):
+        tokens.verify(light, token, now=NOW + 10.0)
+    for over in (NOW, NOW - 1.0):
+        with pytest.raises(TokenError, match="good for nothing"):
+            tokens.create(light, "ci", scopes=["read"], now=NOW, expires=over)
+
+
+@pytest.mark.parametrize(
+    ("streams", "fits"), [("", True), ("shop.", True), (".shop", False), ("a b", False)]
+)
+def test_a_token_is_for_streams_whose_names_can_begin_so(
+    light: Database, streams: str, *, fits: bool
+) -> None:
+    if fits:
+        token = tokens.create(light, "ci", scopes=["read"], now=NOW, streams=streams)
+        assert tokens.verify(light, token, now=NOW).streams == streams
+        return
+    with pytest.raises(TokenError, match="no name of a stream begins with"):
+        tokens.create(light, "ci", scopes=["read"], now=NOW, streams=streams)
+
+
+def test_the_first_token_is_made_once_and_kept_for_its_owner_alone(light: Database) -> None:
+    with pytest.raises(TokenError, match=r"there is no .*token"):
+        tokens.find_first(light, now=NOW)
+    token = tokens.create_first(light, now=NOW)
+    assert token is not None
+    assert light.token_file.read_text() == f"{token}\n"
+    assert light.token_file.stat().st_mode & 0o777 == 0o600
+    assert tokens.find_first(light, now=NOW) == token
+    assert tokens.verify(light, token, now=NOW).scopes == {Scope.ADMIN}
+    assert tokens.create_first(light, now=NOW) is None
+    tokens.revoke(light, token.split("_")[1], now=NOW)
+    with pytest.raises(TokenError, match="unknown or revoked"):
+        tokens.find_first(light, now=NOW)
+    other = tokens.create_first(light, now=NOW)
+    assert other not in (None, token)
+    assert tokens.find_first(light, now=NOW) == other

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from keyhole.errors import InvalidError, UnknownRoundError
+from keyhole.errors import InvalidError, QuarantinedError, UnknownRoundError
 from keyhole.service.store.log import export, history
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import AlarmRow, SnapshotRow, alarms, snapshots
@@ -14,7 +14,7 @@ from keyhole.service.store.streams import answers, changes, proposals, registry,
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.stream import write_stream
-from tests.service.scene import read_table
+from tests.service.scene import read_table, run_sql
 
 NOW = 1_800_000_000.0
 
@@ -315,3 +315,22 @@ def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Databa
     assert widths[0] == math.inf  # until a value is known
     assert curve.bounded == [0, 1, 2, 3, 4]
     assert curve.sizes == [0.0, *np.cumsum(widths[1:]).tolist()]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE rounds SET output = x'00' WHERE number = 4",
+        "UPDATE rounds SET output = 7 WHERE number = 4",
+        "UPDATE rounds SET labels = '[' WHERE number = 4",
+        "UPDATE rounds SET labels = '{}' WHERE number = 4",
+        "UPDATE rounds SET metadata = '[' WHERE number = 4",
+        "UPDATE rounds SET threshold = 'x' WHERE number = 4",
+    ],
+)
+def test_a_round_that_cannot_be_read_is_named(played: Database, damage: str) -> None:
+    run_sql(played, damage)
+    with pytest.raises(QuarantinedError, match=r"'pets' is quarantined: its round 4 cannot be read"):
+        history.last(played, "pets", count=10)
+    entries, _ = history.last(played, "pets", count=3)
+    assert [one.row.number for one in entries] == [9, 8, 7]
