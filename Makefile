@@ -78,7 +78,7 @@ check: $(VENV)/ready
 	$(RUN)/lint-imports --no-cache
 	$(RUN)/python docs/site.py
 
-# The documentation, in site/: fails at a broken link or a public name without a sentence.
+# The documentation, in out/site/: fails at a broken link or a public name without a sentence.
 docs: $(VENV)/ready
 	$(RUN)/python docs/site.py
 
@@ -124,4 +124,4 @@ screenshots: $(VENV)/ready
 	$(RUN)/python -m tests.service.page.screenshots docs
 
 clean:
-	rm -rf $(VENV) .venv-demo .venv-spark .venv-release dist out site .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-demo .venv-spark .venv-release dist out .mypy_cache .ruff_cache .pytest_cache

@@ -1,6 +1,6 @@
 """Make the site: the pages of this folder, and pages made from the code; then look at every link.
 
-    python docs/site.py          builds site/ and fails at a broken link or a name without a page
+    python docs/site.py          builds out/site/ and fails at a broken link or a name without a page
 
 Names, command line and HTTP come from the code itself at every build, so that they cannot go stale.
 """
@@ -8,26 +8,32 @@ Names, command line and HTTP come from the code itself at every build, so that t
 import argparse
 import ast
 import contextlib
+import html
 import importlib
 import importlib.util
 import inspect
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
+import latex2mathml.converter
+
+import keyhole
 from keyhole.errors import MissingExtraError
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "out" / "docs"
-SITE = ROOT / "site"
+SITE = PAGES.parent / "site"
 INTEGRATIONS = ("sklearn", "river", "frames", "spark")
 FIRST = ("Predictor", "Gate", "HIT", "MISS", "LEARNERS", "GATES", "make", "simulate")  # then the others
 INHERITING = ("keyhole.Predictor", "keyhole.Gate")  # what they share is of a class without a page
@@ -49,6 +55,8 @@ VALUES = {
     "GATES": "The rules for gates by name, [each with what it promises](learners.md): "
     '`keyhole.GATES["gate-tracker"]`.',
 }
+_FORMULA = re.compile(r'(?<=class="arithmatex">)(?:\\\(.*?\\\)|\\\[.*?\\\])(?=</)', re.DOTALL)
+_SCROLLS = re.compile(r"<pre>|<table.*?</table>", re.DOTALL)  # what may be wider than the page
 GENERATED = (
     "changelog.md",
     *(
@@ -61,9 +69,11 @@ GENERATED = (
 def main() -> int:
     """Build the site; return how many faults were found and said."""
     write_pages(PAGES)
-    build = [str(Path(sys.executable).parent / "zensical"), "build", "--clean", "--strict"]
+    config = write_config(ROOT / "out" / "zensical.toml")
+    program = Path(sys.executable).parent / "zensical"
+    build = [str(program), "build", "--clean", "--strict", "--config-file", str(config)]
     finished = subprocess.run(build, cwd=ROOT, check=False)
-    faults = [*undocumented_names(), *broken_links(SITE)]
+    faults = [*undocumented_names(), *finish_pages(SITE), *broken_links(SITE)]
     for fault in faults:
         print(f"docs: {fault}", file=sys.stderr)
     print(f"{SITE / 'index.html'}: {len(list(SITE.rglob('*.html')))} pages, {len(faults)} faults")
@@ -74,6 +84,11 @@ def write_pages(folder: Path) -> None:
     """Put every page of the site into the folder: those that are written and those that are made."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copytree(
+        ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__")
+    )
+    for page in (folder / "howto").glob("*.md"):
+        page.write_text(page.read_text().replace("(../../examples/", "(../examples/"))
     made = {
         "changelog.md": (ROOT / "CHANGELOG.md").read_text(),
         "reference/names.md": names_page(),
@@ -89,9 +104,41 @@ def write_pages(folder: Path) -> None:
         (folder / name).write_text(text)
 
 
+def write_config(path: Path) -> Path:
+    """Write the generator's settings, with the version and the address of the source."""
+    urls = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["urls"]
+    text = (ROOT / "zensical.toml").read_text()
+    path.write_text(text.replace("@source@", urls["Source"]).replace("@version@", keyhole.__version__))
+    return path
+
+
+def finish_pages(site: Path) -> Iterator[str]:
+    """Typeset the formulas of the built pages, let keys scroll what scrolls; yield what fails.
+
+    MathML needs no program and no font from elsewhere, is read aloud and can be copied.
+    """
+    for path in site.rglob("*.html"):
+        text = path.read_text()
+        for tex in dict.fromkeys(_FORMULA.findall(text)):
+            source, wide = html.unescape(tex[2:-2]).strip(), tex.startswith(r"\[")
+            try:
+                typeset = latex2mathml.converter.convert(source, display="block" if wide else "inline")
+            except Exception as fault:  # noqa: BLE001 - whatever it stumbles over is a fault of the page
+                yield f"{path.relative_to(site)}: {source} cannot be typeset: {fault!r}"
+                continue
+            label = html.escape(source, quote=True)
+            text = text.replace(tex, typeset.replace("<math ", f'<math alttext="{label}" ', 1))
+        path.write_text(_SCROLLS.sub(_let_keys_scroll, text))
+
+
+def _let_keys_scroll(found: re.Match[str]) -> str:
+    if found[0] == "<pre>":
+        return '<pre tabindex="0">'
+    return f'<div class="scroll" tabindex="0">{found[0]}</div>'
+
+
 def names_page() -> str:
     """Return the page of everything that ``import keyhole`` offers, and what its rooms do."""
-    keyhole = importlib.import_module("keyhole")
     lines = [
         "# Names",
         "",
@@ -285,7 +332,6 @@ def _kind(field: dict[str, Any]) -> str:
 
 def undocumented_names() -> Iterator[str]:
     """Yield every public name, method and parameter list without a sentence."""
-    keyhole = importlib.import_module("keyhole")
     things = {f"keyhole.{name}": getattr(keyhole, name) for name in keyhole.__all__} | list_rooms()
     modules = ["keyhole.keyed", *(f"keyhole.integrations.{name}" for name in INTEGRATIONS)]
     for path in modules:
