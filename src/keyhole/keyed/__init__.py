@@ -21,9 +21,12 @@ as repeated, and can be sent again under another id.
 
 from keyhole.keyed.columns import OutputColumns
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
-from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold, make_fold
+from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold
+from keyhole.keyed.levels import LevelFold
+from keyhole.keyed.make import make_fold
 
 __all__ = [
-    "OPEN_LIMIT", "RECALL", "Answered", "Asked", "Elapsed", "Event", "Fold", "Kind", "Output",
+    "OPEN_LIMIT", "RECALL", "Answered", "Asked", "Elapsed", "Event", "Fold", "Kind", "LevelFold",
+    "Output",
     "OutputColumns", "Outputs", "Skipped", "make_fold",
 ]  # fmt: skip

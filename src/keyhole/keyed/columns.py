@@ -15,7 +15,7 @@ from keyhole.numeric import Array, Counts
 from keyhole.scores import LabelSet
 
 KNOWN = ("features", "groups")
-ANSWERS = ("label", "score", "loss", "chance", "wrong")
+ANSWERS = ("label", "score", "loss", "right", "chance", "wrong")
 NAMES = ("key", "id", "at", "output", *KNOWN, "hit", *ANSWERS, "judged", "skipped", "elapsed")
 Cells = NDArray[np.object_]
 NO_NUMBER = -1
@@ -157,7 +157,7 @@ def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColum
         if isinstance(region, LabelSet):
             labels += region.labels
             sizes[place + 1] = len(region.labels)
-        else:
+        elif hasattr(region, "lower"):
             numbers[2:4, place] = region.lower, region.upper
     threshold, size, lower, upper, miss = numbers
     return OutputColumns(

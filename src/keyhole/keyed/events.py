@@ -1,5 +1,6 @@
 """What happens to a key, and what the fold reports of it."""
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeAlias
 
@@ -28,6 +29,8 @@ class Asked(NamedTuple):
 class Answered(NamedTuple):
     """What the world says of a round, as for ``Predictor.learn``: one answer, label, score or loss.
 
+    Of a gate's decision it says whether the answer was ``right``; a judge's word is ``HIT`` for right.
+
     Examples
     --------
     >>> from keyhole import MISS
@@ -44,6 +47,7 @@ class Answered(NamedTuple):
     wrong: float = 0.0
     at: int = 0
     judged: Answer | None = None
+    right: bool | None = None
 
 
 class Skipped(NamedTuple):
@@ -88,6 +92,9 @@ class Kind(StrEnum):
 class Output(NamedTuple):
     """An output about a round: the set when it is shown, the miss when an answer was counted.
 
+    Of several levels the ``region`` is a ``keyhole.Levels``, ``misses`` says of each alpha whether what
+    was shown missed, and ``miss`` is that of the smallest alpha.
+
     A replay is ``repeated``, with the set if the round is still open. An event that cannot be used is
     ``refused``, with the reason as ``note``; nothing is raised, so one event cannot stop a job.
 
@@ -102,9 +109,10 @@ class Output(NamedTuple):
     kind: Kind
     id: str
     number: int | None = None
-    region: Region | None = None
+    region: Region | Any | None = None
     miss: float | None = None
     note: str | None = None
+    misses: Mapping[float, float] | None = None
 
 
 Outputs: TypeAlias = list[Output]

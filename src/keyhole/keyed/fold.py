@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from hashlib import blake2b
 from itertools import chain, repeat
 from operator import sub
@@ -13,15 +13,16 @@ from zlib import crc32
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
-from keyhole.feedback import LEAST_CHANCE, Feedback
+from keyhole.feedback import HIT
+from keyhole.keyed import gates
 from keyhole.keyed import state as states
 from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
 from keyhole.keyed.many import NOTES, play_many
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
-from keyhole.learners import Learner
 from keyhole.predictor.context import NOTHING_KNOWN, read_context
 from keyhole.predictor.draws import Draws
+from keyhole.predictor.kinds import GATE
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
@@ -33,9 +34,9 @@ from keyhole.predictor.rounds import (
     recall_round,
     settle,
 )
-from keyhole.predictor.setup import Setup, make_setup
+from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Score, check_storable
+from keyhole.scores import check_storable
 
 OPEN_LIMIT = 100  # a key's open rounds travel with its state, so that they are few
 RECALL = 2
@@ -60,7 +61,7 @@ class Fold:
 
     Examples
     --------
-    >>> from keyhole.keyed import Answered, Asked
+    >>> from keyhole.keyed import Answered, Asked, make_fold
     >>> fold = make_fold(alpha=0.1, seed=7)
     >>> state, outputs = fold.step("anna", b"", Asked("r1", [0.7, 0.2, 0.1]))
     >>> outputs[0].region.labels
@@ -117,6 +118,7 @@ class Fold:
 
         Examples
         --------
+        >>> from keyhole.keyed import make_fold
         >>> fold = make_fold(alpha=0.1)
         >>> events = {
         ...     "key": ["anna", "bert", "anna"],
@@ -176,11 +178,48 @@ class Fold:
     def _unpack(self, content: bytes) -> KeyState:
         """Return a key's state, to be changed: taken out of the cache, or read from its bytes."""
         cached = self._cache.pop(bytes(content), None)
-        return states.unpack(content, self.setup.learner) if cached is None else cached
+        return self._read_state(content) if cached is None else cached
+
+    def _read_state(self, content: bytes) -> KeyState:
+        setup = self.setup
+        return gates.unpack(content, setup) if self.decides else states.unpack(content, setup.learner)
+
+    @cached_property
+    def decides(self) -> bool:
+        """Whether the rounds are decisions of a gate."""
+        return self.setup.kind.decides
+
+    @cached_property
+    def memory(self) -> int:
+        """How many numbers stand before the output of an open round."""
+        return 0 if self.decides else self.setup.learner.memory
+
+    def begin(self, state: bytes | Progress[Any]) -> bytes:
+        """Return the state of a new key that begins with what another one has learnt.
+
+        Such as the key of a segment, which gets the events of all its members: a new member begins
+        where its segment stands by then, and goes on by itself. What was counted is not carried over.
+
+        Examples
+        --------
+        >>> from keyhole.keyed import make_fold
+        >>> fold = make_fold(alpha=0.1)
+        >>> pool = b""
+        >>> for n in range(100):
+        ...     events = Asked(f"r{n}", [0.7, 0.2, 0.1]), Answered(f"r{n}", label=int(n % 5 == 0))
+        ...     pool, _ = fold.run("travel", pool, events)
+        >>> _, (shown,) = fold.step("anna", fold.begin(pool), Asked("r1", [0.6, 0.3, 0.1]))
+        >>> shown.region.labels, fold.read(fold.begin(pool)).tally.answered
+        ((0, 1), 0)
+        """
+        learnt = self.read(state) if isinstance(state, bytes) else state
+        content = pack_start(self.setup, learnt)
+        return self._pack(KeyState(Progress.unpack(content, setup=self.setup), -LATEST))
 
     def _pack(self, state: KeyState) -> bytes:
         """Return a key's state as bytes; it is cached under them, as its next event may come soon."""
-        content = states.pack(state, self.setup.learner)
+        setup = self.setup
+        content = gates.pack(state, setup) if self.decides else states.pack(state, setup.learner)
         cache = self._cache
         if len(content) <= _SHORT:
             cache[content] = state
@@ -194,7 +233,7 @@ class Fold:
 
     def read(self, state: bytes) -> Progress:
         """Return the progress of a key: its learner's state and the tally of its rounds."""
-        return states.unpack(state, self.setup.learner).progress if state else self.start_progress()
+        return self._read_state(state).progress if state else self.start_progress()
 
     def start_progress(self) -> Progress:
         """Return the progress of a new key."""
@@ -207,68 +246,18 @@ class Fold:
         """Return the earliest time at which an open round of the key expires, if any does."""
         found = self._cache.get(state)
         if found is None and state:
-            found = states.unpack(state, self.setup.learner)
+            found = self._read_state(state)
         earliest = NEVER if found is None else found.earliest
         return None if earliest == NEVER else earliest
 
 
-def make_fold(
-    learner: str | Learner | None = None,
-    *,
-    alpha: float | None = None,
-    horizon: int | None = None,
-    arms: int | None = None,
-    features: int | Iterable[str] | None = None,
-    groups: int | Iterable[str] | None = None,
-    score: Score[Any] | None = None,
-    feedback: str = Feedback.SEMI_BANDIT,
-    seed: int = 0,
-    open_limit: int = OPEN_LIMIT,
-    least_chance: float = LEAST_CHANCE,
-    lifetime: int | None = None,
-    recall: int = RECALL,
-    start: Progress | None = None,
-) -> Fold:
-    """Return a fold; the parameters are a predictor's, and those of ``Fold``.
-
-    The seed is 0 by default, because every worker must make the same draws. With ``start``, the
-    progress of a predictor with the same parameters, every new key begins with what that has learnt,
-    and a bound on a key's misses moves by the excess that the predictor had.
-
-    Examples
-    --------
-    >>> from keyhole import Predictor
-    >>> predictor = Predictor(alpha=0.1)
-    >>> predictor.calibrate([[0.7, 0.2, 0.1]] * 100, ([0] * 8 + [1] * 2) * 10)
-    >>> fold = make_fold(alpha=0.1, start=predictor.progress)
-    >>> _, (shown,) = fold.step("anna", b"", Asked("r1", [0.6, 0.3, 0.1]))
-    >>> shown.region.labels
-    (0, 1)
-    """
-    setup = make_setup(
-        learner,
-        alpha=alpha,
-        horizon=horizon,
-        arms=arms,
-        features=features,
-        groups=groups,
-        score=score,
-        feedback=feedback,
-        seed=seed,
-        open_limit=open_limit,
-        least_chance=least_chance,
-    )
-    begin = b"" if start is None else _pack_start(setup, start)
-    return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)
-
-
-def _pack_start(setup: Setup[Any], start: Progress) -> bytes:
+def pack_start(setup: Setup[Any], start: Progress) -> bytes:
     """Return what has been learnt without what was counted, or raise if it is of another learner."""
     fresh: Any = setup.kind.start(setup)
     known = isinstance(start, Progress) and isinstance(start.state, type(fresh.state))
     try:
         if known and (start.scale is None) == (fresh.scale is None):
-            fresh.state, fresh.scale = start.state, start.scale
+            fresh.state, fresh.scale, fresh.states = start.state, start.scale, start.states
             content: bytes = fresh.pack(setup.learner)
             Progress.unpack(content, setup=setup)
             return content
@@ -329,7 +318,7 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
     try:
         case = state.progress.read(setup.score, event.output)
         context = NOTHING_KNOWN
-        if learner.context or event.features is not None or event.groups != ():
+        if setup.context or event.features is not None or event.groups != ():
             context = read_context(setup, event.features, event.groups)
         output, labels = case.pack()
     except KeyholeError as error:
@@ -338,19 +327,22 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
     _advance(fold, state, event.at, outputs)
     tally = state.progress.tally
     draw = _draws_of(fold.seed_of(key)).of(tally.predicted) if learner.rule.draws else 0.5
-    if is_listening(learner, state.progress):
-        state.packed = None  # The model's word changes the learner's state.
-    opened: Round[Any] = propose(learner, state.progress, case, draw=draw, context=context)
+    opened, memo, known = _open(fold, state, case, draw, context)
+    if fold.decides and not setup.kind.is_awaited(setup, opened.prediction):
+        _remember(fold, state, event.id)  # A referred case that nobody judges.
+        outputs.append(Output(_SHOWN, event.id, opened.prediction.id, opened.prediction))
+        return
     shown = opened.prediction
-    memo = learner.pack_memo(opened.memo) if learner.memory else b""
-    state.waiting += states.pack_round(opened, event.id, due=due, memo=memo, case=output, labels=labels)
+    state.waiting += states.pack_round(
+        opened, event.id, due=due, memo=memo, case=known + output, labels=labels
+    )
     state.open += 1
-    state.opened[event.id] = opened._replace(groups=()) if opened.groups else opened
+    state.opened[event.id] = opened
     if due < state.earliest:
         state.earliest = due
     outputs.append(Output(_SHOWN, event.id, shown.id, shown))
     if state.open > setup.open_limit:
-        oldest = states.find_oldest(state.waiting, memory=learner.memory)
+        oldest = states.find_oldest(state.waiting, memory=fold.memory)
         _close(fold, state, oldest.id, oldest)
         state.progress.tally.expired += 1
         outputs.append(Output(Kind.EXPIRED, oldest.id, oldest.number, note=NOTES["pushed"]))
@@ -367,8 +359,11 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
         opened = opened or _recall(fold, waiting)
     learner, number = fold.setup.learner, opened.prediction.id
     try:
-        outcome = _read(fold, key, state, opened, event)
-        settle(learner, state.progress, opened, outcome)
+        if fold.decides:
+            outcome = _judge(fold, state, opened, event)
+        else:
+            outcome = _read(fold, key, state, opened, event)
+            settle(learner, state.progress, opened, outcome)
     except KeyholeError as error:
         outputs.append(Output(_REFUSED, event.id, number, note=str(error)))
         return
@@ -394,7 +389,49 @@ def _read(fold: Fold, key: str, state: KeyState, opened: Round[Any], event: Answ
     return read_judged(learner, opened, event.judged, event.answer, bias=bias, **given)
 
 
+def _open(
+    fold: Fold, state: KeyState, case: Any, draw: float, context: Any
+) -> tuple[Round[Any], bytes, bytes]:
+    """Return the next round, its memo, and what is to stand before its output."""
+    setup, learner, progress = fold.setup, fold.setup.learner, state.progress
+    if fold.decides:
+        state.packed = None  # A decision changes the state, whether it waits or not.
+        playing: Any = progress
+        opened: Round[Any] = GATE.open(setup, playing, case, draw, context)
+        return opened, b"", gates.pack_known(setup, opened)
+    if is_listening(learner, progress):
+        state.packed = None  # The model's word changes the learner's state.
+    opened = propose(learner, progress, case, draw=draw, context=context)
+    opened = opened._replace(groups=()) if opened.groups else opened
+    return opened, learner.pack_memo(opened.memo) if learner.memory else b"", b""
+
+
+def _judge(fold: Fold, state: KeyState, opened: Round[Any], event: Answered) -> Outcome:
+    """Teach the key a judgement of a decision; return what it came to, or raise."""
+    setup, kind = fold.setup, GATE
+    outcome = kind.read_judgement(
+        setup,
+        opened,
+        right=event.right,
+        chance=None if event.chance == 1.0 else event.chance,
+        wrong=event.wrong,
+        judged=None if event.judged is None else event.judged == HIT,
+        bias=state.progress.tally.bias,
+    )
+    progress: Any = state.progress
+    return kind.settle(setup, progress, opened, outcome)
+
+
+def _show_again(fold: Fold, waiting: OpenRound) -> Any:
+    if fold.decides:
+        return gates.recall(fold.setup, waiting).prediction
+    case = fold.setup.score.unpack(waiting.output, waiting.labels)
+    return case.region(waiting.number, waiting.threshold)
+
+
 def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:
+    if fold.decides:
+        return gates.recall(fold.setup, waiting)
     try:
         memo = fold.setup.learner.unpack_memo(waiting.memo)
     except InvalidError as error:
@@ -424,7 +461,7 @@ def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:
         state.clock = at
     if state.earliest > state.clock:
         return
-    memory = fold.setup.learner.memory
+    memory = fold.memory
     over, state.waiting, state.earliest = states.split_due(state.waiting, state.clock, memory=memory)
     state.open -= len(over)
     state.progress.tally.expired += len(over)
@@ -437,18 +474,16 @@ def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:
 def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
     """Report an ask that is a replay, as far as the key remembers; return whether it is one."""
     if state.open:
-        waiting = states.find_round(state.waiting, id, memory=fold.setup.learner.memory)
+        waiting = states.find_round(state.waiting, id, memory=fold.memory)
         if waiting is not None:
-            case = fold.setup.score.unpack(waiting.output, waiting.labels)
-            shown = case.region(waiting.number, waiting.threshold)
-            outputs.append(Output(Kind.REPEATED, id, waiting.number, shown))
+            outputs.append(Output(Kind.REPEATED, id, waiting.number, _show_again(fold, waiting)))
             return True
     return _is_remembered(state, id, outputs)
 
 
 def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound | None:  # noqa: A002
     """Return the open round of an id; report that there is none."""
-    waiting = states.find_round(state.waiting, id, memory=fold.setup.learner.memory)
+    waiting = states.find_round(state.waiting, id, memory=fold.memory)
     if waiting is None and not _is_remembered(state, id, outputs):
         outputs.append(Output(_REFUSED, id, note=NOTES["unknown"]))
     return waiting

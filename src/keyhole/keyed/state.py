@@ -149,7 +149,7 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
             state = _squeeze(state)
         state = scale.pack() + state
     form = _FORMS[layout & _TALLY]
-    rule = _number_rule(learner.rule.name)
+    rule = number_rule(learner.rule.name)
     head = form.pack(layout, len(key.closed) // DIGEST, rule, b"", answered, misses, size, *rare)
     return head[:_TIME], head[_TIME + 6 :] + state + key.closed
 
@@ -248,7 +248,7 @@ def unpack_many(
             groups.setdefault(content[: _LAYOUT.size], []).append(place)
     for head, places in groups.items():
         layout, remembered, rule = _LAYOUT.unpack(head.ljust(_LAYOUT.size, b"\0"))
-        is_known = layout >> _VERSION_AT == VERSION and rule == _number_rule(learner.rule.name)
+        is_known = layout >> _VERSION_AT == VERSION and rule == number_rule(learner.rule.name)
         if not is_known or layout & _RARE:
             rare[places] = True
             continue
@@ -308,7 +308,7 @@ def pack_many(table: KeyTable, learner: Learner) -> list[bytes]:
         layout, remembered = divmod(form, MOST_DIGESTS + 1)
         places = np.flatnonzero(forms == form)
         rows = np.zeros(len(places), _make_row(layout, remembered, learner))
-        rows["layout"], rows["rule"] = layout, _number_rule(learner.rule.name)
+        rows["layout"], rows["rule"] = layout, number_rule(learner.rule.name)
         rows["clock"] = table.clock[places].astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
         for name in ("answered", "expired", "unreachable", "misses", "size", "remembered"):
             if name in rows.dtype.fields:  # type: ignore[operator]
@@ -342,8 +342,8 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
     try:
         layout, closed, rule = _LAYOUT.unpack_from(content)
         if layout >> _VERSION_AT != VERSION:
-            raise _refuse_version(layout >> _VERSION_AT)
-        if rule != _number_rule(learner.rule.name):
+            raise refuse_version(layout >> _VERSION_AT)
+        if rule != number_rule(learner.rule.name):
             raise SnapshotError(
                 f"a key's state is of another learner than {learner.rule.name}; go on with that one, "
                 "or start the keys afresh"
@@ -361,9 +361,7 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
         end = begin + length
         state = learner.unpack(packed)
         last = end + DIGEST * closed
-        count, earliest = _OPEN.unpack_from(content, last) if len(content) > last else _NONE_OPEN
-        waiting = content[last + _OPEN.size :]
-        _check_lengths(waiting, count)
+        waiting, count, earliest = unpack_open(content[last:])
     except (struct.error, InvalidError) as error:
         raise SnapshotError(
             f"{len(content)} bytes are no key's state ({error}); restore a copy"
@@ -391,18 +389,31 @@ def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
 
 
 @cache
-def _number_rule(name: str) -> int:
+def number_rule(name: str) -> int:
     """Return a byte that differs between the states of nearly any two rules."""
     return zlib.crc32(name.encode()) & 0xFF
 
 
-def _refuse_version(version: int) -> SnapshotError:
-    if version > VERSION:
+def refuse_version(version: int, newest: int = VERSION) -> SnapshotError:
+    if version > newest:
         return SnapshotError(
-            f"the key's state has format version {version}, this Keyhole reads up to {VERSION}; "
+            f"the key's state has format version {version}, this Keyhole reads up to {newest}; "
             "upgrade keyhole-conformal"
         )
     return SnapshotError(f"a key's state has no format version {version}; restore a copy")
+
+
+def pack_open(key: KeyState) -> bytes:
+    """Return the open rounds of a key, where it has any, as the end of its state."""
+    return _OPEN.pack(key.open, key.earliest) + key.waiting if key.open else b""
+
+
+def unpack_open(content: bytes) -> tuple[bytes, int, int]:
+    """Return the open rounds at the end of a state, how many they are and the earliest time of one."""
+    count, earliest = _OPEN.unpack_from(content) if content else _NONE_OPEN
+    waiting = content[_OPEN.size :]
+    _check_lengths(waiting, count)
+    return waiting, count, earliest
 
 
 def _check_lengths(waiting: bytes, count: int) -> None:

@@ -22,7 +22,7 @@ from keyhole.predictor.rounds import MISSING, R
 from keyhole.predictor.tally import Tally, amend_misses
 from keyhole.scores import Interval, LabelSet, Region, Score
 
-_TELLS_TOO_LITTLE = (
+TELLS_TOO_LITTLE = (
     "it does not tell which of the inner levels hold the truth; give label=..., score=..., or "
     "keyhole.MISS if the outermost one misses"
 )
@@ -77,13 +77,13 @@ class LevelPredictor(Generic[R]):
 
     def __init__(self, learner: str | None = None, *, alpha: Sequence[float], **options: Any) -> None:
         self._predictors: dict[float, Predictor[R]] = {
-            one: Predictor(learner, alpha=one, **options) for one in _read_alphas(learner, alpha)
+            one: Predictor(learner, alpha=one, **options) for one in read_alphas(learner, alpha)
         }
         self._tallies = {one: Tally() for one in self._predictors}
         self._lock = threading.RLock()  # All levels of a round have one number.
         if self._first.setup.feedback is Feedback.BANDIT:
             raise FeedbackError(
-                f"several levels cannot learn from bandit feedback: {_TELLS_TOO_LITTLE}"
+                f"several levels cannot learn from bandit feedback: {TELLS_TOO_LITTLE}"
             )
 
     def __repr__(self) -> str:
@@ -179,11 +179,7 @@ class LevelPredictor(Generic[R]):
             return [self._nest(row) for row in zip(*columns, strict=True)]
 
     def _nest(self, chosen: Sequence[R]) -> Levels[R]:
-        """Return what is shown where the levels, the smallest alpha first, have chosen these."""
-        shown = [chosen[-1]]
-        for own in reversed(chosen[:-1]):
-            shown.append(_join(own, shown[-1]))
-        return Levels(chosen[0].id, dict(zip(self._predictors, reversed(shown), strict=True)))
+        return nest(self._predictors, chosen)
 
     def learn(
         self,
@@ -200,7 +196,7 @@ class LevelPredictor(Generic[R]):
         the inner ones hold the truth. Else as for ``Predictor.learn``.
         """
         if answer is not None and answer != MISS:
-            raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
+            raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
         with self._lock:
             shown = self._find(prediction)
             for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
@@ -221,7 +217,7 @@ class LevelPredictor(Generic[R]):
     ) -> None:
         """Correct the answer of a round on every level, as ``Predictor.amend`` does."""
         if answer is not None and answer != MISS:
-            raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
+            raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
         number: Any = prediction.id if isinstance(prediction, Levels) else prediction
         with self._lock:
             kept = [one._answered.find(number) for one in self._predictors.values()]  # noqa: SLF001
@@ -245,7 +241,7 @@ class LevelPredictor(Generic[R]):
         """Answer many rounds in order, each with ``MISS`` or its true label; all or none."""
         check_answers(predictions, answers)
         if any(isinstance(answer, Answer) and answer != MISS for answer in answers):
-            raise FeedbackError(f"a hit is of the outermost one alone: {_TELLS_TOO_LITTLE}")
+            raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
         with self._lock:
             shown = [self._find(one) for one in predictions]
             for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
@@ -326,6 +322,14 @@ class LevelPredictor(Generic[R]):
         self._tallies = dict(zip(self._predictors, tallies, strict=True))
 
 
+def nest(alphas: Iterable[float], chosen: Sequence[R]) -> Levels[R]:
+    """Return what is shown where the levels, the smallest alpha first, have chosen these."""
+    shown = [chosen[-1]]
+    for own in reversed(chosen[:-1]):
+        shown.append(_join(own, shown[-1]))
+    return Levels(chosen[0].id, dict(zip(alphas, reversed(shown), strict=True)))
+
+
 def _join(outer: R, inner: R) -> R:
     """Return the smallest set or interval that holds both."""
     if isinstance(outer, LabelSet):
@@ -348,7 +352,7 @@ def _judge(region: Region, label: object, score: float | None) -> float:
     return float(score is None or score < region.threshold)
 
 
-def _read_alphas(learner: object, alphas: Sequence[float]) -> list[float]:
+def read_alphas(learner: object, alphas: Sequence[float]) -> list[float]:
     """Return the target miss rates in order, or raise; each predictor then checks its own."""
     if learner is not None and not isinstance(learner, str):
         raise InvalidError("a learner has one alpha; for several levels name its rule instead")

@@ -1,0 +1,161 @@
+"""Several target miss rates by key: a fold for each, whose sets or intervals are shown nested."""
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from keyhole.errors import FeedbackError, InvalidError, SnapshotError
+from keyhole.feedback import MISS
+from keyhole.keyed.events import Answered, Event, Kind, Output, Outputs
+from keyhole.keyed.fold import Fold
+from keyhole.keyed.state import refuse_version
+from keyhole.predictor.levels import TELLS_TOO_LITTLE, nest
+from keyhole.predictor.progress import Progress
+
+VERSION = 9  # Those of other keys begin with another number.
+_HEAD = struct.Struct("<BB")  # version, how many levels
+_HIT = f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}"
+
+
+@dataclass(frozen=True)
+class LevelFold:
+    """How the rounds of every key are played on several levels; ``make_fold(alpha=[...])`` makes one.
+
+    It is used as a ``Fold``, one event or one key at a time. A key makes the same choices as
+    ``Predictor(alpha=[...], seed=fold.seed_of(key))``, and takes the answers that this takes.
+
+    Examples
+    --------
+    >>> from keyhole.keyed import Answered, Asked, make_fold
+    >>> fold = make_fold(alpha=[0.05, 0.2], seed=7)
+    >>> state, (shown,) = fold.step("anna", b"", Asked("r1", [0.71, 0.22, 0.07]))
+    >>> {alpha: len(one) for alpha, one in shown.region.items()}
+    {0.05: 3, 0.2: 2}
+    >>> state, (counted,) = fold.step("anna", state, Answered("r1", label=2))
+    >>> counted.misses
+    {0.05: 0.0, 0.2: 1.0}
+    """
+
+    folds: Mapping[float, Fold]  # by alpha, from the smallest to the largest
+
+    def seed_of(self, key: str) -> int:
+        """Return the seed of a key's draws."""
+        return next(iter(self.folds.values())).seed_of(key)
+
+    def step(self, key: str, state: bytes, event: Event) -> tuple[bytes, Outputs]:
+        """Return the key's next state and the outputs; ``b""`` is the state of a new key."""
+        parts = self._split(state)
+        if isinstance(event, Answered) and (fault := _find_fault(event)):
+            return state, [Output(Kind.REFUSED, event.id, note=fault)]
+        stepped = [
+            one.step(key, part, event) for one, part in zip(self.folds.values(), parts, strict=True)
+        ]
+        outputs = [self._join(each) for each in _match(key, [outputs for _, outputs in stepped])]
+        after = [part for part, _ in stepped]
+        return _pack(after) if any(after) else b"", outputs
+
+    def run(self, key: str, state: bytes, events: Iterable[Event]) -> tuple[bytes, Outputs]:
+        """Return the last state and all outputs, as the steps one by one would."""
+        outputs: Outputs = []
+        for event in events:
+            state, more = self.step(key, state, event)
+            outputs += more
+        return state, outputs
+
+    def read(self, state: bytes) -> dict[float, Progress]:
+        """Return the progress of a key on each level, of what that level chose by itself."""
+        parts = zip(self.folds.items(), self._split(state), strict=True)
+        return {alpha: fold.read(part) for (alpha, fold), part in parts}
+
+    def begin(self, state: bytes | Mapping[float, Progress]) -> bytes:
+        """Return the state of a new key that begins with what another has learnt, as ``Fold.begin``."""
+        learnt = self.read(state) if isinstance(state, bytes) else state
+        return _pack([fold.begin(learnt[alpha]) for alpha, fold in self.folds.items()])
+
+    def next_due(self, state: bytes) -> int | None:
+        """Return the earliest time at which an open round of the key expires, if any does."""
+        return next(iter(self.folds.values())).next_due(self._split(state)[0])
+
+    def _split(self, state: bytes) -> list[bytes]:
+        """Return the states of the levels, or raise ``SnapshotError``."""
+        if not state:
+            return [b""] * len(self.folds)
+        count = len(self.folds)
+        try:
+            version, levels = _HEAD.unpack_from(state)
+            if version != VERSION:
+                raise refuse_version(version, VERSION)
+            if levels != count:
+                raise SnapshotError(
+                    f"a key's state is of {levels} levels, not of {count}; go on with those"
+                )
+            sizes = struct.unpack_from(f"<{count}I", state, _HEAD.size)
+        except struct.error as error:
+            raise SnapshotError(
+                f"{len(state)} bytes are no key's state ({error}); restore a copy"
+            ) from None
+        parts, at = [], _HEAD.size + 4 * count
+        for size in sizes:
+            parts.append(state[at : at + size])
+            at += size
+        if at != len(state):
+            raise SnapshotError(f"a key's state has {len(state)} bytes, not {at}; restore a copy")
+        return parts
+
+    def _join(self, each: list[Output]) -> Output:
+        """Return what is reported of a round of which the levels report these."""
+        first = each[0]
+        if first.region is not None:
+            return first._replace(region=nest(self.folds, [one.region for one in each]))
+        if first.miss is None:
+            return first
+        # All levels have one output, so that of any two the one with the lower threshold holds the
+        # other: what is shown misses where it and every larger alpha's does.
+        misses, least = {}, 1.0
+        for alpha, one in zip(reversed(list(self.folds)), reversed(each), strict=True):
+            least = min(least, one.miss if one.miss is not None else 1.0)
+            misses[alpha] = least
+        ordered = dict(sorted(misses.items()))
+        return first._replace(miss=ordered[next(iter(ordered))], misses=ordered)
+
+
+def _pack(parts: list[bytes]) -> bytes:
+    sizes = struct.pack(f"<{len(parts)}I", *map(len, parts))
+    return _HEAD.pack(VERSION, len(parts)) + sizes + b"".join(parts)
+
+
+def _match(key: str, columns: list[Outputs]) -> Iterator[list[Output]]:
+    """Yield what the levels report of the same round, or raise if they do not."""
+    for each in zip(*columns, strict=False):
+        if len({(one.kind, one.id) for one in each}) > 1 or len({*map(len, columns)}) > 1:
+            raise SnapshotError(
+                f"the levels of key {key!r:.80} are not of the same rounds; restore a copy"
+            )
+        yield list(each)
+
+
+def _find_fault(event: Answered) -> str:
+    """Return why an answer does not tell the outcome of every level, or nothing if it does."""
+    if event.answer is not None and event.answer != MISS:
+        return _HIT
+    if event.judged is not None or event.loss is not None or event.wrong:
+        return f"judged, loss and wrong are of one level: {TELLS_TOO_LITTLE}"
+    return ""
+
+
+def make_level_fold(alphas: Iterable[float], start: Any, make: Any) -> LevelFold:
+    """Return the fold of several levels, each made with its alpha and its start."""
+    given = list(alphas)
+    if start is not None and not (isinstance(start, Mapping) and set(start) == set(given)):
+        raise InvalidError(
+            "start is not of these levels; give {alpha: predictor[alpha].progress, ...} of a predictor "
+            "with the same alphas"
+        )
+    folds = {alpha: make(alpha, None if start is None else start[alpha]) for alpha in given}
+    first = next(iter(folds.values()))
+    if first.decides:
+        raise InvalidError("a gate has one alpha; give one number", field="alpha")
+    if first.setup.feedback == "bandit":
+        raise FeedbackError(f"several levels cannot learn from bandit feedback: {TELLS_TOO_LITTLE}")
+    return LevelFold(folds)

@@ -1,0 +1,100 @@
+"""Folds from the parameters of a predictor, of a gate, or of a predictor of several levels."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, overload
+
+from keyhole.feedback import LEAST_CHANCE
+from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold, pack_start
+from keyhole.keyed.levels import LevelFold, make_level_fold
+from keyhole.learners import GATES, Learner
+from keyhole.predictor.levels import read_alphas
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.setup import make_setup
+from keyhole.scores import Score
+from keyhole.scores.decision import BestScore
+
+
+@overload
+def make_fold(
+    learner: str | Learner | None = ..., *, alpha: float | None = ..., **parameters: Any
+) -> Fold: ...
+
+
+@overload
+def make_fold(learner: str | None = ..., *, alpha: Sequence[float], **parameters: Any) -> LevelFold: ...
+
+
+def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
+    learner: str | Learner | None = None,
+    *,
+    alpha: float | Sequence[float] | None = None,
+    horizon: int | None = None,
+    arms: int | None = None,
+    features: int | Iterable[str] | None = None,
+    groups: int | Iterable[str] | None = None,
+    score: Score[Any] | None = None,
+    feedback: str | None = None,
+    seed: int = 0,
+    open_limit: int = OPEN_LIMIT,
+    least_chance: float = LEAST_CHANCE,
+    lifetime: int | None = None,
+    recall: int = RECALL,
+    start: Progress[Any] | Mapping[float, Progress] | None = None,
+) -> Fold | LevelFold:
+    """Return a fold; the parameters are a predictor's, and those of ``Fold``.
+
+    With a rule of gates, such as "gate-tracker", every key has a gate; with several alphas, nested sets
+    or intervals of each. The seed is 0 by default, because every worker must make the same draws.
+
+    With ``start``, the progress of a predictor or gate with the same parameters, every new key begins
+    with what that has learnt, and a bound on a key's misses moves by the excess that it had; of several
+    levels it is a mapping from each alpha. ``Fold.begin`` lets a key begin where its segment stands.
+
+    Examples
+    --------
+    >>> from keyhole import Predictor
+    >>> from keyhole.keyed import Answered, Asked
+    >>> predictor = Predictor(alpha=0.1)
+    >>> predictor.calibrate([[0.7, 0.2, 0.1]] * 100, ([0] * 8 + [1] * 2) * 10)
+    >>> fold = make_fold(alpha=0.1, start=predictor.progress)
+    >>> _, (shown,) = fold.step("anna", b"", Asked("r1", [0.6, 0.3, 0.1]))
+    >>> shown.region.labels
+    (0, 1)
+    >>> fold = make_fold("gate-tracker", alpha=0.05)
+    >>> state, (shown,) = fold.step("anna", b"", Asked("r1", 0.98))
+    >>> shown.region.accepted
+    True
+    >>> state, (counted,) = fold.step("anna", state, Answered("r1", right=True))
+    >>> counted.miss
+    0.0
+    """
+    if isinstance(alpha, Iterable):
+        one_level = partial(
+            _make_fold, learner, horizon=horizon, arms=arms, features=features, groups=groups,
+            score=score, feedback=feedback, seed=seed, open_limit=open_limit,
+            least_chance=least_chance, lifetime=lifetime, recall=recall,
+        )  # fmt: skip
+        alphas = read_alphas(learner, alpha)
+        return make_level_fold(alphas, start, lambda one, own: one_level(alpha=one, start=own))
+    return _make_fold(
+        learner, alpha=alpha, horizon=horizon, arms=arms, features=features, groups=groups,
+        score=score, feedback=feedback, seed=seed, open_limit=open_limit, least_chance=least_chance,
+        lifetime=lifetime, recall=recall, start=start,
+    )  # fmt: skip
+
+
+def _make_fold(
+    learner: str | Learner | None,
+    *,
+    lifetime: int | None,
+    recall: int,
+    start: Any,
+    score: Score[Any] | None,
+    **parameters: Any,
+) -> Fold:
+    is_gate = learner.rule.kind == "gate" if isinstance(learner, Learner) else learner in GATES
+    read: Any = BestScore() if is_gate and score is None else score
+    setup: Any = make_setup(learner, score=read, **parameters)
+    begin = b"" if start is None else pack_start(setup, start)
+    return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)
