@@ -5,11 +5,11 @@ set -euo pipefail
 folder=${BACKUPS:-/backups} keep=${KEEP:-14}
 
 dump() {
-  local path
+  local path partial=$folder/keyhole.partial  # of one name: what failed is overwritten, not piled up
   path=$folder/keyhole-$(date --utc +%Y%m%dT%H%M%SZ).dump
-  pg_dump --format=custom --file="$path.partial" || return
-  pg_restore --file=/dev/null "$path.partial" || return
-  mv "$path.partial" "$path"
+  pg_dump --format=custom --file="$partial" || return
+  pg_restore --file=/dev/null "$partial" || return
+  mv "$partial" "$path"
   echo "$path"
   find "$folder" -name 'keyhole-*.dump' | sort | head --lines=-"$keep" | xargs --no-run-if-empty rm --
 }
