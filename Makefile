@@ -69,7 +69,8 @@ torture: $(VENV)/ready
 	KEYHOLE_KILLS=100 $(RUN)/pytest -rP tests/service/test_torture.py tests/service/test_failover.py
 
 fuzz: $(VENV)/ready
-	KEYHOLE_EXAMPLES=8000 $(RUN)/pytest -rP tests/service/test_fuzz.py -k every_response
+	KEYHOLE_REQUESTS=100000 $(RUN)/pytest -rP tests/service/test_mutated.py
+	KEYHOLE_EXAMPLES=1000 $(RUN)/pytest -rP tests/service/test_fuzz.py
 
 check: $(VENV)/ready
 	$(RUN)/ruff format --check src tests benchmarks examples docs/site.py
