@@ -236,3 +236,30 @@ def test_nobody_watches_unless_told() -> None:
     ):
         assert setup.kind.start(setup).watch is None
         assert setup.kind.start(setup, watch=True).watch is not None
+
+
+@pytest.mark.parametrize(
+    ("told", "given"),
+    [
+        ("hit", {"answer": HIT}),
+        ("miss", {"answer": MISS}),
+        ({"hit": True}, {"answer": HIT}),
+        ({"miss": True}, {"answer": MISS}),
+        ({"label": 1}, {"label": 1}),
+        ({"score": 0.25}, {"score": 0.25}),
+        ({"loss": 0.5}, {"loss": 0.5}),
+        ({"label": 0, "chance": 0.5}, {"label": 0, "chance": 0.5}),
+        ({"miss": True, "wrong": 0.1}, {"answer": MISS, "wrong": 0.1}),
+        ({"judged": "miss"}, {"judged": MISS}),
+        ({"judged": "hit", "label": 1}, {"judged": HIT, "label": 1}),
+    ],
+)
+def test_an_answer_of_a_request_is_that_of_the_library(told: Any, given: Any) -> None:
+    predictor: Any = Predictor(alpha=ALPHA, seed=3)
+    predictor.learn(predictor.predict([0.6, 0.4]), given.pop("answer", None), **given)
+    setup = predictor.setup
+    progress = setup.kind.start(setup)
+    case = setup.kind.read(setup, progress, [0.6, 0.4])
+    opened = setup.kind.open(setup, progress, case, 0.5, np.empty(0))
+    setup.kind.answer(setup, progress, opened, told)
+    assert progress.pack(setup.learner) == predictor.progress.pack(setup.learner)

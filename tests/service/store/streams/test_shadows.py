@@ -8,12 +8,13 @@ import pytest
 from fastapi.testclient import TestClient
 
 import keyhole
+from keyhole.errors import InvalidError
 from keyhole.predictor.kinds import find_kind
 from keyhole.predictor.tally import Outcome
 from keyhole.service.store.log import replay
 from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import settings
+from keyhole.service.store.streams import registry, settings
 from keyhole.service.store.streams.shadows import (
     NewShadow,
     Shadow,
@@ -355,3 +356,30 @@ def test_a_shadow_counts_from_nothing_what_is_answered_beside_it() -> None:
     assert (again[0].name, again[0].since, again[0].at) == ("wider", 4, 7.0)
     assert again[0].setup.learner.alpha == 0.02
     assert (dump_shadows([]), load_shadows(None, setup)) == (None, [])
+
+
+def test_a_shadow_may_do_without_features_and_groups_but_not_have_others() -> None:
+    setup, _ = settings.make_setup("contextual-tracker", alpha=0.1, features=["x"], groups=["new"])
+    shadows: list[Shadow] = []
+    plain = add_shadow(shadows, setup, NewShadow("plain", learner="logit-tracker"), since=1, at=0.0)
+    assert (plain.setup.learner.features, plain.setup.learner.groups) == (0, 0)
+    assert not plain.setup.context
+    same = add_shadow(shadows, setup, NewShadow("same", alpha=0.2), since=2, at=0.0)
+    assert same.setup.names == setup.names
+    for options in ({"features": 2}, {"groups": 0}, {"features": 0, "groups": 2}):
+        new = NewShadow("other", learner="contextual-tracker", options=options)
+        with pytest.raises(InvalidError, match="which the stream's cases do not have"):
+            add_shadow(shadows, setup, new, since=3, at=0.0)
+    assert shadows == [plain, same]
+
+
+def test_shadows_that_come_with_a_stream_are_numbered_as_the_log_has_them(light: Database) -> None:
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    new = [NewShadow("wider", alpha=0.02), NewShadow("narrower", alpha=0.3)]
+    registry.create(light, "pets", setup=setup, now=7.0, shadows=new)
+    found = registry.get(light, "pets").shadows
+    rows = read_table(light, schema.changes, "ORDER BY version")
+    named = {json.loads(row.content).get("name"): row.version for row in rows}
+    assert [(one.name, one.since) for one in found] == [
+        (name, named[name]) for name in ("wider", "narrower")
+    ]
