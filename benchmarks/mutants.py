@@ -120,34 +120,38 @@ def load_results() -> dict[str, Any]:
     return {row["key"]: row for row in map(json.loads, lines)}
 
 
-def run_room(room: str, *, share: float, seed: int, budget: float, slow: float, only: str) -> None:
+def run_room(
+    room: str, *, share: float, seed: int, budget: float, slow: float, only: str, tests: list[str]
+) -> None:
     """Meet every mutant of the share whose outcome is not known, in the random order of the seed.
 
     Those of the share that survived before are met again where their tests have changed.
     """
     print(f"{room}: which test executes which lines", flush=True)
-    tests = learn_tests(TREE, find(TREE, TESTS[room]), kept=OUT / "watched", slow=slow)
+    files = [file for file in find(TREE, TESTS[room]) if any(part in file for part in tests)]
+    known_tests = learn_tests(TREE, files, kept=OUT / "watched", slow=slow)
     results = load_results()
     drawn = draw(list_room(TREE, room), share=share, seed=seed)
     mutants = [mutant for mutant in drawn if only in mutant.path]
     began = time.monotonic()
     with (OUT / "results.jsonl").open("a", encoding="utf-8") as log:
         for done, mutant in enumerate(mutants):
-            nodes = choose_tests(mutant, tests, budget=budget)
-            asked = digest_of(*nodes, *(tests[node]["digest"] for node in nodes))
+            nodes = choose_tests(mutant, known_tests, budget=budget)
+            asked = digest_of(*nodes, *(known_tests[node]["digest"] for node in nodes))
             known = results.get(mutant.key)
             if known and (known["outcome"] != "survived" or known["asked"] == asked):
                 continue
-            outcome = meet(mutant, nodes, seconds=sum(tests[node]["seconds"] for node in nodes))
+            seconds = sum(known_tests[node]["seconds"] for node in nodes)
+            outcome = meet(mutant, nodes, seconds=seconds)
             row = {"key": mutant.key, "outcome": outcome, "asked": asked, "tests": len(nodes)}
             print(json.dumps(row), file=log, flush=True)
             if done % 50 == 0:
                 print(f"  {done} of {len(mutants)}, {time.monotonic() - began:.0f} s", flush=True)
 
 
-def report(room: str, *, share: float, seed: int, survivors: bool) -> None:
+def report(room: str, *, share: float, seed: int, only: str, survivors: bool) -> None:
     """Print the score of the share of a room, of its mutants that were met, with its standard error."""
-    results, mutants = load_results(), list_room(ROOT, room)
+    results, mutants = load_results(), [one for one in list_room(ROOT, room) if only in one.path]
     drawn = draw(mutants, share=share, seed=seed)
     met = [one for one in drawn if results.get(one.key, {"outcome": NO_MUTANT})["outcome"] != NO_MUTANT]
     alive = [mutant for mutant in met if results[mutant.key]["outcome"] == "survived"]
@@ -187,6 +191,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=10.0, help="seconds of tests for one mutant")
     parser.add_argument("--slow", type=float, default=2.0, help="seconds that leave a test out")
     parser.add_argument("--only", default="", help="part of a file's name")
+    parser.add_argument("--tests", nargs="+", default=[""], help="parts of the names of test files")
     parser.add_argument("--survivors", action="store_true", help="run nothing, list what is known")
     given = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that it leaves nothing running
@@ -197,9 +202,9 @@ def main() -> None:
         copy_tree()
         for room in rooms:
             limits = {"budget": given.budget, "slow": given.slow}
-            run_room(room, share=share, seed=seed, only=given.only, **limits)
+            run_room(room, share=share, seed=seed, only=given.only, tests=given.tests, **limits)
     for room in rooms:
-        report(room, share=share, seed=seed, survivors=given.survivors)
+        report(room, share=share, seed=seed, only=given.only, survivors=given.survivors)
 
 
 if __name__ == "__main__":

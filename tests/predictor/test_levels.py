@@ -237,3 +237,11 @@ def test_threads_get_rounds_whose_levels_belong_together() -> None:
         shown = list(threads.map(levels.predict, [[0.7, 0.3]] * 400))
     assert sorted(one.id for one in shown) == list(range(400))
     assert all({region.id for region in one.values()} == {one.id} for one in shown)
+
+
+def test_its_repr_shows_what_each_level_missed_once_it_has_answers() -> None:
+    predictor: Any = Predictor(alpha=[0.05, 0.2], seed=7)
+    assert repr(predictor) == "<LevelPredictor informed-tracker, alpha 0.05, 0.2: 0 rounds>"
+    predictor.learn(predictor.predict({"cat": 0.7, "lynx": 0.2, "dog": 0.1}), label="emu")
+    levels = "0.05 missed 1.0000, 0.2 missed 1.0000"
+    assert repr(predictor) == f"<LevelPredictor informed-tracker, alpha {levels}: 1 rounds>"

@@ -544,3 +544,21 @@ def test_the_bet_of_a_start_is_worth_no_more_than_its_rounds_if_misses_have_the_
                 monitor.observe(watch, miss, 1.0 / told[miss], heard=100.0)
         worth, answers = worth + chance * watch.evidence[3], answers + chance * watch.rounds
     assert 0.0 < worth < answers
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize("size", [0.25, 1.0, 3.0])
+def test_a_doubt_is_the_likelihood_ratio_of_so_many_answers_and_never_loses_all(
+    side: int, size: float
+) -> None:
+    bets = find_bets(0.1, 2)
+    target, still = bets.targets[side], bets.find_rate(side, 1.5)
+    assert still == pytest.approx(1.5 * target)
+    for miss in (0.0, 0.3, 1.0):
+        moved = min(1.0 - still, max(-still, size * (miss - still)))
+        factor = 1.0 + (target - still) / (still * (1.0 - still)) * moved
+        assert bets.doubt(side, 1.5, miss, size) == pytest.approx(factor)
+        assert factor > 0.0
+    ratios = target / still, (1.0 - target) / (1.0 - still)  # of a miss, of a hit
+    found = bets.doubt(side, 1.5, 1.0, 1.0), bets.doubt(side, 1.5, 0.0, 1.0)
+    assert found == pytest.approx(ratios)
