@@ -186,9 +186,9 @@ def test_bound_beyond_all_horizons_is_infinite(capsys: pytest.CaptureFixture[str
 
 
 def test_error_is_one_line_and_exit_code_two(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["bounds", "--alpha", ".7", "--horizon", "100"]) == 2
+    assert main(["bounds", "--alpha", ".9", "--horizon", "100"]) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith("keyhole: alpha 0.7 is not a number between 0 and 0.5")
+    assert captured.err.startswith("keyhole: alpha 0.9 is not a number between 0 and 0.8")
     assert captured.err.count("\n") == 1
     assert main(["compare", "--learners", "ocp-unlok"]) == 2
 

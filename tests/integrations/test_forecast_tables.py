@@ -74,6 +74,19 @@ def test_levels_give_nested_columns_and_each_keeps_its_rate(models: Any, options
         assert abs(coverage[level] - level / 100) < 3 * np.sqrt(alpha * (1 - alpha) / 1_400)
 
 
+def test_levels_down_to_a_fifth_are_nested_and_keep_their_rates() -> None:
+    table = make_table(600)
+    added = make(alpha=None, levels=[25, 50, 90]).add_intervals(table, "A")
+    names = ["A-lo-90", "A-lo-50", "A-lo-25", "A-hi-25", "A-hi-50", "A-hi-90"]
+    ends = added[names].to_numpy()
+    assert (ends[:, :-1] <= ends[:, 1:]).all()
+    coverage = evaluate(added).set_index("level")["coverage"]
+    for level in (25, 50, 90):
+        assert abs(coverage[level] - level / 100) < 3 * np.sqrt(level * (100 - level) / 1e4 / 1_200)
+    with pytest.raises(InvalidError, match=r"alpha 0\.8 is not a number between 0 and 0\.8"):
+        make(alpha=None, levels=[20, 90])
+
+
 def test_alpha_and_levels_are_two_ways_to_say_the_same() -> None:
     table = make_table()
     one = make(alpha=[0.2, 0.1]).add_intervals(table, "A")

@@ -111,7 +111,8 @@ def test_every_parameter_has_its_range_and_its_default(name: str) -> None:
     held = constraints(kind)  # type: ignore[arg-type]
     found = [f"{one.name} {one.default} {held[one.name]}" for one in fields(kind) if one.name in held]  # type: ignore[arg-type]
     first, *others = found
-    assert first == f"alpha {MISSING} a number between 0 and 0.5"
+    most = 0.8 if name in ("informed-tracker", "contextual-tracker") else 0.5
+    assert first == f"alpha {MISSING} a number between 0 and {most}"
     assert others == TABLE[name]
 
 

@@ -353,7 +353,7 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
     ("arguments", "error", "match"),
     [
         ({"alpha": 0.0}, InvalidError, "alpha 0.0 is not a number between"),
-        ({"alpha": 0.5}, InvalidError, "alpha 0.5"),
+        ({"alpha": 0.8}, InvalidError, "alpha 0.8"),
         ({"alpha": float("nan")}, InvalidError, "alpha nan"),
         ({"alpha": "0.1"}, InvalidError, "alpha '0.1' is not a number"),
         ({}, InvalidError, "alpha is missing"),

@@ -19,7 +19,7 @@ NEW = {"name": "a", "alpha": 0.1}
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
-        ({"alpha": 0.7}, "alpha"),
+        ({"alpha": 0.9}, "alpha"),
         ({"alpha": "a tenth"}, "alpha"),
         ({"learner": "ocp-unlok"}, "learner"),
         ({"learner": "ocp-unlock+", "horizon": 3}, "horizon"),

@@ -3,7 +3,6 @@
 import math
 from collections import deque
 from collections.abc import Hashable
-from statistics import median
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ class Pool:
         self._seen: list[tuple[float, float, float]] = []
         self._middle, self._least = 0.0, math.inf  # sizes: that of the middle, the smallest above 0
         self._shapes: dict[float, float] = {}  # by alpha; none after a residual has come
+        self._places: dict[Hashable, tuple[float, float]] = {}  # by series: what ``_place`` returns
 
     def find_band(self, series: Hashable, alpha: float) -> tuple[float, float] | None:
         """Return how far below and above its forecast a truth may be; None if nothing is known."""
@@ -53,7 +53,7 @@ class Pool:
         if alpha not in self._shapes:
             self._shapes[alpha] = self._find_shape(alpha)
         share, own = self._place(series)
-        offset = float(_find_offset(share, own, self._middle))
+        offset = min(max(share * (own - self._middle), -_FARTHEST), _FARTHEST)
         half = math.exp(min(offset + self._shapes[alpha], _LARGEST))
         if len(self._own.get(series, ())) == _MOST:
             self._fixed[series, alpha] = half
@@ -71,6 +71,7 @@ class Pool:
             return  # From forecasts that were all exact nothing is known of the width.
         self._seen.append((size, *self._place(series)))
         self._own.setdefault(series, deque(maxlen=_MOST)).append(size)
+        self._places.pop(series, None)
         self._shapes.clear()
 
     def list_state(self) -> list[Any]:
@@ -92,15 +93,20 @@ class Pool:
 
     def _place(self, series: Hashable) -> tuple[float, float]:
         """Return how far a series stands by itself, n / (n + 1), and the median of its n."""
-        own = self._own.get(series)
-        return (0.0, 0.0) if own is None else (len(own) / (len(own) + 1.0), median(own))
+        known = self._places.get(series)
+        if known is None:
+            own = sorted(self._own.get(series, (0.0,)))
+            count = len(self._own.get(series, ()))
+            middle = 0.5 * (own[(len(own) - 1) // 2] + own[len(own) // 2])
+            known = self._places[series] = count / (count + 1.0), middle
+        return known
 
     def _find_shape(self, alpha: float) -> float:
         memory = max(_RESIDUALS, _STEPS * len(self._own))
         del self._seen[: -8 * memory]
         sizes, shares, owns = np.array(self._seen).T
         self._middle = float(np.median(sizes))
-        beyond = sizes - _find_offset(shares, owns, self._middle)
+        beyond = sizes - np.clip(shares * (owns - self._middle), -_FARTHEST, _FARTHEST)
         weights = np.exp((np.arange(beyond.size) + 1.0 - beyond.size) / memory)
         scores, masses = np.array(list_shape())
         values = np.concatenate((beyond, np.median(beyond) + np.log(1.0 / scores - 1.0)))
@@ -118,7 +124,3 @@ def find_shortest(residuals: Array, alpha: float) -> tuple[float, float]:
     widths = ordered[count - 1 :] - ordered[: ordered.size - count + 1]
     first = int(np.argmin(widths))
     return float(ordered[first]), float(ordered[first + count - 1])
-
-
-def _find_offset(share: Any, own: Any, middle: float) -> Any:
-    return np.clip(share * (own - middle), -_FARTHEST, _FARTHEST)

@@ -363,7 +363,9 @@ class SeriesPredictors:
         except (TypeError, ValueError):  # It is refused later, with its row.
             return {}
         if self.features is None:
-            self.features = find_known(*self._columns.list_times(frame), forecasts)
+            names = [self.time, *([self.cutoff] if self.cutoff in frame.columns else [])]
+            distinct = frame.select(*names).unique()
+            self.features = find_known(*self._columns.list_times(distinct), forecasts)
         return forecasts
 
     def _find_score(self, column: str | Pair) -> Score[Any]:

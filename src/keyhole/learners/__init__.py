@@ -144,7 +144,7 @@ def make(
     name
         A key of ``keyhole.LEARNERS``; with "+valve" after it, behind a safety valve.
     alpha
-        Target miss rate, between 0 and 1/2.
+        Target miss rate, between 0 and 1/2; of the informed and the contextual tracker up to 0.8.
     horizon
         Number of rounds to come, for rules that are tuned to it.
     arms

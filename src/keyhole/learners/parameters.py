@@ -116,9 +116,9 @@ def whole(
     return _field(meaning, default, constraint)
 
 
-def target(meaning: str = "Target miss rate, between 0 and 1/2.") -> Any:
+def target(meaning: str = "Target miss rate, between 0 and 1/2.", *, below: float = 0.5) -> Any:
     remedy = "it is the share of misses, such as 0.1 for a coverage of 0.9"
-    return number(meaning, above=0.0, below=0.5, remedy=remedy)
+    return number(meaning, above=0.0, below=below, remedy=remedy)
 
 
 HORIZON = Constraint(

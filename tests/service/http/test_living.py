@@ -103,7 +103,7 @@ def test_the_same_change_twice_is_one(one: TestClient, light: Database) -> None:
     ("change", "said"),
     [
         ({}, "nothing is to change"),
-        ({"alpha": 0.7}, "alpha"),
+        ({"alpha": 0.9}, "alpha"),
         ({"window": 3}, "window"),
         ({"learner": "aci"}, "learner"),
     ],

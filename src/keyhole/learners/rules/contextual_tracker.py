@@ -35,6 +35,7 @@ from keyhole.learners.parameters import check_room, number, parameters, positive
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.learners.rules.informed_tracker import (
     ALWAYS,
+    LARGEST_ALPHA,
     LEAK,
     MARGIN,
     PULL,
@@ -70,7 +71,7 @@ _STRETCH, _NARROWEST, _WIDEST = 0.2, 0.02, 5.0
 class ContextualParameters:
     """The parameters of the contextual tracker; beside the first three none needs tuning."""
 
-    alpha: float = target()
+    alpha: float = target("Target miss rate, between 0 and 0.8.", below=LARGEST_ALPHA)
     features: int = whole("How many features a case has.", default=0, least=0, most=100_000)
     groups: int = whole(
         "How many groups, each of which is to miss at the target rate; they may overlap.",
@@ -576,9 +577,9 @@ contextual_tracker = Rule(
     about=About(
         summary="the informed tracker with a threshold for every case: by its features, and for each "
         "group",
-        guarantee="miss rate within (151 - alpha) / T of alpha on any sequence; with groups |misses - "
-        "alpha n| <= 151 + sqrt(S) in each, where a round whose guards conflict adds at most K (1 - "
-        "alpha)^2 to S, K being its groups and all rounds",
+        guarantee="miss rate within 151 / T of alpha on any sequence; with groups |misses - "
+        "alpha n| <= 151 + sqrt(S) in each, where a round whose guards conflict adds at most K "
+        "max(alpha, 1 - alpha)^2 to S, K being its groups and all rounds",
         source="this project; keyhole.bounds.excess has the numbers",
         late="a stale answer moves it less; without groups the miss rate still tends to alpha; with "
         "groups that of each group does if the delay of answers is bounded",

@@ -40,6 +40,8 @@ HELD = 2**16 - 1  # the most that a bin, or all of them, can hold
 WORD = 20  # answers that the model's word is worth once there is a real one
 LOWEST = -13.0  # doublings: the last bin holds all that is lower, and must not mean every label
 MARGIN = 1e-6  # A threshold below this is every label, above 1 minus this none.
+# The guards keep their bounds at any alpha; who writes 0.9 means a coverage.
+LARGEST_ALPHA = 0.8
 EDGE = math.log((1.0 - MARGIN) / MARGIN)  # the farthest that the offset goes
 FIRST = 0.5  # the first step where nothing but hits and misses is known, as the logit tracker's
 BARE = 300  # bare answers that the histogram hears after the model's word
@@ -65,7 +67,7 @@ class InformedTrackerSettings(NamedTuple):
 class InformedTrackerParameters:
     """The parameters of the informed tracker; none of them needs tuning."""
 
-    alpha: float = target()
+    alpha: float = target("Target miss rate, between 0 and 0.8.", below=LARGEST_ALPHA)
     step: float = positive("The step of the offset, in logits.", default=0.1)
     guard: float = positive(
         "Every label is shown while misses exceed alpha a round by more than this, and none while they "

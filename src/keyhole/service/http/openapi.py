@@ -29,7 +29,7 @@ _TOKEN = {
 _CODES = ("disconnected", "error", "no_such_method", "no_such_path", "unexpected")
 _MEANINGS = {
     "accepted": "Whether the answer may be used as it is; otherwise ask a person.",
-    "alpha": "Target miss rate, between 0 and 1/2: the share of rounds that may miss.",
+    "alpha": "Target miss rate: the share of rounds that may miss; below 0.8, most learners below 1/2.",
     "answer": "As it was given, a word or its fields by name; null while the round is open.",
     "answered_at": "When its answer came.",
     "answers": "Each with the id of its prediction.",
