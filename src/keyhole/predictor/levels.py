@@ -82,9 +82,7 @@ class LevelPredictor(Generic[R]):
         self._tallies = {one: Tally() for one in self._predictors}
         self._lock = threading.RLock()  # All levels of a round have one number.
         if self._first.setup.feedback is Feedback.BANDIT:
-            raise FeedbackError(
-                f"several levels cannot learn from bandit feedback: {TELLS_TOO_LITTLE}"
-            )
+            raise FeedbackError(f"several levels cannot learn from bandit feedback: {TELLS_TOO_LITTLE}")
 
     def __repr__(self) -> str:
         levels = ", ".join(

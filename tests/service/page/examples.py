@@ -169,6 +169,11 @@ def play(asker: Asker, clock: Clock) -> None:
         ask("/v1/predictions/{id}/feedback", told, id=made["id"])
     ask(stream, name="shop")
     ask(f"{stream}/shadows/{{shadow}}/promotion", {}, name="shop", shadow="wider")
+    ask(streams, {"name": "load", "alpha": [0.05, 0.1, 0.2], "kind": "interval", "scale": 12.0})
+    made = ask(f"{stream}/predictions", {"centre": 124.8}, name="load")
+    ask("/v1/predictions/{id}/feedback", {"label": 139.0}, id=made["id"])
+    for part in ("", "/history", "/rounds"):
+        ask(f"{stream}{part}", name="load")
     ask(f"{stream}/archive", {}, name="prices")
     for probe in ("/healthz", "/readyz"):
         ask(probe)

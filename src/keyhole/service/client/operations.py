@@ -61,7 +61,7 @@ _PAIR = 2  # a lower and an upper quantile
 def create_stream(
     name: str,
     *,
-    alpha: float,
+    alpha: float | Sequence[float],
     kind: Kind | None = None,
     learner: str | None = None,
     horizon: int | None = None,
@@ -88,7 +88,10 @@ def create_stream(
     calibrate_from: str | None = None,
     shadows: Sequence[Mapping[str, object]] | None = None,
 ) -> Steps[StreamView]:
-    """Make a stream; the settings are those of ``POST /v1/streams``."""
+    """Make a stream; the settings are those of ``POST /v1/streams``.
+
+    Several alphas give nested sets or intervals: the ``levels`` of its predictions.
+    """
     given = {
         "name": name, "alpha": alpha, "kind": kind, "learner": learner, "horizon": horizon,
         "arms": arms, "options": options, "features": features, "groups": groups, "labels": labels,

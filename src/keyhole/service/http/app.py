@@ -71,8 +71,13 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
             database, chosen.webhook, metrics=state.metrics.registry, clock=chosen.clock
         )
     state.bodies = Bodies(limits)
-    state.reads = event_stream.StreamReads(database, clock=chosen.clock)
-    state.readiness, state.overview = health.Readiness(database, state.outage), Overview(database)
+    state.reads = event_stream.StreamReads(
+        database, clock=chosen.clock, list_refused=state.metrics.list_refused
+    )
+    state.readiness, state.overview = (
+        health.Readiness(database, state.outage),
+        Overview(database, clock=chosen.clock),
+    )
     state.demo = chosen.demo
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock

@@ -102,7 +102,7 @@ def _propose(state: State) -> Prediction:
     is_open = found is not None and found.answered is None and found.row.at + stream.lifetime > now
     if found is not None and found.region is not None and is_open:
         expires = found.row.at + stream.lifetime
-        return views.show_prediction(Opened(found.id, found.row.number, found.region, expires))
+        return views.show_prediction(Opened(found.id, found.row.number, found.regions, expires))
     scores = pictures().probabilities[stream.tally.predicted % _PICTURES].tolist()
     (made,) = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
     return views.show_prediction(made)

@@ -23,8 +23,14 @@ _READS_BETWEEN_SIGNS_OF_LIFE = 30
 class StreamReads:
     """The streams that somebody follows, read once for all who follow them."""
 
-    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
-        self._database, self._clock = database, clock
+    def __init__(
+        self,
+        database: Database,
+        *,
+        clock: Callable[[], float] = time.time,
+        list_refused: Callable[[str], dict[str, int]] = lambda _name: {},
+    ) -> None:
+        self._database, self._clock, self._list_refused = database, clock, list_refused
         self._newest: dict[str, tuple[float, asyncio.Future[tuple[int, str]]]] = {}
 
     async def read(self, name: str) -> tuple[int, str]:
@@ -40,7 +46,8 @@ class StreamReads:
     def _read(self, name: str) -> tuple[int, str]:
         # Reading the row works whichever process changed it.
         stream = registry.get(self._database, name, now=self._clock())
-        return stream.version, to_json(views.show_stream(stream), inf_nan_mode="null").decode()
+        shown = views.show_stream(stream, refused=self._list_refused(name))
+        return stream.version, to_json(shown, inf_nan_mode="null").decode()
 
     def _forget(self, now: float) -> None:
         old = [name for name, (at, _) in self._newest.items() if now - at > _SECONDS_TO_KEEP]
@@ -50,7 +57,7 @@ class StreamReads:
 
 async def follow(request: Request, name: str) -> AsyncIterator[str]:
     """Yield an event whenever a stream has changed, until the sender of the request hangs up."""
-    state, reads, seen = request.app.state, 0, None
+    state, reads, seen = request.app.state, 0, ""
     while not await request.is_disconnected():
         try:
             # The token may have been revoked since, and the database may be gone: the sender of the
@@ -60,9 +67,9 @@ async def follow(request: Request, name: str) -> AsyncIterator[str]:
         except KeyholeError as error:
             state.outage.notice(error)
             return
-        if version != seen:
-            seen = version
-            yield f"id: {seen}\nevent: stream\ndata: {text}\n\n"
+        if text != seen:  # which a round that expires changes too, and its version does not
+            seen = text
+            yield f"id: {version}\nevent: stream\ndata: {text}\n\n"
         elif reads % _READS_BETWEEN_SIGNS_OF_LIFE == 0:
             yield ": still here\n\n"
         reads += 1

@@ -7,6 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from keyhole.scores import Kind
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.calibrations import Past
+from keyhole.service.store.streams.levels import MOST as MOST_LEVELS
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
 from keyhole.service.store.streams.shadows import MOST, NewShadow
@@ -80,7 +81,11 @@ class NewStream(Body):
     name: str = Field(
         max_length=64, examples=["triage"], description="Letters, digits, dots, dashes, underscores."
     )
-    alpha: float = Field(examples=[0.1])
+    alpha: float | Annotated[list[float], Field(min_length=2, max_length=MOST_LEVELS)] = Field(
+        examples=[0.1],
+        description="The share of misses to aim at; several, as [0.05, 0.1, 0.2], give nested sets or "
+        "intervals, each with a promise of its own.",
+    )
     kind: Kind | None = Field(
         None,
         description="What is predicted: sets of labels; intervals around a centre; intervals from the "

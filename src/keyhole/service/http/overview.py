@@ -3,11 +3,12 @@
 import math
 import threading
 import time
+from collections.abc import Callable
 from itertools import pairwise
 
-from keyhole.service.http.views import find_alert
+from keyhole.service.http.views import find_worst
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.streams import alarms, registry
+from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.responses import (
     Alert,
@@ -26,8 +27,9 @@ _ALERTS = (Alert.TOO_MANY, Alert.TOO_FEW)
 class Overview:
     """The lines of all streams, read once a second at most; written anew for rows that have changed."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, clock: Callable[[], float] = time.time) -> None:
         self._database, self._lock, self._at = database, threading.Lock(), -math.inf
+        self._clock = clock
         self._digests: dict[int, int] = {}
         self._lines: dict[int, StreamLine] = {}
         self._quarantined: dict[str, str] = {}
@@ -51,13 +53,10 @@ class Overview:
     def _read(self) -> None:
         if time.monotonic() - self._at < _SECONDS_TO_KEEP:
             return
-        seen = registry.survey_changed(self._database, self._digests)
-        alarmed = [stream.id for stream in seen.changed if stream.watch.alarm]
-        with self._database.read() as transaction:
-            newest = alarms.find_newest(transaction, alarmed) if alarmed else {}
+        seen = registry.survey_changed(self._database, self._digests, now=self._clock())
+        registry.add_alarms(self._database, seen.changed)
         for stream in seen.changed:
-            alarm = newest.get(stream.id)
-            self._lines[stream.id] = _show(stream, None if alarm is None else alarm.since_at)
+            self._lines[stream.id] = _show(stream)
         self._lines = {one: line for one, line in self._lines.items() if one in seen.digests}
         self._digests, self._quarantined = seen.digests, seen.quarantined
         self._at = time.monotonic()
@@ -71,14 +70,17 @@ def _is(line: StreamLine, only: Selection) -> bool:
     return line.state in _ALERTS if only is Selection.ALERTS else line.state is Alert.STARTING
 
 
-def _show(stream: Stream, since: float | None) -> StreamLine:
+def _show(stream: Stream) -> StreamLine:
+    state, alarm = find_worst(stream)
+    since = alarm.since_at if alarm is not None and state in _ALERTS else None
     tally, rounds, misses = stream.tally, stream.recent_rounds, stream.recent_misses
     return StreamLine(
         name=stream.name,
         kind=stream.setup.kind.name,
         learner=stream.setup.learner.name,
         alpha=stream.setup.learner.alpha,
-        state=find_alert(stream),
+        alphas=list(stream.alphas) or None,
+        state=state,
         since=None if since is None else show_time(since),
         retargeted=stream.retargeted is not None,
         archived=None if stream.archived is None else show_time(stream.archived),

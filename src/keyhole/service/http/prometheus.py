@@ -16,7 +16,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from keyhole.errors import KeyholeError
 from keyhole.service.http.health import Quarantine
-from keyhole.service.http.views import find_alert
+from keyhole.service.http.views import Level, list_levels
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.answers import Reply, name_answer, read_id
@@ -94,6 +94,15 @@ class Metrics:
                 name = None if found is None else find_name(found[0])
                 self._refused.labels(name or "", find_problem(result).code).inc()
 
+    def list_refused(self, stream: str) -> dict[str, int]:
+        """Return how many answers to a stream this process has refused, by the code of the reason."""
+        found = next(iter(self._refused.collect())).samples
+        return {
+            one.labels["code"]: int(one.value)
+            for one in found
+            if one.labels["stream"] == stream and one.name.endswith("_total")
+        }
+
     def forget(self, stream: str) -> None:
         for metric in (self._sizes, self._feedback, self._refused):
             metric.remove_by_labels({"stream": stream})
@@ -122,7 +131,7 @@ class StreamMetrics:
         self._quarantine.update(found.quarantined)
         parts = [
             write_family(name, text, kind, (line for lines in kept.values() for line in lines[place]))
-            for place, (name, text, kind, _) in enumerate(_STREAM_METRICS)
+            for place, (name, text, kind, _) in enumerate((*_STREAM_METRICS, *_LEVEL_METRICS))
         ]
         unusable = [write_sample(_QUARANTINED[0], 1.0, stream=name) for name in found.quarantined]
         alerts = (line for lines in kept.values() for line in lines[-1])
@@ -169,19 +178,36 @@ _BACKUP = ("keyhole_backup_timestamp_seconds", "When the newest backup was made.
 def list_lines(stream: Stream) -> list[list[str]]:
     """Return the lines of a stream for each metric, its alert last; an archived one has none."""
     if stream.archived is not None:
-        return [[] for _ in range(len(_STREAM_METRICS) + 1)]
+        return [[] for _ in range(len(_STREAM_METRICS) + len(_LEVEL_METRICS) + 1)]
     lines = [
         [write_sample(_name(name, kind), value(stream), stream=stream.name)]
         if _applies(name, stream)
         else []
         for name, _, kind, value in _STREAM_METRICS
     ]
-    now = find_alert(stream)
-    alerts = [
-        write_sample(_ALERT[0], float(alert is now), state=alert.value, stream=stream.name)
-        for alert in Alert
-    ]
+    alerts = list[str]()
+    levels = list_levels(stream)
+    for name, _, kind, of_level in _LEVEL_METRICS:
+        lines.append(
+            [
+                write_sample(_name(name, kind), of_level(level), **_label(stream, level))
+                for level in levels
+                if _applies(name, stream)
+            ]
+        )
+    for level in levels:
+        labels = _label(stream, level)
+        alerts += [
+            write_sample(_ALERT[0], float(alert is level.alert), state=alert.value, **labels)
+            for alert in Alert
+        ]
     return [*lines, alerts]
+
+
+def _label(stream: Stream, level: Level) -> dict[str, str]:
+    """Return the labels of a level; only where there are several its alpha is among them."""
+    named = {"level": f"{level.setup.learner.alpha:g}"} if stream.alphas else {}
+    return {"stream": stream.name, **named}
 
 
 def write_family(name: str, text: str, kind: str, lines: Iterable[str]) -> str:
@@ -221,18 +247,14 @@ def _or_nan(value: float | None) -> float:
 _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
     ("keyhole_stream_predictions", "Rounds predicted.", "counter", lambda s: s.tally.predicted),
     ("keyhole_stream_answers", "Rounds answered.", "counter", lambda s: s.tally.answered),
-    ("keyhole_stream_misses", "Rounds missed.", "counter", lambda s: s.tally.misses),
     ("keyhole_stream_expired", "Rounds expired.", "counter", lambda s: s.expired),
     ("keyhole_stream_open", "Rounds that wait.", "gauge", lambda s: s.open),
-    ("keyhole_alpha", "Target miss rate.", "gauge", lambda s: s.setup.learner.alpha),
-    ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda s: s.tally.miss_rate),
     (
         "keyhole_recent_miss_rate",
         "Miss rate of the last window.",
         "gauge",
         lambda s: s.recent_misses / s.recent_rounds if s.recent_rounds else math.nan,
     ),
-    (_SIZE, "Mean set size.", "gauge", lambda s: _or_nan(s.tally.describe().mean_size)),
     (
         _ACCEPTED,
         "Share of decisions that accepted.",
@@ -244,5 +266,17 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
         "Share of accepted and judged answers that were wrong.",
         "gauge",
         lambda s: s.tally.miss_rate,
+    ),
+)
+# Of several levels each has a sample of these, with its alpha as the label "level".
+_LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float]], ...] = (
+    ("keyhole_stream_misses", "Rounds missed.", "counter", lambda one: one.progress.tally.misses),
+    ("keyhole_alpha", "Target miss rate.", "gauge", lambda one: one.setup.learner.alpha),
+    ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda one: one.progress.tally.miss_rate),
+    (
+        _SIZE,
+        "Mean set size.",
+        "gauge",
+        lambda one: _or_nan(one.progress.tally.describe().mean_size),
     ),
 )

@@ -269,9 +269,9 @@ async def create_stream(
     state = request.app.state
 
     def create() -> tuple[Stream, list[str]]:
-        setup, notes = settings.make_setup(**given)
-        now = state.clock()
-        return registry.create(state.database, new.name, setup=setup, now=now, **separate), notes
+        setup, notes, levels = settings.make_setups(**given)
+        more, now = {**separate, "levels": levels}, state.clock()
+        return registry.create(state.database, new.name, setup=setup, now=now, **more), notes
 
     return await _change(request, new.name, create, status=201)
 
@@ -312,7 +312,8 @@ def get_overview(
 def get_stream(request: Request, name: Name) -> Response:
     """Return what a stream is, and its statistics."""
     state = request.app.state
-    return views.send(views.show_stream(registry.get(state.database, name, now=state.clock())))
+    found = registry.get(state.database, name, now=state.clock())
+    return views.send(views.show_stream(found, refused=state.metrics.list_refused(name)))
 
 
 @_route("PATCH /streams/{name}", Scope.ADMIN, takes=models.UpdateBody, gives=wire.StreamView)

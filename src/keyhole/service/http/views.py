@@ -4,21 +4,23 @@ Nothing checks these values when they are sent: mypy holds them to the descripti
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 from starlette.responses import Response
 
 from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
-from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
+from keyhole.predictor.monitor import Alarm, Watch, bound_misses, bound_rate, find_monitor
+from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
-from keyhole.scores import find_labels
+from keyhole.predictor.setup import Setup
+from keyhole.scores import Region, find_labels
 from keyhole.scores.regions import Contents
-from keyhole.service.store.log.history import LogEntry, StreamCurve
+from keyhole.service.store.log.history import LevelCurve, LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.shadows import Shadow
@@ -37,6 +39,7 @@ def send(value: object, *, status: int = 200) -> Response:
 def show_prediction(opened: Opened) -> wire.Prediction:
     shown, expires = opened.region, show_time(opened.expires)
     contents: Any = shown.contents
+    levels = _show_levels(opened.alphas, opened.regions) if opened.alphas else None
     return wire.Prediction(
         opened.id,
         opened.number,
@@ -45,7 +48,19 @@ def show_prediction(opened: Opened) -> wire.Prediction:
         _show_ends(contents),
         shown.size,
         expires,
+        levels,
     )
+
+
+def _show_levels(
+    alphas: Sequence[float], regions: Sequence[Region], misses: Sequence[float | None] | None = None
+) -> list[wire.LevelPrediction]:
+    shown = []
+    for alpha, region, miss in zip(alphas, regions, misses or [None] * len(alphas), strict=True):
+        contents: Any = region.contents
+        what = (region.threshold, contents.labels, _show_ends(contents), region.size)
+        shown.append(wire.LevelPrediction(alpha, *what, missed=is_miss(miss)))
+    return shown
 
 
 def show_decision(opened: Opened) -> wire.Verdict:
@@ -69,8 +84,8 @@ def show_round(found: LogEntry) -> wire.RoundView:
         round=row.number,
         id=found.id,
         at=show_time(row.at),
-        threshold=row.threshold,
-        size=row.size,
+        threshold=found.shown[0],
+        size=found.shown[1],
         labels=contents.labels,
         interval=_show_ends(contents),
         decision=contents.verdict,
@@ -80,12 +95,15 @@ def show_round(found: LogEntry) -> wire.RoundView:
         answered_at=None if answered is None else show_time(answered.at),
         amended_at=None if amended is None else show_time(amended.at),
         first_answer=None if amended is None else found.answer,
-        missed=None if final is None else is_miss(final.miss),
+        missed=is_miss(found.misses[0]),
         weight=None if final is None else final.weight,
         score=None if final is None else final.score,
         key=row.key,
         metadata=found.metadata,
         erased=erased,
+        levels=_show_levels(found.alphas, found.regions, found.misses)
+        if found.alphas and not erased
+        else None,
     )
 
 
@@ -95,7 +113,13 @@ def _show_ends(contents: Contents) -> wire.Pair | None:
     return None if lower > upper else (lower, upper)
 
 
-def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = False) -> wire.StreamView:
+def show_stream(
+    stream: Stream,
+    *,
+    notes: Sequence[str] = (),
+    listed: bool = False,
+    refused: Mapping[str, int] | None = None,
+) -> wire.StreamView:
     """Return what a stream is, and its statistics; in a list without its distribution."""
     setup, tally = stream.setup, stream.tally
     rule, settings, labels = setup.learner.rule, setup.dump(), find_labels(setup.score)
@@ -113,7 +137,7 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         labels=None if labels is None else list(labels),
         score=_leave_out(settings["score"], "labels"),
         features=list(setup.names.features) or setup.learner.features,
-        groups=_show_groups(stream),
+        groups=_show_groups(stream, retargeted=stream.retargeted),
         open_limit=setup.open_limit,
         least_chance=setup.least_chance,
         lifetime=stream.lifetime,
@@ -132,9 +156,11 @@ def show_stream(stream: Stream, *, notes: Sequence[str] = (), listed: bool = Fal
         miss_rate=tally.miss_rate,
         **tally.describe()._asdict(),
         recent=wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None),
-        promise=_show_promise(stream),
+        promise=_show_promise(Level(setup, stream.progress, stream.alarmed)),
         distribution=None if listed else _show_distribution(stream),
-        shadows=[_show_shadow(shadow) for shadow in stream.shadows],
+        shadows=[_show_shadow(shadow) for shadow in stream.shadows if not shadow.is_level],
+        levels=[_show_level(one) for one in list_levels(stream)] if stream.alphas else None,
+        refused=dict(refused or {}),
         notes=[*notes, *_list_notes(stream)],
     )
 
@@ -171,8 +197,46 @@ def _show_distribution(stream: Stream) -> wire.DistributionView:
     return wire.DistributionView(thresholds.tolist(), chances.tolist())
 
 
-def _show_groups(stream: Stream) -> list[wire.GroupView]:
-    groups = judge_groups(stream.setup, stream.progress)
+class Level(NamedTuple):
+    """A level of a stream, or all of one that has no several: what its promise rests on."""
+
+    setup: Setup[Region]
+    progress: Progress[Any]
+    alarmed: AlarmRow | None
+
+    @property
+    def watch(self) -> Watch:
+        return self.progress.watch or Watch()
+
+    @property
+    def alert(self) -> Alert:
+        return Alert.STARTING if self.watch.starting else _ALERTS[Alarm(self.watch.alarm)]
+
+
+def list_levels(stream: Stream) -> list[Level]:
+    """Return the levels of a stream, the smallest alpha first; of a single alpha the one."""
+    inner = [Level(one.setup, one.progress, one.alarmed) for one in stream.levels]
+    return [Level(stream.setup, stream.progress, stream.alarmed), *inner]
+
+
+def _show_level(level: Level) -> wire.LevelView:
+    learner, tally = level.setup.learner, level.progress.tally
+    found = tally.describe()
+    return wire.LevelView(
+        alpha=learner.alpha,
+        parameters=_leave_out(learner.dump()["parameters"], "thresholds"),
+        misses=tally.misses,
+        miss_rate=tally.miss_rate,
+        mean_size=found.mean_size,
+        median_size=found.median_size,
+        unbounded_share=found.unbounded_share,
+        groups=_show_groups(level, retargeted=None),
+        promise=_show_promise(level),
+    )
+
+
+def _show_groups(level: Stream | Level, *, retargeted: int | None) -> list[wire.GroupView]:
+    groups = judge_groups(level.setup, level.progress)
     return [
         wire.GroupView(
             name,
@@ -181,24 +245,30 @@ def _show_groups(stream: Stream) -> list[wire.GroupView]:
             group.miss_rate,
             group.excess,
             # Of several targets or learners each has a theorem of its own.
-            *(group.bound if group.bound and stream.retargeted is None else (None, None)),
+            *(group.bound if group.bound and retargeted is None else (None, None)),
         )
         for name, group in groups.items()
     ]
 
 
-def find_alert(stream: Stream) -> Alert:
-    return Alert.STARTING if stream.watch.starting else _ALERTS[Alarm(stream.watch.alarm)]
+_WORST = (Alert.TOO_MANY, Alert.TOO_FEW, Alert.STARTING, Alert.KEPT)
 
 
-def _show_promise(stream: Stream) -> wire.Promise:
-    scale = stream.watch.scale  # An answer of the least chance counts as one round, the others as less.
+def find_worst(stream: Stream) -> tuple[Alert, AlarmRow | None]:
+    """Return the alert of the level that is off the most, and its last alarm."""
+    worst = min(list_levels(stream), key=lambda level: _WORST.index(level.alert))
+    return worst.alert, worst.alarmed
+
+
+def _show_promise(level: Level) -> wire.Promise:
+    tally, watch = level.progress.tally, level.watch
+    scale = watch.scale  # An answer of the least chance counts as one round, the others as less.
     return wire.Promise(
-        state=find_alert(stream),
-        tested=stream.watch.tested or None,
-        alarm=None if stream.alarmed is None else show_alarm(stream.alarmed),
-        run_length=find_monitor(stream.setup.learner.alpha).run_length,
-        overall=bound_rate(scale * stream.tally.misses, scale * stream.tally.weight),
+        state=level.alert,
+        tested=watch.tested or None,
+        alarm=None if level.alarmed is None else show_alarm(level.alarmed),
+        run_length=find_monitor(level.setup.learner.alpha).run_length,
+        overall=bound_rate(scale * tally.misses, scale * tally.weight),
     )
 
 
@@ -208,6 +278,7 @@ def show_alarm(found: AlarmRow) -> wire.AlarmView:
         cleared = wire.Moment(found.cleared, show_time(found.cleared_at))
     return wire.AlarmView(
         state=_ALERTS[Alarm(found.kind)],
+        level=found.level,
         since=wire.Moment(found.since, show_time(found.since_at)),
         raised=wire.Moment(found.raised, show_time(found.raised_at)),
         cleared=cleared,
@@ -224,18 +295,15 @@ def _list_notes(stream: Stream) -> list[str]:
 def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
     alpha, rounds = stream.setup.learner.alpha, curve.answered
     opened, accepted, decides = curve.predicted, curve.accepted, stream.setup.kind.decides
+    outer = Level(stream.setup, stream.progress, stream.alarmed)
+    own = LevelCurve(curve.misses, curve.weights, curve.sizes, curve.bounded, curve.last)
     return wire.HistoryView(
         alpha=alpha,
         rounds=rounds,
         at=[show_time(at) for at in curve.at],
-        miss_rate=_divide(curve.misses, curve.weights),
-        mean_size=_divide(curve.sizes, curve.bounded),
-        local_miss_rate=_divide(_step(curve.misses), _step(curve.weights)),
-        local_mean_size=_divide(_step(curve.sizes), _step(curve.bounded)),
+        **_show_curve(outer, own),
         accepted_share=_divide(accepted, opened) if decides else None,
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
-        band=[bound_misses(stream.watch.scale * weight, alpha=alpha) for weight in curve.weights],
-        last=[int(missed) for missed in curve.last],
         on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
         alarms=[show_alarm(found) for found in curve.alarms],
         changes=[
@@ -245,13 +313,34 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
         recent=wire.RecentRounds(**asdict(curve.recent)),
         # Each round counts against the target of its time, and those are not kept.
         proven=None if stream.retargeted is not None else _show_proven(stream),
+        levels=[
+            wire.LevelHistoryView(
+                alpha=level.setup.learner.alpha, **_show_curve(level, one), proven=_show_proven(level)
+            )
+            for level, one in zip(list_levels(stream), [own, *curve.levels], strict=True)
+        ]
+        if stream.alphas
+        else None,
     )
 
 
-def _show_proven(stream: Stream) -> wire.ProvenBounds:
-    excess = stream.tally.misses - stream.setup.learner.alpha * stream.tally.weight
+def _show_curve(level: Level, curve: LevelCurve) -> dict[str, Any]:
+    alpha = level.setup.learner.alpha
+    return {
+        "miss_rate": _divide(curve.misses, curve.weights),
+        "mean_size": _divide(curve.sizes, curve.bounded),
+        "local_miss_rate": _divide(_step(curve.misses), _step(curve.weights)),
+        "local_mean_size": _divide(_step(curve.sizes), _step(curve.bounded)),
+        "band": [bound_misses(level.watch.scale * weight, alpha=alpha) for weight in curve.weights],
+        "last": [int(missed) for missed in curve.last],
+    }
+
+
+def _show_proven(level: Stream | Level) -> wire.ProvenBounds:
+    tally = level.progress.tally
+    excess = tally.misses - level.setup.learner.alpha * tally.weight
     try:
-        least, most = bound_excess(stream.setup, stream.progress)
+        least, most = bound_excess(level.setup, level.progress)
     except TheoremError:
         return wire.ProvenBounds(excess, None, None)
     return wire.ProvenBounds(excess, least, most)

@@ -28,7 +28,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic_core import to_jsonable_python
 
 from keyhole.errors import InvalidError, KeyholeError
-from keyhole.service.http.views import show_alarm
+from keyhole.service.http.views import Level, list_levels, show_alarm
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.stream import Stream
@@ -233,7 +233,8 @@ class Lookout:
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database, self._clock = database, clock
         self._seen: dict[int, int] = {}
-        self._alarms: dict[int, tuple[int, int | None]] = {}  # when the last was raised, cleared
+        # of each level: when its last alarm was raised, and cleared
+        self._alarms: dict[tuple[int, int], tuple[int, int | None]] = {}
         self._quarantined: set[str] | None = None  # None before the first look
 
     def look(self) -> Iterator[Message]:
@@ -242,7 +243,8 @@ class Lookout:
         registry.add_alarms(self._database, found.changed)
         self._seen = found.digests
         for stream in found.changed:
-            yield from self._follow_alarm(stream, now)
+            for level in list_levels(stream):
+                yield from self._follow_alarm(stream, level, now)
         before, after = self._quarantined or set(), set(found.quarantined)
         self._quarantined = after
         for name in sorted(after - before):
@@ -251,20 +253,23 @@ class Lookout:
         for name in sorted(before - after):
             yield Message(_make_id("released", name, now), "stream.released", now, {"stream": name})
 
-    def _follow_alarm(self, stream: Stream, now: float) -> Iterator[Message]:
-        last, known = stream.alarmed, self._alarms.get(stream.id)
-        if last is None or known == (last.raised, last.cleared):
+    def _follow_alarm(self, stream: Stream, level: Level, now: float) -> Iterator[Message]:
+        last = level.alarmed
+        if last is None:
             return
-        self._alarms[stream.id] = (last.raised, last.cleared)
+        known = self._alarms.get((stream.id, last.level))
+        if known == (last.raised, last.cleared):
+            return
+        self._alarms[stream.id, last.level] = (last.raised, last.cleared)
         is_known = known is not None and known[0] == last.raised
         shown = to_jsonable_python(show_alarm(last))
-        data = {"stream": stream.name, "alpha": stream.setup.learner.alpha, **shown}
+        data = {"stream": stream.name, "alpha": level.setup.learner.alpha, **shown}
         moments = [] if is_known else [("alarm.raised", last.raised_at)]
         if last.cleared_at is not None:
             moments.append(("alarm.cleared", last.cleared_at))
         for kind, at in moments:
             if now - at <= DAY:
-                id_ = _make_id(kind, stream.name, stream.created, last.raised)
+                id_ = _make_id(kind, stream.name, stream.created, last.raised, last.level)
                 yield Message(id_, kind, at, data)
 
 

@@ -34,8 +34,26 @@ class Alert(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class LevelPrediction:
+    """What a round shows on one of several levels: it holds what those of a larger alpha show."""
+
+    alpha: float
+    threshold: float | None
+    labels: Annotated[tuple[Label, ...] | None, "The set; null where the stream has intervals."]
+    interval: Pair | None
+    size: float | None
+    missed: Annotated[bool | None, "Whether the truth was outside; null until that is known."] = None
+
+    def __contains__(self, label: object) -> bool:
+        return _holds(self.labels, self.interval, label)
+
+
+@dataclass(frozen=True, slots=True)
 class Prediction:
-    """A set or an interval to show; it stays open until it is answered or expires."""
+    """A set or an interval to show; it stays open until it is answered or expires.
+
+    Of several levels it is the outermost.
+    """
 
     id: Annotated[str, "Give it back with the answer."]
     round: int
@@ -44,17 +62,24 @@ class Prediction:
     interval: Pair | None
     size: float | None
     expires: Annotated[str, "Until when it can be answered."]
+    levels: Annotated[
+        list[LevelPrediction] | None, "Each level, the smallest alpha first; null where there is one."
+    ] = None
 
     def __contains__(self, label: object) -> bool:
-        if self.labels is not None:
-            if label in self.labels:
-                return True
-            check_unknown(label, self.labels)
-            return False
-        if self.interval is None:
-            return False
-        lower, upper = self.interval
-        return (lower is None or lower <= label) and (upper is None or label <= upper)  # type: ignore[operator]
+        return _holds(self.labels, self.interval, label)
+
+
+def _holds(labels: tuple[Label, ...] | None, interval: Pair | None, label: Any) -> bool:
+    if labels is not None:
+        if label in labels:
+            return True
+        check_unknown(label, labels)
+        return False
+    if interval is None:
+        return False
+    lower, upper = interval
+    return (lower is None or lower <= label) and (upper is None or label <= upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +174,7 @@ class AlarmView:
     """A time in which rounds missed too often, or less often than they might."""
 
     state: Alert
+    level: Annotated[int, "Which of several levels it is of, the smallest alpha first, from 0."]
     since: Annotated[Moment, "When, by the best guess, the miss rate changed."]
     raised: Annotated[Moment, "When that was certain enough."]
     cleared: Annotated[Moment | None, "When it was over; null while it is on."]
@@ -238,8 +264,27 @@ class ShadowView:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelView:
+    """The statistics of one of several levels: those of a stream of this alpha alone."""
+
+    alpha: float
+    parameters: Annotated[dict[str, Json], "The learner's own, by name."]
+    misses: Annotated[
+        float,
+        "Of the sets or intervals that this level chose itself. Where an inner one chose more, that "
+        "was shown, which can only prevent misses.",
+    ]
+    miss_rate: float | None
+    mean_size: Annotated[float | None, "Of those that it chose itself and that were bounded."]
+    median_size: Annotated[float | None, "A running median of the same."]
+    unbounded_share: Annotated[float | None, "Of its own intervals, those that were unbounded."]
+    groups: list[GroupView]
+    promise: Promise
+
+
+@dataclass(frozen=True, slots=True)
 class StreamView:
-    """What a stream is, and its statistics."""
+    """What a stream is, and its statistics; of several levels those of the smallest alpha."""
 
     name: str
     learner: str
@@ -285,6 +330,14 @@ class StreamView:
         DistributionView | None, "Null in lists, where it would be the largest part."
     ]
     shadows: Annotated[list[ShadowView], "Other learners that hear the same answers."]
+    levels: Annotated[
+        list[LevelView] | None, "Each level, the smallest alpha first; null where there is one."
+    ]
+    refused: Annotated[
+        dict[str, int],
+        "Answers and amendments that this process has refused since its start, by the code of the "
+        "reason; empty in lists.",
+    ]
     notes: list[str]
 
 
@@ -304,8 +357,9 @@ class StreamLine:
     name: str
     kind: Kind
     learner: str
-    alpha: float
-    state: Annotated[Alert, "What the recent rounds say of the promise."]
+    alpha: Annotated[float, "The target; of several levels the smallest."]
+    alphas: Annotated[list[float] | None, "Those of several levels; null where there is one."]
+    state: Annotated[Alert, "What the recent rounds say of the promise; of several levels the worst."]
     since: Annotated[str | None, "Since when it is off target; null while it is not."]
     retargeted: Annotated[bool, "Whether alpha was ever changed: recent are the rounds since."]
     archived: str | None
@@ -365,6 +419,22 @@ class RecentRounds:
 
 
 @dataclass(frozen=True, slots=True)
+class LevelHistoryView:
+    """The curves of one of several levels, as those of a stream of this alpha alone."""
+
+    alpha: float
+    miss_rate: Annotated[list[float | None], "Of all rounds up to here."]
+    mean_size: Annotated[list[float | None], "Of all rounds up to here."]
+    local_miss_rate: Annotated[list[float | None], "Of the rounds since the item before."]
+    local_mean_size: Annotated[list[float | None], "Of the rounds since the item before."]
+    band: Annotated[
+        list[tuple[float, float]], "Where the overall miss rate stays if rounds miss at alpha."
+    ]
+    last: Annotated[list[int], "The newest 200 answered rounds, the oldest first: 1 is a miss."]
+    proven: ProvenBounds
+
+
+@dataclass(frozen=True, slots=True)
 class HistoryView:
     """Miss rate and mean size at some answers, and what alpha would give by chance.
 
@@ -400,6 +470,10 @@ class HistoryView:
     ]
     recent: RecentRounds
     proven: Annotated[ProvenBounds | None, "Null once the target was changed."]
+    levels: Annotated[
+        list[LevelHistoryView] | None,
+        "Each level, the smallest alpha first; null where there is one.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -431,6 +505,10 @@ class RoundView:
     key: Annotated[str | None, "The caller's own, if one was given."]
     metadata: Annotated[dict[str, Json] | None, "As it was given."]
     erased: Annotated[bool, "Whether what it held is erased: what it counts for stays."]
+    levels: Annotated[
+        list[LevelPrediction] | None,
+        "What it showed on each level, the smallest alpha first; null where there is one, or erased.",
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,9 @@ from keyhole.service.store.streams.proposals import Query
 from tests.service.scene import NOW, run_sql
 
 SALT = b"salt of sixteen "
-ANSWER = AnswerRow(3, 9, 1, 7, 1.5, "hit", '"hit"', 0.0, 1.0, None, 2.0, SALT, None, b"not part of it")
+ANSWER = AnswerRow(
+    3, 9, 1, 7, 1.5, "hit", '"hit"', 0.0, 1.0, None, 2.0, None, SALT, None, b"not part of it"
+)
 CHANGE = ChangeRow(1, 0, 1, 5.0, "changed", "{}", b"")
 
 
@@ -32,7 +34,7 @@ def test_a_link_is_a_hash_of_the_link_before_every_account_and_a_salted_digest_o
         *(b"before", struct.pack("<cq", b"q", 3), struct.pack("<cq", b"q", 9)),
         *(struct.pack("<cq", b"q", 7), struct.pack("<cd", b"d", 1.5), text(b"hit")),
         *(struct.pack("<cd", b"d", 0.0), struct.pack("<cd", b"d", 1.0)),
-        *(struct.pack("<cd", b"d", 2.0), digest),
+        *(struct.pack("<cd", b"d", 2.0), b"-", digest),
     ]
     expected = blake2b(b"".join(parts), digest_size=16, person=b"answers.1").digest()
     assert make_link(b"before", ANSWER) == expected

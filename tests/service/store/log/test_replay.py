@@ -45,7 +45,7 @@ def test_a_log_of_more_than_a_page_is_played_whole(light: Database) -> None:
 @pytest.mark.parametrize(
     ("edit", "named"),
     [
-        ("INSERT INTO alarms VALUES (1, 2, 0.0, 1, 1, 0.0, NULL, NULL)", "list of alarms"),
+        ("INSERT INTO alarms VALUES (1, 2, 0.0, 1, 1, 0.0, NULL, NULL, 0)", "list of alarms"),
         ("INSERT INTO metadata VALUES (1, 'a', '1', 2)", "metadata"),
         ("UPDATE streams SET description = 'forged'", "description"),
         ("UPDATE streams SET retargeted = 1", "retargeted"),

@@ -20,16 +20,17 @@ TABLES = {
     "streams": "id* name setup seed lifetime window created archived? description? retargeted? "
     "retention? shadows? version progress next_expiry recent link",
     "rounds": "stream* number* format version at threshold size output labels? key? context? metadata? "
+    "levels? salt digest? link",
+    "answers": "stream* version* format number at kind answer miss? weight score? size levels? "
     "salt digest? link",
-    "answers": "stream* version* format number at kind answer miss? weight score? size salt "
-    "digest? link",
-    "amendments": "stream* version* format number at kind answer miss weight score? salt digest? link",
+    "amendments": "stream* version* format number at kind answer miss weight score? levels? "
+    "salt digest? link",
     "changes": "stream* version* format at kind content progress? link",
     "open_rounds": "stream* number* expires then memo shadows?",
     "metadata": "stream* name* value* number*",
     "snapshots": "stream* version* at answered misses weight size bounded predicted accepted progress "
     "shadows?",
-    "alarms": "stream* raised* raised_at kind since since_at cleared? cleared_at?",
+    "alarms": "stream* raised* raised_at kind since since_at cleared? cleared_at? level*",
     "tokens": "id* name scopes digest created revoked? expires? streams",
 }
 

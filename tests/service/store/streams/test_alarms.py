@@ -67,7 +67,7 @@ def alarmed(light: Database) -> Database:
 
 def test_the_newest_alarm_of_each_stream_is_found(alarmed: Database) -> None:
     with alarmed.read() as connection:
-        newest = alarms.find_newest(connection, [1, 2, 3])
+        newest = {one: row for (one, _), row in alarms.find_newest(connection, [1, 2, 3]).items()}
         alone = [alarms.find_last(connection, stream) for stream in (1, 2, 3)]
         assert alarms.find_newest(connection, []) == {}
     assert newest == {1: RAISED._replace(raised=30), 2: RAISED._replace(stream=2, raised=5)}

@@ -54,13 +54,14 @@ COLUMNS = (
     "key",
     "metadata",
     "erased",
+    "levels",
 )
 
 
 _REALS = ("threshold", "size", "lower", "upper", "miss", "weight", "score")
 _JSON = {
     "labels", "candidates", "scores", "features", "groups", "true_label", "first_answer", "key",
-    "metadata",
+    "metadata", "levels",
 }  # fmt: skip
 _KINDS = {
     "round": "int64",
@@ -215,8 +216,7 @@ def _row(entry: LogEntry) -> _Cells:
         row.number,
         entry.id,
         show_time(row.at),
-        row.threshold,
-        row.size,
+        *entry.shown,
         *_list_contents(entry.region),
         *_list_candidates(entry.case),
         None if entry.known.features is None else json.dumps(entry.known.features),
@@ -225,7 +225,21 @@ def _row(entry: LogEntry) -> _Cells:
         None if row.key is None else json.dumps(row.key),
         None if entry.metadata is None else json.dumps(entry.metadata),
         entry.is_erased,
+        json.dumps(_list_levels(entry)) if entry.alphas and entry.regions else None,
     )
+
+
+def _list_levels(entry: LogEntry) -> list[dict[str, object]]:
+    """Return what was shown on each level, and whether it missed."""
+    shown = list[dict[str, object]]()
+    for alpha, region, miss in zip(entry.alphas, entry.regions, entry.misses, strict=True):
+        labels, ends, _ = region.contents
+        finite = None if ends is None else [end if math.isfinite(end) else None for end in ends]
+        what = (
+            {"labels": labels} if finite is None else dict(zip(("lower", "upper"), finite, strict=True))
+        )
+        shown.append({"alpha": alpha, "threshold": region.threshold, **what, "missed": is_miss(miss)})
+    return shown
 
 
 def _list_answer(entry: LogEntry) -> tuple[object, ...]:
@@ -235,7 +249,7 @@ def _list_answer(entry: LogEntry) -> tuple[object, ...]:
         return (None,) * 9
     tells = found.kind == "label" and not entry.is_erased
     label = json.dumps(json.loads(found.answer)["label"]) if tells else None
-    miss, at = found.miss, show_time(answered.at)
+    miss, at = entry.misses[0], show_time(answered.at)
     first = (None, None) if amended is None else (show_time(amended.at), answered.answer or None)
     return found.kind, label, is_miss(miss), miss, found.weight, found.score, at, *first
 

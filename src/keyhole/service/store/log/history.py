@@ -2,10 +2,10 @@
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -17,11 +17,13 @@ from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import SUMS, AlarmRow, AmendmentRow, AnswerRow, RoundRow
-from keyhole.service.store.sql.statements import CountedAnswer, LoggedRound
+from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms, changes, registry
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
+from keyhole.service.store.streams.levels import show_misses, show_regions, unpack_reals
 from keyhole.service.store.streams.proposals import pack_metadata
+from keyhole.service.store.streams.shadows import load_shadows
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,
@@ -57,9 +59,22 @@ class Recent:
     largest_batch: int
 
 
+class LevelCurve(NamedTuple):
+    """Sums of one level up to some answers, and which of the newest rounds missed."""
+
+    misses: list[float]
+    weights: list[float]
+    sizes: list[float]
+    bounded: list[float]
+    last: list[bool]
+
+
 @dataclass(frozen=True)
 class StreamCurve:
-    """Sums up to some answers, as a snapshot holds them, and when the answers came."""
+    """Sums up to some answers, as a snapshot holds them, and when the answers came.
+
+    ``levels`` are those of the inner levels, where there are any.
+    """
 
     answered: list[int]
     misses: list[float]
@@ -73,6 +88,7 @@ class StreamCurve:
     changes: list[Change]
     recent: Recent
     last: list[bool]
+    levels: list[LevelCurve]
 
 
 @dataclass(frozen=True)
@@ -87,7 +103,8 @@ class LogEntry:
     amended: AmendmentRow | None
     id: str
     case: Case[Region] | None
-    region: Region | None
+    regions: tuple[Region, ...]  # on each level, the smallest alpha first
+    alphas: tuple[float, ...]  # of several levels
     known: Known
     answer: Any
     metadata: dict[str, Any] | None
@@ -95,6 +112,23 @@ class LogEntry:
     @property
     def is_erased(self) -> bool:
         return self.row.digest is not None
+
+    @property
+    def shown(self) -> tuple[float, float]:
+        """Threshold and size of what was shown, outermost; of what is erased, of its own choice."""
+        found = self.row if self.region is None else self.region
+        return found.threshold, found.size
+
+    @property
+    def region(self) -> Region | None:
+        return self.regions[0] if self.regions else None
+
+    @property
+    def misses(self) -> list[float | None]:
+        """What each level came to in the end, as it was shown; of an open round, None."""
+        if self.final is None or self.final.miss is None:
+            return [None] * max(1, len(self.alphas))
+        return [*show_misses(self.final)]
 
     @property
     def final(self) -> AnswerRow | AmendmentRow | None:
@@ -106,13 +140,14 @@ def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Stream
     with database.read() as transaction:
         stream = registry.find_with_alarm(transaction, name)
         few = stream.tally.answered <= _RAW_UP_TO and stream.tally.predicted <= _MOST_READ
-        rows = (_add_up if few else _read_snapshots)(transaction, stream, points)
+        rows, inner = (_add_up if few else _read_snapshots)(transaction, stream, points)
         alarmed = alarms.list_alarms(transaction, stream.id, most=_MOST_ALARMS)
         changed = changes.list_changes(transaction, stream, most=_MOST_ALARMS)
         recent = _read_recent(transaction, stream)
         newest = list_misses(transaction, stream.id, most=_LAST)
+        levels = _add_last(transaction, stream, inner)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
-    parts: Any = [*map(list, columns), alarmed, changed, recent, newest]
+    parts: Any = [*map(list, columns), alarmed, changed, recent, newest, levels]
     return stream, StreamCurve(*parts)
 
 
@@ -198,7 +233,7 @@ def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | Non
     row, _, answered = logged
     id_ = make_id(row)
     if row.digest is not None:
-        return LogEntry(row, answered, amended, id_, None, None, Known(), None, None)
+        return LogEntry(row, answered, amended, id_, None, (), stream.alphas, Known(), None, None)
     case = stream.setup.score.unpack(row.output, row.labels)
     return LogEntry(
         row=row,
@@ -206,18 +241,22 @@ def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | Non
         amended=amended,
         id=id_,
         case=case,
-        region=case.region(row.number, row.threshold),
+        regions=show_regions(case, row),
+        alphas=stream.alphas,
         known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
         answer=None if answered is None else json.loads(answered.answer),
         metadata=None if row.metadata is None else json.loads(row.metadata),
     )
 
 
-def _add_up(transaction: Transaction, stream: Stream, points: int) -> list[tuple[float, ...]]:
+_Sums = tuple[float, ...]  # after so many answers
+_Inner = Sequence[Array]  # of each inner level: misses, weights, sizes, bounded, by answers
+
+
+def _add_up(transaction: Transaction, stream: Stream, points: int) -> tuple[list[_Sums], _Inner]:
     """Return the sums after answers, by adding up all of them."""
     rows = transaction.fetch(statements.LIST_ANSWERS, stream.id)
-    table = np.array(rows, dtype=float).reshape(len(rows), len(CountedAnswer._fields))
-    _, _, misses, weights, sizes = table.T  # as ``CountedAnswer`` has them after the time and version
+    misses, weights, sizes = np.array([row[2:5] for row in rows], dtype=float).reshape(-1, 3).T
     bounded = np.isfinite(sizes)
     predicted = accepted = np.zeros(len(rows))
     if stream.setup.kind.decides:
@@ -233,7 +272,26 @@ def _add_up(transaction: Transaction, stream: Stream, points: int) -> list[tuple
             accepted,
         )
     ).tolist()
-    return [(k + 1, *added[k], rows[k].at) for k in _spread(len(rows), points)]
+    kept = _spread(len(rows), points)
+    own = np.array([unpack_reals(row.levels) for row in rows], dtype=float)
+    inner = list[Array]()
+    for missed, size in own.reshape(len(rows), len(stream.levels), 2).transpose(1, 2, 0):
+        is_bounded = np.isfinite(size)
+        parts = (missed * weights, weights, np.where(is_bounded, size, 0.0), is_bounded)
+        inner.append(np.column_stack(parts).cumsum(axis=0)[kept])
+    return [(k + 1, *added[k], rows[k].at) for k in kept], inner
+
+
+def _add_last(transaction: Transaction, stream: Stream, inner: _Inner) -> list[LevelCurve]:
+    """Return the curves of the inner levels, with the newest rounds of each, the oldest first."""
+    if not inner:
+        return []
+    newest = transaction.fetch(statements.LIST_LEVELS, stream.id, _LAST)[::-1]
+    own = np.array([unpack_reals(content) for content in newest], dtype=float)
+    missed = own.reshape(len(newest), len(inner), 2)[:, :, 0] >= 0.5
+    return [
+        LevelCurve(*[*sums.T.tolist(), missed[:, place].tolist()]) for place, sums in enumerate(inner)
+    ]
 
 
 def _count_decisions(
@@ -246,7 +304,9 @@ def _count_decisions(
     return accepted[predicted], predicted.astype(float)
 
 
-def _read_snapshots(transaction: Transaction, stream: Stream, points: int) -> list[tuple[float, ...]]:
+def _read_snapshots(
+    transaction: Transaction, stream: Stream, points: int
+) -> tuple[list[_Sums], _Inner]:
     """Return the sums after answers, from snapshots and what the stream comes to now."""
     # There is a snapshot at every so many answers: those of the curve are found by their number.
     tally = stream.tally
@@ -257,7 +317,11 @@ def _read_snapshots(transaction: Transaction, stream: Stream, points: int) -> li
     if not sums or sums[-1][0] < tally.answered:  # The first of the sums is how many were answered.
         (at,) = transaction.fetch(statements.FIND_LAST_TIME, stream.id)
         sums.append((*tally.sum_up(), at))
-    return sums
+    if not stream.levels:
+        return sums, ()
+    own = [*(load_shadows(row.shadows, stream.setup) for row in rows), stream.shadows][: len(sums)]
+    table = np.array([[one.progress.tally.sum_up()[1:5] for one in levels] for levels in own])
+    return sums, list(table.swapaxes(0, 1))
 
 
 def _read_recent(transaction: Transaction, stream: Stream) -> Recent:

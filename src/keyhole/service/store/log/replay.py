@@ -53,6 +53,7 @@ from keyhole.service.store.streams.answers import (
     name_answer,
     settle_reply,
 )
+from keyhole.service.store.streams.levels import list_outcomes, list_watches
 from keyhole.service.store.streams.proposals import list_metadata
 from keyhole.service.store.streams.shadows import (
     Beside,
@@ -288,7 +289,7 @@ class Replay:
         was_on = bool(stream.watch.alarm)
         updates.apply(stream, content, read_recent=lambda count: updates.gather_bits(misses[-count:]))
         if was_on and not stream.watch.alarm:
-            self._follow_alarm(row.at)
+            self._follow_alarms(row.at)
 
     def _change_shadows(self, row: ChangeRow, content: dict[str, Any]) -> None:
         stream, name = self.stream, content["name"]
@@ -298,8 +299,9 @@ class Replay:
             stream.shadows.remove(find_shadow(stream.shadows, name))
         else:
             learner = rebuild(content["learner"], content["parameters"])
-            made = start_shadow(stream.setup, learner, name=name, since=row.version, at=row.at)
-            stream.shadows.append(made)
+            is_level = content.get("is_level", False)
+            told = {"name": name, "since": row.version, "at": row.at, "is_level": is_level}
+            stream.shadows.append(start_shadow(stream.setup, learner, **told))
 
     def _promote(self, row: ChangeRow, name: str) -> None:
         stream = self.stream
@@ -313,7 +315,7 @@ class Replay:
                 opened = one.round._replace(memo=memo)
             self.open[number] = one._replace(round=opened)
         if was_on and not stream.watch.alarm:
-            self._follow_alarm(row.at)
+            self._follow_alarms(row.at)
 
     def _calibrate(self, where: str, row: ChangeRow, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
@@ -354,11 +356,13 @@ class Replay:
             opened = setup.kind.open(setup, stream.progress, case, draw=draw, context=context)
             expect(where, "threshold", row.threshold, opened.prediction.threshold)
             expect(where, "size", row.size, opened.prediction.size)
-            beside = open_beside(stream, opened, draw=draw, context=context) if stream.shadows else None
+            beside, levels = open_beside(stream, opened, draw=draw, context=context)
+            expect(where, "thresholds of the levels", row.levels, levels)
             return opened, beside
         self.unplayed += 1
         tally: Any = stream.tally
-        tally.predicted += 1
+        for one in (tally, *(level.progress.tally for level in stream.levels)):
+            one.predicted += 1
         if stream.setup.kind.decides:
             tally.accepted += row.size > 0.0  # A size of 1 is an acceptance.
         if row.digest is not None or self.learner.memory or stream.shadows:
@@ -395,7 +399,7 @@ class Replay:
             self._times.append(row.at)
             self._places[row.number] = len(self._misses)
             self._misses.append(is_miss(row.miss) is True)
-            self._follow_alarm(row.at)
+            self._follow_alarms(row.at)
 
     def _learn(self, where: str, row: AnswerRow, waiting: Round[Region], kept: str | None) -> None:
         """Let the learner hear an answer again, and compare what it comes to."""
@@ -403,12 +407,13 @@ class Replay:
         if self.stream.shadows and kept is not None and self.find is not None:
             beside = Beside(kept, self.find(row.number).round)
         try:
-            outcome = settle_reply(self.stream, waiting, answer, beside)
+            outcome, levels = settle_reply(self.stream, waiting, answer, beside)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         expect(where, "kind", row.kind, name_answer(answer))
         for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
             expect(where, name, getattr(row, name), value)
+        expect(where, "outcome on the levels", row.levels, levels)
 
     def _count(self, row: AnswerRow, waiting: "Waiting") -> None:
         """Count an answer by its account alone."""
@@ -419,6 +424,9 @@ class Replay:
         counted = CountedRound(row.number, waiting.size, row.miss, row.weight)
         progress: Any = stream.progress
         stream.setup.kind.count(stream.setup, progress, counted, then=waiting.then)
+        for one, (miss, size) in zip(stream.levels, list_outcomes(row), strict=True):
+            known = counted._replace(miss=miss, size=size)
+            one.setup.kind.count(one.setup, one.progress, known, then=waiting.then)
         if row.weight:
             stream.note_recent(row.miss)
 
@@ -443,24 +451,38 @@ class Replay:
     ) -> None:
         answer = json.loads(row.answer)
         try:
-            outcome = amendments.apply(self.stream, logged.round, last, answer)
+            outcome, levels = amendments.apply(self.stream, logged.round, last, answer)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         expect(where, "kind", row.kind, name_answer(answer))
-        result = {"miss": outcome.miss, "weight": outcome.weight, "score": list_score(outcome)}
+        result: dict[str, object] = {
+            "miss": outcome.miss,
+            "weight": outcome.weight,
+            "score": list_score(outcome),
+        }
+        result["levels"] = levels
         for name, value in result.items():
             expect(where, name, getattr(row, name), value)
 
-    def _follow_alarm(self, at: float) -> None:
-        """Note the alarm that this answer raised or cleared."""
+    def _follow_alarms(self, at: float) -> None:
+        """Note the alarms that this answer raised or cleared."""
         stream, times = self.stream, self._times
-        last = self.alarmed[-1] if self.alarmed else None
-        found = alarms.follow(
-            stream.watch, last, stream=stream.id, at=at, time_of=lambda count: times[count - 1]
-        )
-        if found is not None:
-            is_over = last is not None and last.raised == found.raised
-            self.alarmed[-1 if is_over else len(self.alarmed) :] = [found]
+        for level, watch in enumerate(list_watches(stream)):
+            if watch.rounds not in (watch.raised, watch.cleared):
+                continue
+            last = next((one for one in reversed(self.alarmed) if one.level == level), None)
+            found = alarms.follow(
+                watch,
+                last,
+                stream=stream.id,
+                at=at,
+                time_of=lambda count: times[count - 1],
+                level=level,
+            )
+            if found is not None and last is not None and last.raised == found.raised:
+                self.alarmed[self.alarmed.index(last)] = found
+            elif found is not None:
+                self.alarmed.append(found)
 
     def _compare_snapshot(self, where: str, row: SnapshotRow) -> None:
         stream = self.stream

@@ -28,6 +28,7 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "at": float,
         "threshold": float,
         "size": float,
+        "levels": bytes,
     },
     ("answers", 1): {
         "stream": int,
@@ -38,6 +39,7 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "miss": float,
         "weight": float,
         "size": float,
+        "levels": bytes,
     },
     ("amendments", 1): {
         "stream": int,
@@ -47,6 +49,7 @@ HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
         "kind": str,
         "miss": float,
         "weight": float,
+        "levels": bytes,
     },
     ("changes", 1): {
         "stream": int,
@@ -103,6 +106,7 @@ class RoundRow(NamedTuple):
     key: str | None
     context: bytes | None
     metadata: str | None
+    levels: bytes | None = None  # the thresholds of the inner levels, where there are any
     salt: bytes = b""
     digest: bytes | None = None  # what is left of the content once it is erased
     link: bytes = b""
@@ -120,6 +124,7 @@ class AnswerRow(NamedTuple):
     weight: float  # how many rounds the answer counts for
     score: float | None
     size: float
+    levels: bytes | None = None  # of each inner level its miss and its size
     salt: bytes = b""
     digest: bytes | None = None
     link: bytes = b""
@@ -138,6 +143,7 @@ class AmendmentRow(NamedTuple):
     miss: float
     weight: float
     score: float | None
+    levels: bytes | None = None
     salt: bytes = b""
     digest: bytes | None = None
     link: bytes = b""
@@ -199,6 +205,7 @@ class AlarmRow(NamedTuple):
     since_at: float
     cleared: int | None = None
     cleared_at: float | None = None
+    level: int = 0  # which of several, the smallest alpha first
 
 
 class TokenRow(NamedTuple):
@@ -271,7 +278,7 @@ changes = Table("changes", ChangeRow, ("stream", "version"))
 open_rounds = Table("open_rounds", OpenRow, ("stream", "number"), in_order=False)
 metadata = Table("metadata", MetadataRow, ("stream", "name", "value", "number"))
 snapshots = Table("snapshots", SnapshotRow, ("stream", "version"), ("(stream, answered)",))
-alarms = Table("alarms", AlarmRow, ("stream", "raised"))
+alarms = Table("alarms", AlarmRow, ("stream", "raised", "level"))
 tokens = Table("tokens", TokenRow, ("id",), in_order=False)
 
 # Those that hold rows of streams.

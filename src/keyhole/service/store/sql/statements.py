@@ -206,13 +206,19 @@ LIST_RECENT: Statement[RecentRound] = Statement(
     "WHERE a.stream = ? AND a.miss IS NOT NULL ORDER BY a.version DESC LIMIT ?",
     RecentRound._make,
 )
-# The miss that an answer came to in the end.
-_FINAL_MISS = (
-    "coalesce((SELECT miss FROM amendments m WHERE m.stream = answers.stream "
-    "AND m.number = answers.number ORDER BY m.version DESC LIMIT 1), miss)"
-)
+
+
+def _find_final(column: str) -> str:
+    """Return what an answer came to in the end."""
+    return (
+        f"coalesce((SELECT {column} FROM amendments m WHERE m.stream = answers.stream "
+        f"AND m.number = answers.number ORDER BY m.version DESC LIMIT 1), {column})"
+    )
+
+
 _NEWEST = "FROM answers WHERE stream = ? AND weight > 0.0 ORDER BY version DESC LIMIT ?"
-LIST_MISSES: Statement[float] = _scalar(f"SELECT {_FINAL_MISS} {_NEWEST}")
+LIST_MISSES: Statement[float] = _scalar(f"SELECT {_find_final('miss')} {_NEWEST}")
+LIST_LEVELS: Statement[bytes | None] = _scalar(f"SELECT {_find_final('levels')} {_NEWEST}")
 FIND_ANSWER_TIME: Statement[float] = _scalar(f"SELECT at {_NEWEST} OFFSET ?")
 FIND_LAST_TIME: Statement[float] = _scalar(
     "SELECT at FROM answers WHERE stream = ? ORDER BY version DESC LIMIT 1"
@@ -229,10 +235,11 @@ class CountedAnswer(NamedTuple):
     miss: float
     weight: float
     size: float
+    levels: bytes | None
 
 
 LIST_ANSWERS: Statement[CountedAnswer] = Statement(
-    f"SELECT at, version, {_FINAL_MISS}, weight, size FROM answers "
+    f"SELECT at, version, {_find_final('miss')}, weight, size, {_find_final('levels')} FROM answers "
     "WHERE stream = ? AND miss IS NOT NULL ORDER BY version",
     CountedAnswer._make,
 )
@@ -244,9 +251,10 @@ LIST_CHANGES = _select(
     changes,
     "WHERE stream = ? AND kind IN ('changed', 'calibrated', 'promoted') ORDER BY version DESC LIMIT ?",
 )
-LIST_ALARMS = _select(alarms, "WHERE stream = ? ORDER BY raised DESC LIMIT ?")
+LIST_ALARMS = _select(alarms, "WHERE stream = ? ORDER BY raised DESC, level DESC LIMIT ?")
+FIND_ALARM = _select(alarms, "WHERE stream = ? AND level = ? ORDER BY raised DESC LIMIT 1")
 LIST_ALARMS_OF = _select(alarms, "WHERE stream = ANY(?) ORDER BY raised")
-DELETE_ALARM = _change("DELETE FROM alarms WHERE stream = ? AND raised = ?")
+DELETE_ALARM = _change("DELETE FROM alarms WHERE stream = ? AND raised = ? AND level = ?")
 
 FIND_TOKEN = _select(tokens, "WHERE id = ?")
 LIST_TOKENS = _select(tokens, "ORDER BY created")

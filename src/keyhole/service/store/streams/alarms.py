@@ -9,12 +9,19 @@ from keyhole.service.store.sql.schema import AlarmRow, alarms
 
 
 def follow(
-    watch: Watch, last: AlarmRow | None, *, stream: int, at: float, time_of: Callable[[int], float]
+    watch: Watch,
+    last: AlarmRow | None,
+    *,
+    stream: int,
+    at: float,
+    time_of: Callable[[int], float],
+    level: int = 0,
 ) -> AlarmRow | None:
     """Return the alarm that this very answer raised or cleared, if it did either."""
     if watch.raised == watch.rounds and watch.alarm:
         since_at = time_of(watch.since)
-        return AlarmRow(stream, watch.raised, at, int(watch.alarm), watch.since, since_at)
+        raised = (stream, watch.raised, at, int(watch.alarm), watch.since, since_at)
+        return AlarmRow(*raised, level=level)
     if watch.cleared == watch.rounds and last is not None and watch.rounds:
         return last._replace(cleared=watch.cleared, cleared_at=at)
     return None
@@ -27,6 +34,7 @@ def note(
     *,
     at: float,
     unwritten: Sequence[float] = (),
+    level: int = 0,
 ) -> None:
     """Write down the alarm that the last answer raised or cleared, if it did either.
 
@@ -43,19 +51,22 @@ def note(
         before = later - len(unwritten)
         return transaction.fetch(statements.FIND_ANSWER_TIME, stream, 1, before)[0]
 
-    found = follow(watch, find_last(transaction, stream), stream=stream, at=at, time_of=time_of)
+    last = find_last(transaction, stream, level)
+    found = follow(watch, last, stream=stream, at=at, time_of=time_of, level=level)
     if found is not None:
-        transaction.execute(statements.DELETE_ALARM, stream, found.raised)
+        transaction.execute(statements.DELETE_ALARM, stream, found.raised, level)
         transaction.insert(alarms, [found])
 
 
-def find_last(transaction: Transaction, stream: int) -> AlarmRow | None:
-    rows = transaction.fetch(statements.LIST_ALARMS, stream, 1)
+def find_last(transaction: Transaction, stream: int, level: int = 0) -> AlarmRow | None:
+    rows = transaction.fetch(statements.FIND_ALARM, stream, level)
     return rows[0] if rows else None
 
 
-def find_newest(transaction: Transaction, streams: list[int]) -> dict[int, AlarmRow]:
-    return {alarm.stream: alarm for alarm in transaction.fetch(statements.LIST_ALARMS_OF, streams)}
+def find_newest(transaction: Transaction, streams: list[int]) -> dict[tuple[int, int], AlarmRow]:
+    """Return the last alarm of each level, by stream and level."""
+    found = transaction.fetch(statements.LIST_ALARMS_OF, streams)
+    return {(alarm.stream, alarm.level): alarm for alarm in found}
 
 
 def list_alarms(transaction: Transaction, stream: int, *, most: int) -> list[AlarmRow]:

@@ -3,15 +3,27 @@
 import json
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, NamedTuple
 
 from keyhole.errors import AnsweredError, FeedbackError
 from keyhole.feedback import BESIDE, is_miss
+from keyhole.predictor.progress import Progress
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
+from keyhole.scores import Region
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.schema import FORMAT, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.streams import answers
 from keyhole.service.store.streams.answers import SKIP, Reply, name_answer, write_reply
+from keyhole.service.store.streams.levels import (
+    check_answer,
+    list_outcomes,
+    show_misses,
+    unpack_reals,
+)
+from keyhole.service.store.streams.shadows import pack_reals
 from keyhole.service.store.streams.stream import Stream, Task, UnitOfWork, make_archived_error
 from keyhole.service.store.streams.updates import gather_bits, list_misses
 from keyhole.service.wire.responses import Receipt
@@ -39,34 +51,73 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     before = work.transaction.fetch(statements.FIND_AMENDMENTS, stream.id, [number])
     last = before[-1] if before else first
     if _leave_out_beside(last) == reply.answer:
-        return Receipt(reply.id, stream.name, is_miss(last.miss), repeated=True)
-    outcome = apply(stream, logged.round, last, reply.answer)
+        return Receipt(reply.id, stream.name, is_miss(show_misses(last)[0]), repeated=True)
+    outcome, levels = apply(stream, logged.round, last, reply.answer)
     stream.version += 1
     kind, text, score = name_answer(reply.answer), write_reply(reply.answer), list_score(outcome)
     result = (kind, text, outcome.miss, outcome.weight, score)
-    work.add(AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result))
+    row = AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result, levels=levels)
+    work.add(row)
     work.flush()
     if outcome.weight:
         stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))
-    return Receipt(reply.id, stream.name, is_miss(outcome.miss))
+    return Receipt(reply.id, stream.name, is_miss(show_misses(row)[0]))
 
 
-def apply(stream: Stream, kept: RoundRow, last: AnswerRow | AmendmentRow, answer: Any) -> Outcome:
-    """Let a stream's accounts be those of this answer instead of the last one that was counted."""
+class _Amended(NamedTuple):
+    """A round of a learner that is to be amended, and what it came to before."""
+
+    setup: Setup[Region]
+    progress: Progress[Any]
+    round: Round[Any]
+    before: Outcome
+    after: Outcome
+
+
+def apply(
+    stream: Stream, kept: RoundRow, last: AnswerRow | AmendmentRow, answer: Any
+) -> tuple[Outcome, bytes | None]:
+    """Let a stream's accounts be those of this answer instead of the last one that was counted.
+
+    Return what it came to; and on the inner levels, as the log keeps it.
+    """
     if answer == SKIP or BESIDE.intersection(answer):
         raise FeedbackError(
             "an amendment says what was right, and keeps the chance of the first answer; give label, "
             "hit, miss, score, loss or right alone"
         )
-    setup = stream.setup
+    if stream.alphas:
+        check_answer(answer)
+    thresholds, results = unpack_reals(kept.levels), list_outcomes(last)
+    learners = [(stream.setup, stream.progress, kept, last.miss or 0.0)]
+    for one, threshold, (miss, size) in zip(stream.levels, thresholds, results, strict=True):
+        learners.append((one.setup, one.progress, kept._replace(threshold=threshold, size=size), miss))
+    # Before any of them is amended: all can be, or none is.
+    outer, *inner = [
+        _read_amended(*one[:2], one[2], last, miss=one[3], answer=answer) for one in learners
+    ]
+    outcome = outer.setup.kind.amend(*outer)
+    amended = [one.setup.kind.amend(*one) for one in inner]
+    pairs = [(one.miss, size) for one, (_, size) in zip(amended, results, strict=True)]
+    return outcome, pack_reals(list(chain.from_iterable(pairs))) if pairs else None
+
+
+def _read_amended(
+    setup: Setup[Region],
+    progress: Progress[Any],
+    kept: RoundRow,
+    last: AnswerRow | AmendmentRow,
+    *,
+    miss: float,
+    answer: Any,
+) -> _Amended:
     answered = setup.kind.recall(setup, kept)
-    told = json.loads(last.answer)
-    before = Outcome(last.miss or 0.0, math.nan, weight=last.weight)
-    if "judged" not in told:  # A judge's word counts no truth as out of reach.
+    before = Outcome(miss, math.nan, weight=last.weight)
+    if "judged" not in json.loads(last.answer):  # A judge's word counts no truth as out of reach.
         was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
         before = before._replace(unreachable=was.unreachable)
-    outcome = setup.kind.read_amended(answered, setup, answer)
-    return setup.kind.amend(setup, stream.progress, answered, before, outcome)
+    after = setup.kind.read_amended(answered, setup, answer)
+    return _Amended(setup, progress, answered, before, after)
 
 
 def _leave_out_beside(row: AnswerRow | AmendmentRow) -> Any:

@@ -27,7 +27,14 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms
-from keyhole.service.store.streams.shadows import Beside, dump_shadows, learn_beside
+from keyhole.service.store.streams.levels import check_answer, list_watches, show_misses
+from keyhole.service.store.streams.shadows import (
+    Beside,
+    Heard,
+    dump_shadows,
+    learn_beside,
+    recall_beside,
+)
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,
@@ -146,41 +153,48 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     beside = None
     if stream.shadows and row.open is not None and row.open.shadows is not None:
         beside = Beside(row.open.shadows, row.round)
-    outcome = settle_reply(stream, waiting, reply.answer, beside)
-    result, watch = list_result(outcome, waiting), stream.progress.watch
+    outcome, levels = settle_reply(stream, waiting, reply.answer, beside)
+    result = list_result(outcome, waiting)
     kind, text = name_answer(reply.answer), write_reply(reply.answer)
     stream.version += 1
     number = row.round.number
     answered = AnswerRow(stream.id, stream.version, FORMAT, number, now, kind, text, *result)
+    answered = answered._replace(levels=levels)
     work.answered[reply.id] = answered
     work.closed.append(number)
     work.add(answered)
     if outcome is None:
         return Receipt(reply.id, stream.name, None)
-    if outcome.weight and watch is not None and watch.rounds in (watch.raised, watch.cleared):
-        _note_alarm(work, now)
+    if outcome.weight and stream.progress.watch is not None:
+        _note_alarms(work, now)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed = stream.progress.pack(stream.setup.learner)
         sums = stream.tally.sum_up()
         taken = SnapshotRow(stream.id, stream.version, now, *sums, progress=packed)
         work.snapshots.append(taken._replace(shadows=dump_shadows(stream.shadows)))
-    return Receipt(reply.id, stream.name, is_miss(outcome.miss))
+    return Receipt(reply.id, stream.name, is_miss(show_misses(answered)[0]))
 
 
 def settle_reply(
     stream: Stream, waiting: Round[Region], reply: object, beside: Beside | None = None
-) -> Outcome | None:
-    """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped."""
+) -> tuple[Outcome | None, bytes | None]:
+    """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped.
+
+    With it comes what the reply came to on the inner levels, as the log keeps it.
+    """
     if reply == SKIP:
         stream.tally.skipped += 1
-        return None
-    scale = None if beside is None else copy.deepcopy(stream.progress.scale)
+        return None, None
+    heard = list[Heard]()
+    if beside is not None:
+        if stream.alphas:
+            check_answer(reply)
+        heard = recall_beside(stream.shadows, beside, waiting, reply)
+    scale = copy.deepcopy(stream.progress.scale) if heard else None
     outcome = stream.setup.kind.answer(stream.setup, stream.progress, waiting, reply)
     if outcome.weight:
         stream.note_recent(outcome.miss)
-    if beside is not None:
-        learn_beside(stream.shadows, beside, waiting, reply, outcome, scale=scale)
-    return outcome
+    return outcome, learn_beside(heard, waiting, outcome, scale=scale)
 
 
 RESULT = ("miss", "weight", "score", "size")  # columns of the log
@@ -244,12 +258,15 @@ def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round
 def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     if json.loads(first.answer) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
-    return Receipt(reply.id, stream.name, is_miss(first.miss), repeated=True)
+    return Receipt(reply.id, stream.name, is_miss(show_misses(first)[0]), repeated=True)
 
 
-def _note_alarm(work: UnitOfWork, now: float) -> None:
-    new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
-    alarms.note(work.transaction, work.stream.id, work.stream.watch, at=now, unwritten=new)
+def _note_alarms(work: UnitOfWork, now: float) -> None:
+    for level, watch in enumerate(list_watches(work.stream)):
+        if watch.rounds in (watch.raised, watch.cleared):
+            new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
+            id_ = work.stream.id
+            alarms.note(work.transaction, id_, watch, at=now, unwritten=new, level=level)
 
 
 def check_there(row: RoundRow, id: str) -> None:  # noqa: A002

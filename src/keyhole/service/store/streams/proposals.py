@@ -18,6 +18,7 @@ from keyhole.scores.score import write_json
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
+from keyhole.service.store.streams.levels import show_regions
 from keyhole.service.store.streams.shadows import open_beside
 from keyhole.service.store.streams.stream import (
     Stream,
@@ -61,13 +62,21 @@ def pack_metadata(metadata: object) -> str:
 
 
 class Opened(NamedTuple):
-    """A prediction that waits for its answer; ``repeated`` if an earlier request had made it."""
+    """A prediction that waits for its answer; ``repeated`` if an earlier request had made it.
+
+    ``regions`` are what is shown on each level, the smallest alpha first; of one alpha, one.
+    """
 
     id: str
     number: int
-    region: Region
+    regions: tuple[Region, ...]
     expires: float
     repeated: bool = False
+    alphas: tuple[float, ...] = ()  # of several levels
+
+    @property
+    def region(self) -> Region:
+        return self.regions[0]
 
 
 def predict(
@@ -107,9 +116,7 @@ def _open_rounds(
             opened = stream.setup.kind.open(
                 stream.setup, stream.progress, case, draw=draw, context=context
             )
-            beside = None
-            if stream.shadows:
-                beside = open_beside(stream, opened, draw=draw, context=context)
+            beside = open_beside(stream, opened, draw=draw, context=context)
             made.append(_note(work, opened, ask, context, now=now, expires=expires, beside=beside))
     if tally.predicted > first:
         stream.next_expiry = min(stream.next_expiry, expires)
@@ -186,12 +193,13 @@ def _note(
     *,
     now: float,
     expires: float,
-    beside: str | None,
+    beside: tuple[str | None, bytes | None],
 ) -> Opened:
     """Put an opened round into the log, and among those that wait."""
     stream, shown = work.stream, opened.prediction
     setup, learner = stream.setup, stream.setup.learner
     output, labels = opened.case.pack()
+    memories, levels = beside
     stream.version += 1
     row = RoundRow(
         stream=stream.id,
@@ -206,16 +214,18 @@ def _note(
         key=ask.key,
         context=pack_context(context) if context.size else None,
         metadata=ask.metadata,
+        levels=levels,
     )
     row = work.add(row)
     if ask.key is not None:
         work.keyed[ask.key] = row
     if ask.metadata is not None:
         work.metadata += list_metadata(row)
-    made = Opened(make_id(row), shown.id, shown, expires)
+    regions = (shown,) if levels is None else show_regions(opened.case, row)
+    made = Opened(make_id(row), shown.id, regions, expires, alphas=stream.alphas)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
-        work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo, beside))
+        work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo, memories))
     return made
 
 
@@ -250,5 +260,6 @@ def _repeat(stream: Stream, row: RoundRow, case: Case[Region], context: Array) -
         raise RefusedError(
             f"Idempotency-Key {row.key!r} came with {what} before; use a new key", code="key_reused"
         )
-    shown = stored.region(row.number, row.threshold)
-    return Opened(make_id(row), shown.id, shown, row.at + stream.lifetime, repeated=True)
+    expires, regions = row.at + stream.lifetime, show_regions(stored, row)
+    made = Opened(make_id(row), row.number, regions, expires, alphas=stream.alphas)
+    return made._replace(repeated=True)

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from keyhole.errors import InvalidError, QuarantinedError, StreamExistsError
+from keyhole.learners import Learner
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Region
 from keyhole.service.store.sql import statements
@@ -13,6 +14,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import StreamRow
 from keyhole.service.store.streams import alarms, calibrations, changes
 from keyhole.service.store.streams.calibrations import Lesson
+from keyhole.service.store.streams.levels import list_watches, start_levels
 from keyhole.service.store.streams.settings import (
     LIFETIME,
     WINDOW,
@@ -20,7 +22,7 @@ from keyhole.service.store.streams.settings import (
     check_limits,
     check_name,
 )
-from keyhole.service.store.streams.shadows import NewShadow, add_shadow
+from keyhole.service.store.streams.shadows import NewShadow, add_shadow, describe
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,
@@ -45,16 +47,21 @@ def create(
     retention: float | None = None,
     calibrate_from: str | None = None,
     shadows: Sequence[NewShadow] = (),
+    levels: Sequence[Learner] = (),
 ) -> Stream:
-    """Make a stream, taught by another one's log if asked for, or raise if the name is taken."""
+    """Make a stream, taught by another one's log if asked for, or raise if the name is taken.
+
+    ``levels`` are the learners of its inner levels.
+    """
     check_limits(lifetime=lifetime, window=window, retention=retention)
     check_description(description)
     stream = start_stream(
         setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
     )
     stream.description, stream.retention = description, retention or None
-    for since, new in enumerate(shadows, start=1):  # after its making, in the log
-        add_shadow(stream.shadows, setup, new, since=since, at=now)
+    stream.shadows = start_levels(setup, levels, at=now)
+    for new in shadows:  # after its making, in the log
+        add_shadow(stream.shadows, setup, new, since=1 + len(stream.shadows), at=now)
     lessons = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from)
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
@@ -71,7 +78,7 @@ def create(
                 transaction,
                 stream,
                 kind=changes.SHADOWED,
-                content={"name": shadow.name, **shadow.setup.learner.dump()},
+                content=describe(shadow),
                 now=now,
             )
         for lesson in lessons:
@@ -100,8 +107,7 @@ def get(database: Database, name: str, *, now: float = -math.inf) -> Stream:
 
 def find_with_alarm(transaction: Transaction, name: str, *, now: float = -math.inf) -> Stream:
     stream = find_stream(transaction, name)
-    if stream.watch.raised:
-        stream.alarmed = alarms.find_last(transaction, stream.id)
+    _add_alarms(transaction, [stream])
     _count_overdue(transaction, [stream], now)
     return stream
 
@@ -154,9 +160,12 @@ def survey(
 
 
 def _add_alarms(transaction: Transaction, streams: Sequence[Stream]) -> None:
-    alarmed = alarms.find_newest(transaction, [one.id for one in streams if one.watch.raised])
+    raised = [one.id for one in streams if any(watch.raised for watch in list_watches(one))]
+    alarmed = alarms.find_newest(transaction, raised) if raised else {}
     for stream in streams:
-        stream.alarmed = alarmed.get(stream.id)
+        stream.alarmed = alarmed.get((stream.id, 0))
+        for level, shadow in enumerate(stream.levels, start=1):
+            shadow.alarmed = alarmed.get((stream.id, level))
 
 
 class Changed(NamedTuple):

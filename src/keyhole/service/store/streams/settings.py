@@ -3,14 +3,17 @@
 import json
 import re
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
 from keyhole import scores
-from keyhole.errors import InvalidError
+from keyhole.errors import FeedbackError, InvalidError
+from keyhole.feedback import Feedback
+from keyhole.learners import Learner
 from keyhole.predictor import setup as setups
+from keyhole.predictor.levels import read_alphas
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Kind, Region, Score
 from keyhole.scores.score import write_json
@@ -57,6 +60,29 @@ def make_setup(
         warnings.simplefilter("always")
         setup = setups.make_setup(learner, score=_make_score(kind, score, of_score), **given)
     return setup, [str(warning.message) for warning in caught]
+
+
+def make_setups(
+    *, alpha: float | Sequence[float], **given: Any
+) -> tuple[Setup[Region], list[str], list[Learner]]:
+    """Return as ``make_setup`` does; of several alphas for the smallest, and the others' learners."""
+    if not isinstance(alpha, Sequence):
+        return *make_setup(alpha=alpha, **given), []
+    outermost, *inner = read_alphas(given.get("learner"), alpha)
+    setup, notes = make_setup(alpha=outermost, **given)
+    check_levels(setup)
+    return setup, notes, [make_setup(alpha=one, **given)[0].learner for one in inner]
+
+
+def check_levels(setup: Setup[Region]) -> None:
+    """Raise if a stream of this setup cannot have several levels."""
+    if setup.kind.decides:
+        raise InvalidError("a gate has one alpha; make a stream for each", field="alpha")
+    if setup.feedback is Feedback.BANDIT:
+        raise FeedbackError(
+            "several levels cannot learn from bandit feedback: it does not tell which of the inner "
+            "levels hold the truth; use semi-bandit or full, or make a stream for each alpha"
+        )
 
 
 def check_limits(*, lifetime: float, window: int, retention: float | None = None) -> None:

@@ -4,11 +4,14 @@ A shadow has the stream's score, feedback, draws and cases, and a progress of it
 answer in so far as that tells of the set that it would have shown itself; what it does not tell is
 counted as unknown. What it must remember of an open round is kept beside what the stream's own learner
 must.
+
+The inner levels of a stream of several are kept in the same way; see ``levels``.
 """
 
 import copy
 import json
 import math
+import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -24,7 +27,7 @@ from keyhole.predictor.scale import Scale
 from keyhole.predictor.setup import Setup, change_alpha
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Region
-from keyhole.service.store.sql.schema import RoundRow
+from keyhole.service.store.sql.schema import AlarmRow, RoundRow
 from keyhole.service.store.streams.settings import check_name
 
 if TYPE_CHECKING:
@@ -50,6 +53,8 @@ class Shadow:
     shown_bounded: int = 0
     shown_weight: float = 0.0
     shown_misses: float = 0.0
+    is_level: bool = False  # Whether it is shown, with a promise of its own.
+    alarmed: AlarmRow | None = None  # the last alarm of a level, as of the stream
 
 
 class NewShadow(NamedTuple):
@@ -63,15 +68,29 @@ class NewShadow(NamedTuple):
     options: Mapping[str, Any] | None = None
 
 
-_COUNTS = [one.name for one in fields(Shadow) if one.name not in ("setup", "progress")]
+_COUNTS = [one.name for one in fields(Shadow) if one.name not in ("setup", "progress", "alarmed")]
 
 
-def start_shadow(setup: Setup[Region], learner: Learner, *, name: str, since: int, at: float) -> Shadow:
+def start_shadow(
+    setup: Setup[Region],
+    learner: Learner,
+    *,
+    name: str,
+    since: int,
+    at: float,
+    is_level: bool = False,
+) -> Shadow:
     """Return a shadow of a stream of this setup, which has heard nothing yet."""
     own = make_setup(setup, learner)
-    progress: Progress[Any] = own.kind.start(own)
+    progress: Progress[Any] = own.kind.start(own, watch=is_level)
     progress.scale = None
-    return Shadow(name, since, at, own, progress)
+    return Shadow(name, since, at, own, progress, is_level=is_level)
+
+
+def describe(shadow: Shadow) -> dict[str, Any]:
+    """Return what the log keeps of a shadow that is new."""
+    more = {"is_level": True} if shadow.is_level else {}
+    return {"name": shadow.name, **shadow.setup.learner.dump(), **more}
 
 
 def make_setup(setup: Setup[Region], learner: Learner) -> Setup[Region]:
@@ -91,6 +110,11 @@ def add_shadow(
     shadows: list[Shadow], setup: Setup[Region], new: NewShadow, *, since: int, at: float
 ) -> Shadow:
     """Put a further shadow beside a stream of this setup, or raise; return it."""
+    if any(shadow.is_level for shadow in shadows):
+        raise InvalidError(
+            "a stream of several levels has no shadows; make another stream to try a learner",
+            field="shadows",
+        )
     if len(shadows) >= MOST:
         raise InvalidError(f"the stream has {MOST} shadows already; remove one first", field="shadows")
     if any(shadow.name == new.name for shadow in shadows):
@@ -123,10 +147,11 @@ def _make_learner(setup: Setup[Region], new: NewShadow) -> Learner:
 
 
 def find_shadow(shadows: Sequence[Shadow], name: str) -> Shadow:
-    for shadow in shadows:
+    others = [shadow for shadow in shadows if not shadow.is_level]
+    for shadow in others:
         if shadow.name == name:
             return shadow
-    known = ", ".join(shadow.name for shadow in shadows) or "none"
+    known = ", ".join(shadow.name for shadow in others) or "none"
     raise InvalidError(f"there is no shadow {name!r:.80}; there are {known}", field="shadow")
 
 
@@ -165,8 +190,15 @@ class _Kept(NamedTuple):
     memo: str  # as hexadecimal digits
 
 
-def open_beside(stream: "Stream", opened: Round[Region], *, draw: float, context: Array) -> str:
-    """Let shadows take the case of a round; return what they must remember of it, as JSON."""
+def open_beside(
+    stream: "Stream", opened: Round[Region], *, draw: float, context: Array
+) -> tuple[str | None, bytes | None]:
+    """Let shadows take the case of a round; return what they must remember of it, as JSON.
+
+    And the thresholds of those that are levels, packed.
+    """
+    if not stream.shadows:
+        return None, None
     kept, is_awaited = {}, stream.setup.kind.is_awaited(stream.setup, opened.prediction)
     for shadow in stream.shadows:
         setup = shadow.setup
@@ -179,7 +211,12 @@ def open_beside(stream: "Stream", opened: Round[Region], *, draw: float, context
             shadow.unknown += 1.0  # It would have been answered, and the stream's is not.
         memo = learner.pack_memo(made.memo) if learner.memory else b""
         kept[shadow.since] = _Kept(own.id, made.then, own.threshold, own.size, memo.hex())
-    return json.dumps(kept)
+    thresholds = [kept[one.since].threshold for one in stream.levels]
+    return json.dumps(kept), pack_reals(thresholds) if thresholds else None
+
+
+def pack_reals(values: Sequence[float]) -> bytes:
+    return struct.pack(f"<{len(values)}d", *values)
 
 
 def calibrate_beside(
@@ -205,21 +242,23 @@ class Beside(NamedTuple):
     row: RoundRow
 
 
-def learn_beside(
-    shadows: Sequence[Shadow],
-    beside: Beside,
-    shown: Round[Any],
-    answer: Any,
-    outcome: Outcome,
-    *,
-    scale: Scale | None,
-) -> None:
-    """Teach shadows what an answer tells of their sets; ``scale`` is the stream's before it came."""
-    remembered = json.loads(beside.kept)
+class Heard(NamedTuple):
+    """A shadow, its own round, and what an answer tells of that; None if nothing."""
+
+    shadow: Shadow
+    round: Round[Any]
+    told: Any
+
+
+def recall_beside(
+    shadows: Sequence[Shadow], beside: Beside, shown: Round[Any], answer: Any
+) -> list[Heard]:
+    """Return what an answer tells the shadows; raise if a level cannot take it."""
+    remembered, heard = json.loads(beside.kept), list[Heard]()
     for shadow in shadows:
         if str(shadow.since) not in remembered:  # It came after the round.
             continue
-        kept, setup, progress = _Kept(*remembered[str(shadow.since)]), shadow.setup, shadow.progress
+        kept, setup = _Kept(*remembered[str(shadow.since)]), shadow.setup
         row = beside.row._replace(
             number=kept.number,
             threshold=kept.threshold,
@@ -227,17 +266,40 @@ def learn_beside(
             context=beside.row.context if setup.context else None,
         )
         waiting = setup.kind.recall(setup, row, then=kept.then, memo=bytes.fromhex(kept.memo))
-        told = setup.kind.translate(setup, waiting.prediction, shown.prediction, answer)
+        told = answer
+        if shadow.is_level:  # Before anybody learns it: all levels take an answer, or none.
+            setup.kind.read_answer(setup, waiting, answer)
+        else:
+            told = setup.kind.translate(setup, waiting.prediction, shown.prediction, answer)
+        heard.append(Heard(shadow, waiting, told))
+    return heard
+
+
+def learn_beside(
+    heard: Sequence[Heard], shown: Round[Any], outcome: Outcome, *, scale: Scale | None
+) -> bytes | None:
+    """Teach shadows what an answer tells of their sets; return what it came to on levels, packed.
+
+    ``scale`` is the stream's before the answer came.
+    """
+    levels = list[float]()
+    for shadow, waiting, answer in heard:
+        setup, progress, told = shadow.setup, shadow.progress, answer
+        own = waiting.prediction
         progress.scale = copy.deepcopy(scale)
         try:
             if told is not None:
-                setup.kind.answer(setup, progress, waiting, told)
+                found = setup.kind.answer(setup, progress, waiting, told)
+                levels += (found.miss, own.size) if shadow.is_level else ()
         except KeyholeError:  # What the stream's learner takes, this one may not.
+            if shadow.is_level:
+                raise
             told = None
         progress.scale = None
-        if told is None and setup.kind.is_counted(waiting.prediction):
+        if told is None and setup.kind.is_counted(own):
             shadow.unknown += outcome.weight or 1.0
-        _count(shadow, kept.size, shown.prediction.size, outcome)
+        _count(shadow, own.size, shown.prediction.size, outcome)
+    return pack_reals(levels) if levels else None
 
 
 def _count(shadow: Shadow, size: float, shown_size: float, outcome: Outcome) -> None:

@@ -81,6 +81,18 @@ class Stream:
         return self.progress.watch or Watch()
 
     @property
+    def levels(self) -> list[Shadow]:
+        """The inner levels of several, the smallest alpha first; the stream's own is the outermost."""
+        return [one for one in self.shadows if one.is_level]
+
+    @property
+    def alphas(self) -> tuple[float, ...]:
+        """The targets of several levels, the smallest first; none where there is one."""
+        if not self.shadows or not self.shadows[0].is_level:
+            return ()
+        return (self.setup.learner.alpha, *(one.setup.learner.alpha for one in self.levels))
+
+    @property
     def open(self) -> int:
         return self.setup.kind.count_open(self.setup, self.progress.tally) - self.overdue
 

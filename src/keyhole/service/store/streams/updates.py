@@ -16,7 +16,7 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import alarms, changes
 from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
-from keyhole.service.store.streams.shadows import NewShadow, add_shadow, find_shadow
+from keyhole.service.store.streams.shadows import NewShadow, add_shadow, describe, find_shadow
 from keyhole.service.store.streams.stream import Stream, lock_stream, write_stream
 
 
@@ -55,6 +55,12 @@ def update(database: Database, name: str, update: Update, *, now: float) -> tupl
 def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
     """Return what would be other than it is, as the log keeps it, or raise."""
     content: dict[str, Any] = {}
+    if update.alpha is not None and stream.levels:
+        raise InvalidError(
+            "the alphas of a stream of several levels stay as they are; make a new stream, and "
+            "calibrate it from this one",
+            field="alpha",
+        )
     now = {
         "alpha": stream.setup.learner.alpha,
         "lifetime": stream.lifetime,
@@ -151,8 +157,7 @@ def add(database: Database, name: str, new: NewShadow, *, now: float) -> Stream:
     with database.write() as transaction:
         stream = lock_stream(transaction, name)
         shadow = add_shadow(stream.shadows, stream.setup, new, since=stream.version + 1, at=now)
-        content = {"name": shadow.name, **shadow.setup.learner.dump()}
-        changes.note(transaction, stream, kind=changes.SHADOWED, content=content, now=now)
+        changes.note(transaction, stream, kind=changes.SHADOWED, content=describe(shadow), now=now)
         write_stream(transaction, stream)
     return stream
 
