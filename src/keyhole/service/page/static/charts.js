@@ -44,14 +44,38 @@ function words(history, what, last) {
   return history.rounds.length && last !== null ? `${what} over ${count(history.rounds.at(-1))} answered rounds: now ${percent(last)}, target ${aim(history.alpha)}.` : "No rounds yet.";
 }
 
+// Of several levels each has its curve, the outermost first and the darkest.
+const inner = (history, at, name) => (history.levels ?? []).slice(1).map((level, place) => ({ at, values: level[name], look: `main level-${place + 1}`, name: aim(level.alpha) }));
+const targets = (at, history) => (history.levels ?? [history]).map((level) => target(at, level));
+
+// The newest intervals, the nested ones of several levels one over another, and what came true.
+export function fan(element, rounds) {
+  const newest = [...rounds].reverse().filter((round) => round.interval), at = newest.map((round) => round.round);
+  const count_ = Math.max(1, ...newest.map((round) => round.levels?.length ?? 1));
+  const known = newest.filter((round) => typeof round.answer?.label === "number").map((round) => [round.round, round.answer.label, round.missed]);
+  const ends = newest.flatMap((round) => round.interval).concat(known.map((one) => one[1])).filter((end) => end !== null);
+  const [low, high] = ends.length ? [Math.min(...ends), Math.max(...ends)] : [0, 1], margin = 0.05 * (high - low || 1);
+  const pair = ([lower, upper]) => [lower ?? low - margin, upper ?? high + margin];
+  const bands = Array.from({ length: count_ }, (_, place) => {
+    const held = newest.filter((round) => !round.levels || round.levels[place]?.interval);
+    return { look: "fan", at: held.map((round) => round.round), pairs: held.map((round) => pair(round.levels ? round.levels[place].interval : round.interval)) };
+  });
+  plot(element, {
+    x: { range: [at[0] ?? 0, Math.max(at.at(-1) ?? 1, (at[0] ?? 0) + 1)], title: "round", format: (x) => (Number.isInteger(x) ? count(x) : ""), read: (x) => `round ${count(x)}` },
+    y: { range: [low - margin, high + margin], format: rounded, read: size }, bands,
+    dots: known.map(([x, y, missed]) => [x, y, missed ? "bad" : ""]), note: newest.length ? null : "no intervals yet",
+    words: newest.length ? `The last ${count(newest.length)} intervals${count_ > 1 ? `, at ${count_} levels` : ""}; ${known.filter((one) => one[2]).length} of ${known.length} true values lie outside${count_ > 1 ? " the outermost" : ""}.` : "No intervals yet.",
+  });
+}
+
 // Returns whether what the target allows is shaded: it speaks of one target.
 export function missRate(element, history, by = "rounds") {
   const at = along(history, by), values = history.miss_rate, held = isHeld(history);
-  const top = Math.min(1.02, Math.max(3 * history.alpha, 1.15 * Math.max(0, ...values.slice(Math.floor(at.length / 10)).map((rate) => rate ?? 0))));
+  const top = Math.min(1.02, Math.max(history.levels ? 1.6 * history.levels.at(-1).alpha : 3 * history.alpha, 1.15 * Math.max(0, ...(history.levels ?? [history]).flatMap((level) => level.miss_rate.slice(Math.floor(at.length / 10))).map((rate) => rate ?? 0))));
   const since = at.filter((_, place) => held(history.at[place])), shaded = since.length === at.length;
   plot(element, {
     x: across(history, by), y: share(top), ...marks(history, by), words: words(history, "Miss rate", values.at(-1)),
-    bands: shaded ? [{ at, pairs: history.band }] : [], lines: [target(since, history), { at, values, look: "main", name: "overall" }],
+    bands: shaded ? (history.levels ?? [history]).map((level) => ({ at, pairs: level.band })) : [], lines: [...targets(since, history), ...inner(history, at, "miss_rate"), { at, values, look: "main", name: history.levels ? aim(history.alpha) : "overall" }],
   });
   return shaded;
 }
@@ -99,7 +123,7 @@ export function setSize(element, history, unit, by = "rounds") {
   const at = along(history, by), last = history.mean_size.at(-1) ?? null;
   plot(element, {
     x: across(history, by), y: sizes([...history.local_mean_size, ...history.mean_size]), ...marks(history, by),
-    lines: [{ at, values: history.local_mean_size, look: "thin", name: "recent" }, { at, values: history.mean_size, look: "main", name: "overall" }],
+    lines: [{ at, values: history.local_mean_size, look: "thin", name: "recent" }, ...inner(history, at, "mean_size"), { at, values: history.mean_size, look: "main", name: history.levels ? aim(history.alpha) : "overall" }],
     words: last !== null ? `Mean size so far: ${size(last)} ${unit}.` : "No sizes yet.",
   });
 }

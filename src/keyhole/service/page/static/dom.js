@@ -66,6 +66,7 @@ function become(shown, wanted) {
 
 export const percent = (share) => (share === null || share === undefined ? "–" : `${(100 * share).toFixed(1)}\u00a0%`);
 export const aim = (share) => `${Number((100 * share).toFixed(3))}\u00a0%`; // A target is a round number.
+export const aims = (shares) => `${shares.map((share) => Number((100 * share).toFixed(3))).join(", ")}\u00a0%`;
 export const size = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: Math.abs(value) < 10 ? 2 : 1 }));
 export const rounded = (value) => (typeof value === "number" ? Number(value.toPrecision(4)).toLocaleString("en", { maximumSignificantDigits: 4 }) : String(value));
 export const count = (value) => (value === null || value === undefined ? "–" : value.toLocaleString("en", { maximumFractionDigits: 1 }));

@@ -1,7 +1,7 @@
 // All streams: a page of them at a time, those that are off target first, then by name. The server finds, counts
 // and sorts, so that the number of streams does not matter here.
 import { get, hasToken } from "/page/api.js";
-import { aim, count, entitle, fault, fill, given, h, moment, percent, plural, show } from "/page/dom.js";
+import { aim, aims, count, entitle, fault, fill, given, h, moment, percent, plural, show } from "/page/dom.js";
 import { keepFresh } from "/page/fresh.js";
 import { sparkline } from "/page/plot.js";
 import { early, isAlert, pill } from "/page/promise.js";
@@ -22,7 +22,7 @@ function row(stream) {
     h("th", { scope: "row" }, h("a", { href: `#/streams/${encodeURIComponent(stream.name)}` }, given(stream.name))),
     h("td", { class: "state" }, pill(stream), h("small", {}, basis(stream))),
     h("td", { class: "recent" }, h("strong", {}, rate), h("small", {}, recent.rounds ? `${fault(stream)}, last ${count(recent.rounds)}` : "no answers")),
-    h("td", { class: "target" }, aim(stream.alpha)),
+    h("td", { class: "target" }, stream.alphas ? aims(stream.alphas) : aim(stream.alpha)),
     h("td", { class: "trend" }, sparkline(stream.trend, stream.alpha)),
     h("td", { class: "extra" }, percent(stream.miss_rate), h("small", {}, `of ${count(stream.rounds)}`)),
     h("td", { class: "extra" }, count(stream.open)));

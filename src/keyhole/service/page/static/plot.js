@@ -36,10 +36,10 @@ function layers(spec, to, bottom) {
   const bar = (at, value, width) => svg("rect", { class: "bar", x: xs(at) - width / 2, y: ys(value), width, height: Math.max(0, bottom - ys(value)) });
   return [
     ...(spec.spans ?? []).map((span) => svg("rect", { class: `span ${span.look}`, x: xs(span.from), y: TOP, width: Math.max(2, xs(span.to) - xs(span.from)), height: bottom - TOP })),
-    ...(spec.bands ?? []).filter((one) => one.at.length > 1).map((one) => svg("path", { class: "band", d: band(one) })),
+    ...(spec.bands ?? []).filter((one) => one.at.length > 1).map((one) => svg("path", { class: one.look ?? "band", d: band(one) })),
     ...(spec.rules ?? []).map((rule) => svg("path", { class: "rule", d: `M${xs(rule.at)} ${TOP}V${bottom}` })),
     ...(spec.lines ?? []).filter((line) => line.at.length).map(curve),
-    ...(spec.dots ?? []).map(([x, y]) => svg("circle", { class: "dot bad", cx: xs(x), cy: ys(y), r: 2.6 })),
+    ...(spec.dots ?? []).map(([x, y, look = "bad"]) => svg("circle", { class: `dot ${look}`, cx: xs(x), cy: ys(y), r: 2.6 })),
     ...(spec.bars ? spec.bars.map(([x, y]) => bar(x, y, Math.max(1.5, (0.8 * (xs(1) - xs(0))) / spec.bars.length))) : []),
   ];
 }

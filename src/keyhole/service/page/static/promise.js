@@ -13,6 +13,14 @@ const STATES = {
 // A line of the overview has its state beside its numbers, a stream within its promise.
 const state = (stream) => STATES[stream.state ?? stream.promise.state];
 
+// A stream of several levels as that level of it that is off the most: its promise, and its target.
+const ORDER = ["too many misses", "fewer misses than alpha", "starting", "kept"];
+export function judge(stream) {
+  if (!stream.levels) return stream;
+  const [worst] = [...stream.levels].sort((one, other) => ORDER.indexOf(one.promise.state) - ORDER.indexOf(other.promise.state));
+  return { ...stream, alpha: worst.alpha, promise: worst.promise };
+}
+
 export const isAlert = (stream) => !stream.archived && state(stream).rank < 2;
 
 export function pill(stream) {

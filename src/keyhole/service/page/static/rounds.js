@@ -1,5 +1,5 @@
 // The last rounds: as a strip that shows a failure at a glance, and as a table.
-import { count, given, h, moment, plural, size } from "/page/dom.js";
+import { aim, count, given, h, moment, plural, size } from "/page/dom.js";
 
 const EXTRA = ["asked", "threshold"]; // Left out where there is little room.
 
@@ -15,7 +15,11 @@ export function strip(history, stream) {
     h("p", { class: far && missed > expected ? "miss small" : "quiet small" }, words));
 }
 
+// What was shown on each level, and which of them missed.
+const levels = (round) => round.levels.map((one) => h("div", {}, h("small", { class: one.missed ? "miss" : "quiet" }, `${aim(one.alpha)}${one.missed ? " missed" : ""} `), region({ ...one, levels: null })));
+
 function region(round) {
+  if (round.levels) return levels(round);
   if (round.erased) return [h("span", { class: "quiet" }, "erased")];
   if (round.decision) return [h("span", { class: round.decision === "accepted" ? "chip" : "quiet" }, round.decision)];
   if (round.labels) {

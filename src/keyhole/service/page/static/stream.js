@@ -2,9 +2,10 @@ import { download, get, hasToken } from "/page/api.js";
 import * as charts from "/page/charts.js";
 import { aim, count, duration, entitle, fault, fill, given, h, percent, plural, rounded, say, show, size } from "/page/dom.js";
 import { keepFresh } from "/page/fresh.js";
-import { advice, basis, isAlert, lead, pill, repeatsLead } from "/page/promise.js";
+import { advice, basis, isAlert, judge, lead, pill, repeatsLead } from "/page/promise.js";
 import { strip, table } from "/page/rounds.js";
 
+const ROWS = 12, FAN = 60; // rounds in the table, and in a fan of intervals
 let by = "rounds"; // What the curves run along: kept from stream to stream.
 
 function tile(name, value, ...notes) {
@@ -45,6 +46,28 @@ function groups(stream) {
     h("tbody", {}, stream.groups.map((group) => h("tr", {},
       h("td", {}, given(group.name)), h("td", {}, size(group.rounds)), h("td", {}, percent(group.miss_rate)),
       h("td", {}, size(group.excess)), proven ? h("td", {}, size(group.most)) : null)))));
+}
+
+// Every level has a target, a promise and numbers of its own.
+function levels(stream, history) {
+  const names = ["target", "promise", "missed, last 200", "missed, overall", stream.kind === "labels" ? "mean set size" : "mean width", "more than the target", "at most, for certain"];
+  const share = (bits) => (bits.length ? bits.reduce((sum, bit) => sum + bit, 0) / bits.length : null);
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Levels" }, h("table", {},
+    h("thead", {}, h("tr", {}, names.map((name) => h("th", { scope: "col" }, name)))),
+    h("tbody", {}, stream.levels.map((one, place) => {
+      const { last, proven } = history.levels[place];
+      return h("tr", {}, h("td", {}, aim(one.alpha)), h("td", {}, pill({ ...one, archived: stream.archived })), h("td", {}, percent(share(last))), h("td", {}, percent(one.miss_rate)),
+        h("td", {}, size(one.mean_size)), h("td", {}, size(proven.excess)), h("td", {}, size(proven.most)));
+    }))));
+}
+
+const REASONS = { answered: "answered otherwise before", expired: "too late", unknown_round: "to no round", feedback: "that tell too little", label: "with a label that cannot be", archived: "after the end", erased: "to an erased round" };
+
+// What did not count, so that nobody wonders where answers are.
+function refusals(stream) {
+  const found = Object.entries(stream.refused), sum = found.reduce((total, [, one]) => total + one, 0);
+  if (!sum) return null;
+  return h("p", { class: "card note" }, `${plural(sum, "answer")} refused since this service was started: ${found.map(([code, one]) => `${count(one)} ${REASONS[code] ?? code}`).join(", ")}.`);
 }
 
 // What other learners would have done, beside it what the stream did in the same rounds.
@@ -119,11 +142,12 @@ function empty(stream) {
 
 export async function stream(name, signal) {
   const path = `/v1/streams/${encodeURIComponent(name)}`;
-  const read = () => Promise.all([get(path, signal), get(`${path}/history`, signal), get(`${path}/rounds?limit=12`, signal)]);
-  const first = await read();
-  const [{ kind, distribution, groups: named }] = first, gate = kind === "gate", drawn = distribution.thresholds.length > 1;
+  const start = await get(path, signal), { kind, distribution, groups: named } = start;
+  const ranged = kind === "interval" || kind === "band", limit = ranged ? FAN : ROWS;
+  const read = () => Promise.all([get(`${path}/history`, signal), get(`${path}/rounds?limit=${limit}`, signal)]);
+  const first = [start, ...(await read())], gate = kind === "gate", drawn = distribution.thresholds.length > 1;
   const head = h("div"), leads = h("div"), notes = h("div", { class: "notes" }), numbers = h("dl", { class: "tiles" }), fresh = h("div"), ticks = h("div");
-  const last = h("div"), grouped = h("div"), beside = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
+  const layered = h("div"), fan = h("div", { class: "chart" }), last = h("div"), grouped = h("div"), beside = h("div"), proven = h("div"), chosen = h("div"), todo = h("div", { class: "stretch" });
   const late = h("div", { class: "chart" }), misses = h("div", { class: "chart" }), widths = h("div", { class: "chart" }), play = h("div", { class: "chart" });
   const save = (kind) => h("button", { class: "plain", onclick: () => download(`${path}/export?format=${kind}`, `${name}.${kind}`).catch((error) => say(error.message)) }, `Download ${kind}`);
   const curves = (history) => {
@@ -131,11 +155,13 @@ export async function stream(name, signal) {
     const shaded = charts.missRate(misses, history, by);
     whole.querySelector("small").textContent = shaded ? "shaded: what the target allows" : "under several targets";
     if (gate) charts.accepted(widths, history, by);
-    else charts.setSize(widths, history, kind === "labels" ? "labels" : "in the outcome's unit", by);
+    if (ranged) charts.fan(fan, shown[2].rounds);
+    if (!gate) charts.setSize(widths, history, kind === "labels" ? "labels" : "in the outcome's unit", by);
   };
   const whole = card(gate ? "Wrong, overall" : "Overall miss rate", misses, "", " ");
   const aside = card("Shadows", beside, "wide", "learners that hear the same answers and show nothing");
   const box = card("What is certain", proven), curved = h("div", {},
+    first[0].levels ? card("Levels", layered, "above", "each keeps its own promise; figures of what each chose itself") : null,
     card("Recent answers", ticks, "", `the last one is on the right; tall and red: ${fault(first[0])}`),
     h("div", { class: "charts" },
       h("div", { class: "wide against" }, h("span", { class: "quiet small" }, "Curves against"), switcher(() => curves(shown[1]))),
@@ -143,6 +169,7 @@ export async function stream(name, signal) {
       whole,
       card(gate ? "Accepted" : kind === "labels" ? "Mean set size" : "Mean width", widths, "", "thin: recent; thick: overall"),
       drawn ? card("Thresholds it may play next", play) : null, box,
+      ranged ? card("Last intervals", fan, "wide", "dots: what came true; red: outside") : null,
       named.length ? card("Groups", grouped, "wide", "the promise holds for each") : null,
       aside, card("Last rounds", last, "wide")));
   show(h("div", { class: "head" }, head, h("div", { class: "actions" }, save("csv"), save("parquet"))), leads, numbers, notes, fresh, curved,
@@ -150,17 +177,18 @@ export async function stream(name, signal) {
 
   let shown = [];
   function draw([now, history, log]) {
-    const before = shown[0]?.promise.state, alert = isAlert(now);
+    const before = shown.length ? judge(shown[0]).promise.state : null, judged = judge(now), { state } = judged.promise, alert = isAlert(judged);
     shown = [now, history, log];
-    entitle(alert ? `${now.promise.state}: ${now.name}` : now.name);
-    fill(head, h("h1", {}, given(now.name)), h("p", { class: "verdict" }, pill(now), h("small", {}, basis(now, isRetargeted(history)))), now.description ? h("p", { class: "quiet about" }, given(now.description)) : null);
-    fill(leads, alert ? h("p", { class: "lead" }, lead(now, history.recent)) : null);
+    entitle(alert ? `${state}: ${now.name}` : now.name);
+    fill(head, h("h1", {}, given(now.name)), h("p", { class: "verdict" }, pill(judged), h("small", {}, now.levels ? `at ${aim(judged.alpha)}: ` : "", basis(judged, isRetargeted(history)))), now.description ? h("p", { class: "quiet about" }, given(now.description)) : null);
+    fill(leads, alert ? h("p", { class: "lead" }, lead(judged, history.recent)) : null);
     fill(numbers, tiles(now, history), sizes(now, history.recent));
-    fill(notes, now.notes.filter((one) => !repeatsLead(now, one)).map(note));
+    fill(notes, now.notes.filter((one) => !repeatsLead(judged, one)).map(note), refusals(now));
+    if (now.levels) fill(layered, levels(now, history));
     fill(fresh, now.predicted ? null : empty(now));
     fill(ticks, strip(history, now));
     curved.hidden = !now.predicted;
-    fill(todo, advice(now, history.recent));
+    fill(todo, advice(judged, history.recent));
     if (now.predicted) curves(history);
     if (drawn) charts.thresholds(play, now.distribution);
     box.classList.toggle("wide", alert !== drawn); // So that no place in the grid stays empty.
@@ -169,15 +197,15 @@ export async function stream(name, signal) {
     aside.hidden = !now.shadows.length;
     fill(beside, shadows(now));
     fill(proven, guarantee(now, history.proven));
-    fill(last, log.rounds.length ? table(log.rounds) : h("p", { class: "quiet" }, "No rounds yet."));
-    if (before && before !== now.promise.state) say(`${now.name}: ${now.promise.state}`);
+    fill(last, log.rounds.length ? table(log.rounds.slice(0, ROWS)) : h("p", { class: "quiet" }, "No rounds yet."));
+    if (before && before !== state) say(`${now.name}: ${state}`);
   }
   draw(first);
   // The rest is asked for only where the stream has changed.
   keepFresh(async () => {
     const now = await get(path, signal);
     if (JSON.stringify(now) === JSON.stringify(shown[0])) return;
-    const rest = await Promise.all([get(`${path}/history`, signal), get(`${path}/rounds?limit=12`, signal)]);
+    const rest = await read();
     if (!signal.aborted) draw([now, ...rest]);
   }, signal);
 }
