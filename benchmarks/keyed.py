@@ -11,24 +11,32 @@ import random
 import sys
 import tempfile
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from keyhole.keyed import Answered, Asked, Event, Fold, make_fold
 
 ROUNDS, REPEATS, MILLION = 100, 500, 1_000_000
+MANY = 100_000  # rounds of a batch of many keys
 SPARK_ROWS, SPARK_BATCHES = 5_000, 4
 KEYS = (2, 5_000, 100_000)
 
 
-def best(call: Callable[[], object], repeats: int = REPEATS) -> float:
+def best(
+    call: Callable[[], object],
+    repeats: int = REPEATS,
+    clock: Callable[[], float] = time.perf_counter,
+) -> float:
     """Seconds, the least of a few."""
     seconds = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = clock()
         call()
-        seconds.append(time.perf_counter() - began)
+        seconds.append(clock() - began)
     return min(seconds)
 
 
@@ -76,6 +84,49 @@ def measure_fold() -> None:
     closed = fold_one_by_one(fold, rounds)
     opened, _ = fold.step("key", closed, Asked("a round of mine", [0.1] * 10, at=ROUNDS))
     print(f"a key with nothing open: {len(closed)} bytes; with one round of ten scores: {len(opened)}")
+
+
+def make_table(rounds: int, keys: int) -> dict[str, Any]:
+    """Return asks of ten probabilities, each with its answer behind it, as columns."""
+    rng = np.random.default_rng(1)
+    outputs, labels = np.full((2 * rounds, 10), np.nan), np.zeros(2 * rounds, dtype=np.int64)
+    outputs[::2], labels[1::2] = rng.dirichlet(np.ones(10), rounds), rng.integers(0, 10, rounds)
+    names = [f"key {number}" for number in rng.integers(0, keys, rounds)]
+    return {
+        "key": [name for name in names for _ in range(2)],
+        "id": [str(number) for number in range(rounds) for _ in range(2)],
+        "at": np.arange(2 * rounds),
+        "output": outputs,
+        "label": labels,
+    }
+
+
+def measure_many() -> None:
+    """Many keys at once, beside a key at a time and beside only counting, in processor time."""
+    fold, events = make_fold(alpha=0.1, lifetime=10**9), 2 * MANY
+    print(f"\n{events:,} events a batch; events a second of processor time")
+    print(f"{'keys':>8}{'run_many':>12}{'run, by key':>13}{'Counter of keys':>17}")
+    for keys in KEYS:
+        table = make_table(MANY, keys)
+        states, _ = fold.run_many({}, table)
+        calls = (
+            lambda: fold.run_many(states, table),  # noqa: B023
+            lambda: run_each(fold, states, table),  # noqa: B023
+            lambda: Counter(table["key"]),  # noqa: B023
+        )
+        many, each, counted = (events / best(one, 3, clock=time.process_time) for one in calls)
+        print(f"{keys:8,}{many:12,.0f}{each:13,.0f}{counted:17,.0f}", flush=True)
+
+
+def run_each(fold: Fold, states: dict[str, bytes], table: dict[str, Any]) -> None:
+    """Fold the events of a table, those of one key after the other."""
+    found: dict[str, list[Event]] = {}
+    rows = zip(*(list(column) for column in table.values()), strict=True)
+    for place, (key, name, at, output, label) in enumerate(rows):
+        event = Answered(name, label=int(label), at=at) if place % 2 else Asked(name, output, at=at)
+        found.setdefault(key, []).append(event)
+    for key, events in found.items():
+        fold.run(key, states[key], events)
 
 
 def measure_million() -> None:
@@ -211,5 +262,6 @@ if __name__ == "__main__":
         measure_spark(given.keys)
     else:
         measure_fold()
+        measure_many()
         if given.million:
             measure_million()

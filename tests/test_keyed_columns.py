@@ -274,3 +274,10 @@ def test_what_is_common_is_played_together() -> None:
     table = EventColumns(to_columns(found))
     after, _ = play_many(make_fold(alpha=0.1, lifetime=50), {}, table)
     assert after.keys() == {"a", "b"}
+
+
+def test_no_events_change_no_key_and_say_nothing() -> None:
+    after, columns = make_fold(alpha=0.1).run_many(
+        {}, {"key": [], "id": [], "output": np.zeros((0, 3))}
+    )
+    assert (after, len(columns), columns.offsets.tolist()) == ({}, 0, [0])

@@ -2,6 +2,7 @@
 
 from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -73,9 +74,9 @@ class EventColumns:
                     f"the column {name!r} has {len(column):,} rows and 'key' has {len(self.keys):,}; "
                     "give as many"
                 )
-        wrong = next((key for key in self.keys if not isinstance(key, str)), "")
-        if wrong != "":
-            raise InvalidError(f"key {wrong!r} is not text; convert it, as by str")
+        self.distinct: dict[str, int] = dict(zip(dict.fromkeys(self.keys), count(), strict=False))
+        if wrong := [key for key in self.distinct if not isinstance(key, str)]:
+            raise InvalidError(f"key {wrong[0]!r} is not text; convert it, as by str")
 
     @property
     def names(self) -> Set[str]:
@@ -92,10 +93,11 @@ class EventColumns:
 
     def group(self, but: Container[str] = ()) -> dict[str, list[int]]:
         """Return the rows of every key but these, in their order."""
-        rows: dict[str, list[int]] = {}
-        for row, key in enumerate(self.keys):
-            if key not in but:
-                rows.setdefault(key, []).append(row)
+        rows: dict[str, list[int]] = {key: [] for key in self.distinct if key not in but}
+        if rows:
+            for row, key in enumerate(self.keys):
+                if key in rows:
+                    rows[key].append(row)
         return rows
 
     def events(self, rows: Sequence[int]) -> Iterator[Event]:
@@ -141,9 +143,8 @@ def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
 
 def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColumns:
     """Return the outputs about events, of which these are the rows, as columns."""
-    count, nan = len(outputs), np.nan
-    number, numbers = np.full(count, NO_NUMBER), np.full((5, count), nan)
-    sizes = np.zeros(count + 1, dtype=np.int64)
+    number, numbers = np.full(len(outputs), NO_NUMBER), np.full((5, len(outputs)), np.nan)
+    sizes = np.zeros(len(outputs) + 1, dtype=np.int64)
     labels: list[Any] = []
     for place, one in enumerate(outputs):
         region = one.region

@@ -4,7 +4,8 @@ It plays what is most common: the default learner, sets of labels from tables of
 that are a label, a score, a hit or a miss. A key with anything else is left to the fold, as a whole.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from itertools import count
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 from zlib import crc32
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from keyhole.checks import is_missing
 from keyhole.feedback import Answer
 from keyhole.keyed import state as states
-from keyhole.keyed.columns import NO_NUMBER, EventColumns, OutputColumns, to_cells
+from keyhole.keyed.columns import NO_NUMBER, Cells, EventColumns, OutputColumns, to_cells
 from keyhole.keyed.events import Kind
 from keyhole.keyed.state import LATEST, LONGEST_ID, NEVER, KeyTable
 from keyhole.learners import Ask, Learner
@@ -52,7 +53,7 @@ _KINDS = to_cells(
 )
 _NOTED = to_cells([None, None, None, NOTES["over"], NOTES["pushed"], None, *list(NOTES.values())[2:]])
 _WIDE = 2**32  # a count that takes a wide state
-_AT_ONCE = 2**16  # keys, so that their states stay small beside the events
+_AT_ONCE = 2**12  # keys, whose states fit into a processor's own memory
 _NOWHERE = -1
 _EMPTY, _UNHEARD = -1, -2  # in the place of a label's place
 
@@ -63,6 +64,7 @@ class _Events(NamedTuple):
     row: Counts
     kind: Counts
     id: Counts
+    digest: Counts  # of the id
     at: Counts
     told: Counts
     place: Counts  # of the true label
@@ -70,9 +72,10 @@ class _Events(NamedTuple):
 
 
 class _Rounds(NamedTuple):
-    """The rounds that are open, and room for those to come; ``row`` is where its scores are."""
+    """The rounds that are open, and room for those to come; ``row`` is where id and scores are."""
 
     id: Counts
+    digest: Counts
     row: Counts
     number: Counts
     then: Counts
@@ -87,9 +90,9 @@ class _Said(NamedTuple):
 
     row: Counts
     what: Counts
-    id: Counts
+    id: Counts  # where it is
     number: Counts
-    scores: Counts  # their row, of a set
+    is_set: Counts
     threshold: Array
     size: Array
     miss: Array
@@ -113,7 +116,6 @@ class _World(NamedTuple):
     said: _Said
     scores: Array
     shares: Array
-    digests: Counts  # of the ids
     opens: Counts
     now: Counts
     lifetime: int
@@ -136,21 +138,21 @@ def _find_open(world: _World, name: int) -> int:
 
 
 @kernel
-def _is_closed(world: _World, key: int, name: int) -> bool:
-    """Return whether the round of this id is one of those closed last."""
+def _is_closed(world: _World, key: int, event: int) -> bool:
+    """Return whether the round of an event is one of those closed last."""
     found = False
     for place in range(world.keys.remembered[key]):
-        if world.keys.closed[key, place] == world.digests[name]:
+        if world.keys.closed[key, place] == world.events.digest[event]:
             found = True
     return found
 
 
 @kernel
-def _say(world: _World, row: int, what: int, name: int, number: int) -> int:
+def _say(world: _World, row: int, what: int, at: int, number: int) -> int:
     """Note an output about a round; return its place."""
     said, place = world.said, world.now[_SAID]
-    said.row[place], said.what[place], said.id[place], said.number[place] = row, what, name, number
-    said.scores[place], said.threshold[place] = _NOWHERE, np.nan
+    said.row[place], said.what[place], said.id[place], said.number[place] = row, what, at, number
+    said.is_set[place], said.threshold[place] = 0, np.nan
     said.size[place], said.miss[place] = np.nan, np.nan
     world.now[_SAID] = place + 1
     return place
@@ -160,8 +162,8 @@ def _say(world: _World, row: int, what: int, name: int, number: int) -> int:
 def _show(world: _World, row: int, what: int, which: int) -> None:
     """Note the set of a round."""
     rounds, said = world.rounds, world.said
-    place = _say(world, row, what, rounds.id[which], rounds.number[which])
-    said.scores[place] = rounds.row[which]
+    place = _say(world, row, what, rounds.row[which], rounds.number[which])
+    said.is_set[place] = 1
     said.threshold[place], said.size[place] = rounds.threshold[which], rounds.size[which]
 
 
@@ -178,7 +180,7 @@ def _close(world: _World, key: int, place: int, row: int, what: int) -> int:
         over = max(known + 1 - world.recall, 0)
         for at in range(over, known):
             keys.closed[key, at - over] = keys.closed[key, at]
-        keys.closed[key, known - over] = world.digests[world.rounds.id[which]]
+        keys.closed[key, known - over] = world.rounds.digest[which]
         keys.remembered[key] = known - over + 1
     if world.rounds.due[which] == world.now[_EARLIEST]:
         earliest = NEVER
@@ -187,7 +189,7 @@ def _close(world: _World, key: int, place: int, row: int, what: int) -> int:
         world.now[_EARLIEST] = earliest
     if what != _COUNTED:
         keys.expired[key] += 1
-    return _say(world, row, what, world.rounds.id[which], world.rounds.number[which])
+    return _say(world, row, what, world.rounds.row[which], world.rounds.number[which])
 
 
 @called
@@ -222,7 +224,8 @@ def _propose(settings: Any, state: Any, world: _World, key: int, event: int) -> 
     if state.rounds[0] < LISTENS and predicted < MOST_HEARD:
         _listen(settings.alpha, state, own, world.shares)
     threshold = choose(settings, state, rounds.memo[which : which + 1], Ask(0.5, own[:0]))
-    rounds.id[which], rounds.row[which] = world.events.id[event], event
+    rounds.id[which], rounds.digest[which] = world.events.id[event], world.events.digest[event]
+    rounds.row[which] = event
     rounds.number[which], rounds.then[which] = predicted, world.keys.answered[key]
     rounds.threshold[which], rounds.size[which] = threshold, 0.0
     for place in range(own.size):
@@ -235,15 +238,15 @@ def _propose(settings: Any, state: Any, world: _World, key: int, event: int) -> 
 @kernel
 def _ask(settings: Any, state: Any, world: _World, key: int, event: int) -> None:
     events, now = world.events, world.now
-    row, name, at = events.row[event], events.id[event], events.at[event]
+    row, at = events.row[event], events.at[event]
     due = at + world.lifetime if world.lifetime > 0 else NEVER
-    place = _find_open(world, name)
+    place = _find_open(world, events.id[event])
     if place >= 0:
         _show(world, row, _OPEN, world.opens[place])
-    elif _is_closed(world, key, name):
-        _say(world, row, _CLOSED, name, NO_NUMBER)
+    elif _is_closed(world, key, event):
+        _say(world, row, _CLOSED, event, NO_NUMBER)
     elif due <= now[_CLOCK]:
-        _say(world, row, _LATE, name, NO_NUMBER)
+        _say(world, row, _LATE, event, NO_NUMBER)
     else:
         _advance(world, key, row, at)
         which = _propose(settings, state, world, key, event)
@@ -282,11 +285,11 @@ def _settle(
 def _answer(settings: Any, state: Any, world: _World, key: int, event: int) -> bool:
     """Answer a round or skip it; return whether the fold must say what is wrong with it."""
     events, refused = world.events, False
-    row, name, told = events.row[event], events.id[event], events.told[event]
-    place = _find_open(world, name)
+    row, told = events.row[event], events.told[event]
+    place = _find_open(world, events.id[event])
     if place < 0:
-        what = _CLOSED if _is_closed(world, key, name) else _UNKNOWN
-        _say(world, row, what, name, NO_NUMBER)
+        what = _CLOSED if _is_closed(world, key, event) else _UNKNOWN
+        _say(world, row, what, event, NO_NUMBER)
     elif events.kind[event] == _SKIPPED:
         _close(world, key, place, row, _LEFT)
     else:
@@ -353,9 +356,9 @@ def _rank(said: _Said, count: int, scores: Array, offsets: Counts, places: Count
     """Put the labels of all sets one behind the other, the highest scores of a set first."""
     for which in range(count):
         start, end = offsets[which], offsets[which]
-        if said.scores[which] < 0:
+        if said.is_set[which] == 0:
             continue
-        own = scores[said.scores[which]]
+        own = scores[said.id[which]]
         for place in range(own.size):
             if own[place] >= said.threshold[which]:
                 at = end
@@ -382,7 +385,8 @@ class _Batch(NamedTuple):
     starts: Counts
     events: _Events
     left: Flags
-    ids: dict[str, int]
+    ids: Cells
+    numbers: Mapping[str, int]  # of the ids
     scores: Array
 
 
@@ -422,16 +426,15 @@ def _play_part(
     keys.clock[is_new] = events.at[starts[:-1][is_new]]
     spans = _Spans(starts, np.zeros_like(starts), batch.left[part] | rare, np.zeros_like(starts[1:]))
     asks = int((events.kind == _ASKED).sum())
-    rounds, scores = _read_waiting(batch, waiting, spans, batch.scores[events.row], room=asks)
+    rounds, ids, scores = _read_waiting(batch, waiting, spans, events.row, room=asks)
     most = len(events.row) + len(rounds.id)
     world = _World(
         keys=keys,
         events=events,
         rounds=rounds,
-        said=_Said(*np.zeros((5, most), np.int64), *np.zeros((3, most))),
+        said=_Said(*np.empty((5, most), np.int64), *np.empty((3, most))),
         scores=scores,
         shares=np.zeros(scores.shape[1]),
-        digests=np.array([crc32(one.encode()) for one in batch.ids], dtype=np.int64),
         opens=np.zeros(np.diff(spans.event).max() + np.diff(spans.round).max(), np.int64),
         now=np.zeros(_KEPT + 1, np.int64),
         lifetime=fold.lifetime or 0,
@@ -441,9 +444,9 @@ def _play_part(
     world.now[_MADE] = spans.round[-1]
     left = np.zeros(len(rounds.id), np.int64)
     _call(_play, learner.settings, world, spans, left)
-    _pack(learner, names, world, spans, _cut(rounds, left[: world.now[_KEPT]]), batch.ids, after)
+    _pack(learner, names, world, spans, _cut(rounds, left[: world.now[_KEPT]]), ids, after)
     said = _cut(world.said, slice(world.now[_SAID]))
-    return _write(said, batch.ids, scores, find_labels(fold.setup.score))
+    return _write(said, ids, scores, find_labels(fold.setup.score))
 
 
 def _cut(columns: Columns, part: Any) -> Columns:
@@ -452,12 +455,10 @@ def _cut(columns: Columns, part: Any) -> Columns:
 
 
 def _read_waiting(
-    batch: _Batch, waiting: Sequence[bytes], spans: _Spans, scores: Array, *, room: int
-) -> tuple[_Rounds, Array]:
-    """Return the rounds that are open already, with room for more, and all scores."""
-    size = scores.shape[1]
-    rows: list[Any] = []
-    numbers: list[tuple[float, ...]] = []
+    batch: _Batch, waiting: Sequence[bytes], spans: _Spans, rows: Counts, *, room: int
+) -> tuple[_Rounds, Cells, Array]:
+    """Return the rounds that are open already, with room for more, and ids and scores of all."""
+    size, old = batch.scores.shape[1], []
     for key, content in enumerate(waiting):
         spans.round[key + 1] = spans.round[key]
         if not content or spans.left[key]:
@@ -467,19 +468,25 @@ def _read_waiting(
             spans.left[key] = True
             continue
         spans.round[key + 1] += len(found)
-        for one in found:
-            name = batch.ids.setdefault(one.id, len(batch.ids))
-            numbers.append((name, len(scores) + len(rows), one.number, one.then, one.due))
-            rows.append((one.threshold, one.size, one.memo, one.output))
-    count = len(rows)
-    whole, real = np.zeros((5, count + room), np.int64), np.zeros((3, count + room))
-    if count:
-        whole[:, :count] = np.array(numbers, dtype=np.int64).T
-        real[0, :count], real[1, :count] = [row[0] for row in rows], [row[1] for row in rows]
-        real[2, :count] = np.frombuffer(b"".join([row[2] for row in rows]))
-        old = np.frombuffer(b"".join([row[3] for row in rows])).reshape(count, size)
-        scores = np.concatenate((scores, old))
-    return _Rounds(*whole, *real), scores
+        old += found
+    many = len(old)
+    whole, real = np.zeros((6, many + room), np.int64), np.zeros((3, many + room))
+    ids, scores = batch.ids[rows], batch.scores[rows]
+    if many:
+        names, numbers, then, due, threshold, sizes, memos, outputs, _, _, _ = zip(*old, strict=True)
+        whole[0, :many] = [batch.numbers.get(name, _NOWHERE) for name in names]
+        whole[1, :many] = _digest(names)
+        whole[2, :many] = np.arange(many) + len(rows)
+        whole[3:, :many] = numbers, then, due
+        real[0, :many], real[1, :many] = threshold, sizes
+        real[2, :many] = np.frombuffer(b"".join(memos))
+        ids = np.concatenate((ids, to_cells(names)))
+        scores = np.concatenate((scores, np.frombuffer(b"".join(outputs)).reshape(many, size)))
+    return _Rounds(*whole, *real), ids, scores
+
+
+def _digest(ids: Collection[str]) -> Counts:
+    return np.fromiter(map(crc32, map(str.encode, ids)), np.int64, len(ids))
 
 
 def _pack(
@@ -488,14 +495,13 @@ def _pack(
     world: _World,
     spans: _Spans,
     rounds: _Rounds,
-    ids: Mapping[str, int],
+    ids: Cells,
     after: dict[str, bytes],
 ) -> None:
     """Note the states of the keys that were played, the rounds that stay open behind them."""
     spans.left[(world.keys.parts.rounds[:, 0] >= _WIDE)] = True
-    known, contents = list(ids), states.pack_many(world.keys, learner)
-    open_ids = [known[one] for one in rounds.id.tolist()]
-    packed = states.pack_rounds(open_ids, rounds, world.scores[rounds.row])
+    contents = states.pack_many(world.keys, learner)
+    packed = states.pack_rounds(ids[rounds.row].tolist(), rounds, world.scores[rounds.row])
     due, first = rounds.due.tolist(), 0
     facts = zip(names, contents, spans.open.tolist(), spans.left.tolist(), strict=True)
     for name, content, held, is_left in facts:
@@ -506,16 +512,16 @@ def _pack(
         first = end
 
 
-def _write(said: _Said, ids: Mapping[str, int], scores: Array, labels: Any) -> OutputColumns:
+def _write(said: _Said, ids: Cells, scores: Array, labels: Any) -> OutputColumns:
     count = len(said.row)
-    is_set = said.scores >= 0
-    offsets = np.concatenate(([0], np.cumsum(np.where(is_set, said.size, 0.0).astype(np.int64))))
+    sizes = np.where(said.is_set == 1, said.size, 0.0).astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(sizes)))
     places = np.zeros(offsets[-1], np.int64)
     _call(_rank, said, count, scores, offsets, places)
     nothing = np.full(count, np.nan)
     return OutputColumns(
         row=said.row,
-        id=to_cells(list(ids))[said.id],
+        id=ids[said.id],
         kind=_KINDS[said.what],
         number=said.number,
         threshold=said.threshold,
@@ -531,11 +537,11 @@ def _write(said: _Said, ids: Mapping[str, int], scores: Array, labels: Any) -> O
 
 def _read_batch(table: EventColumns, labels: Sequence[Any] | None) -> _Batch | None:
     """Return the events sorted by key, and which keys must be left to the fold; None if all must."""
-    ids, asked = table.cells("id"), _read_outputs(table)
-    times, told = _read_times(table), None
-    if asked is not None and times is not None:
-        told = _read_told(table, labels if labels is not None else range(asked.shape[1]))
-    if asked is None or times is None or told is None or len(labels or asked[0]) != asked.shape[1]:
+    ids, asked, times = table.cells("id"), _read_outputs(table), _read_times(table)
+    if asked is None or times is None or (labels is not None and len(labels) != asked.shape[1]):
+        return None
+    told = _read_told(table, range(asked.shape[1]) if labels is None else labels)
+    if told is None or not ids:
         return None
     kind = np.where(np.isnan(asked).all(axis=1), _ANSWERED, _ASKED)
     for name, meant in (("skipped", _SKIPPED), ("elapsed", _ELAPSED)):
@@ -548,16 +554,17 @@ def _read_batch(table: EventColumns, labels: Sequence[Any] | None) -> _Batch | N
             return None
     except TypeError:  # One is not text.
         return None
-    number = {name: place for place, name in enumerate(dict.fromkeys(ids))}
-    keys = {name: place for place, name in enumerate(dict.fromkeys(table.keys))}
-    key = np.array([keys[one] for one in table.keys])
+    numbers = dict(zip(dict.fromkeys(ids), count(), strict=False))
+    keys = table.distinct
+    key = np.fromiter(map(keys.__getitem__, table.keys), np.int64, len(ids))
+    number = np.fromiter(map(numbers.__getitem__, ids), np.int64, len(ids))
     order = np.argsort(key, kind="stable")
-    columns = (kind, np.array([number[one] for one in ids]), times, *told)
+    columns = (kind, number, _digest(numbers)[number], times, *told)
     left = np.zeros(len(keys), dtype=np.bool_)
     left[key[wrong]] = True
     starts = np.searchsorted(key[order], np.arange(len(keys) + 1))
     events = _cut(_Events(np.arange(len(ids)), *columns), order)
-    return _Batch(list(keys), starts, events, left, number, asked)
+    return _Batch(list(keys), starts, events, left, to_cells(ids), numbers, asked)
 
 
 def _read_outputs(table: EventColumns) -> Array | None:

@@ -242,10 +242,11 @@ def unpack_many(
         type(first)(*parts), clock, answered, expired, unreachable, misses, size, closed, remembered
     )
     waiting, rare = [b""] * count, np.zeros(count, dtype=np.bool_)
-    groups: dict[bytes, list[int]] = {}
-    for place, content in enumerate(contents):
-        if content:
-            groups.setdefault(content[: _LAYOUT.size], []).append(place)
+    heads = [content[: _LAYOUT.size] for content in contents]
+    groups: dict[bytes, list[int]] = {head: [] for head in set(heads)}
+    for place, head in enumerate(heads):
+        groups[head].append(place)
+    groups.pop(b"", None)
     for head, places in groups.items():
         layout, remembered, rule = _LAYOUT.unpack(head.ljust(_LAYOUT.size, b"\0"))
         is_known = layout >> _VERSION_AT == VERSION and rule == number_rule(learner.rule.name)
