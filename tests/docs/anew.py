@@ -397,7 +397,7 @@ class GateTracker:
         self.y, self.back, self.excess, self.run = 2.0, -3.5, 0.0, 0.0
         self.weight = self.grain = 1.0
         self.judged = self.heard = self.rounds = self.level = self.quiet = self.answered = 0
-        self.line, self.slope = 0.0, 0.5
+        self.line, self.slope, self.known = 0.0, 0.5, [2.0, 0.0, 2.0]
 
     def budget(self, rounds: int) -> float:
         return 20.0 + 0.3 * math.sqrt(min(rounds, self.memory) if self.memory else rounds)
@@ -408,8 +408,19 @@ class GateTracker:
         return self.excess / self.weight + (1.0 - self.alpha) <= room
 
     def expect(self, position: float) -> float:
-        places = (logit(1.0 - part * sigmoid(-position), 5.5) for part in (0.25, 0.75))
-        return sum(sigmoid(self.line - self.slope * place) for place in places) / 2.0
+        places = [logit(1.0 - part * sigmoid(-position), 5.5) for part in (0.25, 0.75)]
+        wrong = [sigmoid(self.line - self.slope * place) for place in places]
+        u = sum(one * (1.0 - one) for one in wrong) / 2.0
+        v = -sum(one * (1.0 - one) * place for one, place in zip(wrong, places, strict=True)) / 2.0
+        i, j, k = self.known
+        error = math.sqrt((k * u * u - 2.0 * j * u * v + i * v * v) / (i * k - j * j))
+        return sum(wrong) / 2.0 + self.trust() * error
+
+    def trust(self) -> float:
+        return (1.0 - 1.0 / self.weight) * self.heard / (self.heard + 20)
+
+    def goal(self) -> float:
+        return self.alpha * (1.0 - 0.1 * self.trust() / math.sqrt(1.0 + self.judged / 300.0))
 
     def begins_trial(self) -> bool:
         if not self.is_open() or self.y <= 2.2:
@@ -417,7 +428,7 @@ class GateTracker:
         wait = min(1_000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
         if self.heard < 20:
             return self.quiet >= wait
-        if self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.alpha:
+        if self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.goal():
             return True
         return self.quiet >= 20.0 * wait
 
@@ -473,17 +484,20 @@ class GateTracker:
             self.judged += 1
             if self.heard:
                 self.fit(made, wrong, spread)
-            self.move(wrong, spread, before, 1.0 / math.sqrt(chance), stale)
+            factor = (1.0 - self.trust()) / math.sqrt(chance)
+            self.move(wrong, spread, before, factor, stale)
             return
         self.heard += 1
         self.fit(made, wrong, spread)
         if not made.was_open and made.score >= made.own:
             self.move(wrong, spread, before, 1.0, stale)
         elif self.back == -3.5:
-            expected = self.expect(min(3.0, self.y))
-            beyond = max(0.0, expected - 1.5 * self.alpha) + min(0.0, expected - self.alpha)
-            doubt = (1.0 + self.alpha * self.judged / self.weight) * (1.0 + stale / 120.0)
-            self.y = clip(self.y + self.heard / (self.heard + 20) * beyond / doubt, -3.5, 3.5)
+            trust = self.trust()
+            beyond = self.expect(min(3.0, self.y)) - self.goal()
+            beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * (1.0 - trust))
+            doubt = 1.0 + self.alpha * self.judged / self.weight * (1.0 - trust)
+            beyond *= (1.0 + 2.0 * trust) / doubt / (1.0 + stale / 120.0)
+            self.y = clip(self.y + self.heard / (self.heard + 20) * beyond, -3.5, 3.5)
 
     def move(self, wrong: float, spread: float, before: float, factor: float, stale: float) -> None:
         alpha, flow = self.alpha, 1.0 / (1.0 + stale / 120.0)
@@ -497,15 +511,19 @@ class GateTracker:
         else:
             self.y, self.run, self.back = max(self.y, self.back), 0.0, -3.5
         owed = self.excess / self.grain
-        share = 0.03 * alpha * (1.0 - young) + 0.04 * young
+        share = 0.03 * alpha * (1.0 - young) + 0.02 * young
         pull = min(0.5 * alpha * step, share * step**2 * min(20.0, max(0.0, owed)))
-        pull -= alpha * step * clip(0.1 * (-owed - 3.0 / young - alpha * stale), 0.0, 1.0)
+        pull -= alpha * step * clip(0.1 * (-owed - 6.0 / young - alpha * stale), 0.0, 1.0)
         self.y = clip(self.y + step * (wrong - alpha) / spread * factor + pull, -3.5, 3.5)
 
     def fit(self, made: Decided, wrong: float, spread: float) -> None:
         kept = len(self.scores)
         place = logit((bisect_right(self.scores, made.score) + 0.5) / (kept + 1), 3.5)
-        error = wrong - sigmoid(self.line - self.slope * place)
-        step = error / (spread * (10.0 + min(1_000, self.heard) / 4.0))
-        self.line += 2.0 * step
-        self.slope = clip(self.slope - step * place, 0.0, 4.0)
+        chance = sigmoid(self.line - self.slope * place)
+        told = max(0.02, chance * (1.0 - chance)) / spread**2
+        i, j, k = (0.9995 * one for one in self.known)
+        self.known = [i + told, j - told * place, k + told * place**2]
+        i, j, k = self.known
+        step = (wrong - chance) / spread**2 / (i * k - j * j)
+        self.line += step * (k + j * place)
+        self.slope = clip(self.slope - step * (i * place + j), 0.0, 4.0)

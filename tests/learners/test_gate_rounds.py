@@ -34,7 +34,7 @@ class TrackerByHand:
         self.z, self.back, self.on_trial = 2.0, 0.0, False
         self.excess, self.weight, self.grain, self.run = 0.0, 1.0, 1.0, 0.0
         self.judged = self.rounds = self.late = self.heard = self.quiet = 0
-        self.level, self.slope = 0.0, 0.5
+        self.curve, self.information = np.array([0.0, 0.5]), 2.0 * np.eye(2)
 
     def allow(self, rounds: int) -> float:
         return 20.0 + 0.3 * math.sqrt(rounds if self.memory is None else min(rounds, self.memory))
@@ -48,7 +48,7 @@ class TrackerByHand:
         if self.z <= 2.2 or not self.is_open():
             return False
         wait = min(1000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
-        if self.heard >= 20 and self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.alpha:
+        if self.heard >= 20 and self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.goal():
             return True
         return self.quiet >= (20.0 if self.heard >= 20 else 1.0) * wait
 
@@ -95,7 +95,7 @@ class TrackerByHand:
         self.judged += 1
         if self.heard:
             self.fit(answer)
-        self.move(before, 1.0 / math.sqrt(chance), answer)
+        self.move(before, (1.0 - self.trust()) / math.sqrt(chance), answer)
 
     def move(self, before: float, scale: float, answer: Answer) -> None:
         spread, fresh = max(1.0, abs(2.0 * answer.miss - 1.0)), 1.0 / (1.0 + answer.stale / 120.0)
@@ -112,10 +112,10 @@ class TrackerByHand:
             self.run, self.on_trial = 0.0, False
         debt = min(20.0, self.excess / self.grain)
         if debt > 0.0:
-            pull = (0.03 * self.alpha * (1.0 - young) + 0.04 * young) * step**2 * debt
+            pull = (0.03 * self.alpha * (1.0 - young) + 0.02 * young) * step**2 * debt
             pull = min(self.alpha * step / 2.0, pull)
         else:
-            spare = 3.0 / young + self.alpha * answer.stale
+            spare = 6.0 / young + self.alpha * answer.stale
             pull = -self.alpha * step * min(1.0, 0.1 * max(0.0, -debt - spare))
         shift = step * (answer.miss - self.alpha) / spread * scale + pull
         self.z = min(3.5, max(-3.5, self.z + shift))
@@ -125,15 +125,26 @@ class TrackerByHand:
         return min(3.5, max(-3.5, logit((below + 0.5) / (len(self.kept) + 1))))
 
     def fit(self, answer: Answer) -> None:
-        place = self.place(answer.score)
-        error = answer.miss - sigmoid(self.level - self.slope * place)
-        step = error / max(1.0, abs(2.0 * answer.miss - 1.0)) / (10.0 + min(1000, self.heard) / 4.0)
-        self.level += 2.0 * step
-        self.slope = min(4.0, max(0.0, self.slope - step * place))
+        case = np.array([1.0, -self.place(answer.score)])
+        chance, spread = sigmoid(float(self.curve @ case)), max(1.0, abs(2.0 * answer.miss - 1.0))
+        told = max(0.02, chance * (1.0 - chance)) / spread**2
+        self.information = 0.9995 * self.information + told * np.outer(case, case)
+        step = np.linalg.solve(self.information, case * (answer.miss - chance) / spread**2)
+        self.curve = np.clip(self.curve + step, [-np.inf, 0.0], [np.inf, 4.0])
+
+    def trust(self) -> float:
+        return self.heard / (self.heard + 20) * (1.0 - 1.0 / self.weight)
+
+    def goal(self) -> float:
+        return self.alpha * (1.0 - 0.1 * self.trust() / math.sqrt(1.0 + self.judged / 300.0))
 
     def expect(self, z: float) -> float:
         ranks = [1.0 - part * sigmoid(-z) for part in (0.25, 0.75)]
-        return sum(sigmoid(self.level - self.slope * min(5.5, logit(rank))) for rank in ranks) / 2.0
+        cases = np.array([[1.0, -min(5.5, logit(rank))] for rank in ranks])
+        wrong = 1.0 / (1.0 + np.exp(-cases @ self.curve))
+        gradient = np.mean(cases * (wrong * (1.0 - wrong))[:, None], axis=0)
+        error = math.sqrt(gradient @ np.linalg.inv(self.information) @ gradient)
+        return float(wrong.mean()) + self.trust() * error
 
     def hear(self, memo: Any, answer: Answer) -> None:
         was_open, own = memo
@@ -142,9 +153,11 @@ class TrackerByHand:
         if not was_open and answer.score >= own:
             self.move(self.excess / self.grain, 1.0, answer)
         elif not self.on_trial:
-            trust = self.heard / (self.heard + 20) / (1.0 + self.alpha * self.judged / self.weight)
-            wrong = self.expect(min(3.0, self.z))
-            beyond = max(0.0, wrong - 1.5 * self.alpha) + min(0.0, wrong - self.alpha)
+            rest = 1.0 - self.trust()
+            trust = self.heard / (self.heard + 20) * (1.0 + 2.0 * self.trust())
+            trust /= 1.0 + self.alpha * self.judged / self.weight * rest
+            beyond = self.expect(min(3.0, self.z)) - self.goal()
+            beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * rest)
             self.z = min(3.5, max(-3.5, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))
 
 
@@ -155,6 +168,7 @@ WORLDS = {
     "the referred too": (0.1, None, 1.0, 0.0, True, 0, (0.0, 1.0)),
     "a lower target, both": (0.02, None, 1.0, 0.0, True, 3, (0.0, 1.0)),
     "audits": (0.1, None, 0.4, 0.0, False, 0, (0.0, 1.0)),
+    "few audits, the referred too": (0.2, None, 0.1, 0.0, True, 0, (0.0, 1.0)),
     "judges who err, both": (0.2, None, 1.0, 0.1, True, 0, (0.0, 1.0)),
     "late": (0.1, None, 0.8, 0.05, True, 40, (0.0, 1.0)),
     "a memory": (0.1, 60.0, 1.0, 0.0, False, 0, (0.0, 1.0)),

@@ -42,10 +42,10 @@ _CALM = 1.5  # wrong answers of excess, times (1 + n / 300)^(3/4), beyond which 
 _HASTE = 0.3  # by so much for each,
 _FASTEST = 4.0  # but to no more than this many times the step
 _PULL = 0.03  # times alpha and step squared, for every wrong answer of excess, in the end;
-_REPAY = 0.04  # and times step squared alone at first
+_REPAY = 0.02  # and times step squared alone at first
 _MOST_PULL = 20.0  # wrong answers of excess beyond which the pull grows no more
 _STRICTEST = 0.5  # times alpha: what the pull takes off the target at most
-_SPARE = 3.0  # wrong answers of credit, times sqrt(1 + n / 300), which are not spent;
+_SPARE = 6.0  # wrong answers of credit, times sqrt(1 + n / 300), which are not spent;
 _SPEND = 0.1  # times alpha: what each one more adds to the target,
 _FREEST = 1.0  # at most
 _CREEP = 0.01  # down per referred round, times alpha, while there is credit
@@ -55,7 +55,12 @@ _DEAR = 250.0  # and so many more for each wrong answer of excess: each trial ma
 _LONGEST = 1000.0  # but no more than this;
 _PATIENCE = 20.0  # times as many against what is said of referred cases
 _ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
-_DOUBT = 1.5  # times alpha: what the accepted must be expected to be wrong for it to move up
+_DOUBT = 0.5  # times alpha: by how much more the accepted must be expected to be wrong to move up,
+_MARGIN = 0.1  # and by how much less to move down, where no more than a few of them are audited
+_SWIFT = 2.0  # times as fast it moves then, and more
+_PRIOR = 2.0  # the information in the first curve, of which a judgement brings at most 1/4,
+_SCANT = 0.02  # and at least this
+_REMEMBERED = 2000.0  # judgements
 _UNHEARD = 0.1  # up for an accepted answer before the first judgement, and in a trial until its own
 _LATE = 2.0  # budget for every answer of lateness
 _YOUNG_BUDGET = 2.8  # of a gate that knows little, which grows
@@ -146,7 +151,8 @@ class GateTrackerState(NamedTuple):
     back: Array = np.full(1, -_CLOSED)  # where the position returns to if a trial fails
     heard: Counts = _NO  # judgements of referred cases
     level: Array = np.zeros(1)  # the logit of the chance to be wrong, at position 0,
-    slope: Array = np.full(1, 0.5)  # and by how much it falls from a position to the next
+    slope: Array = np.full(1, 0.5)  # and by how much it falls from a position to the next;
+    sure: Array = np.array([_PRIOR, 0.0, _PRIOR])  # how well both are known: their information matrix
 
 
 def start(settings: GateTrackerParameters) -> GateTrackerState:
@@ -169,7 +175,7 @@ def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bo
     wait = min(_LONGEST, _QUIET + _DEAR * spent)
     if state.heard[0] < _ENOUGH:
         return quiet >= wait
-    if quiet * settings.alpha >= 1.0 and expect_wrong(state, _HIGH) < settings.alpha:
+    if quiet * settings.alpha >= 1.0 and expect_wrong(state, _HIGH) < find_goal(settings, state):
         return True
     return quiet >= _PATIENCE * wait
 
@@ -227,7 +233,8 @@ def observe(
         count_wrong(settings, state, memo[CHANCE], answer)
         if state.heard[0] > 0:
             fit(state, answer)
-        move(settings, state, before, math.sqrt(1.0 / memo[CHANCE]), answer)
+        scale = math.sqrt(1.0 / memo[CHANCE]) * (1.0 - trust_curve(state))
+        move(settings, state, before, scale, answer)
     else:
         learn_from_referred(settings, state, memo, answer)
 
@@ -334,32 +341,67 @@ def learn_from_referred(
         return
     if state.back[0] > -_CLOSED:
         return
-    known = state.judged[0] / state.weight[0]
-    trust = state.heard[0] / (state.heard[0] + _ENOUGH) / (1.0 + settings.alpha * known)
-    expected = expect_wrong(state, min(_TOP, state.position[0]))
-    beyond = max(0.0, expected - _DOUBT * settings.alpha) + min(0.0, expected - settings.alpha)
-    step = trust * beyond / (1.0 + answer.stale / _HALVED_AT)
+    alpha, curve = settings.alpha, trust_curve(state)
+    known = state.judged[0] / state.weight[0] * (1.0 - curve)
+    trust = state.heard[0] / (state.heard[0] + _ENOUGH) / (1.0 + alpha * known)
+    beyond = expect_wrong(state, min(_TOP, state.position[0])) - find_goal(settings, state)
+    if beyond > 0.0:
+        beyond = max(0.0, beyond - _DOUBT * alpha * (1.0 - curve))
+    step = trust * (1.0 + _SWIFT * curve) * beyond / (1.0 + answer.stale / _HALVED_AT)
     state.position[0] = min(_CLOSED, max(-_CLOSED, state.position[0] + step))
+
+
+@kernel
+def trust_curve(state: GateTrackerState) -> float:
+    """Return how much the curve decides: all where referred cases are judged and few accepted ones."""
+    return (1.0 - 1.0 / state.weight[0]) * state.heard[0] / (state.heard[0] + _ENOUGH)
+
+
+@called
+def find_goal(settings: GateTrackerParameters, state: GateTrackerState) -> float:
+    """Return which share may be expected to be wrong; less than alpha where few are audited.
+
+    Of an excess that nobody hears of nothing is given back: at alpha itself it would grow as the root
+    of the accepted.
+    """
+    young = 1.0 / math.sqrt(1.0 + state.judged[0] / _FADES)
+    return settings.alpha * (1.0 - _MARGIN * trust_curve(state) * young)
 
 
 @called
 def fit(state: GateTrackerState, answer: Answer) -> None:
-    """Follow the chance to be wrong at the place of a score: a step of logistic regression."""
+    """Follow the chance to be wrong at the place of a score: a step of Newton's in the likelihood."""
     place = find_place(state, answer.score)
-    error = (answer.miss - sigmoid(state.level[0] - state.slope[0] * place)) / spread_of(answer.miss)
-    step = error / (10.0 + min(1000.0, state.heard[0]) / 4.0)
-    state.level[0] += 2.0 * step
-    state.slope[0] = min(4.0, max(0.0, state.slope[0] - step * place))
+    chance = sigmoid(state.level[0] - state.slope[0] * place)
+    share = 1.0 / (spread_of(answer.miss) * spread_of(answer.miss))
+    told, kept, sure = share * max(_SCANT, chance * (1.0 - chance)), 1.0 - 1.0 / _REMEMBERED, state.sure
+    sure[0] = kept * sure[0] + told
+    sure[1] = kept * sure[1] - told * place
+    sure[2] = kept * sure[2] + told * place * place
+    step = share * (answer.miss - chance) / (sure[0] * sure[2] - sure[1] * sure[1])
+    state.level[0] += step * (sure[2] + sure[1] * place)
+    slope = state.slope[0] - step * (sure[0] * place + sure[1])
+    state.slope[0] = min(4.0, max(0.0, slope))
 
 
 @called
 def expect_wrong(state: GateTrackerState, position: float) -> float:
-    """Return which share of what would be accepted at a position is probably wrong."""
-    accepted, total = sigmoid(-position), 0.0
+    """Return which share of what would be accepted at a position is probably wrong.
+
+    Where the curve decides, its standard error is added.
+    """
+    accepted, total, by_level, by_slope = sigmoid(-position), 0.0, 0.0, 0.0
     for part in (0.25, 0.75):
         place = logit(1.0 - part * accepted, _CLOSED + 2.0)
-        total += sigmoid(state.level[0] - state.slope[0] * place)
-    return 0.5 * total
+        chance = sigmoid(state.level[0] - state.slope[0] * place)
+        total += 0.5 * chance
+        by_level += 0.5 * chance * (1.0 - chance)
+        by_slope -= 0.5 * chance * (1.0 - chance) * place
+    sure = state.sure
+    variance = by_level * by_level * sure[2] - 2.0 * by_level * by_slope * sure[1]
+    variance += by_slope * by_slope * sure[0]
+    variance /= sure[0] * sure[2] - sure[1] * sure[1]
+    return total + trust_curve(state) * math.sqrt(max(0.0, variance))
 
 
 @called
