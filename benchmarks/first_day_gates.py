@@ -42,6 +42,7 @@ STREAMS = {
     "good, calibrated": Stream(1.5, 2.0, lambda logits: logits),
     "good, over-sure": Stream(1.5, 2.0, lambda logits: 2.5 * logits + 2.0),
     "good, in .78 to .83": Stream(1.5, 2.0, squeeze),
+    "medium": Stream(1.2, 1.2, lambda logits: logits),
     "weak": Stream(0.9, 0.65, lambda logits: logits),
     "hopeless, 7 in 10 right": Stream(0.85, 0.0, lambda logits: logits),
     "hopeless, over-sure": Stream(0.0, 0.0, lambda logits: 2.5 * logits + 2.0),
@@ -64,6 +65,11 @@ BEFORE = {
         "0 / 1 / 7, 0.29",
         "10 / 17 / 13, 0.55",
         "15 / 21 / 12, 0.85",
+    ),
+    ("judged at once", "medium"): (
+        "3 / 4 / 10, 0.19",
+        "4 / 10 / 15, 0.41",
+        "5 / 10 / 11, 0.80",
     ),
     ("judged at once", "weak"): ("2 / 3 / 5, 0.03", "5 / 12 / 18, 0.12", "10 / 17 / 19, 0.45"),
     ("judged at once", "hopeless, 7 in 10 right"): (
@@ -91,6 +97,11 @@ BEFORE = {
         "10 / 17 / 15, 0.61",
         "15 / 21 / 12, 0.85",
     ),
+    ("the referred too", "medium"): (
+        "3 / 4 / 10, 0.20",
+        "4 / 10 / 15, 0.42",
+        "5 / 10 / 11, 0.80",
+    ),
     ("the referred too", "weak"): ("2 / 3 / 5, 0.04", "5 / 12 / 21, 0.15", "10 / 18 / 20, 0.49"),
     ("the referred too", "hopeless, 7 in 10 right"): (
         "4 / 5 / 7, 0.01",
@@ -116,6 +127,11 @@ BEFORE = {
         "3 / 9 / 13, 0.33",
         "20 / 40 / 56, 0.56",
         "14 / 32 / 93, 0.84",
+    ),
+    ("1 in 10 audited, the referred too", "medium"): (
+        "4 / 10 / 27, 0.22",
+        "10 / 21 / 54, 0.44",
+        "9 / 16 / 56, 0.80",
     ),
     ("1 in 10 audited, the referred too", "weak"): (
         "3 / 5 / 19, 0.07",
@@ -146,6 +162,11 @@ BEFORE = {
         "0 / 1 / 4, 0.32",
         "26 / 64 / 78, 0.56",
         "16 / 35 / 78, 0.84",
+    ),
+    ("200 decisions late", "medium"): (
+        "4 / 9 / 13, 0.22",
+        "7 / 16 / 26, 0.44",
+        "7 / 14 / 23, 0.81",
     ),
     ("200 decisions late", "weak"): ("3 / 5 / 6, 0.04", "11 / 24 / 37, 0.16", "15 / 34 / 53, 0.47"),
     ("200 decisions late", "hopeless, 7 in 10 right"): (

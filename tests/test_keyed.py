@@ -13,7 +13,18 @@ from hypothesis import strategies as st
 
 import keyhole
 from keyhole.errors import InvalidError, KeyholeError, SnapshotError
-from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Output, Skipped, make_fold
+from keyhole.keyed import (
+    Amended,
+    Answered,
+    Asked,
+    Elapsed,
+    Event,
+    Fold,
+    Kind,
+    Output,
+    Skipped,
+    make_fold,
+)
 from keyhole.keyed import state as states
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Tally
@@ -594,3 +605,60 @@ def test_a_case_of_unknown_features_is_shown_a_set_and_events_begin_at_time_0() 
     _, (said,) = with_features().step(KEY, b"", Asked("1", [0.5, 0.3, 0.2]))
     assert said.kind is Kind.SHOWN
     assert [event.at for event in (Asked("1", 0.0), Answered("1"), Skipped("1"))] == [0, 0, 0]
+
+
+@pytest.mark.parametrize("settings", [{}, {"groups": ["new"]}, {"score": keyhole.ScaledResiduals()}])
+def test_after_any_number_of_amendments_the_accounts_of_a_key_are_those_of_the_final_truths(
+    settings: dict[str, Any],
+) -> None:
+    """Kills: a change counted twice, without its weight, or by another sign; and a replay of one."""
+    fold, rng = make_fold(alpha=0.2, recall=3, **settings), np.random.default_rng(4)
+    predictor = keyhole.Predictor(alpha=0.2, amend_limit=100, seed=fold.seed_of("anna"), **settings)
+    state, counted, truths = b"", {}, {}
+    for n in range(60):
+        output = 0.0 if "score" in settings else rng.dirichlet(np.ones(3)).tolist()
+        groups = ("new",) if "groups" in settings and n % 3 == 0 else ()
+        known = {"groups": groups} if groups else {}
+        state, outputs = fold.step("anna", state, Asked(f"r{n}", output, groups=groups))
+        shown = predictor.predict(output, **known)
+        assert outputs[0].region == shown
+        label = float(rng.normal()) if "score" in settings else int(rng.integers(3))
+        state, outputs = fold.step("anna", state, Answered(f"r{n}", label=label, chance=0.5))
+        predictor.learn(shown, label=label, chance=0.5)
+        counted[n], truths[n] = outputs[0].miss, float(label not in shown)
+        for m in range(2 if n > 5 else 0):  # The first intervals are the whole line.
+            k, miss = int(rng.integers(5, n + 1)), float(rng.integers(2))
+            change = Amended(f"r{k}", was=counted[k], miss=miss, chance=0.5, at=2 * n + m)
+            if "groups" in settings and k % 3 == 0:
+                change = change._replace(groups=("new",))
+            state, outputs = fold.step("anna", state, change)
+            assert (outputs[0].kind, outputs[0].miss) == ("amended", miss)
+            again, outputs = fold.step("anna", state, change)
+            assert outputs[0].kind == "repeated"
+            assert again == state
+            predictor.amend(k, keyhole.MISS if miss else keyhole.HIT)
+            counted[k] = truths[k] = miss
+    assert fold.read(state).tally.misses == pytest.approx(2.0 * sum(truths.values()), abs=1e-9)
+    assert fold.read(state).tally.misses == pytest.approx(predictor.progress.tally.misses, abs=1e-9)
+    for ours, its in zip(fold.read(state).state, predictor.progress.state, strict=True):
+        np.testing.assert_array_equal(ours, its)
+
+
+@pytest.mark.parametrize(
+    ("learner", "change", "fault"),
+    [
+        (None, Amended("r", was=0.0, miss=2.0), "2.0"),
+        (None, Amended("r", was=math.nan, miss=1.0), "nan"),
+        (None, Amended("r", was=0.0, miss=1.0, chance=0.001), "least chance"),
+        (None, Amended("r", was=0.0, miss=1.0, groups=("x",)), "group"),
+        ("kt", Amended("r", was=0.0, miss=1.0), "kt"),
+    ],
+)
+def test_an_amendment_that_cannot_be_made_is_refused_and_changes_nothing(
+    learner: str | None, change: Amended, fault: str
+) -> None:
+    fold = make_fold(learner, alpha=0.2)
+    state, _ = fold.step("anna", b"", Elapsed(5))
+    after, (output,) = fold.step("anna", state, change)
+    assert (output.kind, after) == ("refused", state)
+    assert fault in (output.note or "")

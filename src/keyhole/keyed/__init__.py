@@ -16,17 +16,27 @@ then changes nothing. A replayed answer changes nothing as long as its round is 
 that is repeated in none of these cases, that is, within its lifetime but after ``recall`` or more later
 closings, counts as a new one. A closed round is remembered by the CRC-32 of its id: if ids are as good
 as random, one new ask in two thousand million is mistaken for one of two closed rounds; it is reported
-as repeated, and can be sent again under another id.
+as repeated, and can be sent again under another id. A replayed amendment is recognised as long as it is
+one of the ``recall`` closings and amendments that came last.
 """
 
 from keyhole.keyed.columns import OutputColumns
-from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
+from keyhole.keyed.events import (
+    Amended,
+    Answered,
+    Asked,
+    Elapsed,
+    Event,
+    Kind,
+    Output,
+    Outputs,
+    Skipped,
+)
 from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold
 from keyhole.keyed.levels import LevelFold
 from keyhole.keyed.make import make_fold
 
 __all__ = [
-    "OPEN_LIMIT", "RECALL", "Answered", "Asked", "Elapsed", "Event", "Fold", "Kind", "LevelFold",
-    "Output",
-    "OutputColumns", "Outputs", "Skipped", "make_fold",
+    "OPEN_LIMIT", "RECALL", "Amended", "Answered", "Asked", "Elapsed", "Event", "Fold", "Kind",
+    "LevelFold", "Output", "OutputColumns", "Outputs", "Skipped", "make_fold",
 ]  # fmt: skip

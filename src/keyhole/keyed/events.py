@@ -50,6 +50,27 @@ class Answered(NamedTuple):
     right: bool | None = None
 
 
+class Amended(NamedTuple):
+    """An answer that was counted turned out otherwise.
+
+    A key remembers no answered round: ``was`` is the miss that was reported of it as counted, ``miss``
+    what it should have been, ``chance`` and ``groups`` are those of its answer and of its ask. Give
+    each amendment a time ``at`` of its own: the same one at the same time is a replay.
+
+    Examples
+    --------
+    >>> Amended("order 1", was=0.0, miss=1.0).miss
+    1.0
+    """
+
+    id: str
+    was: float
+    miss: float
+    chance: float = 1.0
+    groups: Groups = ()
+    at: int = 0
+
+
 class Skipped(NamedTuple):
     """No answer to a round will come.
 
@@ -75,7 +96,7 @@ class Elapsed(NamedTuple):
     at: int
 
 
-Event: TypeAlias = Asked | Answered | Skipped | Elapsed
+Event: TypeAlias = Asked | Answered | Amended | Skipped | Elapsed
 
 
 class Kind(StrEnum):
@@ -83,6 +104,7 @@ class Kind(StrEnum):
 
     SHOWN = "shown"
     COUNTED = "counted"
+    AMENDED = "amended"
     SKIPPED = "skipped"
     EXPIRED = "expired"
     REPEATED = "repeated"
@@ -90,7 +112,7 @@ class Kind(StrEnum):
 
 
 class Output(NamedTuple):
-    """An output about a round: the set when it is shown, the miss when an answer was counted.
+    """An output about a round: the set that is shown, the miss that an answer or an amendment counts.
 
     Of several levels the ``region`` is a ``keyhole.Levels``, ``misses`` says of each alpha whether what
     was shown missed, and ``miss`` is that of the smallest alpha.

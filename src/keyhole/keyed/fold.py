@@ -11,22 +11,34 @@ from operator import sub
 from typing import Any, cast
 from zlib import crc32
 
-from keyhole.checks import is_whole
-from keyhole.errors import InvalidError, KeyholeError, SnapshotError
-from keyhole.feedback import HIT
+from keyhole.checks import is_real, is_whole
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError, SnapshotError
+from keyhole.feedback import HIT, check_chance
 from keyhole.keyed import gates
 from keyhole.keyed import state as states
 from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
-from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Kind, Output, Outputs, Skipped
+from keyhole.keyed.events import (
+    Amended,
+    Answered,
+    Asked,
+    Elapsed,
+    Event,
+    Kind,
+    Output,
+    Outputs,
+    Skipped,
+)
 from keyhole.keyed.many import NOTES, play_many
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
-from keyhole.predictor.context import NOTHING_KNOWN, read_context
+from keyhole.predictor.context import NOTHING_KNOWN, list_groups, read_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.kinds import GATE
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
+    change_miss,
     check_judged,
+    check_loss,
     is_listening,
     propose,
     read_answer,
@@ -155,7 +167,9 @@ class Fold:
         for event in events:
             step = _STEPS.get(type(event))
             if step is None:
-                raise InvalidError(f"{event!r} is no event; give Asked, Answered, Skipped or Elapsed")
+                raise InvalidError(
+                    f"{event!r} is no event; give Asked, Answered, Amended, Skipped or Elapsed"
+                )
             if fault := _find_fault(event):
                 outputs.append(Output(_REFUSED, _name(event), note=fault))
                 ends.append(len(outputs))
@@ -439,6 +453,29 @@ def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:
     return recall_round(fold.setup.score, waiting, then=waiting.then, memo=memo)
 
 
+def _amend(fold: Fold, key: str, state: KeyState, event: Amended, outputs: Outputs) -> None:  # noqa: ARG001
+    _advance(fold, state, event.at, outputs)
+    name = f"{event.id} from {event.was!r} to {event.miss!r} at {event.at}"  # which is made once
+    if _is_remembered(state, name, outputs):
+        outputs[-1] = outputs[-1]._replace(id=event.id, note="this amendment was made already")
+        return
+    setup, learner = fold.setup, fold.setup.learner
+    try:
+        if fold.decides:
+            raise FeedbackError("a key cannot amend decisions: it remembers none that it accepted")
+        if not is_real(event.was):  # Corrected for answers that may be wrong it may be beyond 0 and 1.
+            raise FeedbackError(f"was {event.was!r} is not the miss that was counted; try 0.0 or 1.0")
+        change = check_loss(event.miss) - event.was
+        weight = 1.0 / check_chance(event.chance, least=setup.least_chance)
+        groups = list_groups(learner, read_context(setup, None, event.groups))
+        change_miss(learner, state.progress, change, weight=weight, groups=groups)
+    except KeyholeError as error:
+        outputs.append(Output(_REFUSED, event.id, note=str(error)))
+        return
+    _remember(fold, state, name)
+    outputs.append(Output(Kind.AMENDED, event.id, None, None, event.miss))
+
+
 def _skip(fold: Fold, key: str, state: KeyState, event: Skipped, outputs: Outputs) -> None:  # noqa: ARG001
     _advance(fold, state, event.at, outputs)
     waiting = _find(fold, state, event.id, outputs)
@@ -452,7 +489,9 @@ def _elapse(fold: Fold, key: str, state: KeyState, event: Elapsed, outputs: Outp
     _advance(fold, state, event.at, outputs)
 
 
-_STEPS: dict[type, Any] = {Asked: _ask, Answered: _answer, Skipped: _skip, Elapsed: _elapse}
+_STEPS: dict[type, Any] = {
+    Asked: _ask, Answered: _answer, Amended: _amend, Skipped: _skip, Elapsed: _elapse
+}  # fmt: skip
 
 
 def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError
 from keyhole.feedback import MISS
-from keyhole.keyed.events import Answered, Event, Kind, Output, Outputs
+from keyhole.keyed.events import Amended, Answered, Event, Kind, Output, Outputs
 from keyhole.keyed.fold import Fold
 from keyhole.keyed.state import refuse_version
 from keyhole.predictor.levels import TELLS_TOO_LITTLE, nest
@@ -46,7 +46,7 @@ class LevelFold:
     def step(self, key: str, state: bytes, event: Event) -> tuple[bytes, Outputs]:
         """Return the key's next state and the outputs; ``b""`` is the state of a new key."""
         parts = self._split(state)
-        if isinstance(event, Answered) and (fault := _find_fault(event)):
+        if isinstance(event, Answered | Amended) and (fault := _find_fault(event)):
             return state, [Output(Kind.REFUSED, event.id, note=fault)]
         stepped = [
             one.step(key, part, event) for one, part in zip(self.folds.values(), parts, strict=True)
@@ -135,8 +135,10 @@ def _match(key: str, columns: list[Outputs]) -> Iterator[list[Output]]:
         yield list(each)
 
 
-def _find_fault(event: Answered) -> str:
+def _find_fault(event: Answered | Amended) -> str:
     """Return why an answer does not tell the outcome of every level, or nothing if it does."""
+    if isinstance(event, Amended):
+        return f"was and miss are of one level: {TELLS_TOO_LITTLE}"
     if event.answer is not None and event.answer != MISS:
         return _HIT
     if event.judged is not None or event.loss is not None or event.wrong:

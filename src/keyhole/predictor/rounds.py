@@ -221,17 +221,24 @@ def amend(
     It keeps the weight of the first. Accounts and position move by the difference, as one answer that
     comes now would move them: that leaves the sum alone by which misses are bounded.
     """
-    check_amendable(learner)
-    tally, weight, change = progress.tally, before.weight, outcome.miss - before.miss
-    if change:
-        memo = choose_again(learner, progress, answered.groups)
-        pace, _ = find_pace(weight, tally.usual, tally.answered)
-        miss = learner.alpha + change
-        told = Answer(miss, _UNKNOWN, weight=weight, pace=pace, amends=1.0)
-        learner.observe(progress.state, memo, told)
-        amend_misses(tally, weight * change, answered.groups)
-    tally.unreachable += outcome.unreachable - before.unreachable
+    weight, change = before.weight, outcome.miss - before.miss
+    change_miss(learner, progress, change, weight=weight, groups=answered.groups)
+    progress.tally.unreachable += outcome.unreachable - before.unreachable
     return outcome._replace(weight=weight)
+
+
+def change_miss(
+    learner: Learner, progress: Progress, change: float, *, weight: float, groups: tuple[int, ...]
+) -> None:
+    """Let the accounts be those of a loss that is larger by so much than the one that was counted."""
+    check_amendable(learner)
+    if change:
+        tally = progress.tally
+        memo = choose_again(learner, progress, groups)
+        pace, _ = find_pace(weight, tally.usual, tally.answered)
+        told = Answer(learner.alpha + change, _UNKNOWN, weight=weight, pace=pace, amends=1.0)
+        learner.observe(progress.state, memo, told)
+        amend_misses(tally, weight * change, groups if tally.members else ())  # A key keeps none.
 
 
 def choose_again(learner: Learner, progress: Progress, groups: Iterable[int]) -> Any:
@@ -317,7 +324,7 @@ def _judge_told(
     if score is not None:
         return _judge_score(shown.threshold, score)
     if answer is None:
-        outcome = Outcome(_check_loss(loss), _UNKNOWN)
+        outcome = Outcome(check_loss(loss), _UNKNOWN)
         check_graded(learner, "graded answers")
         return outcome
     outcome = _judge_answer(shown.threshold, answer)
@@ -361,7 +368,7 @@ def _judge_score(threshold: float, score: Any) -> Outcome:
     return _new(Outcome, (1.0 if score < threshold else 0.0, float(score), False, None, 1.0, None))
 
 
-def _check_loss(loss: Any) -> float:
+def check_loss(loss: Any) -> float:
     if not (is_real(loss) and 0.0 <= loss <= 1.0):
         raise FeedbackError(f"loss {loss!r} is not a number in [0, 1]; 0 is a hit, 1 a miss")
     return float(loss)
