@@ -614,7 +614,7 @@ def test_after_any_number_of_amendments_the_accounts_of_a_key_are_those_of_the_f
     """Kills: a change counted twice, without its weight, or by another sign; and a replay of one."""
     fold, rng = make_fold(alpha=0.2, recall=3, **settings), np.random.default_rng(4)
     predictor = keyhole.Predictor(alpha=0.2, amend_limit=100, seed=fold.seed_of("anna"), **settings)
-    state, counted, truths = b"", {}, {}
+    state, counted, truths = b"", dict[int, Any](), dict[int, float]()
     for n in range(60):
         output = 0.0 if "score" in settings else rng.dirichlet(np.ones(3)).tolist()
         groups = ("new",) if "groups" in settings and n % 3 == 0 else ()

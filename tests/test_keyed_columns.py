@@ -85,6 +85,7 @@ def to_row(event: Event) -> dict[str, Any]:
         return {"skipped": True}
     if isinstance(event, Elapsed):
         return {"elapsed": True}
+    assert isinstance(event, Answered)
     if event.answer is not None:
         return {"hit": event.answer == keyhole.HIT}
     return {"label": event.label} if event.score is None else {"score": event.score}
