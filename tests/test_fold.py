@@ -37,6 +37,7 @@ class Plain:
             self.close(event.id)
             self.predictor.skip(shown)
             return [*said, ("skipped", event.id, shown.id, None, None)]
+        assert isinstance(event, Answered)
         self.predictor.learn(shown, label=event.label)
         self.close(event.id)
         return [*said, ("counted", event.id, shown.id, None, float(event.label not in shown))]

@@ -652,6 +652,7 @@ def test_after_any_number_of_amendments_the_accounts_of_a_key_are_those_of_the_f
         (None, Amended("r", was=0.0, miss=1.0, chance=0.001), "least chance"),
         (None, Amended("r", was=0.0, miss=1.0, groups=("x",)), "group"),
         ("kt", Amended("r", was=0.0, miss=1.0), "kt"),
+        ("gate-tracker", Amended("r", was=0.0, miss=1.0), "decisions"),
     ],
 )
 def test_an_amendment_that_cannot_be_made_is_refused_and_changes_nothing(
@@ -662,3 +663,11 @@ def test_an_amendment_that_cannot_be_made_is_refused_and_changes_nothing(
     after, (output,) = fold.step("anna", state, change)
     assert (output.kind, after) == ("refused", state)
     assert fault in (output.note or "")
+
+
+def test_an_amendment_of_several_levels_is_refused_as_it_tells_of_one() -> None:
+    fold = make_fold(alpha=[0.1, 0.2])
+    state, _ = fold.step("anna", b"", Elapsed(5))
+    after, (output,) = fold.step("anna", state, Amended("r", was=0.0, miss=1.0))
+    assert (output.kind, after) == ("refused", state)
+    assert "one level" in (output.note or "")

@@ -157,7 +157,7 @@ def test_chances_before_the_first_round_are_one_for_each_threshold_and_add_up(le
 @pytest.mark.parametrize(
     ("name", "sizes"),
     [
-        ("gate-tracker", (616, 4)),
+        ("gate-tracker", (640, 4)),
         ("gate-split", (8016, 2)),
         ("gate-fixed", (8, 2)),
         ("exaul", (408, 53)),
