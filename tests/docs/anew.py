@@ -521,9 +521,10 @@ class GateTracker:
         place = logit((bisect_right(self.scores, made.score) + 0.5) / (kept + 1), 3.5)
         chance = sigmoid(self.line - self.slope * place)
         told = max(0.02, chance * (1.0 - chance)) / spread**2
-        i, j, k = (0.9995 * one for one in self.known)
-        self.known = [i + told, j - told * place, k + told * place**2]
         i, j, k = self.known
+        i, k = 0.9995 * i + 0.001 + told, 0.9995 * k + 0.001 + told * place**2
+        j = 0.9995 * j - told * place
+        self.known = [i, j, k]
         step = (wrong - chance) / spread**2 / (i * k - j * j)
         self.line += step * (k + j * place)
         self.slope = clip(self.slope - step * (i * place + j), 0.0, 4.0)

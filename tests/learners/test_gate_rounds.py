@@ -128,7 +128,8 @@ class TrackerByHand:
         case = np.array([1.0, -self.place(answer.score)])
         chance, spread = sigmoid(float(self.curve @ case)), max(1.0, abs(2.0 * answer.miss - 1.0))
         told = max(0.02, chance * (1.0 - chance)) / spread**2
-        self.information = 0.9995 * self.information + told * np.outer(case, case)
+        first = 2.0 * np.eye(2)
+        self.information = first + 0.9995 * (self.information - first) + told * np.outer(case, case)
         step = np.linalg.solve(self.information, case * (answer.miss - chance) / spread**2)
         self.curve = np.clip(self.curve + step, [-np.inf, 0.0], [np.inf, 4.0])
 

@@ -374,11 +374,12 @@ def fit(state: GateTrackerState, answer: Answer) -> None:
     place = find_place(state, answer.score)
     chance = sigmoid(state.level[0] - state.slope[0] * place)
     share = 1.0 / (spread_of(answer.miss) * spread_of(answer.miss))
-    told, kept, sure = share * max(_SCANT, chance * (1.0 - chance)), 1.0 - 1.0 / _REMEMBERED, state.sure
-    sure[0] = kept * sure[0] + told
-    sure[1] = kept * sure[1] - told * place
-    sure[2] = kept * sure[2] + told * place * place
-    step = share * (answer.miss - chance) / (sure[0] * sure[2] - sure[1] * sure[1])
+    told, sure = share * max(_SCANT, chance * (1.0 - chance)), state.sure
+    # It forgets towards the first curve: where all scores are the same, nothing is divided by nothing.
+    sure[0] += told - (sure[0] - _PRIOR) / _REMEMBERED
+    sure[1] += -told * place - sure[1] / _REMEMBERED
+    sure[2] += told * place * place - (sure[2] - _PRIOR) / _REMEMBERED
+    step = share * (answer.miss - chance) / find_determinant(sure)
     state.level[0] += step * (sure[2] + sure[1] * place)
     slope = state.slope[0] - step * (sure[0] * place + sure[1])
     state.slope[0] = min(4.0, max(0.0, slope))
@@ -400,8 +401,13 @@ def expect_wrong(state: GateTrackerState, position: float) -> float:
     sure = state.sure
     variance = by_level * by_level * sure[2] - 2.0 * by_level * by_slope * sure[1]
     variance += by_slope * by_slope * sure[0]
-    variance /= sure[0] * sure[2] - sure[1] * sure[1]
+    variance /= find_determinant(sure)
     return total + trust_curve(state) * math.sqrt(max(0.0, variance))
+
+
+@kernel
+def find_determinant(sure: Array) -> float:
+    return max(1.0, sure[0] * sure[2] - sure[1] * sure[1])  # It is 4 at least, unless a file lies.
 
 
 @called
