@@ -575,3 +575,26 @@ def test_the_regret_of_unlock_hedge_is_twice_the_root_of_rounds_and_logarithm() 
 def test_half_the_rounds_may_explore_and_no_more(exploration: float, moderate: bool) -> None:  # noqa: FBT001
     epoch = tuned(20, 50_000)._replace(exploration=exploration)
     assert bounds.conditions(epoch, arms=20).moderate_exploration is moderate
+
+
+def _find_larger_share(alpha: float, rounds: int) -> float:
+    """Return in which share of rounds sets are larger than at the 0.45-quantile less 2 logits."""
+    rng, edge = np.random.default_rng(11), math.log(0.95 / 0.05)
+    learner = make("logit-tracker", alpha=alpha, options={"margin": 0.05})
+    scores = 1.0 / (1.0 + np.exp(-rng.uniform(-edge, edge, rounds)))
+    run = simulate(learner, scores)
+    lowest = edge * (2.0 * 0.45 - 1.0) - 2.0
+    played = np.clip(run.thresholds[0], 1e-9, 1.0 - 1e-9)
+    return float(np.mean(np.log(played / (1.0 - played)) < lowest))
+
+
+def test_where_scores_are_dense_few_sets_are_larger_than_they_need_be() -> None:
+    """The bound 2 b / (f x^2) of docs/guarantees.md, of uniform logits; another target breaks it."""
+    rounds, density, far = 10_000, 1.0 / (2.0 * math.log(0.95 / 0.05)), 2.0
+    learner = make("logit-tracker", alpha=0.45, options={"margin": 0.05})
+    share = 2.0 * bounds.logit_regret(learner, rounds=rounds) / rounds / (density * far**2)
+    assert share < 0.12
+    assert _find_larger_share(0.45, rounds) <= share < 0.2 < _find_larger_share(0.1, rounds)
+    default = make("logit-tracker", alpha=0.1)
+    in_the_end = 2.0 * bounds.logit_regret(default, rounds=10**12) / 10**12 / 0.2
+    assert in_the_end == pytest.approx(0.045, abs=1e-4)

@@ -1,8 +1,10 @@
 """What help and a prompt show of a rule."""
 
 import doctest
+import math
 import pydoc
 from dataclasses import fields
+from typing import Any
 
 import pytest
 
@@ -65,3 +67,39 @@ def test_notebook_shows_a_learner_as_a_table() -> None:
     shown = make("tracker", alpha=0.1)._repr_html_()
     assert shown.startswith("<b>tracker</b>")
     assert "<tr><td>step</td><td>0.005</td></tr>" in shown
+
+
+PROMISED: dict[str, Any] = {  # what the help of a rule says of |miss rate - alpha|, times T
+    "aci": lambda p, _: (1 - p.alpha + p.step) / p.step,
+    "agaci": lambda p, _: max(p.start, 1 - p.start) / min(p.steps) + 1,
+    "contextual-tracker": lambda _, __: 151,
+    "informed-tracker": lambda _, __: 151,
+    "kt": lambda _, t: 1 + math.sqrt(2 * t * math.log(math.e * math.sqrt(math.pi * t) * (t + 1))),
+    "logit-tracker": lambda _, __: 179,
+    "pi": lambda p, t: math.pi / 2 * p.saturation * (t + 1) / math.log(t + 1) + 1,
+    "self-scaled": lambda p, _: p.budget + 1 - p.alpha,
+    "tracker": lambda p, _: (max(p.start, 1 - p.start) + p.step) / p.step,
+    "tracker-decaying": lambda p, t: (1 + p.first) * t**p.decay / p.first,
+}
+
+
+@pytest.mark.parametrize("name", sorted(PROMISED))
+def test_the_guarantee_in_words_is_the_bound_and_names_its_conditions(name: str) -> None:
+    """Kills: a number that outruns the theorem; a promise without its conditions."""
+    alphas = (0.1,) if name == "logit-tracker" else (0.01, 0.1, 0.4)
+    options = {"window": None} if name == "tracker-decaying" else {}
+    for alpha in alphas:
+        given: Any = make(name, alpha=alpha, options=options).parameters
+        for rounds in (10, 1_000, 100_000):
+            least, most = given.excess(rounds)
+            far = PROMISED[name](given, rounds)
+            assert max(-least, most) <= far + 1e-9
+            assert max(-least, most) > 0.4 * min(far, rounds)
+    said = LEARNERS[name].about.guarantee
+    assert "at once" in said
+    assert "threshold 0 cannot miss" in said
+
+
+def test_every_rule_with_a_bound_on_misses_is_checked_in_words() -> None:
+    bounded = [name for name, rule in LEARNERS.items() if hasattr(rule.parameters, "excess")]
+    assert sorted(bounded) == sorted(PROMISED)

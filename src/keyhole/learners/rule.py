@@ -49,6 +49,10 @@ class Distribution(NamedTuple):
     probabilities: Array
 
 
+# What a bound on misses assumes, for what rules say of themselves.
+ON_ANY = "on any sequence, if answers come at once and threshold 0 cannot miss"
+
+
 @dataclass(frozen=True, kw_only=True)
 class About:
     """What people read of a rule: what it does, promises, comes from, and makes of late answers."""

@@ -16,7 +16,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess, Lateness, widen_guards
 from keyhole.learners.layout import ANY, COUNT, MEMO, Limits, spread
 from keyhole.learners.parameters import derive_tuple, parameters, positive, prepare_settings
-from keyhole.learners.rule import EVERY, About, Ask, Distribution, Learner, Rule, check_learner
+from keyhole.learners.rule import EVERY, ON_ANY, About, Ask, Distribution, Learner, Rule, check_learner
 from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
@@ -169,7 +169,7 @@ def wrap(inner: Rule[...]) -> Rule[...]:
         distribution=None if inner.distribution is None else distribution,
         about=About(
             summary=f"{inner.name}, and every label while there are too many misses",
-            guarantee="miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T on any sequence",
+            guarantee=f"miss rate < alpha + (budget sqrt(T) + 1 - alpha) / T {ON_ANY}",
             source="this project",
         ),
     )

@@ -18,10 +18,11 @@ from keyhole.scores import BestScore, Decision
 
 
 class Gate(Session[Any]):
-    """Accepts answers by their score or refers them, so that at most alpha of the accepted are wrong.
+    """Accepts answers by their score or refers them; alpha of the accepted, it aims at, are wrong.
 
-    Referred answers go to a person. The excess of the default rule over alpha is bounded for certain:
-    ``bound`` returns the bound, docs/guarantees-gate.md proves it.
+    Referred answers go to a person. By how many wrong answers the default rule may exceed alpha is
+    bounded for certain, if accepted answers are judged: ``bound`` returns the bound,
+    docs/guarantees-gate.md proves it.
 
     Parameters
     ----------

@@ -290,8 +290,9 @@ class Predictor(Session[R]):
             The known probability that an answer comes, if some never do: the answer then counts for
             1 / ``chance`` rounds. At least ``least_chance``.
         wrong
-            The known probability that the answer is the opposite of the truth. The promise then
-            holds on average, no longer for certain.
+            The known probability that the answer is the opposite of the truth. The bound is then
+            certain of what was told alone; of the truth it holds on average, and for all but a
+            share ``delta`` of runs as ``bound(delta=...)`` says.
         judged
             What a judge says who errs at rates that nobody knows, ``keyhole.HIT`` or ``keyhole.MISS``:
             a person, or a language model. Give it alone, or beside the truth in rounds picked at

@@ -125,10 +125,10 @@ class ScaledResiduals:
     """A regression score without a bound: 1 / (1 + |residual| / scale).
 
     Threshold 0 is the whole line, so it never misses. The scale is the median of the first residuals
-    (see ``keyhole.predictor.scale``). Before the first true value is told, intervals without a guess
-    are the whole line, and a bare hit or miss is refused: it would not tell a width. The bound on
-    misses holds for any scale, because it uses only that threshold 0 cannot miss and that an empty
-    interval must.
+    (see ``keyhole.predictor.scale``). Before a true value is told that is not exactly what was
+    predicted, intervals without a guess are the whole line, and a bare hit or miss is refused: it
+    would not tell a width. The bound on misses holds for any scale, because it uses only that
+    threshold 0 cannot miss and that an empty interval must.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ from keyhole.learners.lateness import (
     slow,
 )
 from keyhole.learners.parameters import parameters, positive, target, whole
-from keyhole.learners.rule import About, Ask, Rule
+from keyhole.learners.rule import ON_ANY, About, Ask, Rule
 from keyhole.learners.window import LIMITS, Window, add, quantile, start_window
 from keyhole.numeric import Array, Counts, kernel
 
@@ -93,7 +93,7 @@ aci = Rule(
     limits=lambda _: LIMITS,
     about=About(
         summary="a quantile of the last 500 scores, its level steered by the misses",
-        guarantee="|miss rate - alpha| <= (1 - alpha + step) / (step T) on any sequence",
+        guarantee=f"|miss rate - alpha| <= (1 - alpha + step) / (step T) {ON_ANY}",
         source="Gibbs and Candes (2021), arXiv 2106.00170; missed scores imputed here",
         late="a stale answer moves the level less, and guards that widen keep its bound; it shows "
         "every label now and then even with prompt answers, and twice as often with answers 100 rounds "

@@ -27,7 +27,7 @@ from keyhole.learners.lateness import (
     slow,
 )
 from keyhole.learners.parameters import first_threshold, number, parameters, target
-from keyhole.learners.rule import About, Ask, Rule
+from keyhole.learners.rule import ON_ANY, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, ln
 
 STEPS = tuple(0.001 * 2.0**n for n in range(8))
@@ -160,8 +160,7 @@ agaci = Rule(
     memory=2,
     about=About(
         summary="trackers of eight speeds, averaged by how well each would have done",
-        guarantee="|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T on any "
-        "sequence",
+        guarantee=f"|miss rate - alpha| <= (max(start, 1 - start) / smallest step + 1) / T {ON_ANY}",
         source="Zaffran et al. (2022), arXiv 2202.07282; Wintenberger (2017); linearised here",
         late="a stale answer moves the experts less, and guards that widen keep its bound: answers 100 "
         "rounds late double the size of sets, 1,000 late multiply it by thirty",

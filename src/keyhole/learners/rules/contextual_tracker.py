@@ -32,7 +32,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import HALVED_AT, Excess, Lateness, bound_late_tracker, slow
 from keyhole.learners.layout import ANY, COUNT
 from keyhole.learners.parameters import check_room, number, parameters, positive, target, whole
-from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.learners.rule import EVERY, NONE, ON_ANY, About, Ask, Rule
 from keyhole.learners.rules.informed_tracker import (
     ALWAYS,
     LARGEST_ALPHA,
@@ -577,7 +577,7 @@ contextual_tracker = Rule(
     about=About(
         summary="the informed tracker with a threshold for every case: by its features, and for each "
         "group",
-        guarantee="miss rate within 151 / T of alpha on any sequence; with groups |misses - "
+        guarantee=f"miss rate within 151 / T of alpha {ON_ANY}; with groups |misses - "
         "alpha n| <= 151 + sqrt(S) in each, where a round whose guards conflict adds at most K "
         "max(alpha, 1 - alpha)^2 to S, K being its groups and all rounds",
         source="this project; keyhole.bounds.excess has the numbers",

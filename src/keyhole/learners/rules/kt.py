@@ -9,7 +9,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import parameters, target
-from keyhole.learners.rule import EVERY, About, Ask, Rule
+from keyhole.learners.rule import EVERY, ON_ANY, About, Ask, Rule
 from keyhole.numeric import Array, kernel
 
 _RICHEST = 1e100  # Only truths that no set covers, one after another, would make it richer.
@@ -67,8 +67,8 @@ kt = Rule(
     limits=lambda _: {"rounds": COUNT},
     about=About(
         summary="parameter-free coin betting on misses; errs on the side of small sets",
-        guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) on "
-        "any sequence",
+        guarantee="-alpha / T <= miss rate - alpha <= 1 / T + sqrt(2 ln(e sqrt(pi T) (T + 1)) / T) "
+        f"{ON_ANY}",
         source="Orabona and Pal (2016), arXiv 1602.04128; Podkopaev, Xu and Lee (2024), arXiv "
         "2412.19318",
         late="every answer counts alike, however old, because shorter bets would lose its promise; so "

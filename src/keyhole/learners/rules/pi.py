@@ -17,7 +17,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess, slow
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import first_threshold, parameters, positive, target
-from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.learners.rule import EVERY, NONE, ON_ANY, About, Ask, Rule
 from keyhole.numeric import Array, kernel, ln, tan
 
 _QUARTER_TURN = math.pi / 2.0
@@ -84,8 +84,8 @@ pi = Rule(
     graded=True,
     about=About(
         summary="a tracker plus a saturating integrator of past errors",
-        guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T on any "
-        "sequence",
+        guarantee="|miss rate - alpha| <= (pi / 2) saturation (T + 1) / (T ln(T + 1)) + 1 / T "
+        f"{ON_ANY}",
         source="Angelopoulos, Candes and Tibshirani (2023), arXiv 2307.16895",
         late="a stale answer moves its tracker less: with answers up to 100 rounds late sets are 1.4 "
         "to 2.4 times the best, hundreds of times where scores are near 0; with 1,000 the miss rate is "

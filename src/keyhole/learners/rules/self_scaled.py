@@ -13,7 +13,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess, Lateness, bound_stretched, raise_level, slow, stretch
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import parameters, positive, target
-from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
+from keyhole.learners.rule import EVERY, NONE, ON_ANY, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, logit, sigmoid
 
 _EDGE = math.log((1.0 - 1e-8) / 1e-8)
@@ -142,8 +142,8 @@ self_scaled = Rule(
     limits=lambda _: {"clock": COUNT, "lateness": COUNT},
     about=About(
         summary="a logit tracker that finds its own step; for scores of unknown or changing scale",
-        guarantee="alpha - (budget + alpha) / T <= miss rate <= alpha + (budget + 1 - alpha) / T on "
-        "any sequence",
+        guarantee="alpha - (budget + alpha) / T <= miss rate <= alpha + (budget + 1 - alpha) / T "
+        f"{ON_ANY}",
         source="this project",
         late="a stale answer moves it and its band less, and guards that widen keep its bound: answers "
         "300 rounds late, or batches of 100, cost 5 percent; 1,000 late triple the size of sets, and "

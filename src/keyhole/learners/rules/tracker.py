@@ -13,7 +13,7 @@ from keyhole.learners.lateness import (
     slow,
 )
 from keyhole.learners.parameters import first_threshold, parameters, positive, target
-from keyhole.learners.rule import About, Ask, Rule
+from keyhole.learners.rule import ON_ANY, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
 
 
@@ -84,7 +84,7 @@ tracker = Rule(
     graded=True,
     about=About(
         summary="one step down after a miss, a small one up after a hit: ACI on the threshold itself",
-        guarantee="|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) on any sequence",
+        guarantee=f"|miss rate - alpha| <= (max(start, 1 - start) + step) / (step T) {ON_ANY}",
         source="Gibbs and Candes (2021), arXiv 2106.00170; Angelopoulos et al. (2023), arXiv "
         "2307.16895",
         late="a stale answer moves it less, and guards that widen keep its bound: sets are 1.5 times "

@@ -11,7 +11,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import first_threshold, number, parameters, positive, target, whole
-from keyhole.learners.rule import EVERY, About, Ask, Rule
+from keyhole.learners.rule import EVERY, ON_ANY, About, Ask, Rule
 from keyhole.numeric import Array, Counts, exp, kernel, ln
 
 _CLOCK, _SEEN, _MISSES = 0, 1, 2
@@ -107,8 +107,8 @@ tracker_decaying = Rule(
     limits=lambda _: {"clock": COUNT},
     about=About(
         summary="a tracker whose steps shrink as n^-0.6, and restart when the misses drift",
-        guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) on any "
-        "sequence; i.i.d.: the threshold converges",
+        guarantee="without restarts |miss rate - alpha| <= (1 + first) T^decay / (first T) "
+        f"{ON_ANY}; i.i.d.: the threshold converges",
         source="Angelopoulos, Barber and Bates (2024), arXiv 2402.01139; the restart is this project's",
         late="every answer counts alike, however old, and its first steps are long: with answers 10 "
         "rounds late sets are hundreds of times too large, with 100 thousands of times; use it only "
