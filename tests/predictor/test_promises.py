@@ -380,3 +380,30 @@ def test_a_few_answers_of_known_chance_are_within_what_is_stated_of_them(miss: i
 def test_so_many_answers_of_a_known_chance_come_to_as_many_times_their_excess() -> None:
     found = bounds.excess(keyhole.make("logit-tracker", alpha=0.2), rounds=10, chance=0.25)
     assert found == pytest.approx((-0.2 * 40, 0.8 * 40))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_group_passes_its_bound_when_answers_are_amended_in_conflicts(seed: int) -> None:
+    """Kills: amendments that widen the bound by their sum alone, or not at all."""
+    rng = np.random.default_rng(seed)
+    options = {"guard": 4.0, "dead": 2.0, "step": 0.01, "first": 0.02, "groups": 2}
+    learner = keyhole.make("contextual-tracker", alpha=0.3, options=options)
+    predictor: Predictor[Any] = Predictor(learner, groups=2, amend_limit=50)
+    answered: list[tuple[Any, int]] = []
+    for n in range(600):
+        groups = [[0], [1], [0, 1]][rng.integers(3)]
+        shown = predictor.predict([1.0, 1e-9], groups=groups)
+        label = int(0 in groups if len(groups) == 1 else rng.random() < 0.5)
+        predictor.learn(shown, label=label)
+        answered.append((shown, label))
+        if n % 10 == 0 and rng.random() < 0.5:  # What drove a group back turns out otherwise.
+            shown, label = answered[-1 - int(rng.integers(min(40, len(answered))))]
+            predictor.amend(shown, label=1 - label)
+            answered = [(one, 1 - label if one is shown else was) for one, was in answered]
+        for group in predictor.groups.values():
+            assert group.bound is not None
+            assert group.bound.least - 1e-5 <= group.excess <= group.bound.most + 1e-5
+        least, most = predictor.bound()
+        excess = predictor.rounds * (predictor.miss_rate - 0.3)
+        assert least - 1e-5 <= excess <= most + 1e-5
+    assert predictor._progress.tally.amended > 2.0
