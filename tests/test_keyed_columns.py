@@ -282,3 +282,39 @@ def test_no_events_change_no_key_and_say_nothing() -> None:
         {}, {"key": [], "id": [], "output": np.zeros((0, 3))}
     )
     assert (after, len(columns), columns.offsets.tolist()) == ({}, 0, [0])
+
+
+def draw_event(rng: np.random.Generator, fold: Fold, time: int) -> Event:
+    """Return an event as ``histories`` draws them, of one generator."""
+    name, what = f"r{rng.integers(13)}", rng.random()
+    is_interval = fold.setup.score.kind == "interval"
+    if what < 0.5:
+        scores = rng.dirichlet(np.ones(PLACES)) * (1.0 if rng.random() < 0.5 else 0.9)
+        return Asked(name, float(rng.normal()) if is_interval else scores.tolist(), at=time)
+    if what < 0.75:
+        labels = [*(getattr(fold.setup.score, "labels", None) or range(PLACES))]
+        label = float(rng.normal(0.0, 3.0)) if is_interval else labels[rng.integers(PLACES)]
+        return Answered(name, label=label, at=time)
+    if what < 0.85:
+        return Answered(name, keyhole.HIT if rng.random() < 0.7 else keyhole.MISS, at=time)
+    if what < 0.92:
+        return Answered(name, score=float(rng.random()), at=time)
+    return Skipped(name, time) if what < 0.97 else Elapsed(time)
+
+
+@folds
+@pytest.mark.parametrize("seed", [1, 2])
+def test_a_long_table_in_three_parts_comes_to_the_same(fold: Fold, seed: int) -> None:
+    """The rounds above, always the same ones and many: as quick as they are telling."""
+    rng, time = np.random.default_rng(seed), 1000
+    found: list[tuple[str, Event]] = []
+    for _ in range(450):
+        time += int(rng.integers(-3, 9))
+        found.append(("abc"[rng.integers(3)], draw_event(rng, fold, time)))
+    states: dict[str, bytes] = {}
+    for part in (found[:20], found[20:230], found[230:]):
+        expected, said = run_each(fold, states, part)
+        after, columns = fold.run_many(states, to_columns(part))
+        assert read_back(columns) == said
+        assert after == expected
+        states |= after
