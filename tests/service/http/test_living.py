@@ -384,3 +384,15 @@ def test_the_log_of_a_stream_of_sets_cannot_calibrate_decisions(one: TestClient)
     assert refused.status_code == 422
     assert "calibrate with judged history instead" in refused.json()["error"]["message"]
     assert one.get("/v1/streams/mail").status_code == 404
+
+
+@pytest.mark.parametrize("when", ["then", "later"])
+def test_what_a_shadows_learner_warns_of_is_a_note(one: TestClient, when: str) -> None:
+    shadow = {"name": "paper", "learner": "ocp-unlock+", "horizon": 5000, "arms": 2}
+    new = {"name": "shop", "alpha": 0.1, "shadows": [shadow] if when == "then" else []}
+    said = one.post("/v1/streams", json=new)
+    if when == "later":
+        said = one.post("/v1/streams/shop/shadows", json=shadow)
+    assert (said.status_code, said.json()["notes"]) == (
+        201, ["2 arms work, but the theorem begins at 5"]
+    )  # fmt: skip

@@ -414,8 +414,9 @@ async def _change(
     """Show a stream and notes after a change that is neither a round nor an answer."""
 
     def run() -> Response:  # in a thread, as a change and its view take long
-        stream, notes = change()
-        return views.send(views.show_stream(stream, notes=notes), status=status)
+        with settings.collect_notes() as warned:  # as of a shadow's learner
+            stream, notes = change()
+        return views.send(views.show_stream(stream, notes=[*notes, *warned]), status=status)
 
     response: Response = await request.app.state.queues.run(make_separate_task(name, run))
     return response

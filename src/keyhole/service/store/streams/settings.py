@@ -3,7 +3,8 @@
 import json
 import re
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
@@ -56,10 +57,19 @@ def make_setup(
     They are those of a setup, and those of the score: by its name, or by what its kind takes.
     """
     of_score = {name: given.pop(name) for name in _OF_SCORE if name in given}
+    with collect_notes() as notes:
+        setup = setups.make_setup(learner, score=_make_score(kind, score, of_score), **given)
+    return setup, notes
+
+
+@contextmanager
+def collect_notes() -> Iterator[list[str]]:
+    """Give a list of what was warned of in the block, once it is left."""
+    notes = list[str]()
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        setup = setups.make_setup(learner, score=_make_score(kind, score, of_score), **given)
-    return setup, [str(warning.message) for warning in caught]
+        yield notes
+    notes += [str(warning.message) for warning in caught]
 
 
 def make_setups(
