@@ -406,3 +406,17 @@ def test_what_people_say_of_referred_cases_counts_where_few_accepted_ones_are_au
             excess.append(run.excess[-1])
     saved = np.subtract(spent["accepted"], spent["referred"])
     assert saved.mean() > 2.0 * saved.std(ddof=1) / np.sqrt(saved.size)
+
+
+@pytest.mark.parametrize(("sharp", "mean"), [(2.0, 1.5), (0.65, 0.9), (0.0, 0.85)])
+def test_with_few_audits_nearly_all_runs_stay_within_seven_wrong_answers_if_the_referred_are_judged(
+    sharp: float, mean: float
+) -> None:
+    """Kills: a curve that is heard too late, or trusted beyond its standard error."""
+    runs, learner, beyond = 60, make("gate-tracker", alpha=0.2), []
+    for seed in range(runs):
+        scores, wrong = draw_day(sharp, rounds=1_000, seed=seed, mean=mean)
+        run = simulate_gate(learner, scores, wrong, feedback="referred", audit=0.1, seed=seed)
+        beyond.append(run.excess[[99, 299, 999]] > 7.0)
+    allowed = 0.05 + 3.0 * math.sqrt(0.05 * 0.95 / runs)
+    assert (np.mean(beyond, axis=0) <= allowed).all()
