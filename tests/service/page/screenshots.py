@@ -45,6 +45,7 @@ STATES = {
     "alert": "/#/streams/contracts",
     "kept": "/#/streams/mail",
     "intervals": "/#/streams/demand",
+    "levels": "/#/streams/forecasts",
     "gate": "/#/streams/approvals",
     "groups": "/#/streams/visits",
     "empty": "/#/streams/unheard",

@@ -118,6 +118,8 @@ def fill(url: str, *, many: int = 0, long: int = 600) -> None:
         play(http, clock, "demand", rounds=long // 2, ask=ask_centre, answer=tell_outcome, days=18)
         play(http, clock, "approvals", rounds=long // 2, ask=ask_score, answer=judge, days=5)
         play(http, clock, "visits", rounds=long // 2, ask=ask_in_groups, answer=tell_label, days=3)
+        make("forecasts", alpha=[0.05, 0.1, 0.2], scale=12.0)
+        play(http, clock, "forecasts", rounds=long // 2, ask=ask_centre, answer=tell_outcome, days=8)
         play(http, clock, "past", rounds=60, ask=ask_labels, answer=tell_label)
         http.post("/v1/streams/past/archive", json={})
         for number in range(many):

@@ -14,7 +14,7 @@ from tests.patience import SECONDS
 from tests.service.process import Service
 
 VIEWS = ["/#/", "/#/streams/contracts", "/#/streams/approvals", "/#/streams/visits"]
-VIEWS += ["/#/streams/unheard", "/#/demo", "/docs"]
+VIEWS += ["/#/streams/unheard", "/#/streams/forecasts", "/#/streams/past", "/#/demo", "/docs"]
 WIDE = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 BACKWARDS = "\u202egnp.exe"
 

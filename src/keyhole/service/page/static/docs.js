@@ -27,6 +27,9 @@ function kind(schema) {
   return schema.type ?? "anything";
 }
 
+// What a description sets between marks is code.
+const prose = (text = "") => text.split("``").map((part, place) => (place % 2 ? h("code", {}, part) : part));
+
 function shorten(value) {
   const text = JSON.stringify(value);
   return text.length > 60 ? `${text.slice(0, 57)}…` : text;
@@ -38,7 +41,7 @@ function fields(rows) {
     h("thead", {}, h("tr", {}, ["field", "kind", "for example", "what it is"].map((name) => h("th", { scope: "col" }, name)))),
     h("tbody", {}, rows.map(([name, type, needed, example, text]) => h("tr", {},
       h("td", {}, h("code", {}, name), needed ? h("small", { class: "quiet" }, " required") : null), h("td", { class: "quiet" }, type),
-      h("td", {}, example === undefined ? "" : h("code", {}, shorten(example))), h("td", {}, text ?? ""))))));
+      h("td", {}, example === undefined ? "" : h("code", {}, shorten(example))), h("td", {}, prose(text)))))));
 }
 
 const inner = (schema) => [schema, schema.items, ...(schema.anyOf ?? []), ...(schema.anyOf ?? []).map((part) => part.items)].filter((part) => part?.$ref).map(named);
@@ -52,13 +55,16 @@ function schemas(name, asked, seen = new Set()) {
   const rows = Object.entries(found.properties).map(([field, one]) =>
     [field, kind(one), asked && found.required?.includes(field), examples.fields[name]?.[field] ?? one.examples?.[0] ?? one.default, one.description ?? resolved(one).description ?? ""]);
   const below = Object.values(found.properties).flatMap(inner).flatMap((other) => schemas(other, asked, seen));
-  return [h("h3", {}, name), h("p", { class: "quiet small" }, found.description), fields(rows), ...below];
+  return [h("h3", {}, name), h("p", { class: "quiet small" }, prose(found.description)), fields(rows), ...below];
 }
 
 function example(schema) {
   const found = examples.whole[named(schema)];
-  return found === undefined ? null : h("pre", { class: "scroll", tabindex: "0" }, h("code", {}, JSON.stringify(found, null, 1)));
+  return found === undefined ? null : h("pre", { class: "scroll short", tabindex: "0", role: "region", "aria-label": `Example of ${named(schema)}` }, h("code", {}, JSON.stringify(found, null, 1)));
 }
+
+// An example of what is sent, and beside it one of what comes back.
+const side = (title, schema) => (schema ? h("div", {}, h("h3", {}, title), example(schema)) : null);
 
 // A form that sends the request from this page, with the token of this tab if there is one.
 function trial(path, method, about) {
@@ -100,9 +106,10 @@ function operation(path, method, about) {
   const answer = good?.[1].content?.["application/json"]?.schema;
   return h("section", { class: "card route", id: `${method}-${path}` },
     h("h2", {}, h("span", { class: "pill kept" }, method.toUpperCase()), " ", h("code", {}, path)),
-    h("p", {}, about.description ?? about.summary, ...(about.security ?? []).map((one) => h("small", { class: "quiet" }, ` Scope of the token: ${one.token}.`))), fields(parameters),
-    body ? h("details", {}, h("summary", {}, "Takes"), example(body), schemas(named(body), true)) : null,
-    named(answer) ? h("details", {}, h("summary", {}, `Returns ${good[0]}`), example(answer), schemas(named(answer), false)) : null,
+    h("p", {}, prose(about.description ?? about.summary), ...(about.security ?? []).map((one) => h("small", { class: "quiet" }, ` Scope of the token: ${one.token}.`))), fields(parameters),
+    body || named(answer) ? h("div", { class: "sides" }, side("Request", body), side(`Response ${good?.[0] ?? ""}`, named(answer) ? answer : null)) : null,
+    body ? h("details", {}, h("summary", {}, "Fields of the request"), schemas(named(body), true)) : null,
+    named(answer) ? h("details", {}, h("summary", {}, "Fields of the response"), schemas(named(answer), false)) : null,
     trial(path, method, about));
 }
 
