@@ -6,6 +6,8 @@ only counts. Times are the best of many short repeats: the machine may be busy.
 """
 
 import argparse
+import itertools
+import json
 import os
 import random
 import sys
@@ -22,8 +24,8 @@ from keyhole.keyed import Answered, Asked, Event, Fold, make_fold
 
 ROUNDS, REPEATS, MILLION = 100, 500, 1_000_000
 MANY = 100_000  # rounds of a batch of many keys
-SPARK_ROWS, SPARK_BATCHES = 5_000, 4
-KEYS = (2, 5_000, 100_000)
+KEYS, BATCHES, WAYS = (2, 5_000, 100_000, 1_000_000), (10_000, 100_000), ("buckets", "keys", "counting")
+SPARK_BATCHES, FILL = 4, 50_000
 
 
 def best(
@@ -143,109 +145,175 @@ def measure_million() -> None:
     print(f"a million keys, a round each: {seconds:.0f} s, {size / 1e6:.0f} MB of states")
 
 
-def measure_spark(only: list[int]) -> None:
+def measure_spark(given: argparse.Namespace) -> None:
+    """Measure the cells that the file does not have yet, then print them all."""
+    done: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() else {}
+    cells = list(itertools.product(given.keys or KEYS, given.rows or BATCHES, given.ways or WAYS))
+    missing = [cell for cell in cells if given.again or name_cell(*cell) not in done]
+    if missing:
+        spark = start_spark()
+        for cell in missing:
+            done[name_cell(*cell)] = run_query(spark, *cell, seconds=given.seconds)
+            given.out.parent.mkdir(parents=True, exist_ok=True)
+            given.out.write_text(json.dumps(done, indent=1))
+            print(name_cell(*cell), done[name_cell(*cell)], flush=True)
+        spark.stop()
+    print_cells(done)
+
+
+def name_cell(keys: int, rows: int, way: str) -> str:
+    return f"{keys} {rows} {way}"
+
+
+def print_cells(done: dict[str, Any]) -> None:
+    head = "keys", "rows a batch", "way", "/ counting", "rows/s", "commit ms", "bytes a key", "first, s"
+    print(("{:>9} {:>12} {:>8} {:>10}" + " {:>11}" * 4).format(*head))
+    for name, cell in sorted(done.items(), key=lambda one: [*map(int, one[0].split()[:2]), one[0]]):
+        keys, rows, way = name.split()
+        if cell["seconds"] is None:
+            print(f"{int(keys):9,} {int(rows):12,} {way:>8} no batch in time")
+            continue
+        counting = done.get(f"{keys} {rows} counting", {}).get("seconds")
+        ratio = f"{cell['seconds'] / counting:.2f}" if counting else ""
+        numbers = int(rows) / cell["seconds"], cell["commit"], cell["held"] / int(keys), cell["fill"]
+        print(f"{int(keys):9,} {int(rows):12,} {way:>8} {ratio:>10}", end="")
+        print((" {:>11,.0f}" * 4).format(*numbers))
+
+
+def start_spark() -> Any:
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     from pyspark.sql import SparkSession
 
     spark = (
         SparkSession.builder.master("local[2]")
         .config("spark.sql.shuffle.partitions", 2)
+        .config("spark.sql.execution.arrow.maxRecordsPerBatch", 50_000)
+        .config("spark.sql.streaming.minBatchesToRetain", 2)
         .config("spark.ui.enabled", "false")
+        .config("spark.driver.memory", "3g")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .getOrCreate()
     )
     spark.sparkContext.setLogLevel("ERROR")
-    print(f"{'keys':>8} {'ours, rows/s':>14} {'counting, rows/s':>18} {'time, ours / counting':>22}")
-    for keys in only or KEYS:
-        ours, counting = (run_query(spark, keys, counts=counts) for counts in (False, True))
-        rows = 2 * SPARK_ROWS
-        ratio = ours / counting
-        print(f"{keys:8,} {rows / ours:14,.0f} {rows / counting:18,.0f} {ratio:22.2f}", flush=True)
-    spark.stop()
+    return spark
 
 
-def run_query(spark: Any, keys: int, *, counts: bool) -> float:
-    """Return the least seconds of a batch, after the first, which warms up."""
-    from keyhole.integrations.spark import streams
+def run_query(spark: Any, keys: int, rows: int, way: str, *, seconds: float) -> dict[str, Any]:
+    """Return the least seconds of a batch, what its commit took, and the bytes in the store.
 
+    Before the batches that are measured others ask and answer every key once.
+    """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for batch in range(SPARK_BATCHES):
-            write_batch(spark, folder, batch, keys)
-        source = spark.readStream.option("maxFilesPerTrigger", 1)
-        asks = source.schema("shop STRING, id STRING, at TIMESTAMP, output ARRAY<DOUBLE>").parquet(
-            str(folder / "asks")
-        )
-        answers = source.schema("shop STRING, id STRING, at TIMESTAMP, label INT").parquet(
-            str(folder / "answers")
-        )
-        table = count_rows(asks, answers) if counts else streams(asks, answers, key="shop", alpha=0.1)
-        writer = table.writeStream.format("noop").option(
-            "checkpointLocation", str(folder / "checkpoint")
-        )
-        query = writer.trigger(availableNow=True).start()
-        query.awaitTermination()
-        took = [
-            one.durationMs["addBatch"] / 1000
-            for one in query.recentProgress
-            if one.numInputRows > SPARK_ROWS
-        ]
-        return float(min(took[1:]))
+        fills = [np.arange(start, min(start + FILL, keys)) for start in range(0, keys, FILL)]
+        rng = np.random.default_rng(1)
+        draws = [rng.integers(keys, size=rows // 2) for _ in range(SPARK_BATCHES)]
+        for batch, shops in enumerate([*fills, *draws]):
+            write_batch(folder, batch, shops)
+        query = start_query(spark, folder, way)
+        try:
+            query.awaitTermination(seconds)
+        finally:
+            query.stop()
+        progress = [one for one in query.recentProgress if one.numInputRows]
+        took = [one for one in progress if one.batchId >= len(fills)][1:]  # the first warms up
+        filled = [one.durationMs["addBatch"] / 1000 for one in progress if one.batchId < len(fills)]
+        found: dict[str, Any] = {"fill": sum(filled) if len(filled) == len(fills) else None}
+        if not took:
+            return {**found, "seconds": None}
+        best_one = min(took, key=lambda one: one.durationMs["addBatch"])
+        operator = best_one.stateOperators[0]
+        return {
+            **found,
+            "seconds": best_one.durationMs["addBatch"] / 1000,
+            "commit": operator.commitTimeMs,
+            "held": operator.customMetrics["rocksdbSstFileSize"],
+            "copied": operator.customMetrics["rocksdbBytesCopied"],
+        }
+
+
+def start_query(spark: Any, folder: Path, way: str) -> Any:
+    from keyhole.integrations.spark import streams
+
+    source = spark.readStream.option("maxFilesPerTrigger", 1)
+    asks = source.schema("shop STRING, id STRING, at TIMESTAMP, output ARRAY<DOUBLE>").parquet(
+        str(folder / "asks")
+    )
+    answers = source.schema("shop STRING, id STRING, at TIMESTAMP, label INT").parquet(
+        str(folder / "answers")
+    )
+    if way == "counting":
+        table = count_rows(asks, answers)
+    else:  # So many buckets have a key each.
+        buckets = 2**31 - 1 if way == "keys" else None
+        table = streams(asks, answers, key="shop", alpha=0.1, buckets=buckets)
+    writer = table.writeStream.format("noop").option("checkpointLocation", str(folder / "checkpoint"))
+    return writer.trigger(availableNow=True).start()
 
 
 def count_rows(asks: Any, answers: Any) -> Any:
-    """Return the same query with a processor that only counts, and says as many rows."""
+    """Return the same query with a processor that only counts, and writes as many rows."""
+    import pyarrow as arrow
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor
 
-    from keyhole.integrations.spark import join_inputs
+    from keyhole.integrations import spark
 
     class Counting(StatefulProcessor):  # type: ignore[misc]
         def init(self, handle: Any) -> None:
-            self._value = handle.getValueState("count", "count BIGINT")
+            self._value = handle.getValueState("counts", "counts BINARY")
 
         def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
             held = self._value.get()
-            count = 0 if held is None else held[0]
-            for row in rows:
-                count += 1
-                if row[3] is not None:
-                    yield Row(shop=key[0], count=count)
-            self._value.update((count,))
+            counts: dict[str, int] = {} if held is None else json.loads(held[0])
+            shown = []
+            for _, _, packed in rows:
+                table = None if packed is None else spark.read_table(packed)
+                if table is not None and "output" in table.column_names:
+                    for shop in table["key"].to_pylist():
+                        counts[shop] = counts.get(shop, 0) + 1
+                        shown.append((shop, counts[shop]))
+            self._value.update((json.dumps(counts).encode(),))
+            if shown:
+                columns = zip(("key", "count"), zip(*shown, strict=True), strict=True)
+                yield Row("rows")(spark.write_table(arrow.table(dict(columns))))
 
         def close(self) -> None:
             pass
 
-    rows = join_inputs(asks, answers, keys=["shop"], delay="10 minutes")
-    return rows.groupBy("shop").transformWithState(
-        statefulProcessor=Counting(),
-        outputStructType="shop STRING, count BIGINT",
-        outputMode="append",
-        timeMode="eventTime",
+    buckets = spark.count_buckets(asks, None)
+    written = (
+        spark.pack_inputs(asks, answers, keys=["shop"], delay="10 minutes", buckets=buckets)
+        .groupBy("bucket")
+        .transformWithState(
+            statefulProcessor=Counting(),
+            outputStructType="rows BINARY",
+            outputMode="append",
+            timeMode="eventTime",
+        )
     )
+    return written.mapInArrow(spark.unpack_rows, "key STRING, count BIGINT")
 
 
-def write_batch(spark: Any, folder: Path, batch: int, keys: int) -> None:  # noqa: ARG001
-    """Write a file of asks and one of their answers, in the order of Spark's taking."""
-    from datetime import UTC, datetime, timedelta
-
+def write_batch(folder: Path, batch: int, shops: Any) -> None:
+    """Write a file of asks of these shops and one of their answers, in the order of Spark's taking."""
     import pyarrow as arrow
     import pyarrow.parquet
 
-    rng = random.Random(batch)
-    start = datetime(2030, 1, 1, tzinfo=UTC) + timedelta(minutes=batch)
-    at = [start + timedelta(milliseconds=number) for number in range(SPARK_ROWS)]
+    rng = np.random.default_rng(batch)
+    count = len(shops)
+    start = 1_893_456_000_000 + 60_000 * batch
     common = {
-        "shop": [str(rng.randrange(keys)) for _ in at],
-        "id": [f"{batch}-{n}" for n in range(SPARK_ROWS)],
-        "at": at,
+        "shop": arrow.array(shops).cast("string"),
+        "id": [f"{batch}-{number}" for number in range(count)],
+        "at": arrow.array(start + np.arange(count) % 60_000).cast(arrow.timestamp("ms", tz="UTC")),
     }
-    outputs = [[rng.random() for _ in range(10)] for _ in at]
-    for name, column in (
-        ("asks", {"output": outputs}),
-        ("answers", {"label": arrow.array([rng.randrange(10) for _ in at], arrow.int32())}),
-    ):
+    outputs = arrow.FixedSizeListArray.from_arrays(rng.random(10 * count), 10).cast(
+        arrow.list_(arrow.float64())
+    )
+    labels = arrow.array(rng.integers(10, size=count), arrow.int32())
+    for name, column in (("asks", {"output": outputs}), ("answers", {"label": labels})):
         (folder / name).mkdir(exist_ok=True)
         path = folder / name / f"{batch}.parquet"
         arrow.parquet.write_table(arrow.table({**common, **column}), path)
@@ -256,10 +324,15 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--million", action="store_true")
-    parser.add_argument("--keys", type=int, nargs="*", default=[])
+    parser.add_argument("--keys", type=int, nargs="*", help="how many, for Spark")
+    parser.add_argument("--rows", type=int, nargs="*", help="a batch, for Spark")
+    parser.add_argument("--ways", choices=WAYS, nargs="*", help="of keeping states, for Spark")
+    parser.add_argument("--seconds", type=float, default=240.0, help="the most that a query may take")
+    parser.add_argument("--out", type=Path, default=Path("out/keyed.json"), help="measured before")
+    parser.add_argument("--again", action="store_true", help="measure also what was measured before")
     given = parser.parse_args()
     if given.spark:
-        measure_spark(given.keys)
+        measure_spark(given)
     else:
         measure_fold()
         measure_many()

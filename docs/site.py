@@ -34,7 +34,7 @@ from keyhole.errors import MissingExtraError
 ROOT = Path(__file__).resolve().parents[1]
 PAGES = ROOT / "out" / "docs"
 SITE = PAGES.parent / "site"
-INTEGRATIONS = ("sklearn", "river", "frames", "spark")
+INTEGRATIONS = ("sklearn", "river", "frames", "tables", "spark", "bytewax")
 FIRST = ("Predictor", "Gate", "HIT", "MISS", "LEARNERS", "GATES", "make", "simulate")  # then the others
 INHERITING = ("keyhole.Predictor", "keyhole.Gate")  # what they share is of a class without a page
 ROOMS = {  # where what fewer people need is found

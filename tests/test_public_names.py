@@ -61,6 +61,8 @@ def test_every_public_class_and_function_has_an_example() -> None:
 def test_examples_in_docstrings_run(module: str) -> None:
     if module == "keyhole.integrations.spark":
         pytest.importorskip("pyspark")  # it has an environment of its own: make test-spark
+    if module == "keyhole.integrations.bytewax":
+        pytest.importorskip("bytewax")  # not for every Python
     assert doctest.testmod(importlib.import_module(module)).failed == 0
 
 

@@ -1,6 +1,5 @@
 """The processor of Spark's, without Spark: pyspark's own tester holds its state and its timers."""
 
-from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -10,111 +9,179 @@ tester = pytest.importorskip(
     "pyspark.sql.streaming.tws_tester", reason="the tester came with pyspark 4.2"
 )
 
+import pyarrow as arrow  # noqa: E402
 from pyspark.sql import Row  # noqa: E402
 
 from keyhole import HIT, MISS  # noqa: E402
+from keyhole.errors import InvalidError  # noqa: E402
+from keyhole.integrations._buckets import Bucket  # noqa: E402
 from keyhole.integrations.rows import name_key  # noqa: E402
-from keyhole.integrations.spark import StreamsProcessor  # noqa: E402
+from keyhole.integrations.spark import BucketProcessor, pack_rows, read_table, write_table  # noqa: E402
 from keyhole.keyed import Answered, Asked, Event, Fold, Kind, make_fold  # noqa: E402
 
-START = datetime(2030, 1, 1, tzinfo=UTC)
-START_MS = int(START.timestamp()) * 1000
-COLUMNS = Row("shop", "id", "at", "output", "label", "hit")
+START = 1_893_456_000_000
 FOLD = make_fold(alpha=0.1, seed=3, lifetime=60_000)
+BUCKETS = 8
+FIELDS = {
+    "asks": {"output": arrow.list_(arrow.float64())},
+    "answers": {"label": arrow.string(), "hit": arrow.bool_()},
+}
+Fields = dict[str, Any]
 
 
-def ask(id: str, second: float, output: Any = (0.6, 0.3, 0.1)) -> Any:  # noqa: A002
-    return COLUMNS("a", id, START + timedelta(seconds=second), list(output), None, None)
+def ask(id: str, second: float, output: Any = (0.6, 0.3, 0.1), key: str | None = "a") -> Fields:  # noqa: A002
+    return {"key": key, "id": id, "at": START + int(1000 * second), "output": list(output)}
 
 
-def answer(id: str, second: float, label: Any = None, hit: bool | None = None) -> Any:  # noqa: A002, FBT001
-    return COLUMNS("a", id, START + timedelta(seconds=second), None, label, hit)
+def answer(id: str, second: float | None, label: Any = None, hit: bool | None = None) -> Fields:  # noqa: A002, FBT001
+    at = None if second is None else START + int(1000 * second)
+    return {"key": "a", "id": id, "at": at, "label": label, "hit": hit}
 
 
 def start(fold: Fold = FOLD, **more: Any) -> Any:
-    processor = StreamsProcessor(fold, keys=["shop"], answers=["label", "hit"], indexed=True, **more)
-    return tester.TwsTester(
-        processor,
-        timeMode="EventTime",
-        eventTimeExtractor=lambda row: 1 if row.at is None else int(row.at.timestamp() * 1000),
-    )
+    processor = BucketProcessor(fold, buckets=BUCKETS, indexed=True, **more)
+    return tester.TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: 2**60)
+
+
+def pack(rows: list[Fields], more: Fields) -> Any:
+    """Return rows as the query hands them to the processor."""
+    fields = {"key": arrow.string(), "id": arrow.string(), "at": arrow.int64(), **more}
+    table = arrow.Table.from_pylist(rows, arrow.schema(list(fields.items())))
+    return Row("bucket", "at", "rows")(1, None, write_table(table))
+
+
+def play(spark: Any, rows: list[Fields], known: Fields | None = None) -> list[Fields]:
+    asks = [row for row in rows if "output" in row]
+    answers = [row for row in rows if "output" not in row]
+    packed = [Row("bucket", "at", "rows")(1, None, None)]  # which only moves Spark's time on
+    packed += [pack(asks, FIELDS["asks"] | (known or {}))] if asks else []
+    packed += [pack(answers, FIELDS["answers"])] if answers else []
+    return list_rows(spark.test(1, packed))
+
+
+def list_rows(written: list[Any]) -> list[Fields]:
+    return [row for one in written for row in read_table(one.rows).to_pylist()]
+
+
+def read_bucket(spark: Any) -> Bucket:
+    return Bucket.unpack(spark.peekValueState("keyhole", 1)[0], buckets=BUCKETS)
 
 
 def test_rows_of_a_batch_are_folded_in_the_order_of_their_times() -> None:
     spark = start(kinds=Kind)
     rows = [answer("1", 2, "0"), ask("2", 1), answer("2", 1, "2"), ask("1", 0)]
-    written = spark.test("a", rows)
+    written = play(spark, rows)
     events: list[Event] = [
-        Asked("1", [0.6, 0.3, 0.1], at=START_MS),
-        Asked("2", [0.6, 0.3, 0.1], at=START_MS + 1000),
-        Answered("2", label=2, at=START_MS + 1000),
-        Answered("1", label=0, at=START_MS + 2000),
+        Asked("1", [0.6, 0.3, 0.1], at=START),
+        Asked("2", [0.6, 0.3, 0.1], at=START + 1000),
+        Answered("2", label=2, at=START + 1000),
+        Answered("1", label=0, at=START + 2000),
     ]
     state, outputs = FOLD.run("a", b"", events)
-    assert [(row.id, row.kind, row.miss) for row in written] == [
+    assert [(row["id"], row["kind"], row["miss"]) for row in written] == [
         (o.id, o.kind, o.miss) for o in outputs
     ]
-    assert spark.peekValueState("keyhole", "a")[0] == state
+    assert read_bucket(spark).states == {"a": state}
 
 
-def test_a_set_is_told_with_its_threshold_and_labels() -> None:
-    (row,) = start().test("a", [ask("1", 0)])
-    _, (shown,) = FOLD.step("a", b"", Asked("1", [0.6, 0.3, 0.1], at=START_MS))
+def test_keys_of_a_bucket_are_folded_each_by_itself() -> None:
+    spark = start()
+    rows = [ask(str(n), n, (0.5 + 0.01 * n, 0.2), key=f"key {n % 3}") for n in range(12)]
+    play(spark, rows)
+    expected = {}
+    for key in ("key 0", "key 1", "key 2"):
+        events = [Asked(r["id"], r["output"], r["at"]) for r in rows if r["key"] == key]
+        expected[key], _ = FOLD.run(key, b"", events)
+    assert read_bucket(spark).states == expected
+
+
+def test_a_set_is_written_with_its_threshold_labels_and_size() -> None:
+    (row,) = play(start(), [ask("1", 0)])
+    _, (shown,) = FOLD.step("a", b"", Asked("1", [0.6, 0.3, 0.1], at=START))
     assert shown.region is not None
     threshold = shown.region.threshold
     assert 0.1 <= threshold < 0.3  # What the model says leaves a tenth to the last label.
-    assert row.asDict() == {
-        "shop": "a", "id": "1", "kind": "shown", "number": 0, "threshold": threshold,
-        "labels": ["0", "1"], "lower": None, "upper": None, "miss": None, "note": None,
+    assert row == {
+        "key": "a", "id": "1", "kind": "shown", "number": 0, "threshold": threshold,
+        "labels": ["0", "1"], "lower": None, "upper": None, "size": 2.0, "miss": None, "note": None,
     }  # fmt: skip
 
 
-def test_a_map_of_scores_is_read() -> None:
-    spark = start()
-    (row,) = spark.test("a", [COLUMNS("a", "1", START, [("x", 0.9), ("y", 0.1)], None, None)])
-    assert row.labels == ["x"]
-
-
 def test_a_hit_answers_as_well_as_a_label() -> None:
-    spark = start(kinds=[Kind.COUNTED])
-    written = spark.test(
-        "a", [ask("1", 0), ask("2", 1), answer("1", 2, hit=True), answer("2", 3, hit=False)]
+    written = play(
+        start(kinds=[Kind.COUNTED]),
+        [ask("1", 0), ask("2", 1), answer("1", 2, hit=True), answer("2", 3, hit=False)],
     )
-    assert [(row.id, row.miss) for row in written] == [("1", 0.0), ("2", 1.0)]
+    assert [(row["id"], row["miss"]) for row in written] == [("1", 0.0), ("2", 1.0)]
 
 
 @pytest.mark.parametrize(
-    "row", [answer("1", 1, "none of these"), COLUMNS("a", "1", None, None, "0", None)]
+    "row",
+    [answer("1", 1, "none of these"), answer("1", None, "0"), answer("1", 1), ask("9", 1, key=None)],
+    ids=["no label", "no time", "no answer", "no key"],
 )
-def test_a_row_that_cannot_be_used_is_refused_and_stops_nothing(row: Any) -> None:
+def test_a_row_that_cannot_be_used_is_refused_and_stops_nothing(row: Fields) -> None:
     spark = start(kinds=[Kind.REFUSED, Kind.COUNTED])
-    written = spark.test("a", [ask("1", 0), row, answer("1", 2, "0")])
-    assert sorted(row.kind for row in written) == ["counted", "refused"]
+    written = play(spark, [ask("1", 0), row, answer("1", 2, "0")])
+    assert sorted(row["kind"] for row in written) == ["counted", "refused"]
 
 
 def test_unanswered_rounds_expire_when_the_watermark_passes() -> None:
     spark = start()
-    spark.test("a", [ask("1", 0), ask("2", 30)])
-    assert [row.id for row in spark.setWatermark(START_MS + 60_000)] == ["1"]
-    assert [row.id for row in spark.setWatermark(START_MS + 90_000)] == ["2"]
+    play(spark, [ask("1", 0), ask("2", 30), ask("3", 30, key="b")])
+    assert [row["id"] for row in list_rows(spark.setWatermark(START + 60_000))] == ["1"]
+    assert [row["id"] for row in list_rows(spark.setWatermark(START + 90_000))] == ["2", "3"]
 
 
-def test_a_key_has_one_timer_and_none_once_nothing_is_open() -> None:
+def test_a_bucket_has_one_timer_and_none_once_nothing_is_open() -> None:
     spark = start()
     for second in range(5):
-        spark.test("a", [ask(str(second), second)])
-        assert len(list(spark.handle._timers.listTimers("a"))) == 1
-    spark.setWatermark(START_MS + 70_000)
-    assert list(spark.handle._timers.listTimers("a")) == []
+        play(spark, [ask(str(second), 5 - second, key=str(second))])
+        assert len(list(spark.handle._timers.listTimers(1))) == 1
+    spark.setWatermark(START + 70_000)
+    assert list(spark.handle._timers.listTimers(1)) == []
 
 
-def test_a_replayed_row_leaves_the_value_as_it_was() -> None:
+def test_what_expires_with_a_batch_needs_no_timer_of_its_own() -> None:
+    spark = start()
+    play(spark, [ask("1", 0)])
+    spark._currentWatermarkMs = START + 60_000  # as a batch finds it, before timers fire
+    written = play(spark, [ask("2", 100, key="b")])
+    assert [(row["id"], row["kind"]) for row in written] == [("2", "shown"), ("1", "expired")]
+    assert list(spark.handle._timers.listTimers(1)) == [START + 160_000]
+
+
+def test_a_replayed_row_writes_no_value() -> None:
     spark = start()
     rows = [ask("1", 0), answer("1", 1, "0"), ask("2", 2)]
-    spark.test("a", rows)
-    before = spark.peekValueState("keyhole", "a")
-    assert spark.test("a", rows) == []
-    assert spark.peekValueState("keyhole", "a") == before
+    play(spark, rows)
+    before = spark.peekValueState("keyhole", 1)
+    assert play(spark, rows) == []
+    assert spark.peekValueState("keyhole", 1) is before
+
+
+def test_another_number_of_buckets_is_refused_and_says_what_to_do() -> None:
+    spark = start()
+    play(spark, [ask("1", 0)])
+    processor = BucketProcessor(FOLD, buckets=2 * BUCKETS)
+    processor.init(spark.handle)
+    spark.handle.setGroupingKey(1)
+    rows = iter([pack([ask("2", 1)], FIELDS["asks"])])
+    with pytest.raises(InvalidError, match=r"has 8 buckets, the query 16.*buckets=8.*read_states"):
+        list(processor.handleInputRows((1,), rows, spark._getTimerValues()))
+
+
+def test_keys_are_put_into_a_bucket_with_their_states_and_expiries() -> None:
+    old = start()
+    play(old, [ask("1", 0), ask("1", 0, key="b"), answer("1", 1, "0")])
+    states = read_bucket(old).states
+    table = arrow.table({"key": list(states), "state": list(states.values())})
+    spark = start()
+    spark.handle.setGroupingKey(1)
+    row = Row("bucket", "at", "rows")(1, None, write_table(table))
+    spark.processor.handleInitialState((1,), row, spark._getTimerValues())
+    assert read_bucket(spark).states == states
+    assert [row["key"] for row in list_rows(spark.setWatermark(START + 60_000))] == ["b"]
 
 
 def test_a_key_of_several_columns_is_told_from_every_other() -> None:
@@ -122,30 +189,40 @@ def test_a_key_of_several_columns_is_told_from_every_other() -> None:
     assert name_key(("a", "b")) != name_key(("a b", ""))
 
 
+def test_packed_rows_are_those_of_their_buckets_and_come_back_in_order() -> None:
+    table = arrow.table({"key": list("abcdef"), "at": [5, 9, 1, 2, 3, 4], "bucket": [2, 0, 2, 1, 0, 2]})
+    (packed,) = pack_rows(iter(table.to_batches(max_chunksize=2)))
+    *rows, clock = packed.to_pylist()
+    assert [row["bucket"] for row in rows] == [0, 1, 2]
+    assert [read_table(row["rows"])["key"].to_pylist() for row in rows] == [
+        ["b", "e"],
+        ["d"],
+        list("acf"),
+    ]
+    assert all(row["at"] is None for row in rows)
+    assert clock["rows"] is None
+    assert clock["at"].timestamp() == 0.009
+
+
 @pytest.mark.filterwarnings("ignore::keyhole.errors.SpeedWarning")  # numba is an extra of its own
 def test_features_and_groups_of_a_row_reach_the_rule() -> None:
     fold = make_fold(alpha=0.1, features=["load"], groups=["night"], seed=3, lifetime=60_000)
-    columns = Row("shop", "id", "at", "output", "features", "groups", "label", "hit")
-    processor = StreamsProcessor(
-        fold, keys=["shop"], known=["features", "groups"], answers=["label", "hit"], indexed=True
-    )
-    spark = tester.TwsTester(
-        processor,
-        timeMode="EventTime",
-        eventTimeExtractor=lambda row: int(row.at.timestamp() * 1000),
-    )
+    spark = start(fold, kinds=[Kind.SHOWN])
     rows, events = [], list[Event]()
     for second, (load, groups) in enumerate([(0.9, ["night"]), (0.1, []), (None, None)] * 20):
-        at, ms = START + timedelta(seconds=second), START_MS + 1000 * second
-        features = None if load is None else [("load", load)]
-        rows.append(columns("a", str(second), at, [0.6, 0.3, 0.1], features, groups, None, None))
-        rows.append(columns("a", str(second), at, None, None, None, None, second % 3 > 0))
-        known = {} if load is None else {"load": load}
-        events.append(Asked(str(second), [0.6, 0.3, 0.1], ms, known or None, tuple(groups or ())))
-        events.append(Answered(str(second), HIT if second % 3 else MISS, at=ms))
-    written = spark.test("a", rows)
+        name, ms = str(second), START + 1000 * second
+        features = None if load is None else {"load": load}
+        rows += [ask(name, second) | {"features": features, "groups": groups}]
+        rows += [answer(name, second, hit=second % 3 > 0)]
+        events.append(Asked(name, [0.6, 0.3, 0.1], ms, features, tuple(groups or ())))
+        events.append(Answered(name, HIT if second % 3 else MISS, at=ms))
+    maps = {
+        "features": arrow.map_(arrow.string(), arrow.float64()),
+        "groups": arrow.list_(arrow.string()),
+    }
+    written = play(spark, rows, maps)
     state, outputs = fold.run("a", b"", events)
-    assert spark.peekValueState("keyhole", "a")[0] == state
+    assert read_bucket(spark).states == {"a": state}
     shown = [one.region.threshold for one in outputs if one.region is not None]
-    assert [row.threshold for row in written] == shown
+    assert [row["threshold"] for row in written] == shown
     assert len(set(shown)) > 20

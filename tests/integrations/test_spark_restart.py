@@ -75,8 +75,11 @@ def read_lines(folder: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for part in lines for line in part]
 
 
-def fold_here(folder: Path) -> tuple[dict[tuple[str, str], float], set[tuple[str, str]]]:
-    """Return each round's threshold, and the rounds that expire, by the fold in this process."""
+Rounds = dict[tuple[str, str], float]
+
+
+def fold_here(folder: Path) -> tuple[Rounds, Rounds]:
+    """Return the thresholds of rounds, and the misses of those answered, by a fold of this process."""
     from datetime import datetime
 
     def ms(row: dict[str, Any]) -> int:
@@ -88,15 +91,16 @@ def fold_here(folder: Path) -> tuple[dict[tuple[str, str], float], set[tuple[str
     for row in read_lines(folder / "answers"):
         events[row["shop"]].append(Answered(row["id"], label=row["label"], at=ms(row)))
     fold = make_fold(alpha=0.1, seed=7, lifetime=HOUR)
-    thresholds, answered = {}, set()
+    thresholds: Rounds = {}
+    misses: Rounds = {}
     for shop, mine in events.items():
         mine.sort(key=lambda event: (event.at, not isinstance(event, Asked)))
         for one in fold.run(shop, b"", mine)[1]:
             if one.kind is Kind.SHOWN and one.region is not None:
                 thresholds[shop, one.id] = one.region.threshold
-            if one.kind is Kind.COUNTED:
-                answered.add((shop, one.id))
-    return thresholds, set(thresholds) - answered
+            if one.kind is Kind.COUNTED and one.miss is not None:
+                misses[shop, one.id] = one.miss
+    return thresholds, misses
 
 
 def test_a_killed_query_goes_on_bit_for_bit(tmp_path: Path) -> None:
@@ -110,8 +114,12 @@ def test_a_killed_query_goes_on_bit_for_bit(tmp_path: Path) -> None:
     rows = read_lines(folder / "all")
     shown = [(row["shop"], row["id"]) for row in rows if row["kind"] == "shown"]
     expired = [(row["shop"], row["id"]) for row in rows if row["kind"] == "expired"]
-    thresholds, unanswered = fold_here(folder)
+    thresholds, misses = fold_here(folder)
+    unanswered = set(thresholds) - set(misses)
     assert len(shown) == len(set(shown))
     assert {(r["shop"], r["id"]): r["threshold"] for r in rows if r["kind"] == "shown"} == thresholds
     assert sorted(expired) == sorted(unanswered)
-    assert {row["kind"] for row in rows} == {"shown", "expired"}
+    counted = [row for row in rows if row["kind"] == "counted"]
+    assert len(counted) == len(misses)
+    assert {(row["shop"], row["id"]): row["miss"] for row in counted} == misses
+    assert {row["kind"] for row in rows} == {"shown", "counted", "expired"}

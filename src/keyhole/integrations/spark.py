@@ -1,142 +1,135 @@
-"""Streams by the million on Apache Spark: one value and one timer per key (extra ``spark``).
+"""Streams by the million on Apache Spark: keys in buckets, a value and a timer each (extra ``spark``).
 
 ``streams`` runs the fold of ``keyhole.keyed`` as a Structured Streaming query: asks and answers in,
-sets out, exactly once. ``backtest`` plays a finished table, every key by itself. Workers import this
-module, so that Keyhole must be installed where they run.
+sets out, exactly once. ``backtest`` plays a finished table, every key by itself, and ``evaluate`` says
+how the sets of either have fared. Workers import this module, so that Keyhole must be installed where
+they run.
+
+Spark hands Python one cell at a time what a stateful query keeps and reads. Rows therefore pass through
+that query as Arrow tables, one value for the rows of a bucket, and so do the outputs.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
+from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
+from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
-from keyhole.feedback import HIT, MISS
-from keyhole.integrations.rows import (
-    KNOWN,
-    name_key,
-    play_group,
-    read_index,
-    read_known,
-    read_output,
-    write_output,
-)
-from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, Kind, Skipped, make_fold
+from keyhole.keyed import Fold, Kind, make_fold
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
 from keyhole.scores import Score, find_labels
 
 try:
+    import pyarrow as pa
     from pyspark.sql import DataFrame, Row
     from pyspark.sql import functions as F  # noqa: N812
+    from pyspark.sql import types as T  # noqa: N812
+    from pyspark.sql.pandas.types import from_arrow_schema
     from pyspark.sql.streaming import StatefulProcessor
-    from pyspark.sql.types import ArrayType, DoubleType, StructField, StructType
 except ImportError:
     raise MissingExtraError(
         "Spark needs pyspark 4.1 or later; pip install 'keyhole-conformal[spark]'"
     ) from None
 
-__all__ = ["backtest", "streams"]
+from keyhole.integrations._buckets import MOST_BUCKETS, Bucket
+from keyhole.integrations._columns import (
+    ANSWERS,
+    OUTPUT,
+    PLAYED,
+    play_table,
+    read_events,
+    refuse_rows,
+    write_outputs,
+)
+from keyhole.integrations.rows import KNOWN
+
+__all__ = ["backtest", "evaluate", "read_states", "streams"]
 
 WEEK = timedelta(days=7)
-WRITTEN = (Kind.SHOWN, Kind.EXPIRED, Kind.REFUSED)
+WRITTEN = (Kind.SHOWN, Kind.COUNTED, Kind.EXPIRED, Kind.REFUSED)
+BUCKETS_A_PARTITION = 32
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
-ANSWERS = ("label", "hit", "score", "loss", "skipped")
-_EPOCH, _NAIVE_EPOCH = datetime(1970, 1, 1, tzinfo=UTC), datetime(1970, 1, 1)
 _MS = timedelta(milliseconds=1)
 _STATE = "state BINARY, timer BIGINT"
-_OUTPUT = (
-    "id STRING, kind STRING, number BIGINT, threshold DOUBLE, labels ARRAY<STRING>, "
-    "lower DOUBLE, upper DOUBLE, miss DOUBLE, note STRING"
-)
-_COLUMNS = tuple(column.split()[0] for column in _OUTPUT.split(", "))
+_PACKED = "bucket INT, at TIMESTAMP, rows BINARY"
+_PACKED_TYPES = (pa.int32(), pa.timestamp("us", tz="UTC"), pa.binary())
+_MOST_ROWS = 2**17  # that are packed together
+_TEXT_TYPES = (T.StringType, T.IntegralType, T.BooleanType, T.DateType)  # there and back unchanged
 
 
-class StreamsProcessor(StatefulProcessor):
-    """The fold as a processor of Spark's: a key's state is one value, its next expiry one timer."""
+class BucketProcessor(StatefulProcessor):
+    """The fold as a processor of Spark's: a bucket is one value, and its next expiry one timer."""
 
     def __init__(
-        self,
-        fold: Fold,
-        *,
-        keys: Sequence[str],
-        known: Sequence[str] = (),
-        answers: Sequence[str] = ("label",),
-        kinds: Iterable[Kind] = WRITTEN,
-        indexed: bool = False,
+        self, fold: Fold, *, buckets: int, kinds: Iterable[Kind] = WRITTEN, indexed: bool = False
     ) -> None:
-        self._fold, self._kinds, self._indexed = fold, frozenset(kinds), indexed
-        self._first, self._known, self._answers = len(keys), tuple(known), tuple(answers)
-        self._columns = (*keys, *_COLUMNS)
+        self._fold, self._buckets = fold, buckets
+        self._kinds, self._indexed = frozenset(kinds), indexed
 
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._value = handle.getValueState("keyhole", _STATE)
-        self._row = Row(*self._columns)  # what makes rows of these names
 
-    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: N802, N803
-        """Yield the output of a batch of the key's rows, which come in no order."""
-        events = [self._read_row(row) for row in rows]
-        # At equal times asks come first, or their answers would find no round.
-        events.sort(key=lambda event: (event.at or 0, not isinstance(event, Asked)))
-        return self._fold_in(key, events, timerValues.getCurrentWatermarkInMs())
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
+        """Yield the output of a batch of the bucket's rows, which come in no order."""
+        tables = [read_table(packed) for _, _, packed in rows if packed is not None]
+        return self._fold_in(tables, timerValues.getCurrentWatermarkInMs())
 
     def handleExpiredTimer(self, key: Any, timerValues: Any, expiredTimerInfo: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
-        """Yield what expires now that the watermark has passed the key's timer."""
-        watermark = timerValues.getCurrentWatermarkInMs()
-        return self._fold_in(key, [Elapsed(watermark)], watermark, fired=True)
+        """Yield what expires now that the watermark has passed the bucket's timer."""
+        return self._fold_in([], timerValues.getCurrentWatermarkInMs(), fired=True)
 
     def close(self) -> None:
         pass
 
-    def _fold_in(
-        self, key: Any, events: list[Event], watermark: int, *, fired: bool = False
-    ) -> Iterator[Any]:
-        held = self._value.get()
-        before, timer = (b"", 0) if held is None else (bytes(held[0]), held[1])
-        state, outputs = self._fold.run(name_key(key), before, events)
-        waiting = self._set_timer(self._fold.next_due(state), 0 if fired else timer, watermark)
-        if state != before or waiting != timer:
-            self._value.update((state, waiting))
-        for one in outputs:
-            if one.kind in self._kinds:
-                yield self._row(*key, *write_output(one))
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
+        """Put keys with their states into the bucket."""
+        bucket, timer = self._read()
+        table = read_table(initialState[2])
+        columns = (table[name].to_pylist() for name in ("key", "state"))
+        bucket.add(self._fold, dict(zip(*columns, strict=True)))
+        self._write(bucket, timer, timerValues.getCurrentWatermarkInMs())
 
-    def _set_timer(self, due: int | None, timer: int, watermark: int) -> int:
-        """Have a timer at or before the next expiry, if there is one; return when it fires, or 0.
+    def _fold_in(self, tables: list[Any], watermark: int, *, fired: bool = False) -> Iterator[Any]:
+        bucket, timer = self._read()
+        written = []
+        if tables:
+            written += [self._play(bucket, read_events(tables, indexed=self._indexed))]
+            written += map(refuse_rows, tables) if Kind.REFUSED in self._kinds else []
+        written.append(self._play(bucket, bucket.find_over(watermark)))
+        self._write(bucket, 0 if fired else timer, watermark)
+        table = pa.Table.from_batches(written)
+        if table.num_rows:
+            yield Row("rows")(write_table(table))
+
+    def _play(self, bucket: Bucket, events: dict[str, Any]) -> Any:
+        return write_outputs(events["key"], bucket.play(self._fold, events), self._kinds)
+
+    def _read(self) -> tuple[Bucket, int]:
+        """Return the bucket, and when its timer fires, or 0."""
+        held = self._value.get()
+        content, timer = (b"", 0) if held is None else (bytes(held[0]), held[1])
+        return Bucket.unpack(content, buckets=self._buckets), timer
+
+    def _write(self, bucket: Bucket, timer: int, watermark: int) -> None:
+        """Store the bucket if it has changed, with a timer at or before its next expiry, if any.
 
         One that fires too early costs less than moving it with every round.
         """
-        if due is None or 0 < timer <= due:
-            return timer
-        if timer:
+        due, waiting = bucket.due, timer
+        if timer and (timer <= watermark or (due is not None and due < timer)):
             self._handle.deleteTimer(timer)
-        later = max(due, watermark + 1)
-        self._handle.registerTimer(later)
-        return later
-
-    def _read_row(self, row: Any) -> Event:
-        """Return the event of a row, which is an ask if it has an output.
-
-        Columns are taken by position, as ``join_inputs`` orders them: by name each costs as much as
-        the round.
-        """
-        id, at, output, *rest = row[self._first :]  # noqa: A001
-        ms: Any = at  # None in a row without a time, which the fold refuses
-        if at is not None:
-            ms = (at - (_EPOCH if at.tzinfo else _NAIVE_EPOCH)) // _MS
-        if output is not None:
-            return Asked(id, read_output(output), at=ms, **read_known(self._known, rest))
-        given = zip(self._answers, rest[len(self._known) :], strict=True)
-        answer = {name: value for name, value in given if value is not None}
-        if answer.pop("skipped", False):
-            return Skipped(id, at=ms)
-        hit, label = answer.pop("hit", None), answer.get("label")
-        if label is not None:
-            return Answered(id, label=read_index(label) if self._indexed else label, at=ms)
-        if hit is not None:
-            return Answered(id, HIT if hit else MISS, at=ms)
-        return Answered(id, **answer, at=ms)
+            waiting = 0
+        if due is not None and not waiting:
+            waiting = max(due, watermark + 1)
+            self._handle.registerTimer(waiting)
+        if bucket.is_changed or waiting != timer:
+            self._value.update((bucket.pack(buckets=self._buckets), waiting))
 
 
 def streams(
@@ -157,6 +150,8 @@ def streams(
     recall: int = 2,
     start: Progress | None = None,
     kinds: Iterable[str] = WRITTEN,
+    buckets: int | None = None,
+    initial: DataFrame | None = None,
 ) -> DataFrame:
     """Return the sets of a stream of asks, every key learning from its own answers.
 
@@ -170,21 +165,27 @@ def streams(
         Columns: the key's, ``id``, ``at``, and one or more of ``label``, ``hit`` (boolean), ``score``,
         ``loss`` and ``skipped`` (boolean): in every row the first that is there counts.
     key
-        The column or columns that tell streams apart.
+        The column or columns that tell streams apart: text, whole numbers, booleans or dates.
     learner, alpha, features, groups, score, feedback, seed, open_limit, recall, start
         As for ``keyhole.keyed.make_fold``.
     lifetime
         How long a round may wait for its answer, by the times in the rows.
     delay
-        How late a row may come: Spark's watermark, set on both inputs.
+        How far the time by which rounds expire, Spark's watermark, stays behind the latest row of the
+        slower input. Rows that come later still are not dropped: the fold uses or refuses them.
     kinds
         The kinds of rows to write: "shown", "counted", "skipped", "expired", "repeated", "refused".
+    buckets
+        How many values the states are kept in, by default 32 for each shuffle partition. A checkpoint
+        keeps its number; ``initial`` takes the states to a new one.
+    initial
+        The states that keys begin with, from ``read_states``, in a query without a checkpoint yet.
 
     Returns
     -------
     DataFrame
         The key's columns, ``id``, ``kind``, ``number``, ``threshold``, ``labels``, ``lower``,
-        ``upper``, ``miss`` and ``note``. Write it in append mode.
+        ``upper``, ``size``, ``miss`` and ``note``. Write it in append mode.
     """
     fold = make_fold(
         learner,
@@ -200,45 +201,150 @@ def streams(
         start=start,
     )
     keys = [key] if isinstance(key, str) else list(key)
-    rows = join_inputs(asks, answers, keys=keys, delay=delay)
+    buckets = count_buckets(asks, buckets)
     conf = asks.sparkSession.conf
     if conf.get(_PROVIDER, "") != _ROCKS_DB:
         conf.set(_PROVIDER, _ROCKS_DB)  # the only provider that transformWithState works with
-    output = StructType.fromDDL(_OUTPUT)
-    return rows.groupBy(*keys).transformWithState(
-        statefulProcessor=StreamsProcessor(
-            fold,
-            keys=keys,
-            known=find_known(asks),
-            answers=find_answers(answers),
-            kinds=map(Kind, kinds),
-            indexed=_has_indexes(asks, fold),
-        ),
-        outputStructType=StructType([*(asks.schema[name] for name in keys), *output.fields]),
-        outputMode="append",
-        timeMode="eventTime",
+    processor = BucketProcessor(
+        fold, buckets=buckets, kinds=map(Kind, kinds), indexed=has_indexes(asks, fold)
     )
+    written = (
+        pack_inputs(asks, answers, keys=keys, delay=delay, buckets=buckets)
+        .groupBy("bucket")
+        .transformWithState(
+            statefulProcessor=processor,
+            outputStructType="rows BINARY",
+            outputMode="append",
+            timeMode="eventTime",
+            initialState=None if initial is None else _pack(initial, buckets).groupBy("bucket"),
+        )
+    )
+    output = written.mapInArrow(unpack_rows, from_arrow_schema(OUTPUT))
+    return output.select(*read_keys(asks, keys), *OUTPUT.names[1:])
 
 
-def join_inputs(asks: DataFrame, answers: DataFrame, *, keys: list[str], delay: str) -> DataFrame:
-    """Return asks and answers as one table of events, each input with its own watermark.
+def pack_inputs(
+    asks: DataFrame, answers: DataFrame, *, keys: Sequence[str], delay: str, buckets: int
+) -> DataFrame:
+    """Return the rows of each bucket as one value, each input with its own watermark."""
+    common = [name_rows(keys), "id", F.unix_millis(F.col("at").cast("timestamp")).alias("at")]
+    known = [name for name in KNOWN if name in asks.columns]
+    asked = _pack(asks.select(*common, "output", *known), buckets)
+    answered = _pack(answers.select(*common, *find_answers(answers)), buckets)
+    return asked.withWatermark("at", delay).unionByName(answered.withWatermark("at", delay))
 
-    Every further column costs every row, so that only those are there that answers have.
+
+def name_rows(keys: Sequence[str]) -> Any:
+    """Return the column ``key``, the text that stands for a key, as ``name_key`` writes it."""
+    texts = [F.col(name).cast("string") for name in keys]
+    return (texts[0] if len(keys) == 1 else F.to_json(F.array(*texts))).alias("key")
+
+
+def read_keys(table: DataFrame, keys: Sequence[str]) -> list[Any]:
+    """Return the columns of a key from the text that stands for it, or raise if that cannot be."""
+    for name in keys:
+        if not isinstance(table.schema[name].dataType, _TEXT_TYPES):
+            raise InvalidError(
+                f"the key {name!r} is {table.schema[name].dataType.simpleString()}; cast it to text"
+            )
+    parts = F.from_json("key", "ARRAY<STRING>")
+    texts = [F.col("key")] if len(keys) == 1 else [parts[place] for place in range(len(keys))]
+    return [
+        text.cast(table.schema[name].dataType).alias(name)
+        for name, text in zip(keys, texts, strict=True)
+    ]
+
+
+def _pack(table: DataFrame, buckets: int) -> DataFrame:
+    """Return the rows of each bucket as one value."""
+    return table.withColumn("bucket", _find_bucket(buckets)).mapInArrow(pack_rows, _PACKED)
+
+
+def _find_bucket(buckets: int) -> Any:
+    return F.pmod(F.xxhash64("key"), F.lit(buckets)).cast("int")
+
+
+def count_buckets(table: DataFrame, buckets: int | None) -> int:
+    """Return how many buckets there are, by default so many for each partition of a shuffle."""
+    if buckets is None:
+        conf = table.sparkSession.conf
+        return BUCKETS_A_PARTITION * int(conf.get("spark.sql.shuffle.partitions", "200"))
+    if not is_whole(buckets, least=1, most=MOST_BUCKETS):
+        raise InvalidError(f"buckets {buckets!r} is not a whole number from 1 to {MOST_BUCKETS}")
+    return buckets
+
+
+def pack_rows(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the rows of each bucket as one value, then the latest time, by which Spark's moves on.
+
+    The rows themselves have no time that Spark knows of, lest it drop them as late.
     """
-    asking, answering = ["output", *find_known(asks)], find_answers(answers)
-    common = [*keys, "id", "at"]
-    asked = asks.withWatermark("at", delay).select(*common, *asking, *_leave_out(answers, answering))
-    answered = answers.withWatermark("at", delay).select(*common, *_leave_out(asks, asking), *answering)
-    return asked.unionByName(answered)
+    for table in _gather(batches):
+        buckets = table["bucket"].to_numpy()
+        order = np.argsort(buckets, kind="stable")
+        buckets = buckets[order]
+        ordered = table.drop_columns("bucket").take(order).combine_chunks()
+        starts = np.flatnonzero(np.diff(buckets, prepend=-1))
+        packed = [
+            write_table(ordered[start:end]) for start, end in pairwise([*starts.tolist(), len(buckets)])
+        ]
+        latest = pa.compute.max(table["at"]).as_py() if "at" in table.column_names else None
+        columns: list[list[Any]] = [
+            [*buckets[starts].tolist(), int(buckets[0])],
+            [*(None for _ in packed), None if latest is None else 1000 * latest],
+            [*packed, None],
+        ]
+        arrays = [pa.array(column, kind) for column, kind in zip(columns, _PACKED_TYPES, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, names=["bucket", "at", "rows"])
 
 
-def _leave_out(table: DataFrame, names: list[str]) -> list[Any]:
-    """Return empty columns of the types that a table has under these names."""
-    return [F.lit(None).cast(table.schema[name].dataType).alias(name) for name in names]
+def _gather(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield tables of many rows each."""
+    held: list[Any] = []
+    for batch in batches:
+        if batch.num_rows:
+            held.append(batch)
+        if sum(one.num_rows for one in held) >= _MOST_ROWS:
+            yield pa.Table.from_batches(held)
+            held = []
+    if held:
+        yield pa.Table.from_batches(held)
 
 
-def find_known(asks: DataFrame) -> list[str]:
-    return [name for name in KNOWN if name in asks.columns]
+def unpack_rows(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for rows in batch["rows"].to_pylist():
+            yield from read_table(rows).to_batches()
+
+
+def write_table(table: Any) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write(table)
+    return sink.getvalue().to_pybytes()
+
+
+def read_table(content: bytes) -> Any:
+    with pa.ipc.open_stream(content) as reader:
+        return reader.read_all()
+
+
+def read_states(spark: Any, checkpoint: str) -> DataFrame:
+    """Return the keys of a checkpoint, as text, and their states, for ``initial`` of ``streams``.
+
+    The query must not be running. ``fold.read(state)`` has the tally of a key's rounds.
+    """
+    source = spark.read.format("statestore").option("stateVarName", "keyhole")
+    blobs = source.load(str(checkpoint)).select("value.state")
+    return blobs.mapInArrow(_list_states, "key STRING, state BINARY")
+
+
+def _list_states(batches: Iterator[Any]) -> Iterator[Any]:
+    for batch in batches:
+        for content in batch["state"].to_pylist():
+            states = Bucket.unpack(content).states
+            arrays = [pa.array(states, pa.string()), pa.array(states.values(), pa.binary())]
+            yield pa.RecordBatch.from_arrays(arrays, names=["key", "state"])
 
 
 def find_answers(answers: DataFrame) -> list[str]:
@@ -247,6 +353,31 @@ def find_answers(answers: DataFrame) -> list[str]:
     if not known:
         raise InvalidError(f"answers have none of the columns {', '.join(ANSWERS)}; add one")
     return known
+
+
+def has_indexes(table: DataFrame, fold: Fold) -> bool:
+    """Return whether labels are indexes into an array of scores."""
+    is_array = isinstance(table.schema["output"].dataType, T.ArrayType)
+    return is_array and not find_labels(fold.setup.score)
+
+
+def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:
+    """Return how sets have fared, overall or by columns such as the key's.
+
+    ``sets`` is what ``streams`` has written, its counted rounds included, or what ``backtest`` returns.
+    The result has ``rounds``, how many were shown; ``answered``; ``miss_rate``, of those answered;
+    ``size``, the mean of the bounded sets; and ``unbounded``, the share of those that are not.
+    """
+    shown = F.col("kind") == Kind.SHOWN.value if "kind" in sets.columns else F.lit(True)  # noqa: FBT003
+    size = F.when(shown, F.col("size"))
+    bounded = size < F.lit(float("inf"))
+    return sets.groupBy(*([by] if isinstance(by, str) else by)).agg(
+        F.count(F.when(shown, 1)).alias("rounds"),
+        F.count("miss").alias("answered"),
+        F.avg("miss").alias("miss_rate"),
+        F.avg(F.when(bounded, size)).alias("size"),
+        F.avg((~bounded).cast("double")).alias("unbounded"),
+    )
 
 
 def backtest(
@@ -261,12 +392,15 @@ def backtest(
     feedback: str = "semi-bandit",
     seed: int = 0,
     start: Progress | None = None,
+    buckets: int | None = None,
 ) -> DataFrame:
     """Return the sets of a finished table, every key played by itself, each round answered at once.
 
     The table has the key's columns, ``at`` by which rounds are ordered, ``output``, where the learner
     takes them ``features`` and ``groups``, and ``label``, null where no answer came. The result has
-    ``threshold``, ``labels`` or ``lower`` and ``upper``, ``miss`` and ``size`` beside key and ``at``.
+    ``threshold``, ``labels`` or ``lower`` and ``upper``, ``size`` and ``miss`` beside key and ``at``;
+    ``evaluate`` sums it up. Each of the ``buckets`` is played in one piece, in memory; by default there
+    are 32 for each shuffle partition.
     """
     fold = make_fold(
         learner,
@@ -279,19 +413,18 @@ def backtest(
         start=start,
     )
     keys = [key] if isinstance(key, str) else list(key)
-    indexed = _has_indexes(table, fold)
-    output = StructType.fromDDL(_OUTPUT)
-    kept = [table.schema[name] for name in (*keys, "at")]
-    shown = [output[name] for name in ("threshold", "labels", "lower", "upper", "miss")]
-    schema = StructType([*kept, *shown, StructField("size", DoubleType())])
+    known = [name for name in KNOWN if name in table.columns]
+    rows = table.select(name_rows(keys), "at", "output", *known, "label")
+    indexed = has_indexes(table, fold)
 
-    def play(name: Any, group: Any) -> Any:
-        return play_group(fold, name, group, columns=schema.names, indexed=indexed)
+    def play(group: Any) -> Any:
+        played = play_table(fold, group, indexed=indexed)
+        return pa.table(
+            [group["key"], group["at"], *played.columns], names=["key", "at", *PLAYED.names]
+        )
 
-    return table.groupBy(*keys).applyInPandas(play, schema)
-
-
-def _has_indexes(table: DataFrame, fold: Fold) -> bool:
-    """Return whether labels are indexes into an array of scores."""
-    is_array = isinstance(table.schema["output"].dataType, ArrayType)
-    return is_array and not find_labels(fold.setup.score)
+    kept = [T.StructField("key", T.StringType()), table.schema["at"]]
+    schema = T.StructType([*kept, *from_arrow_schema(PLAYED).fields])
+    bucketed = rows.withColumn("bucket", _find_bucket(count_buckets(table, buckets)))
+    played = bucketed.groupBy("bucket").applyInArrow(play, schema)
+    return played.select(*read_keys(table, keys), "at", *PLAYED.names)
