@@ -1,8 +1,10 @@
 """Streams by the million: the fold's events a second, a key's bytes, a million keys; and Spark.
 
 ``python benchmarks/keyed.py`` measures the fold in one process. ``.venv-spark/bin/python
-benchmarks/keyed.py --spark`` measures Spark on two cores beside the same query with a processor that
-only counts. Times are the best of many short repeats: the machine may be busy.
+benchmarks/keyed.py --spark`` measures Spark on two cores: keys in buckets, a key a bucket, and the same
+query with a processor that only counts. It keeps what it has measured in ``--out``, goes on where it
+was stopped, and measures a part where ``--keys``, ``--rows`` and ``--ways`` say so. Times are the best
+of several repeats: the machine may be busy.
 """
 
 import argparse

@@ -19,6 +19,7 @@ from keyhole.integrations.rows import name_key  # noqa: E402
 from keyhole.integrations.spark import BucketProcessor, pack_rows, read_table, write_table  # noqa: E402
 from keyhole.keyed import Answered, Asked, Event, Fold, Kind, make_fold  # noqa: E402
 
+pytestmark = pytest.mark.filterwarnings("ignore::keyhole.errors.SpeedWarning")  # numba is an extra
 START = 1_893_456_000_000
 FOLD = make_fold(alpha=0.1, seed=3, lifetime=60_000)
 BUCKETS = 8
@@ -204,7 +205,6 @@ def test_packed_rows_are_those_of_their_buckets_and_come_back_in_order() -> None
     assert clock["at"].timestamp() == 0.009
 
 
-@pytest.mark.filterwarnings("ignore::keyhole.errors.SpeedWarning")  # numba is an extra of its own
 def test_features_and_groups_of_a_row_reach_the_rule() -> None:
     fold = make_fold(alpha=0.1, features=["load"], groups=["night"], seed=3, lifetime=60_000)
     spark = start(fold, kinds=[Kind.SHOWN])

@@ -83,7 +83,7 @@ def test_features_and_groups_are_columns_of_the_table(spark: Any) -> None:
 
 @pytest.mark.filterwarnings("ignore")  # pyspark and pandas warn of each other
 def test_misses_and_sizes_are_summed_up_by_key_and_overall(spark: Any) -> None:
-    rows = [(f"shop {n % 2}", "shown", 1.0 + n, None) for n in range(6)]
+    rows: list[Any] = [(f"shop {n % 2}", "shown", 1.0 + n, None) for n in range(6)]
     rows += [(f"shop {n % 2}", "counted", None, float(n == 1)) for n in range(4)]
     rows += [("shop 0", "repeated", 50.0, None), ("shop 1", "shown", float("inf"), None)]
     table = spark.createDataFrame(rows, "shop STRING, kind STRING, size DOUBLE, miss DOUBLE")

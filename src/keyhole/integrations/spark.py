@@ -419,9 +419,10 @@ def backtest(
 
     def play(group: Any) -> Any:
         played = play_table(fold, group, indexed=indexed)
-        return pa.table(
-            [group["key"], group["at"], *played.columns], names=["key", "at", *PLAYED.names]
-        )
+        at = group["at"]
+        if pa.types.is_timestamp(at.type) and at.type.tz:  # Spark gives its own zone, and takes UTC.
+            at = at.cast(pa.timestamp("us", tz="UTC"))
+        return pa.table([group["key"], at, *played.columns], names=["key", "at", *PLAYED.names])
 
     kept = [T.StructField("key", T.StringType()), table.schema["at"]]
     schema = T.StructType([*kept, *from_arrow_schema(PLAYED).fields])

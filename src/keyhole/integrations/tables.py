@@ -75,7 +75,7 @@ def backtest(
     ...     {"shop": ["a", "b", "a"], "at": [1, 2, 3], "output": [[0.7, 0.3]] * 3, "label": [0, 0, 1]}
     ... )
     >>> backtest(table, key="shop", alpha=0.1)["labels"].to_list()
-    [['0', '1'], ['0', '1'], ['0', '1']]
+    [['0'], ['0'], ['0']]
     """
     named = not isinstance(output, str)
     if named and score is None:
@@ -119,8 +119,8 @@ def evaluate(table: Any, *, by: str | Sequence[str] = ()) -> Any:
     >>> table = polars.DataFrame(
     ...     {"shop": ["a", "b", "a"], "at": [1, 2, 3], "output": [[0.7, 0.3]] * 3, "label": [0, 0, 1]}
     ... )
-    >>> evaluate(backtest(table, key="shop", alpha=0.1)).rows()
-    [(3, 3, 0.0, 2.0, 0.0)]
+    >>> evaluate(backtest(table, key="shop", alpha=0.1), by="shop")["miss_rate"].to_list()
+    [0.5, 0.0]
     """
     names = [by] if isinstance(by, str) else list(by)
     frame = _read(table, [*names, "miss", "size"])
