@@ -248,6 +248,46 @@ def test_fitting_again_starts_a_predictor_that_is_not_calibrated(names: Any) -> 
     assert model.fit(X[:150], y[:150]).predictor_.dump() == fresh
 
 
+def test_a_warm_start_keeps_the_predictor_through_a_new_fit(names: Any) -> None:
+    X, y = names
+    model = SetClassifier(LogisticRegression(C=0.01, max_iter=500), seed=7, warm_start=True)
+    model.fit(X[:150], y[:150]).calibrate(X[150:400], y[150:400])
+    waiting = model.predict_set(X[400:402])
+    first, coefficients = model.predictor_, model.estimator_.coef_
+    model.fit(X[:400], y[:400])
+    assert model.predictor_ is first
+    assert not np.array_equal(model.estimator_.coef_, coefficients)
+    model.learn(waiting, y[400:402])
+    assert first.rounds == 2
+
+
+def test_a_warm_start_with_other_labels_is_refused_and_changes_nothing(names: Any) -> None:
+    X, y = names
+    model = SetClassifier(LogisticRegression(C=0.01, max_iter=500), warm_start=True)
+    model.fit(X[:150], y[:150])
+    kept = model.estimator_
+    with pytest.raises(ScoreError, match=r"cannot go on; fit with warm_start=False, and calibrate"):
+        model.fit(X[:150], y[:150] + 1)
+    assert model.estimator_ is kept
+    assert len(model.predict_set(X[:1])) == 1
+
+
+def test_intervals_warm_start_too() -> None:
+    X = np.arange(40.0).reshape(-1, 1)
+    model = IntervalRegressor(LinearRegression(), warm_start=True).fit(X, X[:, 0])
+    model.learn(model.predict_interval(X[:3]), [0.5, 1.5, 2.5])
+    assert model.fit(X, 2 * X[:, 0]).predictor_.rounds == 3
+
+
+def test_sets_have_at_least_and_at_most_so_many_labels(names: Any) -> None:
+    X, y = names
+    model = SetClassifier(LogisticRegression(C=0.01, max_iter=500), at_least=2, at_most=3, seed=7)
+    model.fit(X[:150], y[:150]).calibrate(X[150:400], y[150:400])
+    sizes = {len(one) for one in model.predict_set(X[400:700])}
+    assert 2 in sizes
+    assert sizes <= {2, 3}
+
+
 def test_a_set_classifier_has_a_decision_function_where_its_estimator_has_one() -> None:
     assert hasattr(SetClassifier(LogisticRegression()), "decision_function")
     assert not hasattr(SetClassifier(GaussianNB()), "decision_function")

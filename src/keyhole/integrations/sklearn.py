@@ -48,10 +48,12 @@ class _Wrapper:
         feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
+        warm_start: bool = False,
     ) -> None:
         self.estimator, self.alpha, self.learner = estimator, alpha, learner
         self.features, self.groups = features, groups
         self.feedback, self.seed, self.history = feedback, seed, history
+        self.warm_start = warm_start
 
     def predict(self, X: Any) -> Any:
         """Return the estimator's one answer for every row."""
@@ -70,7 +72,7 @@ class _Wrapper:
         """Calibrate on labelled rows that the estimator was not fitted to.
 
         The first prediction then starts from what these rows taught; the counts stay at zero.
-        Fitting again starts a new predictor, which must be calibrated again.
+        Fitting again starts a new predictor, which must be calibrated again, unless ``warm_start``.
 
         Examples
         --------
@@ -93,10 +95,20 @@ class _Wrapper:
         raise NotImplementedError
 
     def _fit(self, X: Any, y: Any) -> None:
-        self.estimator_ = clone(self.estimator).fit(X, y)
+        fitted = clone(self.estimator).fit(X, y)
+        self._check(fitted)
+        self.estimator_ = fitted
         for name in ("n_features_in_", "feature_names_in_"):
             if hasattr(self.estimator_, name):
                 setattr(self, name, getattr(self.estimator_, name))
+
+    def _check(self, fitted: Any) -> None:
+        """Raise if the fitted estimator cannot be used; nothing has changed then."""
+
+    def _start(self, kind: Score[Any]) -> None:
+        """Start a predictor, or go on with the one there is."""
+        if not (self.warm_start and hasattr(self, "predictor_")):
+            self.predictor_ = start_predictor(self, kind, seed=self.seed)
 
     def _predict_batch(self, X: Any, features: Any, groups: Any) -> list[Any]:
         check_is_fitted(self)
@@ -137,6 +149,11 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         Fixes every draw; without one nobody can guess them.
     history
         How many answered rounds to keep for ``predictor_.plot()`` and ``predictor_.history()``.
+    warm_start
+        Whether fitting again goes on with the predictor, its open rounds and its counts, instead of
+        starting a new one: for a model that is trained anew on the same labels.
+    at_least, at_most
+        The fewest and the most labels that a set may have; see ``keyhole.Probabilities``.
 
     Attributes
     ----------
@@ -161,18 +178,47 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
     2
     """
 
+    def __init__(
+        self,
+        estimator: Any,
+        *,
+        alpha: float = 0.1,
+        at_least: int = 0,
+        at_most: int | None = None,
+        features: Columns = None,
+        groups: Columns = None,
+        learner: str | Learner | None = None,
+        feedback: str = "semi-bandit",
+        seed: int | None = None,
+        history: int = 0,
+        warm_start: bool = False,
+    ) -> None:
+        super().__init__(
+            estimator, alpha=alpha, features=features, groups=groups, learner=learner,
+            feedback=feedback, seed=seed, history=history, warm_start=warm_start,
+        )  # fmt: skip
+        self.at_least, self.at_most = at_least, at_most
+
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a clone of the estimator and start a new predictor, neither calibrated nor answered."""
+        """Fit a clone of the estimator, and start a predictor unless ``warm_start`` keeps the last."""
         self._fit(X, y)
-        if not hasattr(self.estimator_, "classes_"):
+        self.classes_ = self.estimator_.classes_
+        labels = self.classes_.tolist()
+        self._start(Probabilities(labels=labels, at_least=self.at_least, at_most=self.at_most))
+        return self
+
+    def _check(self, fitted: Any) -> None:
+        if not hasattr(fitted, "classes_"):
             raise ScoreError(
-                f"{type(self.estimator_).__name__} has no classes, so that no labels can be shown; "
+                f"{type(fitted).__name__} has no classes, so that no labels can be shown; "
                 "for a number take IntervalRegressor"
             )
-        self.classes_ = self.estimator_.classes_
-        kind = Probabilities(labels=self.classes_.tolist())
-        self.predictor_ = start_predictor(self, kind, seed=self.seed)
-        return self
+        known = getattr(self, "classes_", fitted.classes_)
+        if self.warm_start and not np.array_equal(known, fitted.classes_):
+            raise ScoreError(
+                f"the labels are now {fitted.classes_.tolist()} and were {known.tolist()}, so that the "
+                "predictor cannot go on; fit with warm_start=False, and calibrate"
+            )
 
     @available_if(_estimator_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
@@ -216,7 +262,7 @@ class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstima
     residuals
         A score kind for real outcomes, such as ``keyhole.scores.BoundedResiduals(bound=18.5)``; by
         default ``keyhole.ScaledResiduals``.
-    features, groups, learner, feedback, seed, history
+    features, groups, learner, feedback, seed, history, warm_start
         As for ``SetClassifier``.
 
     Attributes
@@ -252,19 +298,19 @@ class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstima
         feedback: str = "semi-bandit",
         seed: int | None = None,
         history: int = 0,
+        warm_start: bool = False,
     ) -> None:
         super().__init__(
             estimator, alpha=alpha, features=features, groups=groups, learner=learner,
-            feedback=feedback, seed=seed, history=history,
+            feedback=feedback, seed=seed, history=history, warm_start=warm_start,
         )  # fmt: skip
         self.residuals = residuals
 
     def fit(self, X: Any, y: Any) -> Self:
-        """Fit a clone of the estimator and start a new predictor, neither calibrated nor answered."""
+        """Fit a clone of the estimator, and start a predictor unless ``warm_start`` keeps the last."""
         values = None if y is None else column_or_1d(y, warn=True)  # an interval is of one outcome
         self._fit(X, values)
-        kind = ScaledResiduals() if self.residuals is None else self.residuals
-        self.predictor_ = start_predictor(self, kind, seed=self.seed)
+        self._start(ScaledResiduals() if self.residuals is None else self.residuals)
         return self
 
     def predict_interval(self, X: Any, *, features: Any = None, groups: Any = None) -> list[Interval]:
