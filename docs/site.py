@@ -90,7 +90,7 @@ def write_pages(folder: Path) -> None:
     for page in (folder / "howto").glob("*.md"):
         page.write_text(page.read_text().replace("(../../examples/", "(../examples/"))
     made = {
-        "changelog.md": (ROOT / "CHANGELOG.md").read_text(),
+        "changelog.md": (ROOT / "CHANGELOG.md").read_text().replace("](docs/", "]("),
         "reference/names.md": names_page(),
         "reference/learners.md": learners_page(),
         "reference/integrations.md": integrations_page(),
