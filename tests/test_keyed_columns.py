@@ -25,6 +25,7 @@ from keyhole.keyed import (
 from keyhole.keyed.columns import EventColumns
 from keyhole.keyed.many import play_many
 from keyhole.numeric import can_compile
+from keyhole.numeric import can_compile
 from keyhole.scores import Interval, LabelSet
 
 PLACES = 3
@@ -309,7 +310,7 @@ def test_a_long_table_in_three_parts_comes_to_the_same(
     fold: Fold, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rounds above, always the same ones and many; also by the loop of many keys interpreted."""
-    if not many.can_compile():
+    if not can_compile():
         monkeypatch.setattr(many, "can_compile", lambda: True)
         monkeypatch.setattr(many, "compile_for", lambda function, *_: function)
         monkeypatch.setattr(many, "_COMPILED", {})
