@@ -25,7 +25,6 @@ from keyhole.keyed import (
 from keyhole.keyed.columns import EventColumns
 from keyhole.keyed.many import play_many
 from keyhole.numeric import can_compile
-from keyhole.numeric import can_compile
 from keyhole.scores import Interval, LabelSet
 
 PLACES = 3
