@@ -1,6 +1,7 @@
 """A table of the events of many keys: whatever is in it, it comes to what each key by itself does."""
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,7 +24,6 @@ from keyhole.keyed import (
     many,
 )
 from keyhole.keyed.columns import EventColumns
-from keyhole.keyed.many import play_many
 from keyhole.numeric import can_compile
 from keyhole.scores import Interval, LabelSet
 
@@ -39,6 +39,16 @@ FOLDS: dict[str, Fold] = {
     "intervals": make_fold(alpha=0.2, score=keyhole.ScaledResiduals(), lifetime=50),
     "intervals of a guessed scale": make_fold(alpha=0.2, score=keyhole.ScaledResiduals(scale=2.0)),
 }
+
+
+@pytest.fixture(autouse=True, scope="module")
+def few_events_are_worth_it() -> Iterator[None]:
+    """Play few events together, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(many, "WORTH", 0)
+        yield
+
+
 folds = pytest.mark.parametrize("fold", FOLDS.values(), ids=FOLDS.keys())
 
 
@@ -274,7 +284,7 @@ def test_what_is_common_is_played_together() -> None:
     rest = [(key, event) for key, events in others.items() for event in events]
     found = [*asks["a"], *asks["b"], *asks["c"], *rest]
     table = EventColumns(to_columns(found))
-    after, _ = play_many(make_fold(alpha=0.1, lifetime=50), {}, table)
+    after, _ = many.play_many(make_fold(alpha=0.1, lifetime=50), {}, table)
     assert after.keys() == {"a", "b"}
 
 

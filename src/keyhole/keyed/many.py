@@ -54,6 +54,7 @@ _KINDS = to_cells(
 _NOTED = to_cells([None, None, None, NOTES["over"], NOTES["pushed"], None, *list(NOTES.values())[2:]])
 _WIDE = 2**32  # a count that takes a wide state
 _AT_ONCE = 2**12  # keys, whose states fit into a processor's own memory
+WORTH = 10_000  # events for which it pays to load the loop, or to compile it
 _NOWHERE = -1
 _EMPTY, _UNHEARD = -1, -2  # in the place of a label's place
 
@@ -401,6 +402,7 @@ def play_many(
         and score.is_unlimited
         and score.power == 1.0
         and table.names <= _TAKEN
+        and (len(table.keys) >= WORTH or _play in _COMPILED)
         and can_compile()
     )
     batch = _read_batch(table, find_labels(score)) if is_common else None
