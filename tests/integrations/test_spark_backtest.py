@@ -1,12 +1,10 @@
 """Tables on a real Spark: every key is played as a predictor of its seed would, and summed up."""
 
-import json
 import os
 import shutil
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,9 +17,8 @@ from pyspark.sql import SparkSession
 
 from keyhole import Predictor, ScaledResiduals
 from keyhole.errors import InvalidError
-from keyhole.integrations.rows import name_key
-from keyhole.integrations.spark import backtest, evaluate, read_states, streams
-from keyhole.keyed import Answered, Asked, Event, make_fold
+from keyhole.integrations.spark import backtest, evaluate
+from keyhole.keyed import make_fold
 
 START = datetime(2030, 1, 1)
 SCHEMA = "shop STRING, at TIMESTAMP, output MAP<STRING, DOUBLE>, label STRING"
@@ -97,63 +94,3 @@ def test_a_key_that_text_does_not_carry_is_refused(spark: Any) -> None:
     schema = "shop DOUBLE, at TIMESTAMP, output ARRAY<DOUBLE>, label INT"
     with pytest.raises(InvalidError, match="'shop' is double; cast it to text"):
         backtest(spark.createDataFrame([], schema), key="shop", alpha=0.1)
-
-
-ASKS = "shop INT, city STRING, id STRING, at TIMESTAMP, output ARRAY<DOUBLE>"
-ANSWERS = "shop INT, city STRING, id STRING, at TIMESTAMP, label STRING"
-
-
-def run_stream(spark: Any, folder: Path, checkpoint: str, **more: Any) -> list[Any]:
-    """Return what a query over the files in the folder writes."""
-    sets = streams(
-        spark.readStream.schema(ASKS).json(str(folder / "asks")),
-        spark.readStream.schema(ANSWERS).json(str(folder / "answers")),
-        key=["shop", "city"],
-        alpha=0.1,
-        seed=3,
-        **more,
-    )
-    writer = sets.writeStream.format("json").option("path", str(folder / checkpoint / "sets"))
-    writer = writer.option("checkpointLocation", str(folder / checkpoint / "checkpoint"))
-    writer.trigger(availableNow=True).start().awaitTermination()
-    written = spark.read.schema(sets.schema).json(str(folder / checkpoint / "sets")).collect()
-    return [row for row in written if row.kind == "shown"]
-
-
-def write_rounds(folder: Path, numbers: range) -> dict[str, list[Event]]:
-    """Write rounds of three keys; return their events by key."""
-    events: dict[str, list[Event]] = {}
-    asks, answers = [], []
-    for n in numbers:
-        at = START.replace(tzinfo=UTC) + timedelta(seconds=n)
-        who = {"shop": n % 3, "city": f"ü {n % 3}", "id": str(n), "at": at.isoformat()}
-        output, key = [0.1 + n % 9 / 10, 0.4], name_key((n % 3, f"ü {n % 3}"))
-        asks.append(who | {"output": output})
-        answers.append(who | {"label": str(n % 2)})
-        ms = int(at.timestamp()) * 1000
-        asked, answered = Asked(str(n), output, ms), Answered(str(n), label=n % 2, at=ms)
-        events.setdefault(key, []).extend([asked, answered])
-    for name, rows in (("asks", asks), ("answers", answers)):
-        (folder / name).mkdir(parents=True)
-        (folder / name / "rows.json").write_text("\n".join(map(json.dumps, rows)))
-    return events
-
-
-@pytest.mark.filterwarnings("ignore")  # pyspark and pandas warn of each other
-def test_states_are_carried_over_to_another_number_of_buckets(spark: Any, tmp_path: Path) -> None:
-    spark.conf.set("spark.sql.session.timeZone", "UTC")
-    first = write_rounds(tmp_path / "first", range(30))
-    then = write_rounds(tmp_path / "then", range(30, 60))
-    shown = run_stream(spark, tmp_path / "first", "a", buckets=2)
-    states = read_states(spark, str(tmp_path / "first" / "a" / "checkpoint"))
-    shown += run_stream(spark, tmp_path / "then", "b", buckets=5, initial=states)
-    fold = make_fold(alpha=0.1, seed=3, lifetime=7 * 24 * 3_600_000)
-    expected = {}
-    for key, mine in first.items():
-        for one in fold.run(key, b"", mine + then[key])[1]:
-            if one.region is not None:
-                expected[key, one.id] = one.region.threshold
-    found = {(name_key((row.shop, row.city)), row.id): row.threshold for row in shown}
-    assert found == expected
-    assert len(found) == len(shown) == 60
-    assert type(shown[0].shop) is int

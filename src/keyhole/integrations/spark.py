@@ -47,7 +47,7 @@ from keyhole.integrations._columns import (
 )
 from keyhole.integrations.rows import KNOWN
 
-__all__ = ["backtest", "evaluate", "read_states", "streams"]
+__all__ = ["backtest", "evaluate", "streams"]
 
 WEEK = timedelta(days=7)
 WRITTEN = (Kind.SHOWN, Kind.COUNTED, Kind.EXPIRED, Kind.REFUSED)
@@ -86,14 +86,6 @@ class BucketProcessor(StatefulProcessor):
 
     def close(self) -> None:
         pass
-
-    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
-        """Put keys with their states into the bucket."""
-        bucket, timer = self._read()
-        table = read_table(initialState[2])
-        columns = (table[name].to_pylist() for name in ("key", "state"))
-        bucket.add(self._fold, dict(zip(*columns, strict=True)))
-        self._write(bucket, timer, timerValues.getCurrentWatermarkInMs())
 
     def _fold_in(self, tables: list[Any], watermark: int, *, fired: bool = False) -> Iterator[Any]:
         bucket, timer = self._read()
@@ -151,7 +143,6 @@ def streams(
     start: Progress | None = None,
     kinds: Iterable[str] = WRITTEN,
     buckets: int | None = None,
-    initial: DataFrame | None = None,
 ) -> DataFrame:
     """Return the sets of a stream of asks, every key learning from its own answers.
 
@@ -177,9 +168,7 @@ def streams(
         The kinds of rows to write: "shown", "counted", "skipped", "expired", "repeated", "refused".
     buckets
         How many values the states are kept in, by default 32 for each shuffle partition. A checkpoint
-        keeps its number; ``initial`` takes the states to a new one.
-    initial
-        The states that keys begin with, from ``read_states``, in a query without a checkpoint yet.
+        keeps its number: a query with another is refused.
 
     Returns
     -------
@@ -216,7 +205,6 @@ def streams(
             outputStructType="rows BINARY",
             outputMode="append",
             timeMode="eventTime",
-            initialState=None if initial is None else _pack(initial, buckets).groupBy("bucket"),
         )
     )
     output = written.mapInArrow(unpack_rows, from_arrow_schema(OUTPUT))
@@ -288,7 +276,7 @@ def pack_rows(batches: Iterator[Any]) -> Iterator[Any]:
         packed = [
             write_table(ordered[start:end]) for start, end in pairwise([*starts.tolist(), len(buckets)])
         ]
-        latest = pa.compute.max(table["at"]).as_py() if "at" in table.column_names else None
+        latest = pa.compute.max(table["at"]).as_py()
         columns: list[list[Any]] = [
             [*buckets[starts].tolist(), int(buckets[0])],
             [*(None for _ in packed), None if latest is None else 1000 * latest],
@@ -327,24 +315,6 @@ def write_table(table: Any) -> bytes:
 def read_table(content: bytes) -> Any:
     with pa.ipc.open_stream(content) as reader:
         return reader.read_all()
-
-
-def read_states(spark: Any, checkpoint: str) -> DataFrame:
-    """Return the keys of a checkpoint, as text, and their states, for ``initial`` of ``streams``.
-
-    The query must not be running. ``fold.read(state)`` has the tally of a key's rounds.
-    """
-    source = spark.read.format("statestore").option("stateVarName", "keyhole")
-    blobs = source.load(str(checkpoint)).select("value.state")
-    return blobs.mapInArrow(_list_states, "key STRING, state BINARY")
-
-
-def _list_states(batches: Iterator[Any]) -> Iterator[Any]:
-    for batch in batches:
-        for content in batch["state"].to_pylist():
-            states = Bucket.unpack(content).states
-            arrays = [pa.array(states, pa.string()), pa.array(states.values(), pa.binary())]
-            yield pa.RecordBatch.from_arrays(arrays, names=["key", "state"])
 
 
 def find_answers(answers: DataFrame) -> list[str]:
