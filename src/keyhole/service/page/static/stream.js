@@ -61,7 +61,7 @@ function levels(stream, history) {
     }))));
 }
 
-const REASONS = { answered: "answered otherwise before", expired: "too late", unknown_round: "to no round", feedback: "that tell too little", label: "with a label that cannot be", archived: "after the end", erased: "to an erased round" };
+const REASONS = { answered: "answered otherwise before", expired: "too late", unknown_prediction: "to no round", invalid: "that cannot be", feedback: "that tell too little", label: "with a label that cannot be", archived: "after the end", erased: "to an erased round" };
 
 // What did not count, so that nobody wonders where answers are.
 function refusals(stream) {
