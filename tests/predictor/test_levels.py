@@ -245,3 +245,26 @@ def test_its_repr_shows_what_each_level_missed_once_it_has_answers() -> None:
     predictor.learn(predictor.predict({"cat": 0.7, "lynx": 0.2, "dog": 0.1}), label="emu")
     levels = "0.05 missed 1.0000, 0.2 missed 1.0000"
     assert repr(predictor) == f"<LevelPredictor informed-tracker, alpha {levels}: 1 rounds>"
+
+
+@pytest.mark.parametrize("many", [False, True])
+def test_a_miss_of_a_whole_line_that_an_inner_level_showed_teaches_no_level(many: bool) -> None:  # noqa: FBT001
+    levels = Predictor(
+        "aci", alpha=[0.1, 0.2], score=keyhole.ScaledResiduals(), feedback="full", seed=1
+    )
+    outer, inner = levels._predictors.values()
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        shown = levels.predict(0.0)
+        wide = [np.isinf(one._find(shown.id).prediction.size) for one in (outer, inner)]
+        if wide == [False, True]:
+            break
+        levels.learn(shown, label=float(rng.standard_cauchy()))
+    assert wide == [False, True]
+    rounds = outer.rounds, inner.rounds
+    with pytest.raises(
+        FeedbackError, match="is the whole line, which cannot miss; tell the true value"
+    ):
+        levels.learn_batch([shown], [MISS]) if many else levels.learn(shown, MISS)
+    assert (outer.rounds, inner.rounds) == rounds
+    levels.learn(shown, label=1.0)

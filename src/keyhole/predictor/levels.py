@@ -197,6 +197,7 @@ class LevelPredictor(Generic[R]):
             raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
         with self._lock:
             shown = self._find(prediction)
+            _check_miss(shown, answer)
             for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
                 one.learn(shown.id, answer, label=label, score=score, chance=chance)
             self._count(shown, label, score, 1.0 / chance)
@@ -242,6 +243,8 @@ class LevelPredictor(Generic[R]):
             raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
         with self._lock:
             shown = [self._find(one) for one in predictions]
+            for levels, answer in zip(shown, answers, strict=True):
+                _check_miss(levels, answer)
             for one in self._predictors.values():  # If an answer is refused at all, it is by the first.
                 one.learn_batch([levels.id for levels in shown], answers)
             for levels, answer in zip(shown, answers, strict=True):
@@ -341,6 +344,14 @@ def _join(outer: R, inner: R) -> R:
     threshold = min(one.threshold, other.threshold)
     joined: Any = Interval(one.id, threshold, min(one.lower, other.lower), max(one.upper, other.upper))
     return joined
+
+
+def _check_miss(shown: Levels[Any], answer: object) -> None:
+    """Raise if a miss is told of the whole line, which one level alone may have shown."""
+    if isinstance(answer, Answer) and math.isinf(shown.outermost.size):
+        raise FeedbackError(
+            f"interval {shown.id} is the whole line, which cannot miss; tell the true value, label=..."
+        )
 
 
 def _judge(region: Region, label: object, score: float | None) -> float:
