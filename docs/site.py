@@ -56,6 +56,17 @@ VALUES = {
     '`keyhole.GATES["gate-tracker"]`.',
 }
 _FORMULA = re.compile(r'(?<=class="arithmatex">)(?:\\\(.*?\\\)|\\\[.*?\\\])(?=</)', re.DOTALL)
+_SPACED = (  # what the converter leaves to fonts for mathematics, which not everybody has
+    (r"(<mo[^>]*>(?:&#x0003[CDE];|&#x0226[45];|&#x02190;|&#x0002C;|&#x00028;|[(\[])</mo>)<mo>&#x02212;",
+     r'\1<mo form="prefix">&#x02212;'),
+    (r"<m[io]>(arctan|exp|ln|max|min)</m[io]>(?=<mo[^>]*>(?:&#x00028;|&#x0007B;|\())",
+     r'<mo lspace="0.1em" rspace="0">\1</mo>'),
+    (r"<m[io]>(arctan|exp|ln|max|min)</m[io]>", r'<mo lspace="0.1em" rspace="0.17em">\1</mo>'),
+    (r"<mi>&#x000B1;</mi>", "<mo>&#x000B1;</mo>"),
+    (r"<msup>(<mi>[^<]*</mi>)<mi>&#x02032;</mi></msup>", r"<mrow>\1<mo>&#x02032;</mo></mrow>"),
+    (r"<msubsup>(<mi>[^<]*</mi>)(<m[in]>[^<]*</m[in]>)<mi>&#x02032;</mi></msubsup>",
+     r"<msub><mrow>\1<mo>&#x02032;</mo></mrow>\2</msub>"),
+)  # fmt: skip
 _SCROLLS = re.compile(r"<pre>|<table.*?</table>", re.DOTALL)  # what may be wider than the page
 GENERATED = (
     "changelog.md",
@@ -122,13 +133,22 @@ def finish_pages(site: Path) -> Iterator[str]:
         for tex in dict.fromkeys(_FORMULA.findall(text)):
             source, wide = html.unescape(tex[2:-2]).strip(), tex.startswith(r"\[")
             try:
-                typeset = latex2mathml.converter.convert(source, display="block" if wide else "inline")
+                typeset = typeset_formula(source, wide=wide)
             except Exception as fault:  # noqa: BLE001 - whatever it stumbles over is a fault of the page
                 yield f"{path.relative_to(site)}: {source} cannot be typeset: {fault!r}"
                 continue
             label = html.escape(source, quote=True)
             text = text.replace(tex, typeset.replace("<math ", f'<math alttext="{label}" ', 1))
         path.write_text(_SCROLLS.sub(_let_keys_scroll, text))
+
+
+def typeset_formula(tex: str, *, wide: bool) -> str:
+    """Return the MathML of a formula, with signs, names of functions and primes where they belong."""
+    fenced = tex.replace(r"\lvert", r"\left\lvert").replace(r"\rvert", r"\right\rvert")
+    typeset = latex2mathml.converter.convert(fenced, display="block" if wide else "inline")
+    for found, mended in _SPACED:
+        typeset = re.sub(found, mended, typeset)
+    return typeset
 
 
 def _let_keys_scroll(found: re.Match[str]) -> str:

@@ -1,6 +1,7 @@
 """The site has a page for every public name, and its checks would see a fault."""
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -79,6 +80,27 @@ def test_every_error_has_one_row_in_its_table(site: ModuleType) -> None:
 def test_every_command_and_route_is_in_the_reference(site: ModuleType) -> None:
     assert "## keyhole demo\n" in site.cli_page()
     assert "## POST /v1/feedback\n" in site.http_page()
+
+
+def test_signs_names_of_functions_and_primes_stand_where_they_belong(site: ModuleType) -> None:
+    typeset = site.typeset_formula(r"r \ln r - \max(-A'_g, 0) \le \lvert x'\rvert", wide=False)
+    assert '<mo lspace="0.1em" rspace="0.17em">ln</mo>' in typeset
+    assert '<mo lspace="0.1em" rspace="0">max</mo>' in typeset
+    assert typeset.count('<mo form="prefix">&#x02212;</mo>') == 1  # that of -A alone
+    assert "<msub><mrow><mi>A</mi><mo>&#x02032;</mo></mrow><mi>g</mi></msub>" in typeset
+    assert 'form="prefix">&#x0007C;</mo><mrow><mi>x</mi><mo>&#x02032;</mo></mrow>' in typeset
+
+
+def test_every_formula_of_a_page_is_paired_and_can_be_typeset(site: ModuleType) -> None:
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
+        formulas = re.findall(r"\$\$(.+?)\$\$|\$(\S[^$\n]*?)\$", text, flags=re.DOTALL)
+        for tex in map("".join, formulas):
+            typeset = site.typeset_formula(tex.strip(), wide=False)
+            assert "\\" not in typeset, f"{page.name}: {tex}"
+            assert "&</mi>" not in typeset, f"{page.name}: {tex}"
+        left = re.sub(r"\$\$(.+?)\$\$|\$(\S[^$\n]*?)\$", "", text, flags=re.DOTALL)
+        assert "$" not in left, f"{page.name}: {left[max(0, left.find('$') - 60) :][:120]}"
 
 
 def test_broken_links_are_seen(site: ModuleType, tmp_path: Path) -> None:
