@@ -57,7 +57,8 @@ VALUES = {
 }
 _FORMULA = re.compile(r'(?<=class="arithmatex">)(?:\\\(.*?\\\)|\\\[.*?\\\])(?=</)', re.DOTALL)
 _SPACED = (  # what the converter leaves to fonts for mathematics, which not everybody has
-    (r"(<mo[^>]*>(?:&#x0003[CDE];|&#x0226[45];|&#x02190;|&#x0002C;|&#x00028;|[(\[])</mo>)<mo>&#x02212;",
+    (r"(<mo[^>]*>(?:&#x0003[CDE];|&#x0226[45];|&#x02190;|&#x0002C;|&#x00028;|[(\[])</mo>"
+     r"(?:<mspace[^>]*/>)?)<mo>&#x02212;",
      r'\1<mo form="prefix">&#x02212;'),
     (r"<m[io]>(arctan|exp|ln|max|min)</m[io]>(?=<mo[^>]*>(?:&#x00028;|&#x0007B;|\())",
      r'<mo lspace="0.1em" rspace="0">\1</mo>'),
