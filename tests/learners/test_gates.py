@@ -216,7 +216,7 @@ def test_lateness_and_outcome_may_conspire_and_the_bound_for_late_answers_holds(
         added = np.zeros(ROUNDS + max(slow, fast) + 1)
         np.add.at(added, np.arange(ROUNDS) + delays, run.accepted * (wrong - alpha))
         excess = np.cumsum(added)[:ROUNDS].max()
-        limit = _limit(ROUNDS) + 2.0 * late + (most_open - 1) * (1.0 - alpha)
+        limit = _limit(ROUNDS) + 2.0 * late + min(late, most_open - 1) * (1.0 - alpha)
         assert excess <= limit + ROUNDING
         assert late <= math.sqrt(2.0 * most_open * judged) + 1.0
         told = bounds.excess(learner, rounds=ROUNDS, open=most_open, age=late)
