@@ -10,7 +10,7 @@
 # %% [markdown]
 # # Which digits do I show?
 # A classifier is unsure about handwriting. Show its best guesses, as few as possible; miss the right
-# one at most once in ten. Needs `pip install 'keyhole-conformal[plot]'`; open it as a notebook
+# one about once in ten. Needs `pip install 'keyhole-conformal[plot]'`; open it as a notebook
 # with `jupytext --to ipynb first_stream.py`.
 
 # %%
@@ -39,6 +39,7 @@ print(predictor)
 
 # %%
 top, bottom = predictor.plot(window=1_000)
+top.figure.savefig("first-stream.png", dpi=110)
 
 # %% [markdown]
 # Compare with a threshold that was right for the first thousand pictures.

@@ -1,11 +1,14 @@
 """Every example runs as a script, and is a notebook with the same code."""
 
+import re
 import runpy
 from pathlib import Path
 
 import pytest
 
-EXAMPLES = sorted((Path(__file__).parents[2] / "examples").glob("*.py"))
+ROOT = Path(__file__).parents[2]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+GALLERY = (ROOT / "docs" / "howto" / "gallery.md").read_text().split("\n## ")
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
@@ -15,7 +18,11 @@ def test_the_example_runs_and_prints(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MPLBACKEND", "agg")
     runpy.run_path(str(path), run_name="__main__")
-    assert capsys.readouterr().out.strip()
+    printed = capsys.readouterr().out
+    assert printed.strip()
+    (shown,) = [entry for entry in GALLERY if f"`python examples/{path.name}`" in entry]
+    for block in re.findall(r"```text\n(.*?)```", shown, flags=re.DOTALL):
+        assert block in printed
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
