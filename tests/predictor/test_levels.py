@@ -249,7 +249,7 @@ def test_its_repr_shows_what_each_level_missed_once_it_has_answers() -> None:
 
 @pytest.mark.parametrize("many", [False, True])
 def test_a_miss_of_a_whole_line_that_an_inner_level_showed_teaches_no_level(many: bool) -> None:  # noqa: FBT001
-    levels = Predictor(
+    levels: Any = Predictor(
         "sf-ogd", alpha=[0.1, 0.2], score=keyhole.ScaledResiduals(), feedback="full", seed=1
     )
     outer, inner = levels._predictors.values()
