@@ -58,8 +58,8 @@ VALUES = {
 _FORMULA = re.compile(r'(?<=class="arithmatex">)(?:\\\(.*?\\\)|\\\[.*?\\\])(?=</)', re.DOTALL)
 _SPACED = (  # what the converter leaves to fonts for mathematics, which not everybody has
     (r"(<mo[^>]*>(?:&#x0003[CDE];|&#x0226[45];|&#x02190;|&#x0002C;|&#x00028;|[(\[])</mo>"
-     r"(?:<mspace[^>]*/>)?)<mo>&#x02212;",
-     r'\1<mo form="prefix">&#x02212;'),
+     r"(?:<mspace[^>]*/>)?)<mo>(&#x02212;|&#x0002B;)",
+     r'\1<mo form="prefix">\2'),
     (r"<m[io]>(arctan|exp|ln|max|min)</m[io]>(?=<mo[^>]*>(?:&#x00028;|&#x0007B;|\())",
      r'<mo lspace="0.1em" rspace="0">\1</mo>'),
     (r"<m[io]>(arctan|exp|ln|max|min)</m[io]>", r'<mo lspace="0.1em" rspace="0.17em">\1</mo>'),
@@ -68,7 +68,8 @@ _SPACED = (  # what the converter leaves to fonts for mathematics, which not eve
     (r"<msubsup>(<mi>[^<]*</mi>)(<m[in]>[^<]*</m[in]>)<mi>&#x02032;</mi></msubsup>",
      r"<msub><mrow>\1<mo>&#x02032;</mo></mrow>\2</msub>"),
 )  # fmt: skip
-_SCROLLS = re.compile(r"<pre>|<table.*?</table>", re.DOTALL)  # what may be wider than the page
+# What may be wider than the page.
+_SCROLLS = re.compile(r'<pre>|<div class="arithmatex">|<table.*?</table>', re.DOTALL)
 GENERATED = (
     "changelog.md",
     *(
@@ -140,6 +141,8 @@ def finish_pages(site: Path) -> Iterator[str]:
                 continue
             label = html.escape(source, quote=True)
             text = text.replace(tex, typeset.replace("<math ", f'<math alttext="{label}" ', 1))
+        text = re.sub(r"</math></span>([.,;:)]+)", r"</math>\1</span>", text)  # in one line with it
+        text = re.sub(r'\((<span class="arithmatex">)', r"\1(", text)
         path.write_text(_SCROLLS.sub(_let_keys_scroll, text))
 
 
@@ -153,8 +156,8 @@ def typeset_formula(tex: str, *, wide: bool) -> str:
 
 
 def _let_keys_scroll(found: re.Match[str]) -> str:
-    if found[0] == "<pre>":
-        return '<pre tabindex="0">'
+    if not found[0].startswith("<table"):
+        return f'{found[0][:-1]} tabindex="0">'
     return f'<div class="scroll" tabindex="0">{found[0]}</div>'
 
 

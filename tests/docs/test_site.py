@@ -91,6 +91,19 @@ def test_signs_names_of_functions_and_primes_stand_where_they_belong(site: Modul
     assert 'form="prefix">&#x0007C;</mo><mrow><mi>x</mi><mo>&#x02032;</mo></mrow>' in typeset
 
 
+def test_formulas_keep_their_punctuation_beside_them_and_scroll_by_keys(
+    site: ModuleType, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text(
+        r'<p>(<span class="arithmatex">\(x\)</span>).</p><div class="arithmatex">\[y\]</div>'
+    )
+    assert list(site.finish_pages(tmp_path)) == []
+    shown = re.sub(r"<math.*?</math>", "formula", page.read_text())
+    assert '<p><span class="arithmatex">(formula).</span></p>' in shown
+    assert '<div class="arithmatex" tabindex="0">formula</div>' in shown
+
+
 def test_every_formula_of_a_page_is_paired_and_can_be_typeset(site: ModuleType) -> None:
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
