@@ -65,10 +65,21 @@ def test_a_stream_starts_from_a_history(tmp_path: Path, capsys: pytest.CaptureFi
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="the transcript uses curl")
+def test_a_stream_of_levels_is_asked(tmp_path: Path) -> None:
+    with Service(f"sqlite:///{tmp_path / 'keyhole.db'}") as service:
+        (create, _), *asked = commands(2)
+        for command, expected in ((create, "..."), *asked):
+            known = command.replace("--oauth2-bearer $KEYHOLE_TOKEN", "")
+            words = shlex.split(known.replace("localhost:8000", service.url.removeprefix("http://")))
+            ran = subprocess.run([*words, "--noproxy", "*"], capture_output=True, text=True, check=True)  # noqa: S603
+            assert same(ran.stdout.strip(), expected), ran.stdout
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="the transcript uses curl")
 def test_a_shadow_is_added_and_promoted(tmp_path: Path) -> None:
     with Service(f"sqlite:///{tmp_path / 'keyhole.db'}") as service:
         (create, _) = commands()[2]
-        for command, expected in ((create, "..."), *commands(2)):
+        for command, expected in ((create, "..."), *commands(3)):
             known = command.replace("--oauth2-bearer $KEYHOLE_TOKEN", "")
             words = shlex.split(known.replace("localhost:8000", service.url.removeprefix("http://")))
             ran = subprocess.run([*words, "--noproxy", "*"], capture_output=True, text=True, check=True)  # noqa: S603

@@ -36,7 +36,12 @@ def explain(model: type[models.Body], body: Any) -> Any:
          "there is no field 'zebra'; there are alpha, lifetime, window, labels, description, retention",
          "zebra"),
         (models.NewStream, {"name": "a"}, "alpha is missing; it must be given", "alpha"),
-        (models.NewStream, {"name": "a", "alpha": "x"}, "alpha is 'x'; it must be a number", "alpha"),
+        (
+            models.NewStream,
+            {"name": "a", "alpha": "x"},
+            "alpha is 'x'; it must be a number or a list",
+            "alpha",
+        ),
         (models.NewStream, {"name": "a", "alpha": 0.1, "side": "uper"},
          "side is 'uper'; it must be 'both', 'upper' or 'lower'; did you mean 'upper'?", "side"),
         (models.NewStream, {"name": "a", "alpha": 0.1, "features": -1},
