@@ -31,7 +31,8 @@ serve: $(VENV)/ready
 # kernels with bounds checks, without what is long and looks at no further line of them.
 LONG := --ignore=tests/learners/contract/test_regret.py \
 	--ignore=tests/learners/test_bounds.py \
-	--deselect=tests/learners/test_gates.py::test_no_attack_passes_the_bound_and_some_reach_it
+	--ignore=tests/learners/test_limits.py \
+	--deselect=tests/learners/test_gates.py::test_no_attack_passes_the_bound_and_some_reach_a_small_one
 PYTEST := $(RUN)/pytest --numprocesses=2 --dist=loadfile
 test: $(VENV)/ready
 	$(PYTEST)
