@@ -335,3 +335,10 @@ def test_a_long_table_in_three_parts_comes_to_the_same(
         assert read_back(columns) == said
         assert after == expected
         states |= after
+
+
+def test_small_tables_add_up_until_the_loop_is_worth_while(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(many, "WORTH", 30)
+    monkeypatch.setattr(many, "_met", 0)
+    monkeypatch.setattr(many, "_COMPILED", {})
+    assert [many._is_worth_while(events) for events in (20, 9, 1, 1)] == [False, False, True, True]

@@ -54,7 +54,7 @@ _KINDS = to_cells(
 _NOTED = to_cells([None, None, None, NOTES["over"], NOTES["pushed"], None, *list(NOTES.values())[2:]])
 _WIDE = 2**32  # a count that takes a wide state
 _AT_ONCE = 2**12  # keys, whose states fit into a processor's own memory
-WORTH = 10_000  # events for which it pays to load the loop, or to compile it
+WORTH = 10_000  # events of a process, in one table or several, from which on the loop pays
 _NOWHERE = -1
 _EMPTY, _UNHEARD = -1, -2  # in the place of a label's place
 
@@ -391,6 +391,15 @@ class _Batch(NamedTuple):
     scores: Array
 
 
+_met = 0  # events of this process that the loop could have played
+
+
+def _is_worth_while(events: int) -> bool:
+    global _met
+    _met += events
+    return _met >= WORTH or _play in _COMPILED
+
+
 def play_many(
     fold: "Fold", before: Mapping[str, bytes], table: EventColumns
 ) -> tuple[dict[str, bytes], list[OutputColumns]]:
@@ -402,8 +411,8 @@ def play_many(
         and score.is_unlimited
         and score.power == 1.0
         and table.names <= _TAKEN
-        and (len(table.keys) >= WORTH or _play in _COMPILED)
         and can_compile()
+        and _is_worth_while(len(table.keys))
     )
     batch = _read_batch(table, find_labels(score)) if is_common else None
     after: dict[str, bytes] = {}
