@@ -11,8 +11,8 @@ import keyhole
 
 PUBLIC = [
     "GATES", "HIT", "LEARNERS", "MISS", "AsyncClient", "Client", "Gate", "Predictor",
-    "Probabilities", "QuantileBands", "ScaledResiduals", "bounds", "kernel", "make", "register",
-    "simulate",
+    "Probabilities", "QuantileBands", "ScaledResiduals", "bounds", "compare", "kernel", "make",
+    "register", "simulate",
 ]  # fmt: skip
 MODULES = [
     module.name

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from keyhole.predictor.gate import Gate
     from keyhole.service.client.client import AsyncClient, Client
     from keyhole.simulation.simulate import simulate
+    from keyhole.studies.compare.contest import compare
 
 __version__ = "0.3.0"
 
@@ -24,6 +25,7 @@ _LATER = {
     "Client": "service.client.client",
     "Gate": "predictor.gate",
     "bounds": "learners.bounds",
+    "compare": "studies.compare.contest",
     "simulate": "simulation.simulate",
 }
 _ROOMS = ("integrations", "keyed", "scenarios", "simulation")  # those that nothing above imports
@@ -41,6 +43,7 @@ __all__ = [
     "QuantileBands",
     "ScaledResiduals",
     "bounds",
+    "compare",
     "kernel",
     "make",
     "register",

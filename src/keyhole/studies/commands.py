@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keyhole.errors import InvalidError, MissingExtraError, SpeedWarning
-from keyhole.feedback import check_feedback
 from keyhole.learners import GATES, LEARNERS, find, takes
 from keyhole.live_line import live_line
 from keyhole.numeric import can_compile
@@ -181,7 +180,7 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
     terms = Terms(
         alpha=options.alpha,
-        feedback=check_feedback(options.feedback),
+        feedback=options.feedback,
         rounds=options.rounds,
         runs=options.runs,
         seed=options.seed,

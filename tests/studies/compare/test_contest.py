@@ -5,8 +5,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyhole import make, simulate
-from keyhole.errors import InvalidError
+from keyhole import compare, make, simulate
+from keyhole.errors import FeedbackError, InvalidError
 from keyhole.feedback import Feedback
 from keyhole.simulation import Channel
 from keyhole.studies.compare import listing, table
@@ -17,7 +17,6 @@ from keyhole.studies.compare.contest import (
     Frontier,
     Terms,
     make_record,
-    rank_learners,
     run_contest,
 )
 
@@ -82,8 +81,8 @@ def test_who_keeps_the_promise_comes_before_smaller_sets_that_miss_more() -> Non
     contest = Contest(terms, (listing.list_scenarios()["steady"],), cells, {"steady": frontier})
     order = ["honest", "large", "greedy"]
     assert [cell.learner for cell in contest.of_scenario("steady")] == order
-    assert [one.learner for one in rank_learners(contest)] == order
-    assert [one.kept for one in rank_learners(contest)] == [1, 1, 0]
+    assert [one.learner for one in contest.rank()] == order
+    assert [one.kept for one in contest.rank()] == [1, 1, 0]
 
 
 def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() -> None:
@@ -101,7 +100,7 @@ def test_who_keeps_the_promise_on_more_scenarios_stands_before_smaller_sets() ->
     listed = listing.list_scenarios()
     frontiers = dict.fromkeys(("steady", "fall"), Frontier(np.ones(1), np.ones(1)))
     contest = Contest(terms, (listed["steady"], listed["fall"]), tuple(both), frontiers)
-    assert [one.learner for one in rank_learners(contest)] == ["once", "never"]
+    assert [one.learner for one in contest.rank()] == ["once", "never"]
 
 
 @pytest.mark.parametrize(
@@ -164,3 +163,27 @@ def test_own_log_is_a_scenario_of_its_own_length(tmp_path: Path) -> None:
     assert listed.rounds == 300
     assert mine.cells[0].curve is not None
     assert mine.cells[0].curve.rounds[-1] == 300
+
+
+def test_terms_take_the_feedback_as_text_and_refuse_what_is_none() -> None:
+    terms = Terms(alpha=0.1, rounds=300, runs=1, feedback="bandit")
+    assert terms.feedback is Feedback.BANDIT
+    played = run_contest(["kt", "ocp-unlock"], [listing.list_scenarios()["steady"]], terms)
+    assert [cell.learner for cell in played.list_refused("steady")] == ["ocp-unlock"]
+    assert make_record(played)["feedback"] == "bandit"
+    with pytest.raises(FeedbackError, match="no feedback 'some'; use one of bandit"):
+        Terms(alpha=0.1, rounds=300, runs=1, feedback="some")
+
+
+def test_compare_plays_what_its_arguments_say(tmp_path: Path) -> None:
+    log = tmp_path / "log.csv"
+    log.write_text("score\n" + "0.9\n0.4\n" * 50)
+    played = compare(["kt"], ["steady", log], alpha=0.2, rounds=200, runs=2, seed=3)
+    terms = Terms(alpha=0.2, rounds=200, runs=2, seed=3)
+    same = run_contest(["kt"], [listing.list_scenarios()["steady"], *listing.read_log(log)], terms)
+    rows, others = played.make_rows(), same.make_rows()
+    assert [row["scenario"] for row in rows] == ["steady", "log.csv"]
+    assert [row["miss_rate"] for row in rows] == [row["miss_rate"] for row in others]
+    assert rows[0]["miss_rate_error"] == played.cells[0].figures["miss_rate"].error
+    with pytest.raises(InvalidError, match="did you mean 'steady'"):
+        compare(["kt"], ["steadi"])

@@ -14,15 +14,21 @@ from numpy.typing import NDArray
 
 from keyhole.checks import is_whole
 from keyhole.errors import FeedbackError, HorizonError, InvalidError
-from keyhole.feedback import Feedback, check_enough
-from keyhole.learners import DEFAULT, Learner, find, make, make_suited
+from keyhole.feedback import Feedback, check_enough, check_feedback
+from keyhole.learners import DEFAULT, LEARNERS, Learner, find, make, make_suited
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
 from keyhole.scenarios import ContextualScenario, Scenario
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
 from keyhole.simulation.simulate import Simulation, simulate, simulate_against
-from keyhole.studies.compare.listing import Listed, Rounds
+from keyhole.studies.compare.listing import (
+    Listed,
+    Rounds,
+    list_scenarios,
+    pick_scenarios,
+    read_log,
+)
 
 RATIO = "size_to_best_per_segment"
 WINDOW = 1_000
@@ -102,7 +108,7 @@ class Terms:
     rounds: int
     runs: int
     seed: int = 0
-    feedback: Feedback = Feedback.SEMI_BANDIT
+    feedback: str = Feedback.SEMI_BANDIT
     arms: int | None = None
     channel: Channel = field(default_factory=Channel)
 
@@ -111,6 +117,7 @@ class Terms:
             if not is_whole(count, least=1, most=_MOST):
                 raise InvalidError(f"{name} {count} is not a whole number from 1 to {_MOST:,}")
         check_seed(self.seed)
+        object.__setattr__(self, "feedback", check_feedback(self.feedback))
 
     def is_kept(self, rate: "Estimate") -> bool:
         """Return whether a miss rate keeps the promise: not above alpha by more than chance allows.
@@ -185,7 +192,75 @@ class Contest:
         return self.terms.is_kept(cell.figures[self.promised])
 
     def list_refused(self, name: str) -> list[Cell]:
+        """Return the cells of a scenario that did not run; their ``refusal`` says why."""
         return [cell for cell in self.cells if cell.scenario == name and cell.refusal is not None]
+
+    def rank(self) -> list["LearnerSummary"]:
+        """Return the learners that ran: who keeps the promise most often first, then by size."""
+        ran: dict[str, list[Cell]] = {}
+        for cell in self.cells:
+            if cell.refusal is None:
+                ran.setdefault(cell.learner, []).append(cell)
+        every = [_summarise(name, cells, self) for name, cells in ran.items()]
+        return sorted((one for one in every if one is not None), key=_order)
+
+    def make_rows(self) -> list[dict[str, object]]:
+        """Return a row for each cell that ran, as a table takes them: every figure and its error."""
+        return [
+            {"scenario": cell.scenario, "learner": cell.learner, "keeps_promise": self.keeps(cell)}
+            | {name: figure.mean for name, figure in cell.figures.items()}
+            | {f"{name}_error": figure.error for name, figure in cell.figures.items()}
+            for cell in self.cells
+            if cell.refusal is None
+        ]
+
+
+def compare(
+    learners: Sequence[str] | None = None,
+    scenarios: Sequence[str | Path] | None = None,
+    *,
+    alpha: float = 0.1,
+    rounds: int = 10_000,
+    runs: int = 5,
+    seed: int = 0,
+    feedback: str = Feedback.SEMI_BANDIT,
+    arms: int | None = None,
+    channel: Channel | None = None,
+) -> Contest:
+    """Play learners on scenarios, several runs each, as ``keyhole compare`` does.
+
+    Parameters
+    ----------
+    learners
+        Their names, those of ``keyhole.register`` included; all of ``keyhole.LEARNERS`` by default.
+    scenarios
+        Names that ``keyhole compare --list`` prints, or paths of logs; all by default.
+    alpha
+        The target miss rate.
+    rounds, runs, seed
+        How many rounds a run has, how many runs there are, and the seed of the first.
+    feedback
+        What the world can tell: "bandit", "semi-bandit" or "full".
+    arms
+        How many thresholds a learner chooses from that has a grid; its own number by default.
+    channel
+        What may happen to answers before they arrive; by default nothing.
+
+    Examples
+    --------
+    >>> contest = compare(["kt", "logit-tracker"], ["steady"], rounds=1_000, runs=2)
+    >>> [one.learner for one in contest.rank()]
+    ['logit-tracker', 'kt']
+    """
+    terms = Terms(
+        alpha=alpha, rounds=rounds, runs=runs, seed=seed, feedback=feedback, arms=arms,
+        channel=Channel() if channel is None else channel,
+    )  # fmt: skip
+    known = list_scenarios()
+    entered: list[Listed] = []
+    for one in list(known) if scenarios is None else scenarios:
+        entered += read_log(one) if isinstance(one, Path) else pick_scenarios([one], known)
+    return run_contest(list(LEARNERS) if learners is None else learners, entered, terms)
 
 
 def draw_rounds(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Rounds]]:
@@ -256,7 +331,7 @@ def _cell(
         learner = make_suited(
             name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
         )
-        check_enough(learner.name, learner.needs, terms.feedback)
+        check_enough(learner.name, learner.needs, check_feedback(terms.feedback))
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
     run, microseconds = _time(learner, listed, staged, rounds, terms)
@@ -366,16 +441,6 @@ class LearnerSummary:
     attacked: float
 
 
-def rank_learners(contest: Contest) -> list[LearnerSummary]:
-    """Return the learners that ran: who keeps the promise most often first, then by size."""
-    ran: dict[str, list[Cell]] = {}
-    for cell in contest.cells:
-        if cell.refusal is None:
-            ran.setdefault(cell.learner, []).append(cell)
-    every = [_summarise(name, cells, contest) for name, cells in ran.items()]
-    return sorted((one for one in every if one is not None), key=_order)
-
-
 def _summarise(name: str, cells: list[Cell], contest: Contest) -> LearnerSummary | None:
     given = [cell for cell in cells if cell.scenario in contest.frontiers]
     fair = [cell for cell in given if math.isfinite(cell.figures[RATIO].mean)]
@@ -420,7 +485,7 @@ def summarise_late(contests: Mapping[str, Contest]) -> dict[str, dict[str, Learn
     """Return each learner's summary under each channel, learners by name, channels by theirs."""
     found: dict[str, dict[str, LearnerSummary]] = {}
     for channel, contest in contests.items():
-        for one in rank_learners(contest):
+        for one in contest.rank():
             found.setdefault(one.learner, {})[channel] = one
     return found
 
@@ -465,7 +530,7 @@ def write_record(contest: Contest, path: Path, *, late: Mapping[str, Contest] | 
 def make_record(contest: Contest) -> dict[str, Any]:
     terms = contest.terms
     of_sets = {
-        "feedback": terms.feedback.value,
+        "feedback": str(terms.feedback),
         "arms": terms.arms,
         "channel": asdict(terms.channel),
     }

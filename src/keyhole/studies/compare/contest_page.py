@@ -20,7 +20,6 @@ from keyhole.studies.compare.contest import (
     Cell,
     Contest,
     LearnerSummary,
-    rank_learners,
     summarise_late,
 )
 from keyhole.studies.compare.listing import Listed
@@ -50,7 +49,7 @@ def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | No
 
 
 def make_page(contest: Contest, late: Mapping[str, Contest] | None = None) -> str:
-    ranked = rank_learners(contest)
+    ranked = contest.rank()
     drawn = _charts(contest, late)
     panels = "".join(_panel(contest, listed) for listed in contest.scenarios)
     tables = "".join(_table(contest, listed) for listed in contest.scenarios)
@@ -104,7 +103,7 @@ def _lead(contest: Contest, ranked: list[LearnerSummary]) -> str:
     world = "" if terms.channel.is_clear else " Answers come late, get lost or are wrong."
     line = (
         f"{len(ranked)} learners, {len(contest.scenarios)} scenarios, {terms.rounds:,} rounds, "
-        f"{terms.runs} {'run' if terms.runs == 1 else 'runs'} each; {terms.feedback.value} feedback; "
+        f"{terms.runs} {'run' if terms.runs == 1 else 'runs'} each; {terms.feedback} feedback; "
         f"target miss rate {terms.alpha:g}.{world}"
     )
     return f'<p class="lead">{html.escape(line)}</p>'
@@ -230,7 +229,7 @@ def _value(cell: Cell, name: str, form: str) -> str:
 
 def draw_field(contest: Contest) -> Chart:
     alpha = contest.terms.alpha
-    ranked = rank_learners(contest)
+    ranked = contest.rank()
     dots = [_dots(contest, one.learner, 3.0 * alpha) for one in ranked]
     far = [one for one in ranked if not _is_near(one, alpha)]
     low, high = math.log10(_SMALLEST), math.log10(_LARGEST)
@@ -250,7 +249,7 @@ def draw_field(contest: Contest) -> Chart:
 def draw_near(contest: Contest) -> Chart:
     """Return the same near the target, where the good ones crowd, means alone."""
     alpha = contest.terms.alpha
-    near = [one for one in rank_learners(contest) if _is_near(one, alpha)]
+    near = [one for one in contest.rank() if _is_near(one, alpha)]
     low, high = math.log10(0.93), math.log10(1.5)
     plane = _plane(
         alpha,

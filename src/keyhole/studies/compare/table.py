@@ -13,7 +13,6 @@ from keyhole.studies.compare.contest import (
     Cell,
     Contest,
     LearnerSummary,
-    rank_learners,
     summarise_late,
 )
 from keyhole.studies.compare.listing import Listed
@@ -104,7 +103,7 @@ def _summary(contest: Contest) -> Iterator[Line]:
         f"{'/seg':>8}{'attacked':>10}",
         "head",
     )
-    for one in rank_learners(contest):
+    for one in contest.rank():
         kept = f"{one.kept}/{one.scenarios}"
         yield Line(
             f"{_fit(one.learner):<18}{kept:>7}{one.miss_rate:>11.4f}{one.strayed:>10.3f}"
