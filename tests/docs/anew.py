@@ -215,6 +215,8 @@ class InformedTracker(Shared):
             aim = clip(-self.pull * self.excess / self.scale, -0.3, 0.3)
             self.x += self.leak * (step / self.step) * (aim - self.x)
         self.x = clip(self.x, -Z, Z)
+        if opened.threshold > 1.0 and error < 0.0:
+            self.excess = max(self.excess, 0.0)
         self.excess += weight * error
         if self.k == 0 and self.total > 640:
             self.bins = [640 * held // self.total for held in self.bins]
@@ -224,6 +226,10 @@ class InformedTracker(Shared):
         self.learn_score(opened, miss, math.floor(32.0 * pace + 0.5), score)
         self.move_place()
         self.answered += 1
+
+    def amend(self, change: float, *, weight: float, pace: float) -> None:
+        self.x = clip(self.x - self.step * pace * change, -Z, Z)
+        self.excess += weight * change
 
     def learn_score(self, opened: Opened, miss: float, units: int, score: float | None) -> None:
         if score is not None:
@@ -359,6 +365,11 @@ class ContextualTracker(InformedTracker):
             else:
                 self.accounts[row] += change
                 self.longest = max(self.longest, abs(change))
+
+    def amend_round(self, opened: Opened, change: float, *, weight: float, pace: float) -> None:
+        self.step = 0.07 if self.told == 5 and self.weights else 0.1
+        self.amend(change, weight=weight, pace=pace)
+        self.count(replace(opened, asked=0), weight * change)
 
     def keep(self, feature: int, value: float, k: int) -> None:
         self.seen[feature] += 1

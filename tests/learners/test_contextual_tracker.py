@@ -17,7 +17,9 @@ from keyhole.learners.rules.informed_tracker import find_odds, informed_tracker
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import measure_delay
 from keyhole.simulation import Channel
+from tests.docs.anew import Case, ContextualTracker, Opened
 from tests.learners.lanes import play_script
+from tests.learners.states import draw_informed_state
 
 KNOTS = 8
 
@@ -191,6 +193,117 @@ def test_small_samples_and_near_guards_are_those_worked_out_by_hand(
     for name, value in options.items():
         setattr(by_hand, name, value)
     assert compare(learner, by_hand, rounds=250, delay=delay) < 1e-9
+
+
+class FromThePage(ContextualTracker):
+    """The rule as docs/rules.md has it, told how late an answer is and what it weighs."""
+
+    age, stale, pace = 0, 0.0, 1.0
+
+    def __init__(self, alpha: float, *, features: int, groups: int) -> None:
+        super().__init__(alpha, features=features, groups=groups)
+        self.conflicts = np.zeros(4)  # moved, squares, waited, raised
+
+    def find_delay(self, opened: Opened) -> tuple[int, float]:  # noqa: ARG002
+        return self.age, self.stale
+
+    def find_pace(self, weight: float) -> float:  # noqa: ARG002
+        return self.pace
+
+    def count_conflict(self, opened: Opened, change: float, level: int) -> None:
+        """Add to the sums of conflicts what docs/guarantees.md says, before the answer is counted."""
+        bound = self.scale * (150.0 + 2.0 * level)
+        own = [self.accounts[0], *(self.accounts[1 + group] for group in opened.case.groups)]
+        sides = [sum(one >= bound for one in own), sum(one <= -bound for one in own)]
+        if min(sides) == 0:
+            return
+        change = 0.0 if opened.asked * change > 0.0 else change  # what guards asked for and did not get
+        moved, raises = len(own) * abs(change), self.age > level
+        late = [0.0, 1.0] if raises else [moved * self.age, 0.0]
+        self.conflicts += [moved, sum(sides) * change**2, *late]
+
+    def pack(self) -> list[Any]:
+        cells = [*(one for row in self.weights for one in row), *self.group_weights]
+        visits = [*(one for row in self.visits for one in row), *self.group_visits]
+        kept = [row + [0.0] * (100 - len(row)) for row in self.samples]
+        moved, squares, waited, raised = self.conflicts
+        return [
+            [self.x], self.accounts, [self.scale], [self.word], [self.k], [self.level],
+            [int(self.bare)], [self.told], [self.place], [self.below], [self.total], self.bins,
+            cells, visits, kept, [len(row) for row in self.samples], self.seen,
+            [moved, squares, self.longest, waited, raised], [0.5], [0.0],
+        ]  # fmt: skip
+
+
+def draw_state(rng: np.random.Generator, alpha: float, features: int, groups: int) -> FromThePage:
+    anew = FromThePage(alpha, features=features, groups=groups)
+    draw_informed_state(rng, anew)
+    anew.k = anew.k if rng.random() < 0.9 else 2**31 + 7
+    anew.longest = float(rng.choice([1.0, 2.5]))
+    bound = anew.scale * (150.0 + 2.0 * anew.level)
+    some = [0.0, bound, bound - 1e-6, bound + 2.0, bound + 5.0, anew.scale * 75.0, rng.normal(0.0, 9.0)]
+    anew.accounts = (rng.choice(some, 1 + groups) * rng.choice([-1.0, 1.0], 1 + groups)).tolist()
+    if rng.random() < 0.3:
+        anew.accounts[0] = -alpha * anew.k  # no miss up to now
+    for feature in range(features):
+        held = int(rng.choice([0, 1, 99, 100, 100]))
+        anew.samples[feature] = np.sort(rng.integers(-4, 5, held) / 2).tolist()
+        anew.seen[feature] = held + int(rng.choice([0, 300, 899, 900, 901, 5_000]))
+        anew.weights[feature] = rng.normal(0.0, 1.0, 9).tolist()
+        anew.visits[feature] = (rng.random(9) * rng.choice([1.0, 1_000.0])).tolist()
+    anew.group_weights = rng.normal(0.0, rng.choice([1.0, 15.0]), groups).tolist()
+    anew.group_visits = rng.choice([0.0, 3.0, 9_000.0], groups).tolist()
+    return anew
+
+
+def check_same(state: Any, anew: FromThePage) -> None:
+    for name, held, expected in zip(state._fields, state, anew.pack(), strict=True):
+        assert np.abs(held.ravel() - np.ravel(expected)).max(initial=0.0) < 1e-9, name
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.25])
+@pytest.mark.parametrize(("features", "groups"), [(2, 2), (0, 3), (3, 0)])
+def test_any_round_in_any_state_does_what_the_page_says(
+    features: int, groups: int, alpha: float
+) -> None:
+    """Kills: what long runs notice, conflicts of guards, weights and amendments too."""
+    rng, learner = np.random.default_rng(6), contextual_tracker(
+        alpha=alpha, features=features, groups=groups
+    )  # fmt: skip
+    start = learner.start()
+    check_same(start, FromThePage(alpha, features=features, groups=groups))
+    odd = [math.nan, math.inf, -math.inf, -2.5, 0.0, 0.5]
+    for _ in range(150):
+        anew = draw_state(rng, alpha, features, groups)
+        x = np.where(rng.random(features) < 0.5, rng.choice(odd, features), rng.normal(size=features))
+        own = np.flatnonzero(rng.random(groups) < 0.7).tolist()
+        context: Array = np.concatenate((x, np.isin(np.arange(groups), own)), dtype=np.float64)
+        opened = anew.choose(Case(x.tolist(), own))
+        threshold, memo = learner.choose(make_state(start, anew), 0.5, context)
+        assert threshold == pytest.approx(opened.threshold, abs=1e-11)
+        anew.move_place()
+        state = make_state(start, anew)
+        miss = float(rng.choice([0.0, 1.0, 0.0, 1.0, 0.5, alpha, -0.125, 1.125]))
+        score = float(rng.choice([math.nan, math.nan, rng.beta(0.5, 0.5), 0.5, 0.0, 1.0]))
+        anew.age = int(rng.choice([0, 3, 4, 60]))
+        anew.stale = anew.age + float(rng.choice([0.0, 0.0, 1.0, 400.0]))
+        weight = float(rng.choice([1.0, 1.0, 0.5, 4.0]))
+        anew.pace = 1.0 if weight == 1.0 else float(rng.choice([0.5, 1.0, 2.0]))
+        anew.count_conflict(opened, weight * (miss - alpha), anew.level)
+        answer = Answer(miss, score, float(anew.age), anew.stale, weight=weight, pace=anew.pace)
+        learner.observe(state, memo, answer)
+        anew.observe(opened, miss, weight=weight, score=None if math.isnan(score) else score)
+        check_same(state, anew)
+        change = float(rng.choice([-1.0, 1.0]))
+        amended = Answer(alpha + change, weight=weight, pace=anew.pace, amends=1.0)
+        learner.observe(state, memo, amended)
+        anew.amend_round(opened, change, weight=weight, pace=anew.pace)
+        check_same(state, anew)
+
+
+def make_state(start: Any, anew: FromThePage) -> Any:
+    parts = zip(start, anew.pack(), strict=True)
+    return type(start)(*(np.array(part, dtype=like.dtype).reshape(like.shape) for like, part in parts))
 
 
 @pytest.mark.parametrize("delay", [0, 40])

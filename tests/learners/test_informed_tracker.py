@@ -23,6 +23,8 @@ from keyhole.learners.rules.informed_tracker import (
 )
 from keyhole.numeric import Array, Counts
 from keyhole.simulation import Channel
+from tests.docs.anew import Case, InformedTracker, Opened
+from tests.learners.states import draw_informed_state
 
 ALPHA = 0.1
 
@@ -321,3 +323,79 @@ def test_the_offset_falls_back_to_a_25th_of_the_excess_or_three_tenths(
     learner.observe(state, [0.5], Answer(0.0, 0.6))
     moved = 0.1 * ALPHA
     assert state.offset[0] == pytest.approx(moved + 0.008 * (aim - moved))
+
+
+class FromThePage(InformedTracker):
+    """The rule as docs/rules.md has it, told how late an answer is."""
+
+    age, stale = 0, 0.0
+
+    def find_delay(self, opened: Opened) -> tuple[int, float]:  # noqa: ARG002
+        return self.age, self.stale
+
+    def pack(self) -> tuple[Any, ...]:
+        return (
+            [self.x], [self.excess], [self.scale], [self.word], [self.k], [self.level],
+            [int(self.bare)], [self.told], [self.place], [self.below], [self.total], self.bins,
+        )  # fmt: skip
+
+
+def draw_state(rng: np.random.Generator, alpha: float) -> FromThePage:
+    anew = FromThePage(alpha)
+    draw_informed_state(rng, anew)
+    return anew
+
+
+def unpack(anew: FromThePage) -> Any:
+    state = make("informed-tracker", alpha=anew.alpha).start()
+    return type(state)(*(list(part) for part in anew.pack()))
+
+
+def check_same(state: Any, anew: FromThePage) -> None:
+    *numbers, bins = anew.pack()
+    assert list(state.bins) == bins
+    assert [part[0] for part in state[:-1]] == pytest.approx([part[0] for part in numbers], abs=1e-12)
+
+
+@pytest.mark.parametrize("alpha", [0.1, 0.25, 0.7])
+def test_any_answer_in_any_state_does_what_the_page_says(alpha: float) -> None:
+    """Kills: any change of a step, of the histogram, its quantile, guards, weights or delays."""
+    rng, learner = np.random.default_rng(8), make("informed-tracker", alpha=alpha)
+    for _ in range(400):
+        anew = draw_state(rng, alpha)
+        state = unpack(anew)
+        threshold, memo = learner.choose(state)
+        opened = anew.choose(Case())
+        assert threshold == pytest.approx(opened.threshold, abs=1e-12)
+        anew.move_place()
+        state = unpack(anew)
+        memo[0] = opened.threshold = float(
+            rng.choice([opened.threshold, 0.0, 2.0, 1.0, 0.5, rng.random()])
+        )
+        miss = float(rng.choice([0.0, 1.0, 0.0, 1.0, 0.5, alpha, -0.125, 1.125]))
+        score = float(rng.choice([math.nan, math.nan, rng.beta(0.3, 0.3), 0.5, 0.0, 1.0]))
+        anew.age = int(rng.choice([0, 3, 4, 60]))
+        anew.stale = anew.age + float(rng.choice([0.0, 0.0, 1.0, 5.5, 400.0]))
+        weight = float(rng.choice([1.0, 1.0, 0.5, 4.0]))
+        pace = 1.0 if weight == 1.0 else float(rng.choice([0.5, 1.0, 2.0]))
+        answer = Answer(miss, score, float(anew.age), anew.stale, weight=weight, pace=pace)
+        learner.observe(state, memo, answer)
+        anew.learn(opened, miss, weight, pace, None if math.isnan(score) else score)
+        check_same(state, anew)
+
+
+def test_an_amendment_and_the_models_word_do_what_the_page_says_in_any_state() -> None:
+    """Kills: an amendment that counts as an answer, a word for which there is no room left."""
+    rng, learner = np.random.default_rng(9), make("informed-tracker", alpha=ALPHA)
+    for _ in range(300):
+        anew = draw_state(rng, ALPHA)
+        state = unpack(anew)
+        change, weight, pace = float(rng.choice([-1.0, 1.0, 0.3])), 4.0, float(rng.choice([1.0, 0.5]))
+        amended = Answer(ALPHA + change, weight=weight, pace=pace, amends=1.0)
+        learner.observe(state, [0.5], amended)
+        anew.amend(change, weight=weight, pace=pace)
+        check_same(state, anew)
+        output = rng.dirichlet(np.full(4, 0.3)).tolist()
+        learner.parameters.hear_all(state, output, [one / sum(output) for one in output])
+        anew.hear(output)
+        check_same(state, anew)
