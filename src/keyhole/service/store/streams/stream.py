@@ -246,7 +246,9 @@ def make_archived_error(name: str) -> ArchivedError:
 
 
 def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
-    return UnknownStreamError(f"there is no stream {name_or_id!r}; see the list of streams")
+    return UnknownStreamError(
+        f"there is no stream {name_or_id!r}; create it first, or see the list of streams"
+    )
 
 
 def compile_streams(streams: Iterable[Stream]) -> None:
