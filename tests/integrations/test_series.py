@@ -219,3 +219,23 @@ def test_what_is_no_number_in_one_model_is_refused_before_any_is_played() -> Non
 
 def test_ten_thousand_rows_of_a_series_are_kept_unless_told() -> None:
     assert make().keep == 10_000
+
+
+@pytest.mark.parametrize("level", [0.8, 0.95])
+def test_a_level_given_as_a_share_is_told_to_be_a_percentage(level: float) -> None:
+    with pytest.raises(InvalidError, match=f"level {level} is not in percent, such as 90"):
+        SeriesPredictors(levels=[level])
+
+
+def test_a_table_with_other_names_says_how_to_name_them() -> None:
+    table = make_table(3).rename(columns={"unique_id": "shop"})
+    with pytest.raises(InvalidError, match=r"there is no column 'unique_id'.*name yours: series="):
+        make().add_intervals(table, "M")
+    with pytest.raises(InvalidError, match="series names no column"):
+        make(series=[])
+
+
+def test_times_and_cutoffs_of_two_types_are_refused() -> None:
+    table = make_table(3).assign(cutoff="yesterday")
+    with pytest.raises(InvalidError, match=r"times in 'ds' and 'cutoff' have no order .* one type"):
+        make().add_intervals(table, "M")

@@ -25,6 +25,7 @@ except ImportError:
 Pair = tuple[str, str]
 Models = str | Pair | Sequence[str | Pair] | Mapping[str, str | Pair]
 _ARRAYS = ("features", "groups")
+_USUAL = ("unique_id", "ds", "y", "cutoff")
 
 
 class Key(NamedTuple):
@@ -134,7 +135,9 @@ class Columns:
         times = frame[self.time].to_list()
         if self.cutoff not in frame.columns:
             return times, [None] * len(times)
-        return times, [None if is_missing(one) else one for one in frame[self.cutoff].to_list()]
+        cutoffs = [None if is_missing(one) else one for one in frame[self.cutoff].to_list()]
+        check_order([*set(times), *(set(cutoffs) - {None})], f"{self.time!r} and {self.cutoff!r}")
+        return times, cutoffs
 
     def read_rows(self, frame: Any, column: str | Pair, model: str, forecasts: Forecasts) -> Rows:
         """Return the rows of one model: of its column, or of its two of quantiles."""
@@ -159,7 +162,7 @@ class Columns:
             _check_filled(values, name, "series")
         times, cutoffs = self.list_times(frame)
         _check_filled(times, self.time, "time")
-        check_order(times, self.time)
+        check_order(times, repr(self.time))
         truths = [None] * len(times)
         if self.truth in frame.columns:
             truths = [None if is_missing(one) else one for one in frame[self.truth].to_list()]
@@ -220,7 +223,10 @@ def read_table(table: Any, needed: Sequence[str]) -> Any:
         ) from None
     for name in needed:
         if name not in frame.columns:
-            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
+            hint = "; name yours: series=, time=, truth=, cutoff=" if name in _USUAL else ""
+            raise InvalidError(
+                f"there is no column {name!r}; the table has {', '.join(map(str, frame.columns))}{hint}"
+            )
     return frame
 
 
@@ -274,5 +280,5 @@ def check_order(times: list[Any], column: str) -> None:
         sorted(set(times))
     except TypeError as error:
         raise InvalidError(
-            f"the times in {column!r} have no order ({error}); make them one type"
+            f"the times in {column} have no order ({error}); make them one type"
         ) from None

@@ -126,6 +126,10 @@ class SeriesPredictors:
         self.feedback, self.seed, self.amend_limit = feedback, seed, amend_limit
         self.pool, self.asymmetric, self.per_horizon, self.keep = pool, asymmetric, per_horizon, keep
         self.series = [series] if isinstance(series, str) else list(series)
+        if not self.series:
+            raise InvalidError(
+                "series names no column; for a table of one series: table.assign(unique_id='sales')"
+            )
         self.time, self.truth, self.cutoff = time, truth, cutoff
         self._models: dict[str, Model] = {}
         self._implementation: Any = "pandas"  # of the last table
@@ -253,7 +257,7 @@ class SeriesPredictors:
         for model in self._models.values():
             model.check_outcomes(rows)
             if len(rows) and model.open:
-                check_order([rows.times[0], next(iter(model.open))[1]], self.time)
+                check_order([rows.times[0], next(iter(model.open))[1]], repr(self.time))
         return sum(model.learn(rows) for model in self._models.values())
 
     def amend(self, table: Any) -> int:
@@ -463,7 +467,7 @@ def _read_alpha(
     if levels is not None:
         given = [levels] if isinstance(levels, int | float) else list(levels)
         for level in given:
-            if not 0 < level < 100:
+            if not 1 <= level < 100:  # less is a share, which `alpha` would take
                 raise InvalidError(f"level {level!r} is not in percent, such as 90", field="levels")
         alphas = [round(1 - level / 100, 10) for level in given]
         return alphas[0] if isinstance(levels, int | float) else alphas
