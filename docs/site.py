@@ -44,7 +44,7 @@ ROOMS = {  # where what fewer people need is found
     "keyhole.feedback": ("Answer",),
     "keyhole.learners": ("Learner", "Rule", "safety_valve"),
     "keyhole.simulation": ("simulate_against", "Simulation", "Channel", "metrics"),
-    "keyhole.studies.compare.contest": ("Contest", "Cell", "LearnerSummary"),
+    "keyhole.studies.compare.contest": ("Contest",),
     "keyhole.predictor.bandit": ("Exp3P",),
     "keyhole": ("grid", "errors"),
 }  # fmt: skip

@@ -174,7 +174,15 @@ class Cell:
 
 @dataclass(frozen=True)
 class Contest:
-    """All cells; of sets also what the best thresholds in hindsight would do on each scenario."""
+    """All cells; of sets also what the best thresholds in hindsight would do on each scenario.
+
+    Examples
+    --------
+    >>> from keyhole import compare
+    >>> contest = compare(["kt"], ["steady"], rounds=1_000, runs=2)
+    >>> round(contest.of_scenario("steady")[0].figures["miss_rate"].mean, 3)
+    0.137
+    """
 
     terms: Terms
     scenarios: tuple[Listed, ...]
