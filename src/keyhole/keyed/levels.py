@@ -103,7 +103,7 @@ class LevelFold:
             raise SnapshotError(f"a key's state has {len(state)} bytes, not {at}; restore a copy")
         return parts
 
-    def _join(self, each: list[Output]) -> Output:
+    def _join(self, each: tuple[Output, ...]) -> Output:
         """Return what is reported of a round of which the levels report these."""
         first = each[0]
         if first.region is not None:
@@ -125,14 +125,12 @@ def _pack(parts: list[bytes]) -> bytes:
     return _HEAD.pack(VERSION, len(parts)) + sizes + b"".join(parts)
 
 
-def _match(key: str, columns: list[Outputs]) -> Iterator[list[Output]]:
-    """Yield what the levels report of the same round, or raise if they do not."""
-    for each in zip(*columns, strict=False):
-        if len({(one.kind, one.id) for one in each}) > 1 or len({*map(len, columns)}) > 1:
-            raise SnapshotError(
-                f"the levels of key {key!r:.80} are not of the same rounds; restore a copy"
-            )
-        yield list(each)
+def _match(key: str, columns: list[Outputs]) -> Iterator[tuple[Output, ...]]:
+    """Return what the levels report of each round, or raise if they are not of the same."""
+    first, *others = ([(one.kind, one.id) for one in column] for column in columns)
+    if any(other != first for other in others):
+        raise SnapshotError(f"the levels of key {key!r:.80} are not of the same rounds; restore a copy")
+    return zip(*columns, strict=True)
 
 
 def _find_fault(event: Answered | Amended) -> str:

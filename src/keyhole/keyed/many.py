@@ -52,7 +52,7 @@ _KINDS = to_cells(
     + [Kind.REFUSED] * 2
 )
 _NOTED = to_cells([None, None, None, NOTES["over"], NOTES["pushed"], None, *list(NOTES.values())[2:]])
-_WIDE = 2**32  # a count that takes a wide state
+_WIDE = 2**32  # a count that takes a wide state, which no key may come to in the loop
 _AT_ONCE = 2**12  # keys, whose states fit into a processor's own memory
 WORTH = 10_000  # events of a process, in one table or several, from which on the loop pays
 _NOWHERE = -1
@@ -433,6 +433,7 @@ def _play_part(
     starts = starts - starts[0]
     contents = [before.get(name, b"") for name in names]
     keys, waiting, rare = states.unpack_many(contents, learner, fold.start_progress().state)
+    rare |= keys.parts.rounds[:, 0] + np.diff(starts) >= _WIDE
     is_new = np.array([not content for content in contents])
     keys.clock[is_new] = events.at[starts[:-1][is_new]]
     spans = _Spans(starts, np.zeros_like(starts), batch.left[part] | rare, np.zeros_like(starts[1:]))
@@ -510,7 +511,6 @@ def _pack(
     after: dict[str, bytes],
 ) -> None:
     """Note the states of the keys that were played, the rounds that stay open behind them."""
-    spans.left[(world.keys.parts.rounds[:, 0] >= _WIDE)] = True
     contents = states.pack_many(world.keys, learner)
     packed = states.pack_rounds(ids[rounds.row].tolist(), rounds, world.scores[rounds.row])
     due, first = rounds.due.tolist(), 0
