@@ -54,9 +54,8 @@ def add(commands: "Commands") -> None:
     backup.add_argument(
         "--keep",
         type=_read_count,
-        default=14,
         metavar="N",
-        help="how many copies a folder keeps, the newest; default: %(default)s",
+        help="PATH is a folder, made if need be, which keeps the newest N copies; default: 14",
     )
     export = _command(
         commands, _export, "export", "write the log of a stream to a file", "export digits digits.csv"
@@ -361,6 +360,10 @@ def _backup(options: argparse.Namespace) -> None:
     database = _database(options, read_only=True)
     from keyhole.service.store.sql.database import Database
 
+    if options.keep is not None:
+        if options.out.is_file():
+            raise DatabaseError(f"{options.out} is a file; --keep is for a folder of copies")
+        options.out.mkdir(parents=True, exist_ok=True)
     is_folder = options.out.is_dir()
     name = f"keyhole-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}.db" if is_folder else ""
     path = options.out / name
@@ -372,7 +375,7 @@ def _backup(options: argparse.Namespace) -> None:
         _check_copy(copy, damaged)
     damaged.replace(path)
     print(f"{path}: {_count(streams, 'stream')}, {_count(rounds, 'round')}, verified")
-    for old in sorted(options.out.glob("keyhole-*.db"))[: -options.keep] if is_folder else []:
+    for old in sorted(options.out.glob("keyhole-*.db"))[: -(options.keep or 14)] if is_folder else []:
         old.unlink()
 
 

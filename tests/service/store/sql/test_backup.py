@@ -212,12 +212,21 @@ def test_a_folder_keeps_the_newest_copies(
     used: Database, url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = tmp_path / "copies"
-    folder.mkdir()
-    (folder / "other.db").write_text("not ours")
     for night in range(1, 6):
         play(used, 2)
         monkeypatch.setattr(time, "gmtime", lambda at=night * 86_400.0: time.localtime(at))
-        assert main(["backup", str(folder), "--keep", "3", "--database", url]) == 0
+        assert main(["backup", str(folder), "--keep", "3", "--database", url]) == 0  # makes the folder
+        (folder / "other.db").write_text("not ours")
     names = sorted(path.name for path in folder.iterdir())
     assert names == [*(f"keyhole-1970010{k}T" + names[k - 4][17:] for k in (4, 5, 6)), "other.db"]
     assert main(["verify", "--database", f"sqlite:///{folder / names[2]}"]) == 0
+
+
+def test_a_folder_of_copies_is_never_a_file(
+    used: Database, url: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    play(used, 2)
+    (tmp_path / "copy.db").write_text("not ours")
+    assert main(["backup", str(tmp_path / "copy.db"), "--keep", "3", "--database", url]) == 2
+    assert "copy.db is a file; --keep is for a folder of copies" in capsys.readouterr().err
+    assert (tmp_path / "copy.db").read_text() == "not ours"
