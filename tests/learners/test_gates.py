@@ -346,7 +346,7 @@ def test_every_group_keeps_its_own_bound_under_attack() -> None:
     assert nearest < 1.0
 
 
-# --- honest from the first decision: section "On the first day" of docs/howto/gate.md
+# --- honest from the first decision: docs/evidence.md, "A gate's first day"
 
 SCORES = {
     "probabilities": lambda p: p,
