@@ -172,6 +172,8 @@ def names_page() -> str:
     ]
     for name in (*FIRST, *(name for name in keyhole.__all__ if name not in FIRST)):
         lines += ["", *_describe_name(f"keyhole.{name}", getattr(keyhole, name))]
+        if name == "Client":
+            lines += list_methods(keyhole.Client)
     lines += [
         "",
         "## In submodules",
@@ -181,6 +183,17 @@ def names_page() -> str:
     for path, thing in list_rooms().items():
         lines += ["", *_describe_name(path, thing)]
     return "\n".join(lines) + "\n"
+
+
+def list_methods(client: type) -> Iterator[str]:
+    """Yield what a client can do: its methods are made from functions, where no source shows them."""
+    for name, method in inspect.getmembers(client, inspect.isfunction):
+        if not name.startswith("_"):
+            _, *given = inspect.signature(method).parameters.values()
+            bare = [one.replace(annotation=one.empty) for one in given]
+            call = re.sub(r"<object object at \w+>", "...", str(inspect.Signature(bare)))
+            yield from ("", f"### Client.{name}", "", "```python", f"{name}{call}", "```", "")
+            yield inspect.getdoc(method) or ""
 
 
 def list_rooms() -> dict[str, Any]:

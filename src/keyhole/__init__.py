@@ -55,7 +55,7 @@ _Given = TypeVar("_Given")
 
 
 def register(given: _Given) -> _Given:
-    """Make a rule or the class of a score known, and return it: as if it were Keyhole's own.
+    """Register a rule or the class of a score, and return it; it can then be used like Keyhole's own.
 
     A rule joins ``keyhole.LEARNERS``, or ``keyhole.GATES``, and can be named wherever a learner is; a
     score can then be saved, loaded and served.

@@ -23,7 +23,7 @@ LEAST_CHANCE = 0.01  # of a stream that does not say otherwise
 
 
 class Answer(NamedTuple):
-    """What the world says of a round.
+    """What is revealed about a round.
 
     Attributes
     ----------

@@ -47,7 +47,7 @@ def add_up(numbers: Iterable[float]) -> float:
 
 
 def kernel(function: Function) -> Function:
-    """Mark a function of a rule; it is returned as it is, and compiled where numba is installed.
+    """Mark a function of a rule; it is returned unchanged, and compiled where numba is installed.
 
     It may use numbers, arrays, named tuples of them, ``math``, and other kernels, and is
     deterministic. What numba cannot compile still works, interpreted.

@@ -194,12 +194,12 @@ def excess(
     at_most: int | None = None,
     delta: float | None = None,
 ) -> Excess:
-    """Return between what the excess of misses over alpha a round lies, on any sequence.
+    """Return bounds on the excess of misses over alpha a round, on any sequence.
 
     That is sum(miss - alpha) over so many answered rounds, whenever and in whatever order they were
     answered; divided by their number, it bounds their miss rate. Threshold 0 must never miss.
 
-    Of answers that came by chance, or may be wrong, it is the excess as it was told, each counted as
+    For answers with a known chance, or that may be wrong, it is the excess as reported, each counted as
     ``Predictor.learn`` says; with ``delta`` it is the true one, of all rounds, and the bounds hold
     after any number of rounds at once, except with that probability.
 
@@ -211,23 +211,23 @@ def excess(
         After how many answers. Without it, after however many, if they come in the order of the
         predictions or ``age`` says how late they are; refused where the bound grows with them.
     open
-        The most rounds that are open at once, of those that are answered some day; the one being
-        answered is one of them, so that 1, the default, means answers that come at once.
+        The largest number of rounds that are open at once, among those that are ever answered; it
+        includes the one being answered, so 1, the default, means answers that come at once.
     lost
         Whether there are rounds that are never answered. An answer that comes after a later prediction
         moves a learner less, so that only its guards bound the misses, even with ``open=1``.
     chance
-        The least known probability that an answer comes, if they are told with ``chance=``.
+        The smallest known probability that an answer comes, if answers are given with ``chance=``.
     wrong
         The largest known probability that an answer is the opposite of the truth.
     age
         The most answers counted between a round's prediction and its own answer, if that is known;
         with answers in the order of the predictions it is ``open`` - 1.
     at_least, at_most
-        The fewest and the most labels that a set may hold. Above 0 the first costs the lower bound,
-        because no set has to miss; the second costs the upper one, because threshold 0 can.
+        The minimum and the maximum number of labels in a set. Above 0 the first costs the lower bound,
+        because no set is sure to miss; the second costs the upper one, because threshold 0 may miss.
     delta
-        With which probability the bounds may fail, where chance decides what is told.
+        The probability with which the bounds may fail, where chance decides what is reported.
 
     Examples
     --------
@@ -260,7 +260,7 @@ def excess(
 
 
 def bound_truth(told: Excess, alpha: float, rounds: int, lateness: Lateness, *, delta: float) -> Excess:
-    """Return between what the true excess of so many rounds lies, given that of what was told.
+    """Return bounds on the true excess of so many rounds, given the excess as it was reported.
 
     It holds after any number of rounds at once, except with probability ``delta``. Given the truth,
     what a round adds to the true excess less the told one has mean 0: with psi the logarithm of its

@@ -18,11 +18,11 @@ from keyhole.scores import BestScore, Decision
 
 
 class Gate(Session[Any]):
-    """Accepts answers by their score or refers them; alpha of the accepted, it aims at, are wrong.
+    """Accepts answers by their score or refers them, so that a share alpha of the accepted is wrong.
 
-    Referred answers go to a person. By how many wrong answers the default rule may exceed alpha is
-    bounded for certain, if accepted answers are judged: ``bound`` returns the bound,
-    docs/guarantees-gate.md proves it.
+    Referred answers go to a person. The number of wrong answers beyond alpha times the accepted is
+    bounded for certain with the default rule, if accepted answers are judged: see ``bound``, and
+    docs/guarantees-gate.md for the proof.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Gate(Session[Any]):
         Which cases are judged: "accepted" ones; "referred" ones (a person answered them) and an
         audited share of the accepted, with ``chance``; or "both".
     groups
-        Names of groups of cases, each of which is to keep the promise separately.
+        Names of groups of cases; the promise is kept for each separately.
     seed
         Fixes the draws of rules that choose at random.
     open_limit
@@ -205,8 +205,8 @@ class Gate(Session[Any]):
         wrong
             The known rate at which judges err, below 1/2. The promise then holds on average.
         judged
-            Whether a judge says that it was right who errs at rates that nobody knows: alone, or beside
-            ``right`` in rounds picked at random to be checked, as for ``Predictor.learn``.
+            The verdict, right or not, of a judge with unknown error rates: alone, or beside ``right``
+            in rounds picked at random to be checked, as for ``Predictor.learn``.
 
         Raises
         ------

@@ -119,7 +119,7 @@ class LevelPredictor(Generic[R]):
 
     @property
     def open_rounds(self) -> int:
-        """How many rounds wait for their answer."""
+        """How many rounds are waiting for their answer."""
         return self._first.open_rounds
 
     @property
@@ -298,7 +298,7 @@ class LevelPredictor(Generic[R]):
 
     @classmethod
     def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
-        """Return what ``dump`` wrote, at work again, or raise ``SnapshotError``."""
+        """Return the object that ``dump`` wrote, or raise ``SnapshotError``."""
         header, rest = file.unpack(content)
         try:
             ends = np.cumsum(header["levels"]).tolist()

@@ -61,7 +61,7 @@ class Predictor(Session[R]):
         What answers reveal: "bandit", whether the set missed; "semi-bandit", also the true label if
         the set contains it; "full", always the true label.
     seed
-        Fixes every draw; without a seed nobody can guess them.
+        Fixes every random draw; without a seed they are unpredictable.
     open_limit
         How many rounds may be open; beyond that the oldest is dropped.
     least_chance
@@ -291,12 +291,12 @@ class Predictor(Session[R]):
             1 / ``chance`` rounds. At least ``least_chance``.
         wrong
             The known probability that the answer is the opposite of the truth. The bound is then
-            certain of what was told alone; of the truth it holds on average, and for all but a
-            share ``delta`` of runs as ``bound(delta=...)`` says.
+            certain only for the answers as reported; for the truth it holds on average, and with
+            probability 1 - delta as ``bound(delta=...)`` says.
         judged
-            What a judge says who errs at rates that nobody knows, ``keyhole.HIT`` or ``keyhole.MISS``:
-            a person, or a language model. Give it alone, or beside the truth in rounds picked at
-            random to be checked; from the checks the judge's bias is found and made up for.
+            The verdict, ``keyhole.HIT`` or ``keyhole.MISS``, of a judge with unknown error rates: a
+            person, or a language model. Give it alone, or beside the truth in rounds picked at
+            random to be checked; from the checks the judge's bias is estimated and corrected.
 
         Raises
         ------
@@ -339,7 +339,7 @@ class Predictor(Session[R]):
         score: float | None = None,
         loss: float | None = None,
     ) -> None:
-        """Correct the answer of a round: it turned out otherwise.
+        """Correct the answer of a round that turned out to be wrong.
 
         Misses, excess and groups become those of the right answer, and the learner moves by the
         difference; an answer of a known chance keeps it. What the watch has seen stays. ``bound`` is

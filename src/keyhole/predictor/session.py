@@ -91,7 +91,7 @@ class Session(Generic[R]):
 
     @property
     def progress(self) -> Progress[Any]:
-        """What it has learnt and counted, copied: ``keyhole.keyed.make_fold(start=...)`` takes it."""
+        """A copy of what it has learnt and counted, for ``keyhole.keyed.make_fold(start=...)``."""
         with self._lock:
             return copy.deepcopy(self._progress)
 
@@ -122,7 +122,7 @@ class Session(Generic[R]):
 
     @property
     def open_rounds(self) -> int:
-        """How many rounds wait for their answer."""
+        """How many rounds are waiting for their answer."""
         return len(self._waiting)
 
     @property
@@ -146,7 +146,7 @@ class Session(Generic[R]):
 
     @property
     def notes(self) -> list[str]:
-        """What a user should know about the current state, in sentences; usually nothing."""
+        """What a user should know about the current state, in sentences; usually empty."""
         with self._lock:
             return list_notes(self._setup, self._progress)
 
@@ -155,7 +155,7 @@ class Session(Generic[R]):
         """Whether the recent share of misses, or of wrong answers, is alpha; if not, since when.
 
         If rounds miss with probability alpha, it raises on average at most one false alarm in 10^6
-        rounds, however often it is checked. Until the learner has heard enough answers for the promise
+        rounds, however often it is checked. Until there are enough answers for the promise
         to be judged, ``starting`` is true, and there is no alarm.
 
         Examples
@@ -222,7 +222,7 @@ class Session(Generic[R]):
 
     @classmethod
     def restore(cls, content: bytes, *, score: Score[R] | None = None) -> Self:
-        """Return what ``dump`` wrote, at work again, or raise ``SnapshotError``."""
+        """Return the object that ``dump`` wrote, or raise ``SnapshotError``."""
         made = cls.__new__(cls)
         setup, progress, waiting = file.restore(content, holder=cls._HOLDER, score=score)
         made.__setstate__((setup, progress, {**waiting}, None, Answered()))

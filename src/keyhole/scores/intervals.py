@@ -110,7 +110,7 @@ class Measured:
 
 @dataclass(frozen=True)
 class CustomIntervals:
-    """A score function of one's own for a real outcome, with its inverse.
+    """Your own score function for a real outcome, with its inverse.
 
     Parameters
     ----------

@@ -135,11 +135,11 @@ class Probabilities:
     labels
         The labels of the entries of an array; by default 0, 1, 2, ...
     at_least
-        How many labels a set holds at the least; 1 means never an empty set. Misses may then stay
-        below the target: no promise from below holds.
+        The minimum number of labels in a set; 1 means never an empty set. Misses may then stay
+        below the target: the lower bound is lost.
     at_most
-        How many labels a set holds at the most. Labels ranked lower are out of reach, so that misses
-        may exceed the target: no promise from above holds.
+        The maximum number of labels in a set. Labels ranked lower are out of reach, so misses may
+        exceed the target: the upper bound is lost.
 
     Examples
     --------
@@ -224,7 +224,7 @@ class Probabilities:
 
 @dataclass(frozen=True)
 class CustomScores:
-    """A score function of one's own, over a fixed list of labels.
+    """Your own score function, over a fixed list of labels.
 
     Parameters
     ----------

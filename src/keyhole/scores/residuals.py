@@ -125,16 +125,16 @@ class ScaledResiduals:
     """A regression score without a bound: 1 / (1 + |residual| / scale).
 
     Threshold 0 is the whole line, so it never misses. The scale is the median of the first residuals
-    (see ``keyhole.predictor.scale``). Before a true value is told that is not exactly what was
-    predicted, intervals without a guess are the whole line, and a bare hit or miss is refused: it
-    would not tell a width. The bound on misses holds for any scale, because it uses only that
+    (see ``keyhole.predictor.scale``). Until a true value differs from its prediction,
+    intervals without a first guess are the whole line, and a bare hit or miss is refused, because it
+    would not determine a width. The bound on misses holds for any scale, because it uses only that
     threshold 0 cannot miss and that an empty interval must.
 
     Parameters
     ----------
     scale
-        A first guess of the residual that scores 1/2, in the unit of the outcome; None for none. Where
-        no true value is ever told it stays as it is.
+        A first guess of the residual that scores 1/2, in the unit of the outcome; None for none. If
+        no true value is ever given, it stays as it is.
     side
         "both" for intervals around the centre; "upper" for a bound that the outcome exceeds with
         probability alpha, "lower" for one that it falls short of. One-sided scores are

@@ -138,12 +138,12 @@ def simulate(
     seed
         The seed of the first run.
     feedback
-        What the world can tell: "bandit", whether the set missed; "semi-bandit", also the true label
+        What answers reveal: "bandit", whether the set missed; "semi-bandit", also the true label
         if the set held it; "full", the true label always.
     channel
         What may happen to answers before they arrive; by default nothing.
     features
-        What is known of each round, NaN where it is not, for learners that take some: of shape
+        What is known about each round, NaN where it is missing, for learners that take some: of shape
         (rounds, features), the same for every run, or (runs, rounds, features). By default nothing is.
         Not for a size_weight, which must see what sets cost: scores alone do not tell.
     groups

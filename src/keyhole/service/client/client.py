@@ -67,7 +67,7 @@ def _sign(method: Method, operation: Callable[..., Steps[object]]) -> Method:
 
 
 class Client:
-    """Talks to ``keyhole serve``; what the service refuses is raised as the library raises it.
+    """A client of ``keyhole serve``; what the service refuses raises the library's own exceptions.
 
     Every request that changes something is safe to send again, and is sent again when the service
     does not answer: a prediction carries a key, and an answer counts once.
@@ -77,13 +77,13 @@ class Client:
     url
         Where the service is, such as ``http://localhost:8000``.
     token
-        A bearer token; by default what ``KEYHOLE_TOKEN`` says, if anything.
+        A bearer token; by default the value of ``KEYHOLE_TOKEN``, if it is set.
     timeout
         Seconds to wait for each try.
     retries
-        How many more tries after the first.
+        How many times to retry after the first try.
     longest_pause
-        Seconds to wait at most between two tries; the first pauses are shorter.
+        The longest pause between two tries, in seconds; the first pauses are shorter.
     """
 
     def __init__(

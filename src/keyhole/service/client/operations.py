@@ -88,7 +88,7 @@ def create_stream(
     calibrate_from: str | None = None,
     shadows: Sequence[Mapping[str, object]] | None = None,
 ) -> Steps[StreamView]:
-    """Make a stream; the settings are those of ``POST /v1/streams``.
+    """Create a stream; the settings are those of ``POST /v1/streams``.
 
     Several alphas give nested sets or intervals: the ``levels`` of its predictions.
     """
@@ -120,7 +120,7 @@ def streams() -> Steps[list[StreamView]]:
 
 
 def stream(name: str) -> Steps[StreamView]:
-    """Return what a stream is, and its statistics."""
+    """Return the settings and the statistics of a stream."""
     return send(Call("GET", ("streams", name), read_json(StreamView)))
 
 
@@ -134,7 +134,7 @@ def update_stream(
     description: str | None = None,
     retention: float | None = None,
 ) -> Steps[StreamView]:
-    """Change a stream from now on; labels are added to those that there are."""
+    """Change a stream from now on; labels are added to the existing ones."""
     given = {"alpha": alpha, "lifetime": lifetime, "window": window, "labels": labels}
     changes = _leave_out_none({**given, "description": description, "retention": retention})
     return send(Call("PATCH", ("streams", name), read_json(StreamView), json=changes))
@@ -150,7 +150,7 @@ def add_shadow(
     arms: int | None = None,
     options: Mapping[str, object] | None = None,
 ) -> Steps[StreamView]:
-    """Put another learner beside a stream: it hears the same answers, and shows nothing."""
+    """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
     given = {
         "name": name, "alpha": alpha, "learner": learner, "horizon": horizon, "arms": arms,
         "options": options,
@@ -160,24 +160,24 @@ def add_shadow(
 
 
 def remove_shadow(stream: str, name: str) -> Steps[StreamView]:
-    """Take a shadow away."""
+    """Remove a shadow."""
     parts = ("streams", stream, "shadows", name)
     return send(Call("DELETE", parts, read_json(StreamView), safe=False))
 
 
 def promote_shadow(stream: str, name: str) -> Steps[StreamView]:
-    """Let a shadow choose from now on."""
+    """Make a shadow the learner of its stream from now on."""
     parts = ("streams", stream, "shadows", name, "promotion")
     return send(Call("POST", parts, read_json(StreamView), safe=False))
 
 
 def delete(name: str) -> Steps[None]:
-    """Remove an archived stream and its log for good."""
+    """Remove an archived stream and its log permanently."""
     return send(Call("DELETE", ("streams", name), lambda _: None, safe=False))
 
 
 def archive(name: str) -> Steps[StreamView]:
-    """Close a stream for good."""
+    """Close a stream permanently; its log stays."""
     return send(Call("POST", ("streams", name, "archive"), read_json(StreamView)))
 
 
@@ -329,7 +329,7 @@ def amend(
     loss: float | None = None,
     right: bool | None = None,
 ) -> Steps[Receipt]:
-    """Correct an answer that turned out otherwise, as ``Predictor.amend`` does, or a judgement."""
+    """Correct an answer or a judgement that turned out to be wrong, as ``Predictor.amend`` does."""
     body = _write_answer(
         answer, label=label, score=score, loss=loss, right=right, chance=None, wrong=0.0
     )
@@ -421,10 +421,10 @@ def erase(
     *,
     metadata: Metadata | None = None,
 ) -> Steps[int]:
-    """Erase what a round holds, or all rounds with this metadata; return how many were erased.
+    """Erase the content of a round, or of all rounds with this metadata; return how many were erased.
 
-    Outputs, labels, answers, features, keys and metadata are gone for good; what the rounds count for
-    stays in every account.
+    Outputs, labels, answers, features, keys and metadata are removed permanently; the statistics stay
+    as they are.
     """
     if (prediction is None) == (metadata is None):
         raise InvalidError("give one of a prediction and metadata: what is to be erased")

@@ -352,8 +352,8 @@ class AnswerBody(Body):
 
     judged: Literal["hit", "miss"] | bool | None = Field(
         None,
-        description="What a judge says who errs at unknown rates: hit or miss, of a decision whether "
-        "it was right. Alone, or beside the truth in rounds picked at random to be checked.",
+        description="The verdict of a judge with unknown error rates: hit or miss; for a decision, "
+        "whether it was right. Alone, or beside the truth in rounds picked at random to be checked.",
         examples=["miss"],
     )
 

@@ -50,7 +50,7 @@ _MEANINGS = {
     "label": "The true label, or the true value.",
     "labels": "The labels of the set, or those that a stream fixes.",
     "learner": "The rule that picks thresholds; see 'keyhole learners'.",
-    "least_chance": "The least chance that an answer may come with, 0.01 by default: none counts for "
+    "least_chance": "The smallest chance that is accepted, 0.01 by default: no answer counts for "
     "more than 1 / least_chance rounds.",
     "lifetime": "Seconds until an open round expires.",
     "message": "What is wrong and what helps, in a sentence for people.",

@@ -248,7 +248,7 @@ def compare(
     rounds, runs, seed
         How many rounds a run has, how many runs there are, and the seed of the first.
     feedback
-        What the world can tell: "bandit", "semi-bandit" or "full".
+        What answers reveal: "bandit", "semi-bandit" or "full".
     arms
         How many thresholds a learner chooses from that has a grid; its own number by default.
     channel
