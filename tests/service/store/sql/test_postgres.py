@@ -10,8 +10,11 @@ import pytest
 
 from keyhole.errors import BusyError, DatabaseError
 from keyhole.service.store.sql import sqlite
-from keyhole.service.store.sql.backend import Pool, Timeouts
+from keyhole.service.store.sql.backend import Pool, Statement, Timeouts, read_scalar
+from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.postgres import PatientConnection, connect_arguments, name_error
+from keyhole.service.store.streams import answers, proposals, registry, settings
+from keyhole.service.store.streams.stream import Task, UnitOfWork, run_task
 
 
 def test_how_long_it_waits_unless_told() -> None:
@@ -126,3 +129,28 @@ def test_a_connection_that_can_be_reset_is_used_again_and_one_that_cannot_takes_
     with pytest.raises(LookupError):
         leave(pool)
     assert sorted(closed) == [0, 1]
+
+
+_COUNT_READ = Statement(
+    "SELECT sum(idx_tup_fetch + seq_tup_read)::bigint FROM pg_stat_xact_user_tables", read_scalar
+)
+
+
+def test_an_answer_reads_its_own_rounds_however_long_the_stream(postgres: Callable[[], str]) -> None:
+    """Kills: a plan made while the tables were small, and kept, that reads all answers there are."""
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    with closing(Database(postgres())) as database:
+        stream = registry.create(database, "pets", setup=setup, now=0.0)
+        for _ in range(8):  # From its sixth time on a statement has a plan for all values.
+            asks = [proposals.Query({"cat": 0.9})] * 10
+            made = proposals.predict(database, "pets", asks=asks, now=1.0)
+            answers.answer(database, [answers.Reply(one.id, "miss") for one in made[1:]], now=2.0)
+        numbers = [made[0].number]
+
+        def count(work: UnitOfWork) -> int:
+            (before,) = work.transaction.fetch(_COUNT_READ)
+            work.find_again(Task(stream.id, count, numbers=numbers))
+            (after,) = work.transaction.fetch(_COUNT_READ)
+            return int(after - before)
+
+        assert run_task(database, Task(stream.id, count, numbers=numbers)) == 2  # it, and its memo

@@ -59,11 +59,11 @@ def test_many_rows_are_gone_with_their_transaction(database: Database) -> None:
     assert look(database) == []
 
 
-def test_two_statements_are_read_in_one_exchange(filled: Database) -> None:
+def test_several_statements_are_read_in_one_exchange(filled: Database) -> None:
     with filled.write() as transaction:
         transaction.insert(tokens, [TokenRow("d", "two", "read", b"4", 4.0, None)])
-        one, two = transaction.fetch_both(BY_NAME, ("one",), BY_NAME, ("two",))
-        none, ids = transaction.fetch_both(BY_NAME, ("none",), SOME, (1.5, ["a", "b"]))
+        one, two = transaction.fetch_all((BY_NAME, ("one",)), (BY_NAME, ("two",)))
+        none, ids = transaction.fetch_all((BY_NAME, ("none",)), (SOME, (1.5, ["a", "b"])))
     assert [row.digest for row in one] == [b"1"]
     assert [row.id for row in two] == ["b", "c", "d"]
     assert (none, ids) == ([], ["b"])

@@ -15,7 +15,6 @@ from typing import Any, Generic, Protocol, TypeVar
 from keyhole.errors import BusyError, KeyholeError
 from keyhole.service.store.sql.schema import Row, Table
 
-Other = TypeVar("Other")
 Connection = TypeVar("Connection")
 Values = Sequence[Any]  # of the kinds that columns hold, or a list of them
 
@@ -48,10 +47,8 @@ class Transaction(Protocol):
     def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
         """Return the rows of a statement."""
 
-    def fetch_both(
-        self, first: Statement[Row], values: Values, second: Statement[Other], others: Values
-    ) -> tuple[list[Row], list[Other]]:
-        """Return the rows of two statements, run one after the other, in one exchange."""
+    def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
+        """Return the rows of statements with their values, run one by one, in one exchange."""
 
     def execute(self, statement: Statement[None], *values: object) -> None:
         """Run a statement before the transaction ends; what goes wrong may be raised later."""

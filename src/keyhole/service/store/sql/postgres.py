@@ -17,7 +17,6 @@ import psycopg
 
 from keyhole.errors import BusyError, DatabaseError, KeyholeError
 from keyhole.service.store.sql.backend import (
-    Other,
     Pool,
     Statement,
     Timeouts,
@@ -37,6 +36,7 @@ _WORDS = Words(
     kinds={int: "BIGINT", float: "DOUBLE PRECISION", str: "TEXT", bytes: "BYTEA"},
     in_order="",
 )
+_BINARY = {int: "int8", float: "float8", str: "text", bytes: "bytea"}
 # Lock not available, query cancelled by its timeout, deadlock, serialisation failure.
 _BUSY_STATES = ("55P03", "57014", "40P01", "40001")
 
@@ -145,12 +145,15 @@ class PostgresTransaction:
         self._cursor.execute(_translate(statement), values, prepare=True)
         return [*map(statement.make_row, self._cursor.fetchall())]
 
-    def fetch_both(
-        self, first: Statement[Row], values: Values, second: Statement[Other], others: Values
-    ) -> tuple[list[Row], list[Other]]:
-        ahead = self._connection.execute(_translate(first), values, prepare=True, binary=True)
-        behind = self.fetch(second, *others)
-        return [*map(first.make_row, ahead.fetchall())], behind
+    def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
+        sent = [
+            self._connection.execute(_translate(statement), values, prepare=True, binary=True)
+            for statement, values in asked
+        ]
+        return [
+            [*map(statement.make_row, cursor.fetchall())]
+            for cursor, (statement, _) in zip(sent, asked, strict=True)
+        ]
 
     def execute(self, statement: Statement[None], *values: object) -> None:
         self._connection.execute(_translate(statement), values, prepare=bool(values))
@@ -166,7 +169,9 @@ class PostgresTransaction:
                 self._connection.execute(_write_insert(table), row, prepare=True)
             return
         self._stack.close()  # Within a pipeline there is no COPY.
-        with self._cursor.copy(f"COPY {table.name} ({table.listed}) FROM STDIN") as copy:
+        into = f"COPY {table.name} ({table.listed}) FROM STDIN (FORMAT BINARY)"
+        with self._cursor.copy(into) as copy:
+            copy.set_types([_BINARY[column.kind] for column in table.columns])
             for row in rows:
                 copy.write_row(row)
         self._pipeline = self._stack.enter_context(self._connection.pipeline())

@@ -21,7 +21,6 @@ from keyhole.errors import (
     LostDatabaseError,
 )
 from keyhole.service.store.sql.backend import (
-    Other,
     Pool,
     Statement,
     Timeouts,
@@ -228,10 +227,8 @@ class SqliteTransaction(NamedTuple):
     def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
         return [*map(statement.make_row, self._run(statement, values))]
 
-    def fetch_both(
-        self, first: Statement[Row], values: Values, second: Statement[Other], others: Values
-    ) -> tuple[list[Row], list[Other]]:
-        return self.fetch(first, *values), self.fetch(second, *others)
+    def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
+        return [self.fetch(statement, *values) for statement, values in asked]
 
     def execute(self, statement: Statement[None], *values: object) -> None:
         self._run(statement, values)

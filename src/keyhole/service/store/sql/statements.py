@@ -106,6 +106,11 @@ def _logged(rest: str) -> Statement[LoggedRound]:
 
 
 FIND_ROUNDS = _logged("AND r.number = ANY(?)")
+# The same, part by part: each is found by the whole of a key, however a server plans that, while a join
+# may come to read a whole stream.
+_BY_NUMBER = "WHERE stream = ? AND number = ANY(?)"
+FIND_ASKED, FIND_OPEN = _select(rounds, _BY_NUMBER), _select(open_rounds, _BY_NUMBER)
+FIND_ANSWERS = _select(answers, _BY_NUMBER)
 LIST_OPEN_ROUNDS = _logged("AND o.number IS NOT NULL ORDER BY r.number")
 REMEMBER_ROUND = _change("UPDATE open_rounds SET memo = ? WHERE stream = ? AND number = ?")
 FIND_AMENDMENTS = _select(amendments, "WHERE stream = ? AND number = ANY(?) ORDER BY version")

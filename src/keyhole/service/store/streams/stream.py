@@ -323,13 +323,13 @@ def run_task(database: Database, task: Task) -> Any:
 def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
     name_or_id = tasks[0].stream
     lock = statements.LOCK_STREAM if isinstance(name_or_id, str) else statements.LOCK_STREAM_BY_ID
-    found, (keys, owner, numbers) = list[LoggedRound](), _list_rounds(tasks)
+    (keys, owner, numbers), found = _list_rounds(tasks), list[list[Any]]()
     with database.write() as transaction:
         if numbers:
             # Asked for after the lock: it sees all that whoever held it before has written.
-            rows, found = transaction.fetch_both(
-                lock, (name_or_id,), statements.FIND_ROUNDS, (owner, numbers)
-            )
+            asked, of_stream = (lock, (name_or_id,)), (owner, numbers)
+            parts = (statements.FIND_ASKED, of_stream), (statements.FIND_OPEN, of_stream)
+            rows, *found = transaction.fetch_all(asked, *parts)
         else:
             rows = transaction.fetch(lock, name_or_id)
         if not rows:
@@ -337,7 +337,8 @@ def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
         row = rows[0]
         known = _kept.pop((row.setup, row.progress), None)
         work = UnitOfWork(transaction, read_stream_row(row, kept=known))
-        work.note_found(found)
+        if found:
+            work.note_found(*found)
         if keys:
             work.find_keys(keys)
         is_one = len(tasks) == 1
@@ -422,12 +423,20 @@ class UnitOfWork:
         self.log.append(linked)
         return linked
 
-    def note_found(self, found: Sequence[LoggedRound]) -> None:
-        for row in found:
+    def note_found(self, rounds: Sequence[RoundRow], opened: Sequence[OpenRow]) -> None:
+        """Note rounds with what they remember while they are open; of the others find the answers."""
+        waiting = {row.number: row for row in opened}
+        closed = [row.number for row in rounds if row.number not in waiting]
+        answers = dict[int, AnswerRow]()
+        if closed:
+            rows = self.transaction.fetch(statements.FIND_ANSWERS, self.stream.id, closed)
+            answers = {row.number: row for row in rows}
+        for row in rounds:
+            logged = LoggedRound(row, waiting.get(row.number), answers.get(row.number))
             try:
-                self.found[make_id(row.round)] = row
+                self.found[make_id(row)] = logged
             except TypeError as error:
-                fault = f"its round {row.round.number} cannot be read: {error}"
+                fault = f"its round {row.number} cannot be read: {error}"
                 raise make_quarantine_error(self.stream.name, fault) from None
 
     def find_keys(self, keys: Sequence[str]) -> None:
@@ -439,9 +448,9 @@ class UnitOfWork:
         self.flush()
         self.is_outdated = False
         if task.numbers:
-            numbers = list(task.numbers)
-            rows = self.transaction.fetch(statements.FIND_ROUNDS, self.stream.id, numbers)
-            self.note_found(rows)
+            of_stream = (self.stream.id, list(task.numbers))
+            parts = (statements.FIND_ASKED, of_stream), (statements.FIND_OPEN, of_stream)
+            self.note_found(*self.transaction.fetch_all(*parts))
         if task.keys:
             self.find_keys(task.keys)
 
