@@ -20,6 +20,7 @@ from keyhole.learners.rules.informed_tracker import (
     WORD,
     add_spread,
     find_bin,
+    list_edges,
 )
 from keyhole.numeric import Array, Counts
 from keyhole.simulation import Channel
@@ -55,6 +56,12 @@ def test_a_bin_is_a_third_of_a_doubling_of_the_odds(place: int) -> None:
     within = odds * 1.001 / (1.0 + odds * 1.001)
     before = odds * 0.999 / (1.0 + odds * 0.999)
     assert (find_bin(before), find_bin(within)) == (place - 1, place)
+
+
+def test_each_edge_is_the_least_score_of_its_bin() -> None:
+    edges = list_edges()
+    assert [find_bin(edge) for edge in edges] == list(range(1, BINS))
+    assert [find_bin(math.nextafter(edge, 0.0)) for edge in edges] == list(range(BINS - 1))
 
 
 def test_the_ends_of_the_histogram_hold_all_that_lies_beyond() -> None:
@@ -103,6 +110,18 @@ def test_the_model_is_heard_at_once_as_it_is_label_by_label() -> None:
         total = at_once.total[0]
         need = 0.25 * total * total / (total + UNITS)
         assert at_once.below[0] <= need <= at_once.below[0] + at_once.bins[at_once.place[0]]
+
+
+def test_a_full_histogram_hears_no_more_of_the_model_at_once_than_label_by_label() -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    at_once, one_by_one = learner.start(), learner.start()
+    for _ in range(MOST // UNITS + 3):
+        scores, shares = [0.1, 0.3, 0.6], [0.11, 0.29, 0.6]
+        learner.parameters.hear_all(at_once, scores, shares)
+        for score, share in zip(scores, shares, strict=True):
+            learner.observe(one_by_one, [0.0], Answer(math.nan, score, weight=share))
+    assert at_once == one_by_one
+    assert MOST - UNITS < at_once.total[0] <= MOST
 
 
 def test_the_model_alone_is_not_believed_that_it_is_always_right() -> None:

@@ -222,7 +222,7 @@ def test_an_answer_with_parts_that_nobody_knows_is_none(answer: Any) -> None:
     progress: Progress[Any] = setup.kind.start(setup)
     assert progress.watch is None
     case = setup.kind.read(setup, progress, [0.6, 0.4])
-    opened: Any = setup.kind.open(setup, progress, case, 0.5, np.empty(0))
+    opened: Any = setup.kind.open(setup.learner, progress, case, 0.5, np.empty(0))
     with pytest.raises(FeedbackError, match="is not an answer"):
         setup.kind.answer(setup, progress, opened, answer)
     assert progress.tally.answered == 0
@@ -260,6 +260,6 @@ def test_an_answer_of_a_request_is_that_of_the_library(told: Any, given: Any) ->
     setup = predictor.setup
     progress = setup.kind.start(setup)
     case = setup.kind.read(setup, progress, [0.6, 0.4])
-    opened = setup.kind.open(setup, progress, case, 0.5, np.empty(0))
+    opened = setup.kind.open(setup.learner, progress, case, 0.5, np.empty(0))
     setup.kind.answer(setup, progress, opened, told)
     assert progress.pack(setup.learner) == predictor.progress.pack(setup.learner)

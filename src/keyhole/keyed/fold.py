@@ -411,7 +411,7 @@ def _open(
     if fold.decides:
         state.packed = None  # A decision changes the state, whether it waits or not.
         playing: Any = progress
-        opened: Round[Any] = GATE.open(setup, playing, case, draw, context)
+        opened: Round[Any] = GATE.open(setup.learner, playing, case, draw, context)
         return opened, b"", gates.pack_known(setup, opened)
     if is_listening(learner, progress):
         state.packed = None  # The model's word changes the learner's state.

@@ -21,7 +21,7 @@ from keyhole.feedback import (
     check_wrong,
     correct_wrong,
 )
-from keyhole.learners import DEFAULT_GATE, Ask
+from keyhole.learners import DEFAULT_GATE, Ask, Learner
 from keyhole.learners.entries import check_choice
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.learners.lateness import Lateness
@@ -162,13 +162,13 @@ class Decisions:
 
     def open(
         self,
-        setup: "Setup[Any]",
+        learner: Learner,
         progress: Progress[GateTally],
         case: Any,
         draw: float,
         context: Array,
     ) -> Round[Any]:
-        learner, tally = setup.learner, progress.tally
+        tally = progress.tally
         groups = list_groups(learner, context) if context.size else ()
         states, memos, threshold = _list_states(progress, groups), list[Any](), -math.inf
         ask = Ask(draw)
@@ -214,7 +214,7 @@ class Decisions:
         )  # fmt: skip
         draws = make_draws(setup.seed, kept.calibrated, len(cases), kind=CALIBRATION).tolist()
         for case, miss, draw, known in zip(cases, misses, draws, contexts, strict=True):
-            opened = self.open(setup, played, case, draw=draw, context=known)
+            opened = self.open(setup.learner, played, case, draw=draw, context=known)
             accepted = opened.prediction.accepted
             outcome = Outcome(miss, opened.prediction.score, weight=1.0 if accepted else 0.0)
             self.settle(setup, played, opened, outcome)

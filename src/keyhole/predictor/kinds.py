@@ -141,10 +141,7 @@ class Sets:
         case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
         return case
 
-    def open(
-        self, setup: "Setup[Any]", progress: Progress, case: Case[Any], draw: float, context: Array
-    ) -> Round[Any]:
-        return propose(setup.learner, progress, case, draw, context)
+    open = staticmethod(propose)
 
     def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:  # noqa: ARG002
         return True

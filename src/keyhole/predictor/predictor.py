@@ -24,7 +24,15 @@ from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_cont
 from keyhole.predictor.play import Plan
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
-from keyhole.predictor.rounds import MISSING, R, check_judged, read_answer, read_judged, settle
+from keyhole.predictor.rounds import (
+    MISSING,
+    R,
+    check_judged,
+    judge_label,
+    read_answer,
+    read_judged,
+    settle,
+)
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
 from keyhole.scores import Interval, Score
@@ -310,7 +318,10 @@ class Predictor(Session[R]):
         lock.acquire()  # ``with`` would take twice as long.
         try:
             asked = self._find(prediction)
-            if judged is None:
+            is_bare = answer is None and score is None and loss is None and judged is None
+            if is_bare and label is not MISSING and chance == 1.0 and wrong == 0.0:
+                outcome = judge_label(asked, label)
+            elif judged is None:
                 # By name they would take twice as long.
                 outcome = read_answer(
                     learner, asked, answer, label, score, loss, chance, wrong, setup.seed,

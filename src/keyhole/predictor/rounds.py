@@ -99,7 +99,8 @@ def propose(
 ) -> Round[R]:
     """Return the next round, open and counted; what the model's word teaches is learnt before."""
     tally, state = progress.tally, progress.state
-    if learner.informed and state.rounds[0] < LISTENS and is_listening(learner, progress):
+    number = tally.predicted
+    if learner.informed and state.rounds[0] < LISTENS and number < MOST_HEARD:
         listen(learner, progress, case)
     memo: Any = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
@@ -107,7 +108,6 @@ def propose(
     threshold: Any = choose(state, memo, ask)
     if threshold.__class__ is not float or threshold != threshold:  # A call would take longer.
         check_choice(learner.name, threshold)
-    number = tally.predicted
     shown = case.region(number, threshold)
     tally.predicted = number + 1
     groups = list_groups(learner, context) if learner.groups else ()
@@ -141,14 +141,18 @@ def listen(learner: Learner, progress: Progress, speaker: object) -> None:
 def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:
     """Teach the progress what an answer came to, by its weight; or raise, unchanged."""
     tally = progress.tally
-    shown, _, memo, then, groups = waiting
+    shown, case, memo, then, groups = waiting
     miss, score, unreachable, residual, weight, check = outcome
     age, stale, heard = 0.0, 0.0, miss
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
-    if residual is not None and progress.scale is not None:
-        heard, score = _rate_residual(learner, progress, waiting, outcome)
-    if not learner.informed or learner.needs is not _LEAST:
+    if (
+        residual is not None
+        and (scale := progress.scale) is not None
+        and (case.residuals.scale != scale.value or scale.middle)  # type: ignore[attr-defined]
+    ):  # The scale was another one, or may still move.
+        heard, score = _rate_residual(learner, progress, case, outcome)
+    if learner.needs is not _LEAST or not learner.informed:
         used = usable_score(learner.rule.name, learner.needs, miss, score)
         score = score if learner.informed else used
     cost = _compare_sizes(waiting) if learner.weighs_size else 0.0
@@ -169,7 +173,7 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
 
 
 def _rate_residual(
-    learner: Learner, progress: Progress, waiting: Round[Any], outcome: Outcome
+    learner: Learner, progress: Progress, case: Any, outcome: Outcome
 ) -> tuple[float, float]:
     """Learn the residual of a true value; return the loss and the score that the learner hears.
 
@@ -177,7 +181,7 @@ def _rate_residual(
     which says nothing of any threshold: the loss is alpha, which moves none.
     """
     found: Any = progress.scale
-    residuals: Any = waiting.case.residuals  # type: ignore[attr-defined]
+    residuals = case.residuals
     was_unknown = found.value == 0.0
     found.add(outcome.residual)
     if was_unknown and found.value and learner.informed:
@@ -290,14 +294,14 @@ def read_answer(
 
     ``seed`` fixes how often an answer of known chance is heard by a rule that takes no weights.
     """
-    if (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) != 1:
+    if label is not MISSING and answer is None and score is None and loss is None:
+        outcome = judge_label(waiting, label)
+    elif (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None) == 1:
+        outcome = _judge_told(learner, waiting, answer, score, loss, is_certain=wrong == 0.0)
+    else:
         raise FeedbackError(
             "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
         )
-    if label is not MISSING:
-        outcome = _judge_label(waiting, label)
-    else:
-        outcome = _judge_told(learner, waiting, answer, score, loss, is_certain=wrong == 0.0)
     if wrong != 0.0:
         outcome = _correct_wrong(learner, waiting, outcome, wrong)
     if outcome.residual is None and waiting.prediction.size == _ENDLESS:
@@ -412,18 +416,24 @@ def _check_scaled(waiting: Round[R]) -> None:
         )
 
 
-def _judge_label(waiting: Round[R], label: object) -> Outcome:
+def judge_label(waiting: Round[R], label: object) -> Outcome:
     """Return what a label says. What was shown decides between hit and miss, not rounding."""
-    prediction: Any = waiting.prediction
-    case, edge = waiting.case, prediction.threshold
-    score = case.score(label)
-    # What is recalled holds what reaches its threshold: there is no need to look twice.
-    missed = score < edge if type(prediction) is Recalled else label not in prediction
-    if missed != (score < edge):
+    prediction: Any
+    case: Any
+    prediction, case, _, _, _ = waiting
+    edge, residual = prediction.threshold, None
+    find_residual = getattr(case, "residual", None)
+    if find_residual is None:
+        score = case.score(label)
+    else:
+        residual = find_residual(label)
+        score = case.residuals.score(residual)
+    missed = score < edge or score < 0.0
+    # Without limits on its size, a set holds what reaches its threshold: no need to look twice.
+    if not getattr(case, "is_unlimited", False) and missed != (label not in prediction):
+        missed = not missed
         score = math.nextafter(edge, -math.inf) if missed else edge
     known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
-    find_residual = getattr(case, "residual", None)
-    residual = None if find_residual is None else find_residual(label)
     miss = 1.0 if missed else 0.0
     return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0, None))
 

@@ -230,14 +230,15 @@ class Session(Generic[R]):
 
     def _open_round(self, case: Case[R], context: Array) -> R:
         """Return what is shown of a case, its round opened; the lock is held."""
-        setup, progress, draws = self._setup, self._progress, self._draws
-        draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
-        opened: Round[R] = setup.kind.open(setup, progress, case, draw, context)
-        if self._history is not None:
-            self._history.note_opened(opened)
-        shown, waiting, kind = opened.prediction, self._waiting, setup.kind
+        setup, progress, draws, history = self._setup, self._progress, self._draws, self._history
+        number, kind, waiting = progress.tally.predicted, setup.kind, self._waiting
+        draw = 0.5 if draws is None else draws.of(number)
+        opened: Round[R] = kind.open(setup.learner, progress, case, draw, context)
+        if history is not None:
+            history.note_opened(opened)
+        shown = opened.prediction
         if not kind.decides or kind.is_awaited(setup, shown):
-            waiting[shown.id] = opened
+            waiting[number] = opened
             if len(waiting) > setup.open_limit:
                 self._drop_oldest()
         return shown
@@ -253,6 +254,10 @@ class Session(Generic[R]):
     def _find(self, given: object) -> Round[R]:
         """Return the round of what was shown, or of its number; or raise, if it is not open."""
         is_shown = type(given) in _SHOWN
+        if is_shown:
+            open_round: Any = self._waiting.get(given.id)  # type: ignore[attr-defined]
+            if type(open_round) is Round and open_round.prediction is given:
+                return open_round
         number: Any = given.id if is_shown else given  # type: ignore[attr-defined]
         known = is_shown or type(number) is int or is_whole(number, least=0)
         waiting: Any = self._waiting.get(number) if known else None

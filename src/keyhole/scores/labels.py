@@ -5,6 +5,7 @@ import struct
 from array import array
 from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +27,8 @@ UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold re
 class Candidates:
     """Labels with a score each; not to be changed. Few scores are a list, many an array."""
 
-    __slots__ = ("kind", "labels", "scores")
+    __slots__ = ("is_unlimited", "kind", "labels", "scores")
+    residual: ClassVar[None] = None
 
     def __init__(
         self,
@@ -35,13 +37,14 @@ class Candidates:
         kind: "Probabilities | CustomScores",
     ) -> None:
         self.labels, self.scores, self.kind = labels, scores, kind
+        self.is_unlimited = kind.is_unlimited
 
     def region(self, id: int, threshold: float) -> LabelSet:  # noqa: A002
         """Return the labels whose score reaches the threshold, the highest first."""
         labels, kind, kept = self.labels, self.kind, self._rank(threshold)
-        if kind.at_least > len(kept):
-            kept = self._rank(-1.0)[: kind.at_least]
-        if kind.at_most is not None:
+        if not self.is_unlimited:
+            if kind.at_least > len(kept):
+                kept = self._rank(-1.0)[: kind.at_least]
             kept = kept[: kind.at_most]
         if type(labels) is range:
             return LabelSet(id, threshold, tuple(kept), len(labels))
@@ -68,14 +71,9 @@ class Candidates:
         except (ValueError, TypeError):  # not there, or something that cannot be compared
             check_unknown(label, labels)
             return UNREACHABLE
-        most = self.kind.at_most
-        if most is not None and place not in self._rank(-1.0)[:most]:
+        if not self.is_unlimited and place not in self._rank(-1.0)[: self.kind.at_most]:
             return UNREACHABLE
         return scores[place] if isinstance(scores, list) else scores.item(place)
-
-    @property
-    def is_unlimited(self) -> bool:
-        return self.kind.is_unlimited
 
     @property
     def candidates(self) -> tuple[Sequence[Label] | None, list[float]]:
@@ -93,10 +91,12 @@ class Candidates:
 
         Lists and arrays give the same sums, so that a round that was stored says what it said.
         """
-        scores = self.scores if isinstance(self.scores, list) else self.scores.tolist()
-        power = self.kind.power
-        if len(scores) == 1 or isinstance(self.kind, CustomScores):
+        scores, kind = self.scores, self.kind
+        if len(scores) == 1 or isinstance(kind, CustomScores):
             return [], []
+        if not isinstance(scores, list):
+            scores = scores.tolist()
+        power = kind.power
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
         total = add_up(shares)
         if not LEAST_SUM <= total <= MOST_SUM:
@@ -170,7 +170,7 @@ class Probabilities:
         if self.labels is not None:
             object.__setattr__(self, "labels", _distinct(self.labels))
 
-    @property
+    @cached_property
     def is_unlimited(self) -> bool:
         """Whether a set holds just the labels whose score reaches the threshold."""
         return self.at_least == 0 and self.at_most is None

@@ -45,7 +45,6 @@ class LabelSet:
     threshold: float
     labels: tuple[Label, ...]
     places: int = field(default=0, compare=False)
-    size: float = field(default=0.0, compare=False)
 
     def __init__(
         self,
@@ -54,12 +53,16 @@ class LabelSet:
         labels: tuple[Label, ...],
         places: int = 0,
     ) -> None:
-        put_id, put_threshold, put_labels, put_places, put_size = _PUT_LABEL_SET
+        put_id, put_threshold, put_labels, put_places = _PUT_LABEL_SET
         put_id(self, id)
         put_threshold(self, threshold)
         put_labels(self, labels)
         put_places(self, places)
-        put_size(self, float(len(labels)))
+
+    @property
+    def size(self) -> float:
+        """How many labels it holds."""
+        return float(len(self.labels))
 
     def __contains__(self, label: object) -> bool:
         try:
@@ -167,7 +170,6 @@ class Interval:
     threshold: float
     lower: float
     upper: float
-    size: float = field(default=0.0, compare=False)
 
     def __init__(
         self,
@@ -176,12 +178,17 @@ class Interval:
         lower: float,
         upper: float,
     ) -> None:
-        put_id, put_threshold, put_lower, put_upper, put_size = _PUT_INTERVAL
+        put_id, put_threshold, put_lower, put_upper = _PUT_INTERVAL
         put_id(self, id)
         put_threshold(self, threshold)
         put_lower(self, lower)
         put_upper(self, upper)
-        put_size(self, upper - lower if upper > lower else 0.0)
+
+    @property
+    def size(self) -> float:
+        """The length of the interval; 0 if it is empty."""
+        lower, upper = self.lower, self.upper
+        return upper - lower if upper > lower else 0.0
 
     def __contains__(self, value: object) -> bool:
         try:
@@ -215,7 +222,7 @@ class Interval:
 
     @property
     def width(self) -> float:
-        """The length of the interval; 0 if it is empty."""
+        """Its size."""
         return self.size
 
 

@@ -46,6 +46,8 @@ class Residuals(Protocol):
 class Centred:
     """A centre, and residuals between which the score reaches a threshold; not to be changed."""
 
+    is_unlimited: ClassVar[bool] = False
+
     centre: float
     residuals: Residuals
 
@@ -61,11 +63,11 @@ class Centred:
         return Interval(id, threshold, self.centre + lower, self.centre + upper)
 
     def score(self, label: Any) -> float:
-        return self.residuals.score(check_number(label, "true value") - self.centre)
+        return self.residuals.score(self.residual(label))
 
     def residual(self, label: Any) -> float:
         """Return by how much the true value is above the centre."""
-        return float(label) - self.centre
+        return check_number(label, "true value") - self.centre
 
     def pack(self) -> tuple[bytes, None]:
         return pack_numbers(self.centre, *self.residuals.numbers), None

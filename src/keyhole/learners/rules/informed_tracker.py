@@ -11,7 +11,11 @@ is worth 32. So both lanes, and a state that was packed into a few bytes, agree 
 """
 
 import math
+from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cache
+from itertools import accumulate, pairwise
+from math import frexp, ldexp
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -80,7 +84,7 @@ class InformedTrackerParameters:
 
     def hear_all(self, state: Any, scores: Sequence[float], shares: Sequence[float]) -> None:
         """Learn the model's word of all labels at once, as ``observe`` would one after the other."""
-        hear(self.alpha, state, scores, shares)
+        hear_together(self.alpha, state, scores, shares)
 
     def prepare(self) -> InformedTrackerSettings:
         return InformedTrackerSettings(self.alpha, self.step, self.guard)
@@ -125,7 +129,7 @@ def find_bin(score: float) -> int:
         return 0
     if score >= 1.0:
         return BINS - 1
-    part, power = math.frexp(score / (1.0 - score))
+    part, power = frexp(score / (1.0 - score))
     place = int((power + 2.0 * part - 2.0 + DOUBLINGS) * THIRDS) if power > -DOUBLINGS else 0
     return place if place < BINS else BINS - 1
 
@@ -142,16 +146,19 @@ def find_odds(alpha: float, state: InformedTrackerState) -> float:
     need = alpha * total * total / (total + UNITS)
     # Within the bin, even if alpha was changed since the last answer.
     within = (need - below[0]) / held if held > 0 else 0.0
-    within = within if 0.0 <= within <= 1.0 else 1.0 if within > 1.0 else 0.0
+    if not 0.0 <= within <= 1.0:
+        within = 1.0 if within > 1.0 else 0.0
     base = (place + within) / THIRDS - DOUBLINGS
     if word[0] == 0.0:  # Nothing but answers: few of them move it little.
         base *= total / (total + WORD * UNITS)
     if base > 0.0:  # The model alone is not believed: it may be far too sure of itself.
-        base *= min(1.0, rounds[0] * alpha)
+        known = rounds[0] * alpha
+        if known < 1.0:
+            base *= known
     elif base < LOWEST:
         base = LOWEST
     power = int(base + DOUBLINGS) - DOUBLINGS
-    return math.ldexp(1.0 + base - power, power)
+    return ldexp(1.0 + base - power, power)
 
 
 @kernel
@@ -191,13 +198,14 @@ def trim(alpha: float, state: InformedTrackerState) -> None:
         state.total[0] += bins[place]
         if place < state.place[0]:
             state.below[0] += bins[place]
-    add(alpha, state, 0, 0)
+    add(alpha, state.place, state.below, state.total, bins, 0, 0)
 
 
 @kernel
-def add(alpha: float, state: InformedTrackerState, at: int, units: int) -> None:
+def add(
+    alpha: float, places: Counts, lower: Counts, totals: Counts, bins: Counts, at: int, units: int
+) -> None:
     """Add one score to the histogram, and move the place of the quantile to where it is now."""
-    _, _, _, _, _, _, _, _, places, lower, totals, bins = state  # quicker than by name
     place, below = places[0], lower[0]
     bins[at] += units
     total = totals[0] + units
@@ -245,6 +253,60 @@ def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) ->
     words[0], places[0], lower[0], totals[0] = word, place, below, total
 
 
+@cache
+def list_edges() -> list[float]:
+    """Return the least score of each bin but the first."""
+    edges = []
+    for place in range(1, BINS):
+        power, third = divmod(place, THIRDS)
+        odds = ldexp(1.0 + third / THIRDS, power - DOUBLINGS)
+        edge = odds / (1.0 + odds)
+        while find_bin(edge) >= place:
+            edge = math.nextafter(edge, 0.0)
+        while find_bin(edge) < place:
+            edge = math.nextafter(edge, 1.0)
+        edges.append(edge)
+    return edges
+
+
+def hear_together(
+    alpha: float, state: InformedTrackerState, scores: Sequence[float], shares: Sequence[float]
+) -> None:
+    """Learn the model's word as ``hear`` does, interpreted in less than half the time.
+
+    Bins are looked up, and the quantile is looked for once. It has one place, in whatever order the
+    scores come, unless what is needed for it ends just where a bin does.
+    """
+    _, _, _, words, _, _, _, _, places, lower, totals, bins = state
+    word, place, edges, units = words[0], places[0], list_edges(), float(UNITS)
+    known, below, total = int(word * units), lower[0], totals[0] - int(word * units)
+    for score, share in zip(scores, shares):  # noqa: B905
+        word += share
+        more = int(word * units)
+        if more > known:
+            at = bisect_right(edges, score)
+            bins[at] += more - known
+            if at < place:
+                below += more - known
+            known = more
+    total += known
+    need = alpha * total * total / (total + UNITS)
+    if not below < need < below + bins[place]:
+        place, below = find_place(bins, need, place, below)
+    if total > MOST or not below < need < below + bins[place]:
+        _unhear(state, scores, shares)
+        hear(alpha, state, scores, shares)
+        return
+    words[0], places[0], lower[0], totals[0] = word, place, below, total
+
+
+def _unhear(state: InformedTrackerState, scores: Sequence[float], shares: Sequence[float]) -> None:
+    """Take what was heard together out of the bins again."""
+    words = accumulate(shares, initial=state.word[0])
+    for score, (before, after) in zip(scores, pairwise(words), strict=True):
+        state.bins[find_bin(score)] -= int(after * UNITS) - int(before * UNITS)
+
+
 @called
 def count_below(state: InformedTrackerState, edge: int) -> int:
     """Return what the bins below one hold together."""
@@ -279,7 +341,7 @@ def add_spread(
         given = until
         at += step
     state.total[0] += given
-    add(alpha, state, edge, 0)
+    add(alpha, state.place, state.below, state.total, bins, 0, 0)
 
 
 @called
@@ -344,7 +406,7 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
     if miss != miss or amends > 0.0:
         hear_aside(alpha, last, state, answer)
         return
-    offset, excess, scale, _, rounds, lateness, bare, told, _, _, total, _ = state
+    offset, excess, scale, _, rounds, lateness, bare, told, places, below, totals, bins = state
     if stale > 0.0 or weight != 1.0:
         raise_level(lateness, age)
         scale[0] = max(scale[0], weight / pace)
@@ -360,13 +422,14 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
     # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
     owed = 0.0 if over < 0.0 and error < 0.0 and memo[0] > 1.0 else over
     excess[0] = owed + weight * error
-    if heard == 0 or total[0] > MOST:
+    if heard == 0 or totals[0] > MOST:
         trim(alpha, state)
     rounds[0] = heard + 1
     if score != score:  # NaN: not told
         learn_partly(alpha, state, memo[0], answer)
         return
-    add(alpha, state, find_bin(score), UNITS if pace == 1.0 else int(UNITS * pace + 0.5))
+    units = UNITS if pace == 1.0 else int(UNITS * pace + 0.5)
+    add(alpha, places, below, totals, bins, find_bin(score), units)
     if miss == 0.0:
         bare[0] = 0
     elif miss == 1.0 and told[0] < ALWAYS:

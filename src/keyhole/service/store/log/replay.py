@@ -353,7 +353,7 @@ class Replay:
             draws = self._draws if self.learner.rule.draws or stream.shadows else None
             draw = 0.5 if draws is None else draws.of(row.number)
             context = unpack_context(setup, row.context)
-            opened = setup.kind.open(setup, stream.progress, case, draw=draw, context=context)
+            opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
             expect(where, "threshold", row.threshold, opened.prediction.threshold)
             expect(where, "size", row.size, opened.prediction.size)
             beside, levels = open_beside(stream, opened, draw=draw, context=context)

@@ -114,7 +114,7 @@ def _open_rounds(
         else:
             draw = draws[tally.predicted - first]
             opened = stream.setup.kind.open(
-                stream.setup, stream.progress, case, draw=draw, context=context
+                stream.setup.learner, stream.progress, case, draw=draw, context=context
             )
             beside = open_beside(stream, opened, draw=draw, context=context)
             made.append(_note(work, opened, ask, context, now=now, expires=expires, beside=beside))

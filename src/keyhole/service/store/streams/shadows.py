@@ -204,7 +204,7 @@ def open_beside(
         setup = shadow.setup
         known = context if setup.context else NOTHING_KNOWN
         made: Round[Any] = setup.kind.open(
-            setup, shadow.progress, opened.case, draw=draw, context=known
+            setup.learner, shadow.progress, opened.case, draw=draw, context=known
         )
         own, learner = made.prediction, setup.learner
         if not is_awaited and setup.kind.is_counted(own):
