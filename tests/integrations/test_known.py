@@ -3,9 +3,12 @@
 from datetime import date, datetime, timedelta
 from typing import Any
 
+import numpy as np
 import pytest
 
-from keyhole.integrations._known import Forecasts, find_known, read_known
+from keyhole.integrations._cells import Cells
+from keyhole.integrations._known import Forecasts, find_known
+from keyhole.integrations._known import read_known as read_columns
 
 MONDAY = datetime(2026, 1, 5, 6, 30)
 
@@ -13,6 +16,14 @@ MONDAY = datetime(2026, 1, 5, 6, 30)
 def find(times: list[Any], cutoffs: list[Any] | None = None, models: int = 1) -> tuple[str, ...]:
     forecasts = {f"M{n}": [1.0 + n] * len(times) for n in range(models)}
     return find_known(times, cutoffs or [None] * len(times), forecasts)
+
+
+def read_known(
+    names: tuple[str, ...], model: str, times: list[Any], cutoffs: list[Any], forecasts: Forecasts
+) -> dict[str, list[Any]]:
+    rows = np.arange(len(times))
+    columns = read_columns(names, model, Cells(times, rows), Cells(cutoffs, rows), forecasts)
+    return {name: [None if one != one else one for one in column] for name, column in columns.items()}
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,14 @@
 """Rows of tables, played in order of time, and what is kept of them."""
 
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import keyhole
 from keyhole.errors import InvalidError, KeyholeError
@@ -221,21 +224,69 @@ def test_ten_thousand_rows_of_a_series_are_kept_unless_told() -> None:
     assert make().keep == 10_000
 
 
-@pytest.mark.parametrize("level", [0.8, 0.95])
-def test_a_level_given_as_a_share_is_told_to_be_a_percentage(level: float) -> None:
-    with pytest.raises(InvalidError, match=f"level {level} is not in percent, such as 90"):
-        SeriesPredictors(levels=[level])
+class Plain:
+    """A predictor for each series, asked and told row by row as an outcome comes to be known."""
+
+    def __init__(self) -> None:
+        self.predictors: dict[str, Any] = {}
+        self.seen: dict[tuple[Any, ...], Any] = {}
+        self.told: dict[tuple[Any, ...], float] = {}
+
+    def tell(self, key: tuple[Any, ...], truth: float, table: list[tuple[Any, ...]]) -> None:
+        others = [one for one in self.seen if one[:2] == key[:2] and one not in table]
+        for one in [*others, key]:
+            if one not in self.told:
+                self.predictors[one[0]].learn(self.seen[one].id, label=truth)
+                self.told[one] = truth
+
+    def play(self, table: pd.DataFrame, lag: int) -> list[tuple[float, float]]:
+        rows = table.to_dict("records")
+        keys = [(row["unique_id"], row["ds"], row["cutoff"]) for row in rows]
+        truths = {
+            key: (row["ds"] + lag, row["y"])
+            for key, row in zip(keys, rows, strict=True)
+            if row["y"] == row["y"]
+        }
+        waiting = [key for key in keys if key in self.seen and key in truths and key not in self.told]
+        new = [row for row, key in enumerate(keys) if key not in self.seen]
+        for row in sorted(new, key=lambda row: (keys[row][2], keys[row][1])):
+            name, _, cutoff = keys[row]
+            for key in sorted(waiting, key=lambda key: truths[key][0]):
+                if truths[key][0] <= cutoff:
+                    waiting.remove(key)
+                    self.tell(key, truths[key][1], keys)
+            if name not in self.predictors:
+                seed = 7 + len(self.predictors)
+                self.predictors[name] = keyhole.Predictor(alpha=0.2, score=BANDS, seed=seed)
+            band = rows[row]["low"], rows[row]["high"]
+            self.seen[keys[row]] = self.predictors[name].predict(band)
+            waiting += [keys[row]] if keys[row] in truths else []
+        for key in sorted(waiting, key=lambda key: truths[key][0]):
+            self.tell(key, truths[key][1], keys)
+        return [(self.seen[key].lower, self.seen[key].upper) for key in keys]
 
 
-def test_a_table_with_other_names_says_how_to_name_them() -> None:
-    table = make_table(3).rename(columns={"unique_id": "shop"})
-    with pytest.raises(InvalidError, match=r"there is no column 'unique_id'.*name yours: series="):
-        make().add_intervals(table, "M")
-    with pytest.raises(InvalidError, match="series names no column"):
-        make(series=[])
-
-
-def test_times_and_cutoffs_of_two_types_are_refused() -> None:
-    table = make_table(3).assign(cutoff="yesterday")
-    with pytest.raises(InvalidError, match=r"times in 'ds' and 'cutoff' have no order .* one type"):
-        make().add_intervals(table, "M")
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 40), st.integers(0, 3))
+def test_tables_of_many_series_are_played_as_row_by_row(seed: int, count: int, lag: int) -> None:
+    """Kills: an order of events, a round or a number that is another one where rows go together."""
+    random = Random(seed)  # noqa: S311
+    places = {(random.choice("abcde"), random.randrange(9), random.randint(1, 3)) for _ in range(count)}
+    columns: dict[str, list[Any]] = {"unique_id": [], "ds": [], "cutoff": [], "low": [], "y": []}
+    for name, time, ahead in random.sample(sorted(places), len(places)):
+        row = (name, time, time - ahead, random.gauss(0, 1), random.gauss(0, 1))
+        for column, value in zip(columns.values(), row, strict=True):
+            column.append(value)
+    whole = pd.DataFrame(columns)
+    whole["high"] = whole["low"] + 1.0
+    # An outcome is of a series and a time: all rows of these have the same.
+    whole["y"] = whole.groupby(["unique_id", "ds"])["y"].transform("first")
+    hidden = whole.assign(y=whole["y"].where([random.random() < 0.5 for _ in range(len(whole))]))
+    plain, predictors = Plain(), make(alpha=0.2)
+    for table in (hidden[: len(hidden) // 2], hidden, whole):
+        shown = predictors.add_intervals(table, {"M": ("low", "high")}, lag=lag)
+        ends = list(zip(shown["M-lo-80"], shown["M-hi-80"], strict=True))
+        assert ends == plain.play(table, lag)
+    assert [one.dump() for one in predictors.predictors().values()] == [
+        one.dump() for one in plain.predictors.values()
+    ]

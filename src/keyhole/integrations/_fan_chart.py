@@ -1,43 +1,52 @@
 """A series as a fan chart: nested intervals, outcomes, and those that were missed."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keyhole.errors import MissingExtraError
-from keyhole.integrations._series import Kept
 
 _BLUE, _RED, _INK = "#1f5fa8", "#b3261e", "#30343b"
 _STRONGEST, _WEAKEST = 0.45, 0.15  # how dark the innermost interval is, and the outermost
 
 
-def draw_fan(rows: Sequence[tuple[Any, Kept]], levels: Sequence[str], *, title: str, axes: Any) -> Any:
-    """Draw these rows, in order of time; the levels are those of what was shown, outermost first."""
+def draw_fan(
+    times: Sequence[Any],
+    shown: Mapping[str, Sequence[tuple[float, float]]],
+    *,
+    outputs: Sequence[Any],
+    truths: Sequence[Any],
+    title: str,
+    axes: Any,
+) -> Any:
+    """Draw rows in order of time; what was shown is by level, the outermost first."""
     axis = _make_axes() if axes is None else axes
-    times = [time for time, _ in rows]
-    for place, level in enumerate(levels):
-        shown: list[Any] = [kept.shown[place] for _, kept in rows]
-        share = place / max(1, len(levels) - 1) if len(levels) > 1 else 0.5
+    for place, (level, ends) in enumerate(shown.items()):
+        share = place / (len(shown) - 1) if len(shown) > 1 else 0.5
         axis.fill_between(
             times,
-            [_bounded(one.lower) for one in shown],
-            [_bounded(one.upper) for one in shown],
+            [_bounded(lower) for lower, _ in ends],
+            [_bounded(upper) for _, upper in ends],
             color=_BLUE,
             alpha=_WEAKEST + share * (_STRONGEST - _WEAKEST),
             linewidth=0.0,
             label=f"{level} %",
         )
-    if rows and not isinstance(rows[0][1].output, tuple):
-        forecasts = [kept.output for _, kept in rows]
-        axis.plot(times, forecasts, color=_BLUE, linewidth=1.0, label="forecast")
-    for name, colour, size, wanted in (("outcome", _INK, 9, False), ("missed", _RED, 20, True)):
+    if outputs and not isinstance(outputs[0], tuple):
+        axis.plot(times, outputs, color=_BLUE, linewidth=1.0, label="forecast")
+    level, outermost = next(iter(shown.items()))
+    rows = list(zip(times, truths, outermost, strict=True))
+    for name, colour, size, wanted in (
+        ("outcome", _INK, 9, False),
+        (f"outside {level} %", _RED, 20, True),
+    ):
         dots = [
-            (time, kept.truth)
-            for time, kept in rows
-            if kept.truth is not None and (kept.truth not in kept.shown[0]) is wanted
+            (time, truth)
+            for time, truth, (lower, upper) in rows
+            if truth is not None and (not lower <= truth <= upper) is wanted
         ]
         axis.scatter(
             [time for time, _ in dots], [truth for _, truth in dots], s=size, color=colour,
-            label=name if not wanted else f"outside {levels[0]} %", zorder=3,
+            label=name, zorder=3,
         )  # fmt: skip
     axis.set_title(title, loc="left")
     axis.legend(frameon=False, fontsize="small", ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))

@@ -4,10 +4,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
+import numpy as np
+
 from keyhole.integrations._cases import is_missing
+from keyhole.integrations._cells import Cells, join_cells
 
 TABLE = "table"  # what says: all that the table knows
-Forecasts = Mapping[str, Sequence[Any]]  # a column each, by the name of its model
+Forecasts = Mapping[str, Any]  # a column each, by the name of its model
 
 
 def find_known(times: Sequence[Any], cutoffs: Sequence[Any], forecasts: Forecasts) -> tuple[str, ...]:
@@ -35,25 +38,22 @@ def find_known(times: Sequence[Any], cutoffs: Sequence[Any], forecasts: Forecast
 
 
 def read_known(
-    names: Sequence[str],
-    model: str,
-    times: Sequence[Any],
-    cutoffs: Sequence[Any],
-    forecasts: Forecasts,
-) -> dict[str, Sequence[Any]]:
+    names: Sequence[str], model: str, times: Cells, cutoffs: Cells, forecasts: Forecasts
+) -> dict[str, Any]:
     """Return the features of these names that the table knows by itself, a column each."""
-    known: dict[str, Sequence[Any]] = {}
+    known: dict[str, Any] = {}
     for name in names:
         if name in _READERS:
-            parts = {time: _READERS[name](time) for time in set(times)}
-            known[name] = [parts[time] for time in times]
+            known[name] = times.spread([_READERS[name](time) for time in times.values])
     if "horizon" in names:
-        known["horizon"] = list(map(_find_step, times, cutoffs))
+        both = join_cells([times, cutoffs])
+        steps = [_find_step(time, cutoff) for time, cutoff in both.values]
+        known["horizon"] = both.spread([np.nan if step is None else step for step in steps])
     if "forecast" in names and model in forecasts:
         known["forecast"] = forecasts[model]
     if "spread" in names and len(forecasts) > 1:
-        rows = zip(*forecasts.values(), strict=True)
-        known["spread"] = [max(row) - min(row) for row in rows]
+        rows = np.stack([np.asarray(column, dtype=np.float64) for column in forecasts.values()])
+        known["spread"] = rows.max(axis=0) - rows.min(axis=0)
     return known
 
 

@@ -1,8 +1,10 @@
 """How wide the intervals of many series must be, from the residuals of all of them."""
 
 import math
-from collections import deque
-from collections.abc import Hashable
+from array import array
+from bisect import bisect_left, insort
+from collections import defaultdict, deque
+from collections.abc import Hashable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from keyhole.scores.residuals import list_shape
 _MOST = 25  # residuals of a series from which its own offset is found
 _RESIDUALS, _STEPS = 150, 3  # memory of the pool: so many residuals, or as many from each series
 _LEAST_SIGNED, _MOST_SIGNED = 50, 400  # signed residuals of a series that tell its two sides apart
+_NOWHERE = (0.0, 0.0)  # where a series stands that nothing is known of
 _FARTHEST, _LARGEST = 4.0, 690.0  # logarithms: of an offset, of any size
 
 
@@ -29,82 +32,114 @@ class Pool:
     def __init__(self, *, asymmetric: bool = False) -> None:
         self._signed: dict[Hashable, deque[float]] | None = {} if asymmetric else None
         self._own: dict[Hashable, deque[float]] = {}  # logarithms of residuals, the last ones
-        self._fixed: dict[tuple[Hashable, float], float] = {}  # by series and alpha
+        self._ordered: dict[Hashable, list[float]] = {}  # the same, in their order
+        self._fixed: dict[float, dict[Hashable, float]] = defaultdict(dict)  # by alpha and series
         # Of residuals: the logarithm; n / (n + 1), and the median of the series, as they were before.
-        self._seen: list[tuple[float, float, float]] = []
+        self._seen = array("d"), array("d"), array("d")
         self._middle, self._least = 0.0, math.inf  # sizes: that of the middle, the smallest above 0
         self._shapes: dict[float, float] = {}  # by alpha; none after a residual has come
-        self._places: dict[Hashable, tuple[float, float]] = {}  # by series: what ``_place`` returns
+        # By series: how far it stands by itself, n / (n + 1), and the median of its n.
+        self._places: dict[Hashable, tuple[float, float]] = {}
 
     def find_band(self, series: Hashable, alpha: float) -> tuple[float, float] | None:
         """Return how far below and above its forecast a truth may be; None if nothing is known."""
-        signed = None if self._signed is None else self._signed.get(series)
-        if signed is not None and len(signed) >= _LEAST_SIGNED:
-            return find_shortest(np.array(signed), alpha)
-        half = self.find_half(series, alpha)
-        return None if half is None else (-half, half)
+        ((lower, upper),) = self.find_bands([series], alpha)
+        return None if math.isnan(upper) else (lower, upper)
+
+    def find_bands(self, each: Sequence[Hashable], alpha: float) -> list[tuple[float, float]]:
+        """Return the bands of several series, no residual between them; NaN if nothing is known."""
+        if self._signed is None:
+            return [(-half, half) for half in self._find_halves(each, alpha)]
+        bands = []
+        for series in each:
+            signed = self._signed.get(series, ())
+            if len(signed) >= _LEAST_SIGNED:
+                bands.append(find_shortest(np.array(signed), alpha))
+            else:
+                bands += [(-half, half) for half in self._find_halves([series], alpha)]
+        return bands
 
     def find_half(self, series: Hashable, alpha: float) -> float | None:
         """Return half the width of the next interval; None if nothing is known."""
-        if not self._seen:
-            return None
-        if (series, alpha) in self._fixed:
-            return self._fixed[series, alpha]
-        if alpha not in self._shapes:
-            self._shapes[alpha] = self._find_shape(alpha)
-        share, own = self._place(series)
-        offset = min(max(share * (own - self._middle), -_FARTHEST), _FARTHEST)
-        half = math.exp(min(offset + self._shapes[alpha], _LARGEST))
-        if len(self._own.get(series, ())) == _MOST:
-            self._fixed[series, alpha] = half
-        return half
+        (half,) = self._find_halves([series], alpha)
+        return None if math.isnan(half) else half
+
+    def _find_halves(self, each: Sequence[Hashable], alpha: float) -> Iterator[float]:
+        fixed, places, own, shapes = self._fixed[alpha], self._places, self._own, self._shapes
+        for series in each:
+            half = fixed.get(series, math.nan)
+            if half != half and self._seen[0]:
+                if alpha not in shapes:
+                    shapes[alpha] = self._find_shape(alpha)
+                share, middle = places.get(series, _NOWHERE)
+                offset = min(max(share * (middle - self._middle), -_FARTHEST), _FARTHEST)
+                half = math.exp(min(offset + shapes[alpha], _LARGEST))
+                if len(own.get(series, ())) == _MOST:
+                    fixed[series] = half
+            yield half
 
     def add(self, series: Hashable, residual: float) -> None:
-        if self._signed is not None:
-            self._signed.setdefault(series, deque(maxlen=_MOST_SIGNED)).append(residual)
-        if residual:
-            size = math.log(abs(residual))
-            self._least = min(self._least, size)
-        elif self._seen:
-            size = self._least
-        else:
-            return  # From forecasts that were all exact nothing is known of the width.
-        self._seen.append((size, *self._place(series)))
-        self._own.setdefault(series, deque(maxlen=_MOST)).append(size)
-        self._places.pop(series, None)
+        self.add_all([series], [residual])
+
+    def add_all(self, each: Sequence[Hashable], residuals: Sequence[float]) -> None:
+        """Hear the residuals of several series, one after the other."""
+        (sizes, shares, middles), places = self._seen, self._places
+        for series, residual in zip(each, residuals, strict=True):
+            if self._signed is not None:
+                self._signed.setdefault(series, deque(maxlen=_MOST_SIGNED)).append(residual)
+            if residual:
+                size = math.log(abs(residual))
+                self._least = min(self._least, size)
+            elif sizes:
+                size = self._least
+            else:
+                continue  # From forecasts that were all exact nothing is known of the width.
+            share, middle = places.get(series, _NOWHERE)
+            sizes.append(size)
+            shares.append(share)
+            middles.append(middle)
+            places[series] = self._place(series, size)
         self._shapes.clear()
+
+    def _place(self, series: Hashable, size: float) -> tuple[float, float]:
+        """Add a size to those of a series; return how far it stands by itself, and their median."""
+        own = self._own.get(series)
+        if own is None:
+            own, self._ordered[series] = self._own.setdefault(series, deque()), []
+        ordered = self._ordered[series]
+        if len(own) == _MOST:
+            del ordered[bisect_left(ordered, own.popleft())]
+        own.append(size)
+        insort(ordered, size)
+        count = len(ordered)
+        return count / (count + 1.0), 0.5 * (ordered[(count - 1) // 2] + ordered[count // 2])
 
     def list_state(self) -> list[Any]:
         """Return all that it has heard, to be kept; ``restore`` takes it."""
         return [
             [(series, list(own)) for series, own in self._own.items()],
             [(series, list(signed)) for series, signed in (self._signed or {}).items()],
-            list(self._fixed.items()),
-            list(self._seen),
+            [(alpha, list(fixed.items())) for alpha, fixed in self._fixed.items()],
+            [list(column) for column in self._seen],
             self._least,
         ]
 
     def restore(self, state: list[Any]) -> None:
-        own, signed, fixed, seen, self._least = state
-        self._own = {series: deque(values, maxlen=_MOST) for series, values in own}
+        owns, signed, fixed, seen, self._least = state
+        for series, sizes in owns:
+            for size in sizes:
+                self._places[series] = self._place(series, size)
         if self._signed is not None:
             self._signed = {series: deque(values, maxlen=_MOST_SIGNED) for series, values in signed}
-        self._fixed, self._seen = dict(fixed), list(seen)
-
-    def _place(self, series: Hashable) -> tuple[float, float]:
-        """Return how far a series stands by itself, n / (n + 1), and the median of its n."""
-        known = self._places.get(series)
-        if known is None:
-            own = sorted(self._own.get(series, (0.0,)))
-            count = len(self._own.get(series, ()))
-            middle = 0.5 * (own[(len(own) - 1) // 2] + own[len(own) // 2])
-            known = self._places[series] = count / (count + 1.0), middle
-        return known
+        self._fixed.update((alpha, dict(halves)) for alpha, halves in fixed)
+        for column, values in zip(self._seen, seen, strict=True):
+            column.extend(values)
 
     def _find_shape(self, alpha: float) -> float:
         memory = max(_RESIDUALS, _STEPS * len(self._own))
-        del self._seen[: -8 * memory]
-        sizes, shares, owns = np.array(self._seen).T
+        for column in self._seen:
+            del column[: -8 * memory]
+        sizes, shares, owns = (np.array(column) for column in self._seen)
         self._middle = float(np.median(sizes))
         beyond = sizes - np.clip(shares * (owns - self._middle), -_FARTHEST, _FARTHEST)
         weights = np.exp((np.arange(beyond.size) + 1.0 - beyond.size) / memory)

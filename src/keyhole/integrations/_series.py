@@ -1,65 +1,56 @@
 """The rows of one model in a table: played in order of time, each once, and kept to be looked at."""
 
-import heapq
 from collections import defaultdict
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
-from itertools import islice
-from math import inf, nan
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from itertools import pairwise
+from math import nan
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keyhole.errors import InvalidError, ScoreError
+from keyhole.integrations._cells import Cells, join_cells
 from keyhole.integrations._pool import Pool
-from keyhole.integrations._table import Key, Rows
-from keyhole.numeric import Array
+from keyhole.integrations._seen import At, Codes, Key, Seen
+from keyhole.integrations._table import Rows
+from keyhole.numeric import Array, Counts
 from keyhole.predictor.levels import LevelPredictor
 from keyhole.predictor.play import Plan
 from keyhole.predictor.predictor import Predictor
-from keyhole.scores import Interval, Region, Score
+from keyhole.scores import Interval, Score
 from keyhole.scores.checks import check_number
 
 AnyPredictor = Predictor[Any] | LevelPredictor[Any]
-_Event = tuple[Key, int, bool]  # which row, of which one of the table the outcome is; is it answered
-_NOTHING_KNOWN = Interval(-1, 0.0, -inf, inf)  # what is shown before any outcome is known
-_NO_BAND = (nan, nan)  # of a round that is open already, which knows its own
 
 
-@dataclass(slots=True)
-class Kept:
-    """A row that was predicted: from what, what was shown on each level, and its outcome."""
+class _Events(NamedTuple):
+    """What happens, in its order: rows of a table are predicted, and rows that were are answered.
 
-    predictor: Hashable
-    output: Any
-    number: int  # of its round; -1 if there is none, as nothing was known when it was forecast
-    shown: tuple[Region, ...]
-    truth: Any = None
-
-
-@dataclass(slots=True)
-class _Rounds:
-    """What is to happen to rounds of one predictor, each of which has a place in these lists.
-
-    An event is the place of a round that is predicted, or -1 less that of one that is answered.
+    ``asked`` are rows of the table; their slots follow one another from the ``first`` on. Slots are
+    ``answered``, by their truths, each ``after`` so many predictions.
     """
 
-    keys: list[Key] = field(default_factory=list)
-    kept: list[Kept] = field(default_factory=list)
-    rows: list[int] = field(default_factory=list)  # of the table; -1 of an open one
-    outputs: list[Any] = field(default_factory=list)  # what is read on each level
-    truths: list[Any] = field(default_factory=list)
-    events: list[int] = field(default_factory=list)
-    places: dict[Key, int] = field(default_factory=dict)
+    asked: Counts
+    first: int
+    answered: Counts
+    truths: list[Any]
+    after: Counts
 
-    def add(self, key: Key, kept: Kept, row: int, outputs: Any) -> int:
-        place = self.places[key] = len(self.keys)
-        self.keys.append(key)
-        self.kept.append(kept)
-        self.rows.append(row)
-        self.outputs.append(outputs)
-        self.truths.append(None)
-        return place
+
+class _Rounds(NamedTuple):
+    """The rounds that are played, those of a predictor behind one another, and what happens to them.
+
+    ``asked`` is the place of a round among what is asked, -1 of one that was open before; ``truths``
+    are None where there is no answer. An event is the place of a round that is predicted, or -1 less
+    that of one that is answered, counted from the first of its predictor. ``starts`` has of every
+    predictor its code, and where its rounds and its events begin; then where all end.
+    """
+
+    slots: list[int]
+    asked: Counts
+    truths: list[Any]
+    events: Counts
+    starts: list[tuple[int, int, int]]
 
 
 class Model:
@@ -79,206 +70,261 @@ class Model:
         self._per_horizon, self._keep = per_horizon, keep
         self.has_levels = isinstance(start(0), LevelPredictor)
         self.predictors: dict[Hashable, AnyPredictor] = {}
-        self.rows: dict[Key, Kept] = {}
-        self.open: dict[tuple[Hashable, Any], list[Key]] = defaultdict(list)
+        self.names = Codes()  # of the predictors
+        self.seen = Seen(levels=len(alphas))
 
-    def _find_predictor(self, rows: Rows, row: int) -> Hashable:
-        """Return the name of a row's predictor, which is made if it is the first of its series."""
-        name = rows.series[row]
-        if self._per_horizon:
-            if rows.cutoffs[row] is None:
-                raise InvalidError(
-                    f"{rows.name(row)} has no cutoff, from which its step ahead would follow; add the "
-                    "column, or leave per_horizon out"
-                )
-            name = (name, rows.times[row] - rows.cutoffs[row])
-        if name not in self.predictors:
-            self.predictors[name] = self._start(len(self.predictors))
-        return name
+    def _name_predictors(self, rows: Rows) -> Cells:
+        """Return the name of each row's predictor: its series, or (series, step)."""
+        if not self._per_horizon:
+            return rows.series
+        if None in rows.cutoffs.to_list():
+            row = rows.cutoffs.to_list().index(None)
+            raise InvalidError(
+                f"{rows.name(row)} has no cutoff, from which its step ahead would follow; add the "
+                "column, or leave per_horizon out"
+            )
+        both, steps = join_cells([rows.times, rows.cutoffs]), Codes()
+        codes = np.array([steps.add(time - cutoff) for time, cutoff in both.values], dtype=np.int64)
+        return join_cells([rows.series, Cells(steps.values, codes[both.codes])])
 
-    def _make_outputs(self, rows: Rows, row: int) -> dict[float, Any] | None:
-        """Return what a row's predictor reads on each level; None if nothing is known."""
-        if self.pool is None:
-            return dict.fromkeys(self._alphas, rows.outputs[row])
-        centre, bands = float(rows.outputs[row]), {}
-        for alpha in self._alphas:
-            ends = self.pool.find_band(rows.series[row], alpha)
-            if ends is None or not centre + ends[0] < centre + ends[1]:
-                return None
-            bands[alpha] = centre + ends[0], centre + ends[1]
-        return bands
+    def find_predictor(self, name: Hashable) -> int:
+        """Return the code of a predictor, which is made if there is none of this name."""
+        code = self.names.add(name)
+        if code == len(self.predictors):
+            self.predictors[name] = self._start(code)
+        return code
 
-    def play(self, rows: Rows, *, lag: Any) -> list[Kept]:
-        """Predict and answer every row in order of time; return what was shown, in the table's order.
+    def _find_predictors(self, names: Cells, rows: Counts) -> Counts:
+        """Return the codes of the predictors of these rows, which are made in the rows' order."""
+        codes = names.codes[rows]
+        used, first = np.unique(codes, return_index=True)
+        found = np.zeros(len(names.values), dtype=np.int64)
+        for code in used[np.argsort(first)]:
+            found[code] = self.find_predictor(names.values[code])
+        return found[codes]
+
+    def play(self, rows: Rows, *, lag: Any) -> list[list[Any]]:
+        """Predict and answer every row in order of time; return what each was shown on each level.
 
         A row that was seen before is not played again: what it was shown then is returned, and its
         outcome counts if it was not known yet.
         """
-        keys = rows.list_keys()
+        seen, keys = self.seen, self.seen.list_keys(rows)
         self._check_seen(rows, keys)
-        new = [key for key in keys if key not in self.rows]
-        self._run(rows, self._list_events(rows, keys, lag))
-        for key in new:
-            if self.rows[key].truth is None:
-                self.open[key.series, key.time].append(key)
-        played = [self.rows[key] for key in keys]
-        self._forget()
-        return played
+        names = self._name_predictors(rows)
+        slots = np.array([seen.slots.get(key, -1) for key in keys], dtype=np.int64)
+        asked, sources, after = self._order(rows, slots, lag)
+        new = [keys[row] for row in asked.tolist()]
+        owners = self._find_predictors(names, asked).tolist()
+        first = seen.add(new, owners, [rows.outputs[row] for row in asked.tolist()])
+        slots[asked] = first + np.arange(len(asked))
+        answers = slots[sources].tolist()
+        if seen.open:
+            answers, places = self._add_open(answers, set(keys))
+            sources, after = sources[places], after[places]
+        truths = [rows.truths[row] for row in sources.tolist()]
+        self._run(rows, _Events(asked, first, np.array(answers, dtype=np.int64), truths, after))
+        seen.wait(new)
+        shown = [[level[slot] for slot in slots.tolist()] for level in seen.shown]
+        seen.forget(len(seen.slots) - self._keep * len(self.predictors))
+        return shown
 
     def _check_seen(self, rows: Rows, keys: Sequence[Key]) -> None:
         """Raise before the first round if a row that was seen before is another now."""
-        for row, key in enumerate(keys) if self.rows else ():
-            before, output, truth = self.rows.get(key), rows.outputs[row], rows.truths[row]
-            if before is None:
+        seen = self.seen
+        for row, key in enumerate(keys) if seen.slots else ():
+            slot = seen.slots.get(key)
+            if slot is None:
                 continue
-            if before.output != output:
+            output, truth, before = rows.outputs[row], rows.truths[row], seen.truths[slot]
+            if seen.outputs[slot] != output:
                 raise InvalidError(
-                    f"{rows.name(row)} was predicted before from {before.output}, now from {output}; "
-                    "give a new forecast a cutoff of its own, another model a column of another name"
+                    f"{rows.name(row)} was predicted before from {seen.outputs[slot]}, now from "
+                    f"{output}; give a new forecast a cutoff of its own, another model a column of "
+                    "another name"
                 )
-            if before.truth is not None and truth is not None and before.truth != truth:
+            if before is not None and truth is not None and before != truth:
                 raise InvalidError(
-                    f"{rows.name(row)} had the outcome {before.truth}, now {truth}; if it was revised, "
+                    f"{rows.name(row)} had the outcome {before}, now {truth}; if it was revised, "
                     "give the table to amend"
                 )
 
-    def _list_events(self, rows: Rows, keys: list[Key], lag: Any) -> Iterator[_Event]:
-        """Yield what happens, in its order: every new row is predicted, and answered once it can be.
+    def _order(self, rows: Rows, slots: Counts, lag: Any) -> tuple[Counts, Counts, Counts]:
+        """Return the order in which new rows are predicted and rows answered; and after how many."""
+        before, times, forecast, known = _rank_times(rows, lag)
+        is_told = np.array([truth is not None for truth in rows.truths], dtype=bool)
+        asked = np.flatnonzero(slots < 0)
+        asked = asked[np.lexsort((times[asked], before[asked]))]
+        waiting = np.flatnonzero(is_told & (slots >= 0))
+        waiting = waiting[[self.seen.truths[slot] is None for slot in slots[waiting].tolist()]]
+        # What was known when one row was forecast is known for all that come later.
+        due = np.searchsorted(np.maximum.accumulate(forecast[asked]), known)
+        told = np.flatnonzero(is_told[asked])
+        sources = np.concatenate((waiting, asked[told]))
+        after = np.concatenate((due[waiting], np.maximum(due[asked[told]], told + 1)))
+        order = np.lexsort((known[sources], after))
+        return asked, sources[order], after[order]
 
-        Before a row, those of earlier tables are answered that waited for its outcome.
+    def _add_open(self, slots: list[int], table: set[Key]) -> tuple[list[int], Counts]:
+        """Return what is answered, before each slot those that waited for its outcome; and by which.
+
+        Those of the table have an outcome of their own, or none.
         """
-        order, forecast, known = _rank_times(rows, lag)
-        table, told = set(keys), set[Key]()
-        new, waiting = [], []
-        for row, key in enumerate(keys):
-            before = self.rows.get(key)
-            if before is None:
-                new.append(row)
-            elif before.truth is None and rows.truths[row] is not None:
-                waiting.append((known[row], row, row))
-        heapq.heapify(waiting)
-        for place, row in enumerate(sorted(new, key=order.__getitem__), start=len(keys)):
-            while waiting and waiting[0][0] <= forecast[row]:
-                yield from self._list_answers(keys, heapq.heappop(waiting)[2], table, told)
-            yield keys[row], row, False
-            if rows.truths[row] is not None:
-                heapq.heappush(waiting, (known[row], place, row))
-        for _, _, row in sorted(waiting):
-            yield from self._list_answers(keys, row, table, told)
+        seen, told = self.seen, set[Key]()
+        answers: list[int] = []
+        places: list[int] = []
+        for place, slot in enumerate(slots):
+            for key in seen.open.get(seen.keys[slot][:2], ()):
+                if key not in table and key not in told:
+                    told.add(key)
+                    answers.append(seen.slots[key])
+                    places.append(place)
+            answers.append(slot)
+            places.append(place)
+        return answers, np.array(places, dtype=np.int64)
 
-    def _list_answers(
-        self, keys: list[Key], row: int, table: set[Key], told: set[Key]
-    ) -> Iterator[_Event]:
-        own = keys[row]
-        for key in self.open.get((own.series, own.time), ()) if self.open else ():
-            if key not in table and key not in told:
-                told.add(key)
-                yield key, row, True
-        yield own, row, True
-
-    def _run(self, rows: Rows, events: Iterable[_Event]) -> int:
-        """Let these happen, and return how many rows were answered.
+    def _run(self, rows: Rows, events: _Events) -> None:
+        """Let these happen.
 
         Predictors have nothing in common but the pool, which hears residuals and not what was shown:
         so the pool goes first, and then each predictor plays its own rounds.
         """
-        plays: dict[Hashable, _Rounds] = defaultdict(_Rounds)
-        answered, nothing = 0, (_NOTHING_KNOWN,) * len(self._alphas)
-        for key, row, is_answer in events:
-            if is_answer:
-                self._note_answer(plays, key, rows.truths[row])
-                answered += 1
-                continue
-            name, outputs = self._find_predictor(rows, row), self._make_outputs(rows, row)
-            kept = self.rows[key] = Kept(name, rows.outputs[row], -1, nothing)
-            if outputs is not None:
-                rounds = plays[name]
-                rounds.events.append(rounds.add(key, kept, row, outputs))
-        context = np.hstack((rows.features, rows.groups))
-        for name, rounds in plays.items():
-            if not self._play_at_once(self.predictors[name], rounds, context):
-                self._play_one_by_one(self.predictors[name], rounds, rows)
-        return answered
+        seen, (_, first, answered, truths, _) = self.seen, events
+        bands = self._find_bands(rows, events)
+        is_known = np.all([ends[:, 0] < ends[:, 1] for ends in bands], axis=0)
+        if not bands:
+            is_known = np.ones(len(events.asked), dtype=bool)
+        has_round = np.array([seen.numbers[slot] >= 0 for slot in answered.tolist()], dtype=bool)
+        is_new = answered >= first
+        has_round[is_new] = is_known[answered[is_new] - first]
+        without = np.flatnonzero(~has_round).tolist()
+        seen.close(answered[without].tolist(), [truths[at] for at in without])
+        self._play(rows, events, self._list_rounds(events, is_known, has_round), bands)
 
-    def _note_answer(self, plays: dict[Hashable, _Rounds], key: Key, truth: Any) -> None:
-        kept = self.rows[key]
-        if self.pool is not None:
-            self.pool.add(key.series, float(truth) - float(kept.output))
-        rounds = plays[kept.predictor]
-        place = rounds.places.get(key)
-        if place is None and kept.number < 0:  # It has no round.
-            self._close(key, kept, truth)
-            return
-        place = rounds.add(key, kept, -1, None) if place is None else place
-        rounds.truths[place] = truth
-        rounds.events.append(-1 - place)
-
-    def _close(self, key: Key, kept: Kept, truth: Any) -> None:
-        """Take note of an outcome, once it was accepted: one that was refused can be given again."""
-        kept.truth = truth
-        if not self.open:
-            return
-        at = (key.series, key.time)
-        waiting = self.open.get(at, [])
-        if key in waiting:
-            waiting.remove(key)
-            if not waiting:
-                del self.open[at]
-
-    def _play_at_once(self, predictor: AnyPredictor, rounds: _Rounds, context: Array) -> bool:
-        """Play the rounds of a predictor in one call; return whether that was possible."""
+    def _find_bands(self, rows: Rows, events: _Events) -> list[Array]:
+        """Return the bands that predictors read, on each level; none if they read something else."""
+        asked, pool = events.asked.tolist(), self.pool
+        outputs = [rows.outputs[row] for row in asked]
         if self.score.kind != "band":
-            return False
-        numbers = [kept.number for kept in rounds.kept]
-        truths = [nan if truth is None else float(truth) for truth in rounds.truths]
-        plans = {
-            alpha: Plan(
-                numbers,
-                [_NO_BAND if one is None else _read_band(one[alpha]) for one in rounds.outputs],
-                truths,
-                context[rounds.rows],
-                rounds.events,
-            )
-            for alpha in self._alphas
-        }
-        shown: Any = (
-            predictor._play(plans[self._alphas[0]])  # noqa: SLF001
-            if isinstance(predictor, Predictor)
-            else predictor._play(plans)  # noqa: SLF001
-        )
-        for place, one in enumerate(shown or ()):
-            if rounds.rows[place] >= 0:
-                self._keep_shown(rounds.kept[place], one)
-            if rounds.truths[place] is not None:
-                self._close(rounds.keys[place], rounds.kept[place], rounds.truths[place])
-        return shown is not None
+            return []
+        if pool is None:
+            return [np.array(outputs, dtype=np.float64).reshape(-1, 2)] * len(self._alphas)
+        series = [key[0] for key in self.seen.keys[events.first : events.first + len(asked)]]
+        answered = events.answered.tolist()
+        told = [self.seen.keys[slot][0] for slot in answered]
+        before = [float(self.seen.outputs[slot]) for slot in answered]
+        residuals = [float(one) - other for one, other in zip(events.truths, before, strict=True)]
+        found: list[list[tuple[float, float]]] = [[] for _ in self._alphas]
+        done, starts = 0, np.unique(events.after, return_index=True)[1].tolist()
+        for start, stop in pairwise([*starts, len(answered)]):
+            until = int(events.after[start])
+            for bands, alpha in zip(found, self._alphas, strict=True):
+                bands += pool.find_bands(series[done:until], alpha)
+            pool.add_all(told[start:stop], residuals[start:stop])
+            done = until
+        for bands, alpha in zip(found, self._alphas, strict=True):
+            bands += pool.find_bands(series[done:], alpha)
+        centres = np.array(outputs, dtype=np.float64)[:, None]
+        return [centres + np.array(bands, dtype=np.float64).reshape(-1, 2) for bands in found]
 
-    def _play_one_by_one(self, predictor: AnyPredictor, rounds: _Rounds, rows: Rows) -> None:
-        for event in rounds.events:
-            place = event if event >= 0 else -1 - event
-            kept, outputs, row = rounds.kept[place], rounds.outputs[place], rounds.rows[place]
-            if event < 0:
-                predictor.learn(kept.number, label=rounds.truths[place])
-                self._close(rounds.keys[place], kept, rounds.truths[place])
-                continue
-            known = rows.read_known(row)
-            if isinstance(predictor, Predictor):
-                shown: Any = predictor.predict(outputs[self._alphas[0]], **known)
-            elif self.pool is None:
-                shown = predictor.predict(rows.outputs[row], **known)
+    def _list_rounds(self, events: _Events, is_known: Any, has_round: Any) -> _Rounds:
+        """Return the rounds and their events, predictor by predictor."""
+        asked, answers = np.flatnonzero(is_known), np.flatnonzero(has_round)
+        told = events.answered[answers]
+        old = told[told < events.first]
+        slots = np.concatenate((events.first + asked, old))
+        owners = np.array([self.seen.predictors[slot] for slot in slots.tolist()], dtype=np.int64)
+        order = np.argsort(owners, kind="stable")
+        used, begins, whose = np.unique(owners[order], return_index=True, return_inverse=True)
+        place_of = np.zeros(len(self.seen.outputs), dtype=np.int64)  # by slot
+        place_of[slots[order]] = np.arange(len(slots))
+        truths: list[Any] = [None] * len(slots)
+        for place, at in zip(place_of[told].tolist(), answers.tolist(), strict=True):
+            truths[place] = events.truths[at]
+        places = np.concatenate((place_of[events.first + asked], place_of[told]))
+        local = places - begins[whose[places]] if len(places) else places
+        local[len(asked) :] = -1 - local[len(asked) :]
+        when = np.concatenate((2 * asked + 1, 2 * events.after[answers]))
+        in_order = np.lexsort((when, whose[places]))
+        ends = np.searchsorted(whose[places][in_order], np.arange(len(used) + 1)).tolist()
+        starts = zip([*used.tolist(), -1], [*begins.tolist(), len(slots)], ends, strict=True)
+        which = np.concatenate((asked, np.full(len(old), -1)))[order]
+        return _Rounds(slots[order].tolist(), which, truths, local[in_order], list(starts))
+
+    def _play(self, rows: Rows, events: _Events, rounds: _Rounds, bands: list[Array]) -> None:
+        """Let each predictor play its rounds, at once if it can."""
+        predictors, truths = list(self.predictors.values()), np.zeros(0)
+        if bands:
+            truths = np.array([nan if one is None else float(one) for one in rounds.truths])
+            context = _spread(np.hstack((rows.features, rows.groups))[events.asked], rounds.asked)
+            bands = [_spread(ends, rounds.asked) for ends in bands]
+            numbers = [self.seen.numbers[slot] for slot in rounds.slots]
+        for (owner, start, begin), (_, stop, end) in pairwise(rounds.starts):
+            own, shown = rounds.events[begin:end], None
+            if bands:
+                plans = [
+                    Plan(
+                        numbers[start:stop], ends[start:stop], truths[start:stop], context[start:stop],
+                        own, len(rounds.events),
+                    )
+                    for ends in bands
+                ]  # fmt: skip
+                shown = predictors[owner]._play(plans)  # noqa: SLF001
+            if shown is None:
+                self._play_one_by_one(predictors[owner], rows, events, rounds, bands, start, own)
             else:
-                shown = predictor.predict(outputs=outputs, **known)
-            self._keep_shown(kept, shown)
+                self._note(rounds, start, *shown)
 
-    def _keep_shown(self, kept: Kept, shown: Any) -> None:
-        kept.number = shown.id
-        kept.shown = tuple(shown.values()) if self.has_levels else (shown,)
+    def _note(self, rounds: _Rounds, start: int, numbers: list[int], ends: list[Any]) -> None:
+        """Keep what was shown of the rounds from a place on, and their outcomes."""
+        seen, stop = self.seen, start + len(numbers)
+        slots, truths = rounds.slots[start:stop], rounds.truths[start:stop]
+        for slot, number in zip(slots, numbers, strict=True):
+            seen.numbers[slot] = number
+        for level, (lower, upper) in zip(seen.shown, ends, strict=True):
+            for slot, both in zip(slots, zip(lower, upper, strict=True), strict=True):
+                level[slot] = both
+        told = [place for place, truth in enumerate(truths) if truth is not None]
+        seen.close([slots[place] for place in told], [truths[place] for place in told])
+
+    def _play_one_by_one(
+        self,
+        predictor: AnyPredictor,
+        rows: Rows,
+        events: _Events,
+        rounds: _Rounds,
+        bands: list[Array],
+        start: int,
+        own: Counts,
+    ) -> None:
+        seen = self.seen
+        for event in own.tolist():
+            place = start + (event if event >= 0 else -1 - event)
+            slot = rounds.slots[place]
+            if event < 0:
+                predictor.learn(seen.numbers[slot], label=rounds.truths[place])
+                seen.close([slot], [rounds.truths[place]])
+                continue
+            known = rows.read_known(int(events.asked[rounds.asked[place]]))
+            if self.pool is None:
+                shown: Any = predictor.predict(seen.outputs[slot], **known)
+            elif isinstance(predictor, Predictor):
+                shown = predictor.predict(tuple(bands[0][place].tolist()), **known)
+            else:
+                each = zip(self._alphas, (tuple(ends[place].tolist()) for ends in bands), strict=True)
+                shown = predictor.predict(outputs=dict(each), **known)
+            seen.numbers[slot] = shown.id
+            for level, one in zip(seen.shown, self._list_levels(shown), strict=True):
+                level[slot] = (one.lower, one.upper) if isinstance(one, Interval) else list(one.labels)
+
+    def _list_levels(self, shown: Any) -> list[Any]:
+        return list(shown.values()) if self.has_levels else [shown]
 
     def check_outcomes(self, rows: Rows) -> None:
         """Raise before the first answer if it is not certain which open round an outcome is of."""
-        outcomes: dict[tuple[Hashable, Any], Any] = {}
-        for row, (at, truth) in enumerate(_list_outcomes(rows)):
-            waiting = len(self.open.get(at, ()))
+        outcomes: dict[At, Any] = {}
+        for row, at in enumerate(self._find_all(rows)):
+            waiting, truth = len(self.seen.open.get(at, ())), rows.truths[row]
             if waiting and outcomes.setdefault(at, truth) != truth:
                 raise InvalidError(
                     f"{rows.name(row)}: of its series and time {waiting} rows are open, and outcomes "
@@ -290,81 +336,96 @@ class Model:
                 except ScoreError as error:
                     raise ScoreError(f"{rows.name(row)}: {error}") from None
 
+    def _find_all(self, rows: Rows) -> list[At]:
+        """Return of which series and time each row is; -1 is one that was never seen."""
+        series = [self.seen.series.find(one) for one in rows.series.values]
+        times = [self.seen.times.find(one) for one in rows.times.values]
+        codes = zip(rows.series.codes.tolist(), rows.times.codes.tolist(), strict=True)
+        return [(series[one], times[time]) for one, time in codes]
+
     def learn(self, rows: Rows) -> int:
         """Answer all that wait for these outcomes; return how many."""
-        outcomes: dict[tuple[Hashable, Any], int] = {}
-        for row, (at, _) in enumerate(_list_outcomes(rows)):
-            outcomes.setdefault(at, row)
-        return self._run(
-            rows, [(key, row, True) for at, row in outcomes.items() for key in self.open.get(at, ())]
-        )
+        outcomes: dict[At, Any] = {}
+        for at, truth in zip(self._find_all(rows), rows.truths, strict=True):
+            outcomes.setdefault(at, truth)
+        seen = self.seen
+        answers = [
+            (seen.slots[key], truth) for at, truth in outcomes.items() for key in seen.open.get(at, ())
+        ]
+        nobody = np.zeros(0, dtype=np.int64)
+        slots = np.array([slot for slot, _ in answers], dtype=np.int64)
+        truths = [truth for _, truth in answers]
+        self._run(rows, _Events(nobody, len(seen.outputs), slots, truths, np.zeros_like(slots)))
+        return len(answers)
 
     def amend(self, rows: Rows) -> int:
         """Correct the outcome of rows that were answered otherwise; return how many were."""
-        truths = dict(_list_outcomes(rows))
+        truths = dict(zip(self._find_all(rows), rows.truths, strict=True))
+        predictors, seen = list(self.predictors.values()), self.seen
         amended = 0
-        for key, kept in self.rows.items():
-            truth = truths.get((key.series, key.time))
-            if truth is not None and kept.truth is not None and kept.truth != truth:
-                if kept.number >= 0:
-                    self.predictors[kept.predictor].amend(kept.number, label=truth)
-                kept.truth = truth
+        for key, slot in seen.slots.items():
+            truth, before = truths.get(key[:2]), seen.truths[slot]
+            if truth is not None and before is not None and before != truth:
+                if seen.numbers[slot] >= 0:
+                    predictors[seen.predictors[slot]].amend(seen.numbers[slot], label=truth)
+                seen.truths[slot] = truth
                 amended += 1
         return amended
 
     def calibrate(self, rows: Rows) -> None:
         """Teach the outcomes of the past, each as if it had come before the next forecast."""
-        played: dict[Hashable, list[tuple[int, dict[float, Any]]]] = defaultdict(list)
-        for row, truth in enumerate(rows.truths):
-            name, outputs = self._find_predictor(rows, row), self._make_outputs(rows, row)
-            if outputs is not None:
-                played[name].append((row, outputs))
+        owners = self._find_predictors(self._name_predictors(rows), np.arange(len(rows))).tolist()
+        series = self.seen.series.add_cells(rows.series).tolist()
+        played: dict[int, list[tuple[int, list[Any]]]] = defaultdict(list)
+        for row, (output, truth) in enumerate(zip(rows.outputs, rows.truths, strict=True)):
+            outputs = [output] * len(self._alphas)
             if self.pool is not None:
-                self.pool.add(rows.series[row], float(truth) - float(rows.outputs[row]))
-        for name, history in played.items():
+                outputs = self._find_outputs(series[row], float(output))
+                self.pool.add(series[row], float(truth) - float(output))
+            if outputs:
+                played[owners[row]].append((row, outputs))
+        predictors = list(self.predictors.values())
+        for owner, history in played.items():
             each = [rows.read_known(row) for row, _ in history]
             known = {what: [one[what] for one in each] for what in each[0]}
             truths = [rows.truths[row] for row, _ in history]
-            for alpha, predictor in self._levels(name):
-                predictor.calibrate([outputs[alpha] for _, outputs in history], truths, **known)
+            for place, predictor in enumerate(self._split(predictors[owner])):
+                predictor.calibrate([outputs[place] for _, outputs in history], truths, **known)
 
-    def _levels(self, name: Hashable) -> list[tuple[float, Predictor[Any]]]:
-        predictor = self.predictors[name]
+    def _find_outputs(self, series: int, centre: float) -> list[tuple[float, float]]:
+        """Return the bands of one row; none if nothing is known."""
+        pool: Any = self.pool
+        bands = []
+        for alpha in self._alphas:
+            ((lower, upper),) = pool.find_bands([series], alpha)
+            bands.append((centre + lower, centre + upper))
+        return bands if all(lower < upper for lower, upper in bands) else []
+
+    def _split(self, predictor: AnyPredictor) -> list[Predictor[Any]]:
         if isinstance(predictor, Predictor):
-            return [(self._alphas[0], predictor)]
-        return [(alpha, predictor[alpha]) for alpha in self._alphas]
-
-    def _forget(self) -> None:
-        """Let go of the oldest rows that have their outcome, where more are kept than are to be."""
-        extra = len(self.rows) - self._keep * len(self.predictors)
-        if extra > 0:
-            done = (key for key, kept in self.rows.items() if kept.truth is not None)
-            for key in list(islice(done, extra)):
-                del self.rows[key]
+            return [predictor]
+        return [predictor[alpha] for alpha in self._alphas]
 
 
-def _list_outcomes(rows: Rows) -> Iterator[tuple[tuple[Hashable, Any], Any]]:
-    """Yield of which series and time each outcome is, and the outcome."""
-    return zip(zip(rows.series, rows.times, strict=True), rows.truths, strict=True)
+def _spread(table: Array, which: Counts) -> Array:
+    """Return these rows of a table; for -1 there is none."""
+    rows = np.full((len(which), table.shape[1]), nan)
+    rows[which >= 0] = table[which[which >= 0]]
+    return rows
 
 
-def _read_band(output: Any) -> tuple[float, float]:
-    lower, upper = output
-    return float(lower), float(upper)
-
-
-def _rank_times(rows: Rows, lag: Any) -> tuple[list[tuple[int, int]], list[int], list[int]]:
-    """Return in which order rows are forecast, when, and when their outcomes are known, as ranks.
+def _rank_times(rows: Rows, lag: Any) -> tuple[Counts, Counts, Counts, Counts]:
+    """Return when rows are forecast, of which time they are, what they know, and when they are known.
 
     What is known at the cutoff of a row is known when it is forecast; of a row without a cutoff, what
-    is known before its time.
+    is known before its time. All four are ranks, the latter two twice them, or one less.
     """
-    known = {time: time if lag is None else time + lag for time in set(rows.times)}
-    cutoffs = set(rows.cutoffs) - {None}
-    ranks = {time: rank for rank, time in enumerate(sorted({*known, *known.values(), *cutoffs}))}
-    at, forecast, order = [ranks[time] for time in rows.times], [], []
-    for time, cutoff in zip(at, rows.cutoffs, strict=True):
-        before = time if cutoff is None else ranks[cutoff]
-        forecast.append(2 * before - (cutoff is None))
-        order.append((before, time))
-    return order, forecast, [2 * ranks[known[time]] for time in rows.times]
+    times, cutoffs = rows.times.values, rows.cutoffs.values
+    known = times if lag is None else [time + lag for time in times]
+    every = {*times, *known, *cutoffs} - {None}
+    ranks = {time: place for place, time in enumerate(sorted(every))}
+    at = rows.times.spread([ranks[time] for time in times])
+    cut = rows.cutoffs.spread([ranks.get(cutoff, -1) for cutoff in cutoffs])
+    before = np.where(cut < 0, at, cut)
+    told = rows.times.spread([ranks[time] for time in known])
+    return before, at, 2 * before - (cut < 0), 2 * told

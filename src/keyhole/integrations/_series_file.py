@@ -7,24 +7,25 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import SnapshotError
-from keyhole.integrations._series import Kept, Model
-from keyhole.integrations._table import Key
+from keyhole.integrations._seen import Seen
+from keyhole.integrations._series import Model
 from keyhole.predictor.levels import LevelPredictor
 from keyhole.predictor.predictor import Predictor
-from keyhole.scores import Interval, LabelSet, Region
 
 _PLAIN = (str, bool, int, float, type(None))
 
 
 def pack_model(model: Model) -> tuple[dict[str, Any], bytes]:
     """Return a model as what JSON holds, and the bytes of its predictors."""
-    parts = [one.dump() for one in model.predictors.values()]
-    places = {name: place for place, name in enumerate(model.predictors)}
+    parts, seen = [one.dump() for one in model.predictors.values()], model.seen
+    columns = [list(seen.slots), *(seen.pick(one) for one in _list_columns(seen))]
     packed = {
         "predictors": [pack_value(name) for name in model.predictors],
         "sizes": [len(part) for part in parts],
-        "rows": [_pack_row(key, kept, places) for key, kept in model.rows.items()],
-        "open": [pack_value(tuple(key)) for keys in model.open.values() for key in keys],
+        "series": [pack_value(one) for one in seen.series.values],
+        "times": [pack_value(one) for one in seen.times.values],
+        "rows": [[pack_value(one) for one in column] for column in columns],
+        "open": [key for keys in seen.open.values() for key in keys],
         "pool": None if model.pool is None else pack_value(model.pool.list_state()),
     }
     return packed, b"".join(parts)
@@ -33,48 +34,28 @@ def pack_model(model: Model) -> tuple[dict[str, Any], bytes]:
 def unpack_model(model: Model, packed: dict[str, Any], content: bytes) -> bytes:
     """Fill a new model with what was packed; return the content after it."""
     holder: Any = LevelPredictor if model.has_levels else Predictor
-    names = [unpack_value(name) for name in packed["predictors"]]
-    for name, size in zip(names, packed["sizes"], strict=True):
-        model.predictors[name] = holder.restore(content[:size])
+    for name, size in zip(packed["predictors"], packed["sizes"], strict=True):
+        known = unpack_value(name)
+        model.names.add(known)
+        model.predictors[known] = holder.restore(content[:size])
         content = content[size:]
-    for key, place, output, number, shown, truth in packed["rows"]:
-        model.rows[Key(*unpack_value(key))] = Kept(
-            names[place],
-            unpack_value(output),
-            number,
-            tuple(_unpack_region(one) for one in shown),
-            unpack_value(truth),
-        )
-    for one in packed["open"]:
-        key = Key(*unpack_value(one))
-        model.open[key.series, key.time].append(key)
+    seen = model.seen
+    for codes, values in ((seen.series, packed["series"]), (seen.times, packed["times"])):
+        for value in values:
+            codes.add(unpack_value(value))
+    keys, *columns = ([unpack_value(one) for one in column] for column in packed["rows"])
+    seen.add(keys, [], [])
+    for column, values in zip(_list_columns(seen), columns, strict=True):
+        column[:] = values
+    for series, time, cutoff, place in packed["open"]:
+        seen.open.setdefault((series, time), []).append((series, time, cutoff, place))
     if model.pool is not None:
         model.pool.restore(unpack_value(packed["pool"]))
     return content
 
 
-def _pack_row(key: Key, kept: Kept, places: dict[Any, int]) -> list[Any]:
-    return [
-        pack_value(tuple(key)),
-        places[kept.predictor],
-        pack_value(kept.output),
-        kept.number,
-        [_pack_region(one) for one in kept.shown],
-        pack_value(kept.truth),
-    ]
-
-
-def _pack_region(region: Region) -> list[Any]:
-    if isinstance(region, Interval):
-        return [region.id, region.threshold, region.lower, region.upper]
-    return [region.id, region.threshold, [pack_value(label) for label in region.labels]]
-
-
-def _unpack_region(packed: list[Any]) -> Region:
-    if len(packed) == 4:
-        return Interval(*packed)
-    number, threshold, labels = packed
-    return LabelSet(number, threshold, tuple(unpack_value(label) for label in labels))
+def _list_columns(seen: Seen) -> list[list[Any]]:
+    return [seen.predictors, seen.outputs, seen.numbers, seen.truths, *seen.shown]
 
 
 def pack_value(value: Any) -> Any:

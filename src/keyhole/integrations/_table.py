@@ -1,18 +1,18 @@
 """A table of forecasts as columns: whose each row is, of when, what was forecast, known and came."""
 
 import re
-from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
 from keyhole.integrations._cases import is_member, is_missing
+from keyhole.integrations._cells import Cells, join_cells, rank, read_cells, read_numbers
 from keyhole.integrations._known import KNOWN, Forecasts, read_known
-from keyhole.numeric import Array
+from keyhole.numeric import Array, Counts
 from keyhole.scores import QuantileBands, ScaledResiduals, Score
 
 try:
@@ -24,27 +24,16 @@ except ImportError:
 
 Pair = tuple[str, str]
 Models = str | Pair | Sequence[str | Pair] | Mapping[str, str | Pair]
-_ARRAYS = ("features", "groups")
-_USUAL = ("unique_id", "ds", "y", "cutoff")
-
-
-class Key(NamedTuple):
-    """What tells a row from all others: ``place`` from those of a table that have all else the same."""
-
-    series: Hashable
-    time: Any
-    cutoff: Any
-    place: int
 
 
 @dataclass(frozen=True)
 class Rows:
     """The rows of a table for one model; each column has an entry for every row."""
 
-    numbers: Sequence[int]  # which row of the table it is
-    series: Sequence[Hashable]
-    cutoffs: Sequence[Any]  # when it was forecast; None: just before its time
-    times: Sequence[Any]
+    numbers: Any  # which row of the table it is
+    series: Cells
+    cutoffs: Cells  # when it was forecast; None: just before its time
+    times: Cells
     outputs: Sequence[Any]
     truths: Sequence[Any]  # None where it is not known yet
     features: Array  # a row each, NaN where one is missing
@@ -56,13 +45,18 @@ class Rows:
     def name(self, row: int) -> str:
         return f"row {self.numbers[row]} ({self.series[row]!r}, {self.times[row]})"
 
-    def pick(self, rows: Sequence[int]) -> "Rows":
+    def pick(self, rows: Counts) -> "Rows":
         """Return these rows, in this order."""
-        columns: dict[str, Any] = {
-            name: np.array(column)[rows] if name in _ARRAYS else [column[row] for row in rows]
-            for name, column in vars(self).items()
-        }
-        return Rows(**columns)
+        return Rows(
+            numbers=self.numbers[rows],
+            series=self.series.pick(rows),
+            cutoffs=self.cutoffs.pick(rows),
+            times=self.times.pick(rows),
+            outputs=[self.outputs[row] for row in rows],
+            truths=[self.truths[row] for row in rows],
+            features=self.features[rows],
+            groups=self.groups[rows],
+        )
 
     def read_known(self, row: int) -> dict[str, Any]:
         """Return the features and the groups of a row, as ``predict`` takes them."""
@@ -75,16 +69,9 @@ class Rows:
 
     def pick_known(self) -> "Rows":
         """Return the rows whose outcome is known, in order of time."""
-        known = [row for row, truth in enumerate(self.truths) if truth is not None]
-        return self.pick(sorted(known, key=self.times.__getitem__))
-
-    def list_keys(self) -> list[Key]:
-        places: Counter[tuple[Any, ...]] = Counter()
-        keys = []
-        for which in zip(self.series, self.times, self.cutoffs, strict=True):
-            keys.append(Key(*which, places[which]))
-            places[which] += 1
-        return keys
+        known = np.array([row for row, truth in enumerate(self.truths) if truth is not None], dtype=int)
+        ranks = self.times.spread(rank(self.times.values))
+        return self.pick(known[np.argsort(ranks[known], kind="stable")])
 
     def check(self, score: Score[Any]) -> None:
         """Raise before the first round if a forecast or an outcome cannot be read, and say whose."""
@@ -130,14 +117,12 @@ class Columns:
         own = [name for name in self.features if name not in KNOWN]
         return read_table(table, [*self.series, self.time, *own, *self.groups, *columns])
 
-    def list_times(self, frame: Any) -> tuple[list[Any], list[Any]]:
+    def list_times(self, frame: Any) -> tuple[Cells, Cells]:
         """Return the times and the cutoffs, None where there is none."""
-        times = frame[self.time].to_list()
+        times = read_cells(frame[self.time])
         if self.cutoff not in frame.columns:
-            return times, [None] * len(times)
-        cutoffs = [None if is_missing(one) else one for one in frame[self.cutoff].to_list()]
-        check_order([*set(times), *(set(cutoffs) - {None})], f"{self.time!r} and {self.cutoff!r}")
-        return times, cutoffs
+            return times, Cells([None], np.zeros(len(times), dtype=np.int64))
+        return times, read_cells(frame[self.cutoff])
 
     def read_rows(self, frame: Any, column: str | Pair, model: str, forecasts: Forecasts) -> Rows:
         """Return the rows of one model: of its column, or of its two of quantiles."""
@@ -157,18 +142,18 @@ class Columns:
         model: str = "",
         forecasts: Forecasts | None = None,
     ) -> Rows:
-        keys = [frame[name].to_list() for name in self.series]
-        for name, values in zip(self.series, keys, strict=True):
-            _check_filled(values, name, "series")
+        keys = [read_cells(frame[name]) for name in self.series]
+        for name, cells in zip(self.series, keys, strict=True):
+            _check_filled(cells, name, "series")
         times, cutoffs = self.list_times(frame)
         _check_filled(times, self.time, "time")
-        check_order(times, repr(self.time))
+        check_order(times.values, self.time)
         truths = [None] * len(times)
         if self.truth in frame.columns:
             truths = [None if is_missing(one) else one for one in frame[self.truth].to_list()]
         return Rows(
-            range(len(times)),
-            keys[0] if len(keys) == 1 else list(zip(*keys, strict=True)),
+            np.arange(len(times)),
+            join_cells(keys),
             cutoffs,
             times,
             outputs,
@@ -178,15 +163,16 @@ class Columns:
         )
 
     def _read_features(
-        self, frame: Any, model: str, times: list[Any], cutoffs: list[Any], forecasts: Forecasts
+        self, frame: Any, model: str, times: Cells, cutoffs: Cells, forecasts: Forecasts
     ) -> Array:
         absent = [name for name in self.features if name not in frame.columns]
         known = read_known(absent, model, times, cutoffs, forecasts)
         features = np.full((len(times), len(self.features)), np.nan)
         for place, name in enumerate(self.features):
-            column = frame[name].to_list() if name in frame.columns else known.get(name)
-            if column is not None:
-                features[:, place] = [_read_feature(value) for value in column]
+            if name in frame.columns:
+                features[:, place] = _read_feature(frame[name])
+            elif name in known:
+                features[:, place] = known[name]
         return features
 
     def _read_groups(self, frame: Any) -> Array:
@@ -197,9 +183,12 @@ class Columns:
         return groups
 
 
-def _read_feature(value: Any) -> float:
-    if type(value) is float:
-        return value
+def _read_feature(column: Any) -> Any:
+    numbers = read_numbers(column)
+    return [_read_number(value) for value in column.to_list()] if numbers is None else numbers
+
+
+def _read_number(value: Any) -> float:
     if is_missing(value):
         return np.nan
     try:
@@ -223,10 +212,7 @@ def read_table(table: Any, needed: Sequence[str]) -> Any:
         ) from None
     for name in needed:
         if name not in frame.columns:
-            hint = "; name yours: series=, time=, truth=, cutoff=" if name in _USUAL else ""
-            raise InvalidError(
-                f"there is no column {name!r}; the table has {', '.join(map(str, frame.columns))}{hint}"
-            )
+            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
     return frame
 
 
@@ -265,20 +251,20 @@ def list_columns(column: str | Pair) -> list[str]:
     return [column] if isinstance(column, str) else list(column)
 
 
-def _check_filled(values: list[object], column: str, what: str) -> None:
+def _check_filled(cells: Cells, column: str, what: str) -> None:
     """Raise with the first row that holds nothing."""
-    for number, value in enumerate(values):
-        if is_missing(value):
+    for code, value in enumerate(cells.values):
+        if value is None and (rows := np.flatnonzero(cells.codes == code)).size:
             raise InvalidError(
-                f"row {number} has no {what}; fill the column {column!r}, or leave it out"
+                f"row {rows[0]} has no {what}; fill the column {column!r}, or leave it out"
             )
 
 
-def check_order(times: list[Any], column: str) -> None:
+def check_order(times: Sequence[Any], column: str) -> None:
     """Raise if times have no order."""
     try:
-        sorted(set(times))
+        sorted(times)
     except TypeError as error:
         raise InvalidError(
-            f"the times in {column} have no order ({error}); make them one type"
+            f"the times in {column!r} have no order ({error}); make them one type"
         ) from None

@@ -5,19 +5,22 @@ a column with each model's forecast, and the outcome ``y`` where it is known. ``
 is such a column, is when the row was forecast; without it, just before ``ds``.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
+
 from keyhole import scores
 from keyhole.checks import is_list
 from keyhole.errors import InvalidError, LabelError, SnapshotError
+from keyhole.integrations._cells import read_numbers
 from keyhole.integrations._evaluate import evaluate, name_level
 from keyhole.integrations._known import TABLE, Forecasts, find_known
 from keyhole.integrations._pool import Pool
-from keyhole.integrations._series import AnyPredictor, Kept, Model
+from keyhole.integrations._series import AnyPredictor, Model
 from keyhole.integrations._series_file import pack_model, pack_value, unpack_model, unpack_value
 from keyhole.integrations._table import (
     Columns,
@@ -30,6 +33,7 @@ from keyhole.integrations._table import (
     make_table,
     name_models,
 )
+from keyhole.learners import Learner
 from keyhole.predictor import file
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Probabilities, QuantileBands, ScaledResiduals, Score
@@ -126,10 +130,6 @@ class SeriesPredictors:
         self.feedback, self.seed, self.amend_limit = feedback, seed, amend_limit
         self.pool, self.asymmetric, self.per_horizon, self.keep = pool, asymmetric, per_horizon, keep
         self.series = [series] if isinstance(series, str) else list(series)
-        if not self.series:
-            raise InvalidError(
-                "series names no column; for a table of one series: table.assign(unique_id='sales')"
-            )
         self.time, self.truth, self.cutoff = time, truth, cutoff
         self._models: dict[str, Model] = {}
         self._implementation: Any = "pandas"  # of the last table
@@ -204,16 +204,10 @@ class SeriesPredictors:
         named = name_models(models)
         frame, given = self._read(table, named)
         for name, rows in given.items():
-            played = self._start_model(name, named[name]).play(rows, lag=lag)
-            frame = frame.with_columns(*self._show(frame, name, played))
+            shown = self._start_model(name, named[name]).play(rows, lag=lag)
+            ends = _name_ends(name, self.alphas, shown)
+            frame = frame.with_columns(*(make_column(frame, *one) for one in ends.items()))
         return frame.to_native()
-
-    def _show(self, frame: Any, name: str, played: Sequence[Kept]) -> Iterator[Any]:
-        for place, alpha in enumerate(self.alphas):
-            shown: list[Any] = [row.shown[place] for row in played]
-            level = name_level(alpha)
-            yield make_column(frame, f"{name}-lo-{level}", [one.lower for one in shown])
-            yield make_column(frame, f"{name}-hi-{level}", [one.upper for one in shown])
 
     def calibrate(self, table: Any, models: Models) -> None:
         """Teach forecasts and outcomes of the past, before the first interval; no round is counted.
@@ -242,8 +236,7 @@ class SeriesPredictors:
         _check_labels(rows, names)
         rows.check(kind)
         played = self._make_model(_SETS, kind, pool=None).play(rows, lag=None)
-        for place, alpha in enumerate(self.alphas):
-            shown: list[Any] = [list(row.shown[place].labels) for row in played]  # type: ignore[union-attr]
+        for shown, alpha in zip(played, self.alphas, strict=True):
             name = "set" if len(self.alphas) == 1 else f"set-{name_level(alpha)}"
             frame = frame.with_columns(make_column(frame, name, shown))
         return frame.to_native()
@@ -256,8 +249,9 @@ class SeriesPredictors:
         rows = self._columns.read_outcomes(table)
         for model in self._models.values():
             model.check_outcomes(rows)
-            if len(rows) and model.open:
-                check_order([rows.times[0], next(iter(model.open))[1]], repr(self.time))
+            if len(rows) and model.seen.open:
+                _, time = next(iter(model.seen.open))
+                check_order([rows.times[0], model.seen.times.values[time]], self.time)
         return sum(model.learn(rows) for model in self._models.values())
 
     def amend(self, table: Any) -> int:
@@ -275,15 +269,21 @@ class SeriesPredictors:
         forecast or quantiles, and the intervals as they were shown.
         """
         name = model or next(iter(self._models), None)
-        rows = self._find(name).rows
-        columns = _list_history(name or "", rows.items(), self.alphas)
-        ids = [key.series for key in rows]
+        seen = self._find(name).seen
+        ids, times, cutoffs = seen.list_keys_kept()
         parts = [ids] if len(self.series) == 1 else [list(part) for part in zip(*ids, strict=True)]
-        named = dict(zip(self.series, parts, strict=True))
-        named[self.time] = [key.time for key in rows]
-        if any(key.cutoff is not None for key in rows):
-            named[self.cutoff] = [key.cutoff for key in rows]
-        named.update({self.truth if what == "y" else what: values for what, values in columns.items()})
+        named: dict[str, Any] = dict(zip(self.series, parts, strict=True))
+        named[self.time] = times
+        if any(cutoff is not None for cutoff in cutoffs):
+            named[self.cutoff] = cutoffs
+        named |= _name_outputs(name or "", seen.pick(seen.outputs))
+        named[self.truth] = seen.pick(seen.truths)
+        shown = [seen.pick(level) for level in seen.shown]
+        if name == _SETS:
+            levels = [f"set-{name_level(alpha)}" for alpha in self.alphas]
+            named |= dict(zip(levels, shown, strict=True))
+        else:
+            named |= _name_ends(name or "", self.alphas, shown)
         return make_table(named, self._implementation)
 
     def plot(
@@ -292,13 +292,25 @@ class SeriesPredictors:
         """Draw the last rows of a series: intervals as a fan, outcomes, and misses; return the axes."""
         from keyhole.integrations._fan_chart import draw_fan
 
-        rows = self._find(model).rows
-        chosen = [(key.time, kept) for key, kept in rows.items() if key.series == series]
+        seen = self._find(model).seen
+        ids, times, _ = seen.list_keys_kept()
+        chosen = [place for place, one in enumerate(ids) if one == series]
         if not chosen:
             raise InvalidError(f"no row of series {series!r} was seen")
-        levels = [name_level(alpha) for alpha in self.alphas]
-        chosen.sort(key=lambda one: one[0])
-        return draw_fan(chosen[-last:], levels, title=str(series), axes=axes)
+        chosen = sorted(chosen, key=times.__getitem__)[-last:]
+
+        def cut(column: list[Any]) -> list[Any]:
+            kept = seen.pick(column)
+            return [kept[place] for place in chosen]
+
+        return draw_fan(
+            [times[place] for place in chosen],
+            {name_level(alpha): cut(one) for alpha, one in zip(self.alphas, seen.shown, strict=True)},
+            outputs=cut(seen.outputs),
+            truths=cut(seen.truths),
+            title=str(series),
+            axes=axes,
+        )
 
     def save(self, path: str | Path) -> None:
         """Write everything to a file, whole or not at all: predictors, open rows, and rows kept."""
@@ -355,21 +367,19 @@ class SeriesPredictors:
 
     def _find_features(self, frame: Any, named: Mapping[str, str | Pair]) -> Forecasts:
         """Settle which features there are, if this is the first table; return its forecasts."""
-        columns = {
-            name: zip(*(frame[column].to_list() for column in list_columns(one)), strict=True)
-            for name, one in named.items()
-        }
         try:  # Of quantiles it is the middle.
-            forecasts = {
-                name: [sum(map(float, ends)) / len(ends) for ends in column]
-                for name, column in columns.items()
-            }
+            with np.errstate(over="ignore"):
+                forecasts = {
+                    name: np.mean([_read_floats(frame[column]) for column in list_columns(one)], axis=0)
+                    for name, one in named.items()
+                }
         except (TypeError, ValueError):  # It is refused later, with its row.
             return {}
         if self.features is None:
             names = [self.time, *([self.cutoff] if self.cutoff in frame.columns else [])]
             distinct = frame.select(*names).unique()
-            self.features = find_known(*self._columns.list_times(distinct), forecasts)
+            times, cutoffs = self._columns.list_times(distinct)
+            self.features = find_known(times.to_list(), cutoffs.to_list(), forecasts)
         return forecasts
 
     def _find_score(self, column: str | Pair) -> Score[Any]:
@@ -385,8 +395,11 @@ class SeriesPredictors:
     def _make_model(self, name: str, score: Score[Any], *, pool: Pool | None) -> Model:
         """Return a model of this name, made when it is first seen."""
         if name not in self._models:
+            # All series share a learner: to make one takes longer than all else.
+            first = self._start_predictor(score, 0)
+            learner = first.learner if isinstance(first, Predictor) else None
             self._models[name] = Model(
-                partial(self._start_predictor, score),
+                partial(self._start_predictor, score, learner=learner),
                 score=score,
                 alphas=self.alphas,
                 pool=pool,
@@ -395,10 +408,12 @@ class SeriesPredictors:
             )
         return self._models[name]
 
-    def _start_predictor(self, score: Score[Any], number: int) -> AnyPredictor:
+    def _start_predictor(
+        self, score: Score[Any], number: int, *, learner: Learner | None = None
+    ) -> AnyPredictor:
         return Predictor(
-            self.learner,
-            alpha=self.alpha,
+            learner or self.learner,
+            alpha=self.alpha if learner is None else None,
             score=score,
             features=self.features or None,
             groups=self.groups or None,
@@ -467,36 +482,38 @@ def _read_alpha(
     if levels is not None:
         given = [levels] if isinstance(levels, int | float) else list(levels)
         for level in given:
-            if not 1 <= level < 100:  # less is a share, which `alpha` would take
+            if not 0 < level < 100:
                 raise InvalidError(f"level {level!r} is not in percent, such as 90", field="levels")
         alphas = [round(1 - level / 100, 10) for level in given]
         return alphas[0] if isinstance(levels, int | float) else alphas
     return list(alpha) if is_list(alpha) else alpha  # type: ignore[arg-type,return-value]
 
 
+def _read_floats(column: Any) -> Any:
+    numbers = read_numbers(column)
+    return [float(value) for value in column.to_list()] if numbers is None else numbers
+
+
 def _list_features(features: Sequence[str] | None) -> tuple[str, ...]:
     return () if features is None or features == TABLE else tuple(features)
 
 
-def _list_history(
-    name: str, rows: Iterable[tuple[Any, Kept]], alphas: Sequence[float]
-) -> dict[str, list[Any]]:
-    kept = [one for _, one in rows]
-    columns: dict[str, list[Any]] = {name: [one.output for one in kept]}
-    if kept and isinstance(kept[0].output, tuple):
-        columns = {
-            f"{name}-{place}": [one.output[place] for one in kept]
-            for place in range(len(kept[0].output))
-        }
-    columns["y"] = [one.truth for one in kept]
-    for place, alpha in enumerate(alphas):
-        shown: list[Any] = [one.shown[place] for one in kept]
+def _name_outputs(name: str, outputs: list[Any]) -> dict[str, list[Any]]:
+    """Return the columns of what a model gave: of two quantiles, or of several labels, one each."""
+    if not outputs or not isinstance(outputs[0], tuple):
+        return {name: outputs}
+    return {f"{name}-{place}": list(part) for place, part in enumerate(zip(*outputs, strict=True))}
+
+
+def _name_ends(
+    name: str, alphas: Sequence[float], shown: Sequence[Sequence[tuple[float, float]]]
+) -> dict[str, list[float]]:
+    """Return the columns of the intervals of a model, on each level its lower and its upper ends."""
+    columns = {}
+    for alpha, ends in zip(alphas, shown, strict=True):
         level = name_level(alpha)
-        if name == _SETS:
-            columns[f"set-{level}"] = [list(one.labels) for one in shown]
-        else:
-            columns[f"{name}-lo-{level}"] = [one.lower for one in shown]
-            columns[f"{name}-hi-{level}"] = [one.upper for one in shown]
+        columns[f"{name}-lo-{level}"] = [lower for lower, _ in ends]
+        columns[f"{name}-hi-{level}"] = [upper for _, upper in ends]
     return columns
 
 

@@ -13,10 +13,11 @@ import numpy as np
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError, UnknownRoundError
 from keyhole.feedback import MISS, Answer, Feedback
+from keyhole.numeric import Array
 from keyhole.predictor import file
 from keyhole.predictor.batch import check_answers, check_rows
 from keyhole.predictor.context import Features, Groups
-from keyhole.predictor.play import Plan
+from keyhole.predictor.play import Plan, Shown, measure_bands
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.rounds import MISSING, R
 from keyhole.predictor.tally import Tally, amend_misses
@@ -251,20 +252,23 @@ class LevelPredictor(Generic[R]):
                 label = MISSING if isinstance(answer, Answer) else answer
                 self._count(levels, label, None, 1.0)
 
-    def _play(self, plans: Mapping[float, Plan]) -> list[Levels[R]] | None:
-        """Play many rounds of bands as ``Predictor._play`` does, by a plan for each alpha."""
-        numbers, _, truths, _, events = next(iter(plans.values()))
+    def _play(self, plans: Sequence[Plan]) -> Shown | None:
+        """Play many rounds of bands as ``Predictor._play`` does, by a plan for each level."""
         with self._lock:
-            shown: list[Any] = [None if number < 0 else self._find(number) for number in numbers]
-            columns: list[Any] = [one._play(plans[alpha]) for alpha, one in self._predictors.items()]  # noqa: SLF001
-            if columns[0] is None:  # If they can be played by one level, they can by all.
+            pairs = zip(self._predictors.values(), plans, strict=True)
+            played = [one._play([plan]) for one, plan in pairs]  # noqa: SLF001
+            chosen = [one for one in played if one is not None]
+            if not chosen:  # If they can be played by one level, they can by all.
                 return None
-            for event in events:
-                if event >= 0:
-                    shown[event] = self._nest([column[event] for column in columns])
-                else:
-                    self._count(shown[-1 - event], truths[-1 - event], None, 1.0)
-            return shown
+            ends = nest_ends([one.ends[0] for one in chosen])
+            _, _, truths, _, events, _ = plans[0]
+            told = -1 - events[events < 0]
+            for tally, (lower, upper) in zip(self._tallies.values(), ends, strict=True):
+                missed = (truths < lower) | (truths > upper)
+                sizes = measure_bands(lower, upper)
+                for miss, size in zip(missed[told].tolist(), sizes[told].tolist(), strict=True):
+                    tally.count(float(miss), size)
+            return Shown(chosen[0].numbers, ends)
 
     def skip(self, prediction: Levels[R] | int) -> None:
         """Close a round that nobody will answer; it teaches nothing."""
@@ -329,6 +333,14 @@ def nest(alphas: Iterable[float], chosen: Sequence[R]) -> Levels[R]:
     for own in reversed(chosen[:-1]):
         shown.append(_join(own, shown[-1]))
     return Levels(chosen[0].id, dict(zip(alphas, reversed(shown), strict=True)))
+
+
+def nest_ends(chosen: Sequence[tuple[Array, Array]]) -> list[tuple[Array, Array]]:
+    """Return the ends that are shown where the levels, the smallest alpha first, have chosen these."""
+    shown = [chosen[-1]]
+    for lower, upper in reversed(chosen[:-1]):
+        shown.append((np.minimum(lower, shown[-1][0]), np.maximum(upper, shown[-1][1])))
+    return shown[::-1]
 
 
 def _join(outer: R, inner: R) -> R:

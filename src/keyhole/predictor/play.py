@@ -12,13 +12,12 @@ import numpy as np
 from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
-from keyhole.learners.entries import check_choice, find_maker
-from keyhole.numeric import Array, bind, can_compile, compile_for, kernel
+from keyhole.learners.entries import check_choices, find_maker
+from keyhole.numeric import Array, Counts, bind, can_compile, compile_for, kernel
 from keyhole.predictor.context import list_groups
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Interval
 from keyhole.scores.intervals import Band
 
 if TYPE_CHECKING:
@@ -33,14 +32,23 @@ class Plan(NamedTuple):
 
     ``numbers`` are those of rounds that are open already, -1 of the others; ``bands`` are the outputs
     of the others, and ``context`` is what is known of them. An event is the place of a round that is
-    predicted, or -1 less the place of one that is answered, by its truth.
+    predicted, or -1 less the place of one that is answered, by its truth. ``total`` are the events of
+    all predictors that are played one after the other.
     """
 
     numbers: Sequence[int]
-    bands: Sequence[tuple[float, float]]
-    truths: Sequence[float]
+    bands: Array
+    truths: Array
     context: Array
-    events: Sequence[int]
+    events: Counts
+    total: int
+
+
+class Shown(NamedTuple):
+    """The numbers of rounds, and of each level the lower and the upper ends of their intervals."""
+
+    numbers: list[int]
+    ends: list[tuple[Array, Array]]
 
 
 class Given(NamedTuple):
@@ -78,32 +86,25 @@ def fits(setup: "Setup[Any]", progress: Progress[Any]) -> bool:
 
 
 def play_bands(
-    learner: Learner, progress: Progress[Any], waiting: dict[int, Any], plan: Plan
-) -> tuple[list[Interval], list[tuple[Round[Any], Outcome]]]:
-    """Play the rounds of a plan; return what each was shown, and those that were answered.
+    learner: Learner, progress: Progress[Any], waiting: dict[int, Any], plan: Plan, *, keeps: bool
+) -> tuple[Shown, list[tuple[Round[Any], Outcome]]]:
+    """Play the rounds of a plan; return what each was shown, and those that were answered, if kept.
 
     ``waiting`` are those of them that are open, before and after.
     """
     rows, interpreted = len(plan.numbers), learner.runs_interpreted
-    is_compiled = can_compile() and (not interpreted or len(plan.events) > _WORTH)
-    bands = [
-        waiting[number].case.output if number >= 0 else band
-        for number, band in zip(plan.numbers, plan.bands, strict=True)
-    ]
-    ends = np.array(bands, dtype=np.float64).reshape(-1, 2).T
-    given: Any = Given(
-        np.array(plan.events, dtype=np.int64),
-        0.5 * (ends[0] + ends[1]),
-        0.5 * (ends[1] - ends[0]),
-        np.array(plan.truths, dtype=np.float64),
-    )
-    played = Played(*(np.zeros(rows, kind) for kind in (np.int64, np.int64, *[np.float64] * 4)))
+    is_compiled = can_compile() and (not interpreted or plan.total > _WORTH)
+    for number in waiting:
+        plan.bands[plan.numbers.index(number)] = waiting[number].case.output
+    lower, upper = plan.bands.T
+    middles, halves = 0.5 * (lower + upper), 0.5 * (upper - lower)
+    given: Any = Given(plan.events, middles, halves, plan.truths)
+    played = Played(*np.zeros((2, rows), np.int64), *np.zeros((4, rows)))
     memos: Any = np.zeros((rows, learner.memory))
-    for place, number in enumerate(plan.numbers):
-        if number >= 0:
-            opened = waiting[number]
-            played.numbers[place], played.thens[place] = number, opened.then
-            played.thresholds[place], memos[place] = opened.prediction.threshold, opened.memo
+    for number, opened in waiting.items():
+        place = plan.numbers.index(number)
+        played.numbers[place], played.thens[place] = number, opened.then
+        played.thresholds[place], memos[place] = opened.prediction.threshold, opened.memo
     state = progress.state
     if interpreted and is_compiled:
         state = _make_arrays(learner, state)
@@ -114,9 +115,22 @@ def play_bands(
     _find_loop(learner, arguments, is_compiled=is_compiled)(*arguments)
     if interpreted and is_compiled:
         progress.state, memos = _make_lists(state), memos.tolist()
+    thresholds = np.asarray(played.thresholds)
+    check_choices(learner.name, thresholds)
+    ends = stretch_bands(middles, halves, thresholds)
     if is_compiled or not interpreted:
         played = _make_lists(played)
-    return _count(learner, progress, waiting, plan, played, memos)
+    answered = _count(learner, progress, waiting, plan, played, memos, ends, keeps=keeps)
+    return Shown(played.numbers, [ends]), answered
+
+
+def stretch_bands(middles: Array, halves: Array, thresholds: Array) -> tuple[Array, Array]:
+    """Return the ends of bands at these thresholds, as ``Band.region`` does of one."""
+    with np.errstate(all="ignore"):
+        reach = halves * (1.0 / thresholds - 1.0)
+        reach[thresholds <= 0.0] = np.inf
+        reach[thresholds > 1.0] = -np.inf
+        return middles - reach, middles + reach
 
 
 def _make_lists(parts: Any) -> Any:
@@ -136,32 +150,49 @@ def _count(
     plan: Plan,
     played: Played,
     memos: Any,
-) -> tuple[list[Interval], list[tuple[Round[Any], Outcome]]]:
+    ends: tuple[Array, Array],
+    *,
+    keeps: bool,
+) -> list[tuple[Round[Any], Outcome]]:
     """Let the tally and the open rounds be what they are after these rounds."""
     numbers, thens, thresholds, misses, scores, stales = played
     tally, alpha, count = progress.tally, learner.alpha, progress.tally.count
-    shown: list[Any] = [None] * len(numbers)
+    sizes = measure_bands(*ends).tolist()
+    groups: Any = [()] * len(numbers)
+    if learner.groups:
+        groups = [list_groups(learner, row) for row in plan.context]
     answered = []
-    for event in plan.events:
+
+    def open_round(place: int) -> Round[Any]:
+        band, memo = Band(*plan.bands[place].tolist()), memos[place]
+        memo = memo if learner.runs_interpreted else memo.copy()  # A view would keep those of all.
+        shown = band.region(numbers[place], thresholds[place])
+        return _new(Round, (shown, band, memo, thens[place], groups[place]))
+
+    events = plan.events.tolist()
+    told = {-1 - event for event in events if event < 0}
+    for event in events:
         if event >= 0:
-            number, threshold, band = numbers[event], thresholds[event], Band(*plan.bands[event])
-            check_choice(learner.name, threshold)
-            groups = list_groups(learner, plan.context[event]) if learner.groups else ()
-            one = shown[event] = band.region(number, threshold)
-            waiting[number] = _new(Round, (one, band, memos[event], thens[event], groups))
+            if event not in told:
+                waiting[numbers[event]] = open_round(event)
             tally.predicted += 1
             continue
         place = -1 - event
-        opened = waiting.pop(numbers[place])
         miss, threshold = misses[place], thresholds[place]
-        count(miss, opened.prediction.size, 1.0, stales[place], opened.groups)
+        opened = waiting.pop(numbers[place], None)
+        own = groups[place] if opened is None else opened.groups
+        count(miss, sizes[place], 1.0, stales[place], own)
         if not 0.0 < threshold <= 1.0:
             tally.note_conditions(miss, 1.0, threshold=threshold, alpha=alpha)
-        answered.append((opened, Outcome(miss, scores[place])))
-    if not learner.runs_interpreted:  # A view would keep the memos of all.
-        for number, opened in waiting.items():
-            waiting[number] = opened._replace(memo=opened.memo.copy())
-    return shown, answered
+        if keeps:
+            answered.append((opened or open_round(place), Outcome(miss, scores[place])))
+    return answered
+
+
+def measure_bands(lower: Array, upper: Array) -> Array:
+    """Return the sizes of intervals with these ends; that of an empty one is 0."""
+    sizes: Array = np.where(upper > lower, upper - lower, 0.0)
+    return sizes
 
 
 # What stands for these names is bound anew for every rule.

@@ -21,7 +21,7 @@ from keyhole.predictor.batch import (
     settle_batch,
 )
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
-from keyhole.predictor.play import Plan
+from keyhole.predictor.play import Plan, Shown
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
 from keyhole.predictor.rounds import (
@@ -35,7 +35,7 @@ from keyhole.predictor.rounds import (
 )
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
-from keyhole.scores import Interval, Score
+from keyhole.scores import Score
 
 if TYPE_CHECKING:
     from keyhole.predictor.levels import LevelPredictor
@@ -379,23 +379,24 @@ class Predictor(Session[R]):
             ),
         )
 
-    def _play(self, plan: Plan) -> list[Interval] | None:
+    def _play(self, plans: Sequence[Plan]) -> Shown | None:
         """Play many rounds of bands, predicted and answered in the plan's order, without the overhead.
 
         Return what each was shown; None, and nothing is played, if they must be played one by one.
         """
-        setup, progress = self._setup, self._progress
+        (plan,), setup, progress = plans, self._setup, self._progress
         with self._lock:
             room = setup.open_limit - len(self._waiting)
             if not play.fits(setup, progress) or self._history is not None or len(plan.numbers) > room:
                 return None
-            waiting = {number: self._find(number) for number in plan.numbers if number >= 0}
-            shown, answered = play.play_bands(setup.learner, progress, waiting, plan)
-            for opened, outcome in answered:
-                self._waiting.pop(opened.prediction.id, None)
-                if self._answered.limit:
-                    self._answered.keep(opened, outcome)
+            before = {number: self._find(number) for number in plan.numbers if number >= 0}
+            waiting, keeps = dict(before), self._answered.limit > 0
+            shown, answered = play.play_bands(setup.learner, progress, waiting, plan, keeps=keeps)
+            for number in before:
+                del self._waiting[number]
             self._waiting.update(waiting)
+            for opened, outcome in answered:
+                self._answered.keep(opened, outcome)
             return shown
 
     def learn_batch(self, predictions: Sequence[R | int], answers: Sequence[object]) -> None:
