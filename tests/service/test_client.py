@@ -368,8 +368,15 @@ def test_rounds_are_answered_by_key_and_found_by_metadata(client: keyhole.Client
     client.create_stream("keyed", alpha=0.1)
     shown = client.predict("keyed", {"cat": 0.9}, key="order/1%2F", metadata={"model": "v1"})
     assert client.learn_key("keyed", "order/1%2F", label="cat").id == shown.id
+    assert client.amend_key("keyed", "order/1%2F", keyhole.MISS).missed is True
+    assert client.amend_key("keyed", "order/1%2F", label="cat").missed is False
+    left = client.predict("keyed", {"cat": 0.9}, key="order 2")
+    receipt = client.skip_key("keyed", "order 2")
+    assert (receipt.id, receipt.missed) == (left.id, None)
+    with pytest.raises(keyhole.errors.UnknownRoundError, match="'order 3'"):
+        client.skip_key("keyed", "order 3")
     client.predict_batch("keyed", [{"cat": 0.9}] * 600, metadata={"model": "v2"})
-    assert len(client.rounds("keyed", limit=1000)) == 601
+    assert len(client.rounds("keyed", limit=1000)) == 602
     assert [one.id for one in client.rounds("keyed", metadata={"model": "v1"})] == [shown.id]
 
 

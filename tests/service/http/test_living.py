@@ -334,6 +334,23 @@ def test_an_answer_finds_its_round_by_the_callers_key(http: TestClient, key: str
     assert http.put(call.path, json={"label": "cat"}).json()["repeated"]
     assert http.put(call.path, json={"label": "dog"}).status_code == 409
     assert http.put("/v1/streams/pets/answers/another", json={"hit": True}).status_code == 404
+    call = next(operations.amend_key("pets", key, label="yak"))
+    amended = http.put(call.path, json=call.json).json()
+    assert (amended["id"], amended["missed"]) == (shown["id"], True)
+    assert http.get("/v1/streams/pets/rounds").json()["rounds"][0]["answer"] == {"label": "yak"}
+    assert http.put("/v1/streams/pets/amendments/another", json={"hit": True}).status_code == 404
+
+
+def test_a_round_is_skipped_by_the_callers_key_and_then_takes_no_amendment(http: TestClient) -> None:
+    default(http)
+    shown = predicted(http, [0.7, 0.3], **{"Idempotency-Key": "order 17"})
+    call = next(operations.skip_key("pets", "order 17"))
+    skipped = http.put(call.path, json=call.json).json()
+    assert (skipped["id"], skipped["missed"]) == (shown["id"], None)
+    late = http.put("/v1/streams/pets/amendments/order 17", json={"hit": True})
+    by_id = http.post(f"/v1/predictions/{shown['id']}/amendment", json={"hit": True})
+    assert (late.status_code, late.json()) == (by_id.status_code, by_id.json())
+    assert late.status_code >= 400
 
 
 def test_a_null_character_is_refused_by_every_database_alike(http: TestClient) -> None:

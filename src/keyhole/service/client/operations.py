@@ -330,9 +330,7 @@ def amend(
     right: bool | None = None,
 ) -> Steps[Receipt]:
     """Correct an answer or a judgement that turned out to be wrong, as ``Predictor.amend`` does."""
-    body = _write_answer(
-        answer, label=label, score=score, loss=loss, right=right, chance=None, wrong=0.0
-    )
+    body = _write_answer(answer, label=label, score=score, loss=loss, right=right)
     parts = ("predictions", _find_id(prediction), "amendment")
     return send(Call("POST", parts, read_json(Receipt), json=body))
 
@@ -361,12 +359,32 @@ def learn_key(
         wrong=wrong,
         judged=judged,
     )
-    return send(Call("PUT", ("streams", stream, "answers", key), read_json(Receipt), json=body))
+    return _put(stream, "answers", key, body)
+
+
+def amend_key(
+    stream: str,
+    key: str,
+    answer: Answer | None = None,
+    *,
+    label: object = _MISSING,
+    score: float | None = None,
+    loss: float | None = None,
+    right: bool | None = None,
+) -> Steps[Receipt]:
+    """Correct the answer to the prediction that was asked for with this key; else as ``amend``."""
+    body = _write_answer(answer, label=label, score=score, loss=loss, right=right)
+    return _put(stream, "amendments", key, body)
 
 
 def skip(prediction: Prediction | Verdict | str) -> Steps[Receipt]:
     """Close a round that nobody will answer."""
     return _answer(prediction, {"skip": True})
+
+
+def skip_key(stream: str, key: str) -> Steps[Receipt]:
+    """Close the round that was asked for with this key, which nobody will answer."""
+    return _put(stream, "answers", key, {"skip": True})
 
 
 def learn_batch(
@@ -458,6 +476,10 @@ def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened
 def _answer(prediction: Prediction | Verdict | str, body: Body) -> Steps[Receipt]:
     parts = ("predictions", _find_id(prediction), "feedback")
     return send(Call("POST", parts, read_json(Receipt), json=body))
+
+
+def _put(stream: str, what: str, key: str, body: Body) -> Steps[Receipt]:
+    return send(Call("PUT", ("streams", stream, what, key), read_json(Receipt), json=body))
 
 
 def _check_key(key: str | None) -> str:

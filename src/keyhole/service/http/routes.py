@@ -214,8 +214,22 @@ async def decide_batch(
 )
 async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
     """Answer the prediction that was requested with this key, as by its id."""
-    found = await run_in_threadpool(history.find_round, request.app.state.database, name, key)
-    return await answer(request, found, given)
+    return await answer(request, await _find_id(request, name, key), given)
+
+
+@_route(
+    "PUT /streams/{name}/amendments/{key:path}",
+    Scope.FEEDBACK,
+    takes=models.AnswerBody,
+    gives=wire.Receipt,
+)
+async def amend_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
+    """Amend the answer to the prediction that was requested with this key, as by its id."""
+    return await amend(request, await _find_id(request, name, key), given)
+
+
+async def _find_id(request: Request, name: str, key: str) -> str:
+    return await run_in_threadpool(history.find_round, request.app.state.database, name, key)
 
 
 async def _open(
