@@ -198,6 +198,8 @@ def test_parts_of_outputs_are_joined_in_the_order_of_their_rows() -> None:
         [0, 0, 1],
     )
     assert join_columns(parts[1:2]).row.tolist() == [2]
+    assert len({alone, joined, parts[0]}) == 3  # columns are themselves, whatever they hold
+    assert alone != join_columns(parts[:1])
 
 
 def test_labels_are_whole_numbers_where_all_are_and_else_as_they_are() -> None:

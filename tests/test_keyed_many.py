@@ -187,6 +187,8 @@ PLAYED = [
     {"answered": 5, "misses": 2.0**16 - 1},
     {"answered": 5, "misses": 2.0**16},
     {"answered": 5, "unreachable": 3},
+    {"answered": 5, "unreachable": 1},
+    {"answered": 5, "expired": 1},
     {"answered": 5, "unreachable": 3, "expired": 2},
     {"answered": 2**17, "size": 2.0**32 - 1, "misses": 2.0**32 - 2},
     {"answered": 2**17, "size": 2.0**32},
