@@ -103,6 +103,7 @@ def test_no_route_ever_speaks_pydantics_words(one: TestClient) -> None:
         ("POST", f"/v1/predictions/{id_}/feedback", models.AnswerBody, {"miss": True}),
         ("POST", f"/v1/predictions/{id_}/amendment", models.AnswerBody, {"miss": True}),
         ("PUT", "/v1/streams/pets/answers/a", models.AnswerBody, {"miss": True}),
+        ("PUT", "/v1/streams/pets/amendments/a", models.AnswerBody, {"miss": True}),
         ("POST", "/v1/feedback", models.AnswersBody, {"answers": [{"id": "a", "hit": True}]}),
     ]  # fmt: skip
     described = one.get("/openapi.json").json()["paths"]
