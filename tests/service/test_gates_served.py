@@ -142,7 +142,7 @@ def test_a_case_that_cannot_be_is_named_and_changes_nothing(
 @pytest.mark.parametrize(
     ("settings", "score", "answer", "message"),
     [
-        ({}, 0.01, {"right": True}, "was referred, and this gate learns from accepted answers alone"),
+        ({}, 0.01, {"right": True}, "was referred, and this gate learns only from accepted answers"),
         ({}, 0.99, {"hit": True}, "is not a judgement; give right"),
         ({}, 0.99, {"label": "a"}, "is not a judgement; give right"),
         ({}, 0.99, {"right": True, "wrong": 0.7}, "not a probability below 1/2"),

@@ -128,7 +128,7 @@ def test_what_does_not_tell_the_inner_levels_is_refused_with_the_reason(
         one = ask(http, scores={"cat": 0.7, "dog": 0.3})
         response = answered(http, one, **answer)
         assert response.status_code == 422
-        assert "which of the inner levels hold the truth" in response.json()["error"]["message"]
+        assert "which of the inner levels contain the truth" in response.json()["error"]["message"]
         after = show(http)
         assert (after["rounds"], after["open"]) == (0, 1)
         assert after["levels"] == before["levels"]

@@ -15,7 +15,7 @@ from keyhole.predictor.progress import Progress
 
 VERSION = 9  # Those of other keys begin with another number.
 _HEAD = struct.Struct("<BB")  # version, how many levels
-_HIT = f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}"
+_HIT = f"a hit is about the outermost one only: {TELLS_TOO_LITTLE}"
 
 
 @dataclass(frozen=True)

@@ -230,7 +230,7 @@ class Decisions:
     def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
         if isinstance(shown, Decision) and not self.is_awaited(setup, shown):
             raise ReferredError(
-                f"round {shown.id} was referred, and this gate learns from accepted answers alone; "
+                f"round {shown.id} was referred, and this gate learns only from accepted answers; "
                 "make it with feedback='both' to use what people say of referred ones"
             )
 

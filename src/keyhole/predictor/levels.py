@@ -24,7 +24,7 @@ from keyhole.predictor.tally import Tally, amend_misses
 from keyhole.scores import Interval, LabelSet, Region, Score
 
 TELLS_TOO_LITTLE = (
-    "it does not tell which of the inner levels hold the truth; give label=..., score=..., or "
+    "it does not say which of the inner levels contain the truth; give label=..., score=..., or "
     "keyhole.MISS if the outermost one misses"
 )
 
@@ -195,7 +195,7 @@ class LevelPredictor(Generic[R]):
         the inner ones hold the truth. Else as for ``Predictor.learn``.
         """
         if answer is not None and answer != MISS:
-            raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
+            raise FeedbackError(f"a hit is about the outermost one only: {TELLS_TOO_LITTLE}")
         with self._lock:
             shown = self._find(prediction)
             _check_miss(shown, answer)
@@ -217,7 +217,7 @@ class LevelPredictor(Generic[R]):
     ) -> None:
         """Correct the answer of a round on every level, as ``Predictor.amend`` does."""
         if answer is not None and answer != MISS:
-            raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
+            raise FeedbackError(f"a hit is about the outermost one only: {TELLS_TOO_LITTLE}")
         number: Any = prediction.id if isinstance(prediction, Levels) else prediction
         with self._lock:
             kept = [one._answered.find(number) for one in self._predictors.values()]  # noqa: SLF001
@@ -241,7 +241,7 @@ class LevelPredictor(Generic[R]):
         """Answer many rounds in order, each with ``MISS`` or its true label; all or none."""
         check_answers(predictions, answers)
         if any(isinstance(answer, Answer) and answer != MISS for answer in answers):
-            raise FeedbackError(f"a hit is of the outermost one alone: {TELLS_TOO_LITTLE}")
+            raise FeedbackError(f"a hit is about the outermost one only: {TELLS_TOO_LITTLE}")
         with self._lock:
             shown = [self._find(one) for one in predictions]
             for levels, answer in zip(shown, answers, strict=True):

@@ -281,7 +281,10 @@ class Session(Generic[R]):
         """Raise what is wrong with a round that is not open."""
         tally = self._progress.tally
         if not is_whole(number, least=-(2**63)):
-            raise UnknownRoundError(f"{given!r} is neither a prediction nor a round's number")
+            raise UnknownRoundError(
+                f"{given!r} is neither a prediction nor a round's number; keep the prediction's id "
+                "with your case"
+            )
         if not 0 <= number < tally.predicted:
             raise UnknownRoundError(
                 f"round {number} was never predicted; {tally.predicted} rounds were, numbered from 0"
@@ -292,8 +295,8 @@ class Session(Generic[R]):
                 f"{self._setup.open_limit} rounds stay open (open_limit), the oldest is dropped"
             )
         raise AnsweredError(
-            f"round {number} waits no more: it has its answer, or was closed without one; this one "
-            "was not counted"
+            f"round {number} is not open any more: it was answered, or closed without an answer; "
+            "this one was not counted"
         )
 
     def _close(self, answered: Round[R], outcome: Outcome) -> None:

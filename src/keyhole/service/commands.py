@@ -63,7 +63,7 @@ def add(commands: "Commands") -> None:
     export.add_argument("stream", metavar="STREAM", help="name of the stream")
     export.add_argument("out", type=Path, metavar="FILE", help="a .csv, .jsonl or .parquet file")
     erase = _command(
-        commands, _erase, "erase", "erase what rounds of a stream hold",
+        commands, _erase, "erase", "erase the content of rounds of a stream",
         """erase digits --metadata '{"user": "42"}'""",
     )  # fmt: skip
     erase.add_argument("stream", metavar="STREAM", help="name of the stream")
@@ -71,7 +71,7 @@ def add(commands: "Commands") -> None:
     which.add_argument("--id", help="of a prediction or a decision")
     which.add_argument("--metadata", metavar="JSON", help="of all rounds that were given this")
     which.add_argument("--older-than", type=float, metavar="DAYS", help="of all rounds made before")
-    _command(commands, _vacuum, "vacuum", "write a SQLite file anew, without what was erased", "vacuum")
+    _command(commands, _vacuum, "vacuum", "rewrite a SQLite file without what was erased", "vacuum")
     calibrate = _command(
         commands, _calibrate, "calibrate", "teach a new stream labelled history",
         "calibrate digits history.csv",
@@ -118,7 +118,9 @@ def _add_serve(commands: "Commands") -> None:
         "--port", type=_read_port, default=8000, help="0 for any free port; default: %(default)s"
     )
     parser.add_argument(
-        "--open", action="store_true", help="make no token: until there is one, this machine needs none"
+        "--open",
+        action="store_true",
+        help="make no token: until there is one, programs on this machine need none",
     )
     parser.add_argument("--demo", action="store_true", help="add handwritten digits to label by hand")
     parser.add_argument(
@@ -133,14 +135,14 @@ def _add_serve(commands: "Commands") -> None:
         type=float,
         default=2000.0,
         metavar="N",
-        help="most requests per second from one client; default: %(default)s",
+        help="largest number of requests per second from one client; default: %(default)s",
     )
     parser.add_argument(
         "--connections",
         type=int,
         default=500,
         metavar="N",
-        help="most open connections from one address, which a proxy is; default: %(default)s",
+        help="most open connections from one address, such as a proxy; default: %(default)s",
     )
     parser.add_argument(
         "--log",
@@ -151,13 +153,13 @@ def _add_serve(commands: "Commands") -> None:
     parser.add_argument(
         "--webhook",
         metavar="URL",
-        help="tell this address of alarms, quarantine and refusals (default: nobody)",
+        help="notify this address of alarms, quarantine and refusals; default: none",
     )
     parser.add_argument(
         "--webhook-secret",
         type=Path,
         metavar="FILE",
-        help=f"holds the secret that signs what is told; default: {WEBHOOK_SECRET}",
+        help=f"file with the secret that signs the messages; default: {WEBHOOK_SECRET}",
     )
 
 
@@ -354,7 +356,7 @@ def _verify_one(database: "Database", name: str) -> bool:
 def _backup(options: argparse.Namespace) -> None:
     """Make a complete, verified copy of a SQLite database while a service writes to it.
 
-    A copy whose replay differs takes the place of none: it is kept as PATH.damaged. For PostgreSQL use
+    A copy whose replay differs replaces no earlier one: it is kept as PATH.damaged. For PostgreSQL use
     pg_dump.
     """
     database = _database(options, read_only=True)
@@ -408,9 +410,9 @@ def _export(options: argparse.Namespace) -> None:
 
 
 def _erase(options: argparse.Namespace) -> None:
-    """Erase outputs, labels, answers, features, keys and metadata of rounds for good.
+    """Erase outputs, labels, answers, features, keys and metadata of rounds permanently.
 
-    What the rounds count for stays, and the log can be verified as before.
+    The statistics stay, and the log can be verified as before.
     """
     database = _database(options, there=True)
     from keyhole.service.store.streams import erasures
@@ -440,9 +442,9 @@ def _read_metadata(text: str) -> dict[str, object]:
 
 
 def _vacuum(options: argparse.Namespace) -> None:
-    """Write a SQLite file anew, without what was erased or deleted; it takes room for a second copy.
+    """Rewrite a SQLite file without what was erased or deleted; it needs space for a second copy.
 
-    A service that uses the file takes no writes meanwhile.
+    A service that uses the file accepts no writes meanwhile.
     """
     database = _database(options, there=True)
     database.backend.vacuum()

@@ -71,7 +71,7 @@ class Channel:
                 raise InvalidError(f"{name} {chance!r} is not a probability below 1; try 0.1")
         if self.corrected and self.wrong >= 0.5:
             raise InvalidError(
-                f"wrong {self.wrong} cannot be corrected: answers tell nothing from 1/2 on; try 0.1"
+                f"wrong {self.wrong} cannot be corrected: from 1/2 on answers say nothing; try 0.1"
             )
 
     @property

@@ -348,7 +348,7 @@ def learn_key(
     wrong: float = 0.0,
     judged: Answer | bool | None = None,
 ) -> Steps[Receipt]:
-    """Answer the prediction that was asked for with this key; else as ``learn``."""
+    """Answer the prediction that was requested with this key; otherwise as ``learn``."""
     body = _write_answer(
         answer,
         label=label,

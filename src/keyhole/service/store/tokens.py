@@ -112,7 +112,7 @@ def _make(
     if not checked or not name or len(name) > 100:
         raise TokenError("a token needs a name of up to 100 characters and at least one scope")
     if expires is not None and not now < expires:
-        raise TokenError("a token that has expired is good for nothing; let it expire later")
+        raise TokenError("the token would have expired already; let it expire later")
     if streams and _STREAMS.fullmatch(streams) is None:
         raise TokenError(
             f"no name of a stream begins with {streams[:80]!r}; use letters, digits, dots, dashes and "

@@ -114,8 +114,8 @@ def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson
     source = find_stream(transaction, old)
     if source.setup.kind.decides or stream.setup.kind.decides:
         raise InvalidError(
-            f"the log of stream {old!r} cannot calibrate decisions, or be calibrated by them: it tells "
-            "what became of accepted answers alone; calibrate with judged history instead"
+            f"the log of stream {old!r} cannot calibrate decisions, or be calibrated by them: it "
+            "holds outcomes of accepted answers only; calibrate with judged history instead"
         )
     (silent,) = transaction.fetch(statements.COUNT_UNLABELLED_MISSES, source.id)
     if silent:

@@ -62,7 +62,7 @@ def erase_matching(
     They go a few hundred at a time: what fails half-way may be asked for again.
     """
     if not metadata and before == math.inf:
-        raise InvalidError('metadata that says nothing would erase every round; give {"user": "42"}')
+        raise InvalidError('empty metadata would erase every round; give {"user": "42"}')
     with database.read() as transaction:
         stream = find_stream(transaction, name)
     filters = [

@@ -39,8 +39,8 @@ def check_answer(answer: Any) -> None:
     names = {answer} if isinstance(answer, str) else set(answer)
     if names - _TELLS_ALL:
         raise FeedbackError(
-            f"{sorted(names - _TELLS_ALL)[0]} speaks of the outermost level alone: it does not tell "
-            "which of the inner levels hold the truth; give label, score, or miss if the outermost "
+            f"{sorted(names - _TELLS_ALL)[0]} is about the outermost level only: it does not say "
+            "which of the inner levels contain the truth; give label, score, or miss if the outermost "
             "one misses"
         )
 

@@ -55,8 +55,8 @@ def pack_metadata(metadata: object) -> str:
         raise InvalidError("metadata holds a number that is not finite; JSON has none") from None
     if (size := len(text.encode())) > MOST_METADATA:
         raise InvalidError(
-            f"metadata of {size:,} bytes is longer than {MOST_METADATA:,}; keep it elsewhere, and "
-            "send what finds it"
+            f"metadata of {size:,} bytes is longer than {MOST_METADATA:,}; store it elsewhere, "
+            "and send a reference"
         )
     return text
 

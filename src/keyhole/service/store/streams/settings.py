@@ -90,8 +90,8 @@ def check_levels(setup: Setup[Region]) -> None:
         raise InvalidError("a gate has one alpha; make a stream for each", field="alpha")
     if setup.feedback is Feedback.BANDIT:
         raise FeedbackError(
-            "several levels cannot learn from bandit feedback: it does not tell which of the inner "
-            "levels hold the truth; use semi-bandit or full, or make a stream for each alpha"
+            "several levels cannot learn from bandit feedback: it does not say which of the inner "
+            "levels contain the truth; use semi-bandit or full, or make a stream for each alpha"
         )
 
 
