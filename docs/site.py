@@ -19,6 +19,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import textwrap
 import tomllib
 from collections.abc import Iterator
 from html.parser import HTMLParser
@@ -191,8 +192,9 @@ def list_methods(client: type) -> Iterator[str]:
         if not name.startswith("_"):
             _, *given = inspect.signature(method).parameters.values()
             bare = [one.replace(annotation=one.empty) for one in given]
-            call = re.sub(r"<object object at \w+>", "...", str(inspect.Signature(bare)))
-            yield from ("", f"### Client.{name}", "", "```python", f"{name}{call}", "```", "")
+            call = name + re.sub(r"<object object at \w+>", "...", str(inspect.Signature(bare)))
+            lines = textwrap.wrap(call, 84, subsequent_indent="    ", break_long_words=False)
+            yield from ("", f"### Client.{name}", "", "```python", *lines, "```", "")
             yield inspect.getdoc(method) or ""
 
 
