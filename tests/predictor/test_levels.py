@@ -108,7 +108,7 @@ def test_a_bare_hit_tells_too_little_and_is_refused(act: str) -> None:
 
 
 def test_bandit_feedback_is_refused_when_it_is_made() -> None:
-    with pytest.raises(FeedbackError, match="bandit feedback: it does not tell"):
+    with pytest.raises(FeedbackError, match="bandit feedback: it does not say"):
         make(feedback="bandit")
 
 
