@@ -40,7 +40,7 @@ def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
         return []
     effect = learner.rule.about.late or "what late answers do to it has not been measured"
     return [
-        f"Answers come late: about {tally.stale:,.0f} rounds pass before one is heard. Sets must be "
+        f"Answers come late: about {tally.stale:,.0f} rounds pass before one comes. Sets must be "
         f"larger than with prompt answers, and adapt more slowly. {learner.name}: {effect}. Smaller "
         "batches, or sooner answers, make sets smaller."
     ]

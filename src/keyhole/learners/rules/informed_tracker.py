@@ -460,7 +460,7 @@ informed_tracker = Rule(
         guarantee="miss rate within 151 / T of alpha on any sequence, if answers come at once (late "
         "ones: bounds.excess(open=...)) and threshold 0 cannot miss",
         source="this project; keyhole.bounds.excess has the numbers",
-        late="the histogram hears late answers as well as prompt ones, and the offset moves less: with "
+        late="the histogram learns from late answers as well, and the offset moves less: with "
         "answers 1,000 rounds late sets are 1.2 times the best on average and 3.2 times at worst once "
         "it has settled; where scores begin far off, or jump, 1.9 times those of prompt answers on "
         "average (2.9 at alpha below 0.05) and 28 times at worst (231), so that logit-tracker is "

@@ -414,7 +414,7 @@ class RecentRounds:
     unbounded: Annotated[float | None, "Share of intervals without an end."]
     median_seconds: Annotated[float | None, "Half of the answers came within this time."]
     late_seconds: Annotated[float | None, "Nine in ten answers came within this time."]
-    late_rounds: Annotated[float, "About how many rounds pass before an answer is heard."]
+    late_rounds: Annotated[float, "About how many rounds pass before an answer comes."]
     largest_batch: Annotated[int, "The most answers that came at one moment."]
 
 

@@ -57,7 +57,7 @@ const EASY = [
 
 // Of late answers and of those that come many at once: what is predicted meanwhile knows nothing of them.
 function lateness(recent) {
-  const remedy = "Nothing can be corrected before it is heard, so that the miss rate swings: sooner answers and smaller batches keep it steadier.";
+  const remedy = "Nothing can be corrected before its answer comes, so the miss rate swings: sooner answers and smaller batches make it steadier.";
   if (recent?.largest_batch >= BATCH) return [`Answers come in batches, of up to ${count(recent.largest_batch)}.`, remedy];
   if (recent?.late_rounds >= BATCH) return [`Answers come late, by about ${count(Math.round(recent.late_rounds))} rounds.`, remedy];
   return ["Do answers come late, or in batches?", remedy];
