@@ -227,7 +227,6 @@ def test_a_key_goes_on_from_any_counts_as_it_does_alone(counts: dict[str, Any]) 
 @pytest.mark.parametrize(
     "counts",
     [
-        {"answered": 5, "unbounded": 1},
         {"answered": 5, "weight": 4.5},
         {"answered": 5, "checks": 1},
         {"answered": 5, "wide": 2**32},
@@ -591,8 +590,7 @@ def test_a_row_that_elapses_or_skips_does_no_more() -> None:
     assert outputs.kind.tolist() == ["shown", "shown", "skipped", "counted"]
 
 
-def test_more_keys_than_are_played_at_once_come_to_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(many, "_AT_ONCE", 2)
+def test_many_keys_come_to_the_same_as_each_alone() -> None:
     rng, fold, before = np.random.default_rng(3), FOLDS["short lives"], dict[str, bytes]()
     for _ in range(2):
         found = [draw(rng, fold, n, keys="abcde") for n in range(50)]

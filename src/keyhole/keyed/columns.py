@@ -74,9 +74,7 @@ class EventColumns:
                     f"the column {name!r} has {len(column):,} rows and 'key' has {len(self.keys):,}; "
                     "give as many"
                 )
-        self.distinct: dict[str, int] = dict(zip(dict.fromkeys(self.keys), count(), strict=False))
-        if wrong := [key for key in self.distinct if not isinstance(key, str)]:
-            raise InvalidError(f"key {wrong[0]!r} is not text; convert it, as by str")
+        self.distinct, self.number = _tell_apart(self.keys)
 
     @property
     def names(self) -> Set[str]:
@@ -107,6 +105,18 @@ class EventColumns:
             given = {name: cells[row] for name, cells in columns if not _is_nothing(cells[row])}
             at = given.get("at") if "at" in self._given else 0
             yield _make_event(ids[row], at, given)
+
+
+def _tell_apart(keys: Sequence[str]) -> tuple[dict[str, int], Counts]:
+    """Return the different keys, in the order of their first rows, and which of them each row is of."""
+    distinct: dict[str, int] = {}  # by the first row of each
+    firsts = np.fromiter(map(distinct.setdefault, keys, count()), np.int64, len(keys))
+    for kind in set(map(type, distinct)):
+        if not issubclass(kind, str):
+            wrong = next(key for key in distinct if type(key) is kind)
+            raise InvalidError(f"key {wrong!r} is not text; convert it, as by str")
+    is_first = firsts == np.arange(len(keys))
+    return distinct, (np.cumsum(is_first) - 1)[firsts]
 
 
 def _list_cells(column: Any) -> list[Any]:

@@ -12,16 +12,12 @@ those answered, those closed without an answer, and those open.
 
 import struct
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
-from keyhole.numeric import Array, Counts
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.scale import Scale
@@ -34,9 +30,9 @@ LONGEST_ID = 2**16 - 1  # bytes of a round's id, whose length takes two
 DIGEST = 4  # bytes by which a closed round is remembered
 MOST_DIGESTS = 31
 
-_VERSION_AT, _WIDTH_AT = 12, 10  # where in the layout they begin; then a bit for each of these:
-_EXPIRED, _UNREACHABLE, _UNBOUNDED, _WEIGHT = 0x200, 0x100, 0x80, 0x40
-_REAL_MISSES, _REAL_SIZE, _WIDE_STATE, _SCALE, _SQUEEZED = 0x20, 0x10, 0x08, 0x04, 0x02
+VERSION_AT, COUNTS_AT = 12, 10  # where in the layout they begin; then a bit for each of these:
+EXPIRED, UNREACHABLE, UNBOUNDED, WEIGHT = 0x200, 0x100, 0x80, 0x40
+REAL_MISSES, REAL_SIZE, WIDE_STATE, SCALE, SQUEEZED = 0x20, 0x10, 0x08, 0x04, 0x02
 _TALLY = 0xFF0  # the bits that say how the tally is written
 _WIDTHS = ((2**16, "H"), (2**32, "I"), (2**63, "Q"))
 _LAYOUT = struct.Struct("<HBB")
@@ -47,6 +43,7 @@ _BITS = bytes.maketrans(bytes(range(256)), b"0" + b"1" * 255)  # of bytes, wheth
 
 _ROUND = struct.Struct("<IHIqQQdd")  # its length, its id's, its output's, and what OpenRound has next
 _HEAD = struct.Struct("<IH")
+HEAD_SIZE, OPEN_SIZE, ROUND_SIZE = _TIME + 6, _OPEN.size, _ROUND.size
 
 
 class KeyState:
@@ -93,10 +90,10 @@ class OpenRound(NamedTuple):
 
 def _make_form(layout: int) -> struct.Struct:
     """Return how the number of closed rounds, the rule, the time and the tally are written."""
-    count = _WIDTHS[min(layout >> _WIDTH_AT, 2)][1]
-    sums = ("d" if layout & _REAL_MISSES else count) + ("d" if layout & _REAL_SIZE else count)
-    rare = "".join(count for bit in (_EXPIRED, _UNREACHABLE, _UNBOUNDED) if layout & bit)
-    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'ddd' + count if layout & _WEIGHT else ''}")
+    count = _WIDTHS[min(layout >> COUNTS_AT, 2)][1]
+    sums = ("d" if layout & REAL_MISSES else count) + ("d" if layout & REAL_SIZE else count)
+    rare = "".join(count for bit in (EXPIRED, UNREACHABLE, UNBOUNDED) if layout & bit)
+    return struct.Struct(f"<HBB6s{count}{sums}{rare}{'ddd' + count if layout & WEIGHT else ''}")
 
 
 _FORMS = {layout: _make_form(layout) for layout in range(0, _TALLY + 1, 0x10)}
@@ -121,15 +118,15 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
     largest = answered + tally.expired
     width = 0 if largest < 2**16 else 1 if largest < 2**32 else 2
     limit = _WIDTHS[width][0]
-    layout = VERSION << _VERSION_AT | width << _WIDTH_AT
+    layout = VERSION << VERSION_AT | width << COUNTS_AT
     if 0.0 <= misses < limit and int(misses) == misses:
         misses = int(misses)
     else:
-        layout |= _REAL_MISSES
+        layout |= REAL_MISSES
     if 0.0 <= size < limit and int(size) == size:
         size = int(size)
     else:
-        layout |= _REAL_SIZE
+        layout |= REAL_SIZE
     rare: list[float] = []
     if (
         tally.expired
@@ -141,11 +138,11 @@ def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
         layout |= _note_rare(tally, rare)
     state = learner.layout.pack_narrow(progress.state)
     if len(state) != learner.layout.sizes[1]:
-        layout |= _WIDE_STATE
+        layout |= WIDE_STATE
     if scale is not None:
-        layout |= _SCALE
+        layout |= SCALE
         if width or not scale.is_fixed:  # Counts or residuals take more: let zeros take less.
-            layout |= _SQUEEZED
+            layout |= SQUEEZED
             state = _squeeze(state)
         state = scale.pack() + state
     form = _FORMS[layout & _TALLY]
@@ -175,175 +172,25 @@ def _note_rare(tally: Tally, rare: list[float]) -> int:
     """Add to the list what is seldom other than nothing; return the bits of what was added."""
     bits = 0
     for bit, count in (
-        (_EXPIRED, tally.expired),
-        (_UNREACHABLE, tally.unreachable),
-        (_UNBOUNDED, tally.unbounded),
+        (EXPIRED, tally.expired),
+        (UNREACHABLE, tally.unreachable),
+        (UNBOUNDED, tally.unbounded),
     ):
         if count:
             bits |= bit
             rare.append(count)
     if tally.weight != tally.answered or tally.checks:
-        bits |= _WEIGHT
+        bits |= WEIGHT
         rare += (tally.weight, tally.usual, tally.bias, tally.checks)
     return bits
-
-
-class KeyTable(NamedTuple):
-    """The states of many keys as columns, a row for each key, without their open rounds.
-
-    ``parts`` are those of the learners' states; of ``closed`` the first ``remembered`` are there.
-    """
-
-    parts: Any
-    clock: Counts
-    answered: Counts
-    expired: Counts
-    unreachable: Counts
-    misses: Array
-    size: Array
-    closed: Counts
-    remembered: Counts
-
-
-_RARE = _UNBOUNDED | _WEIGHT | _WIDE_STATE | _SCALE | _SQUEEZED  # what no table of keys has
-
-
-@cache
-def _make_row(layout: int, closed: int, learner: Learner) -> np.dtype[np.void]:
-    """Return the form of a state with this layout and so many closed rounds, as NumPy says it."""
-    count = f"<u{2 << min(layout >> _WIDTH_AT & 3, 2)}"
-    fields: list[Any] = [("layout", "<u2"), ("remembered", "u1"), ("rule", "u1"), ("clock", "u1", (6,))]
-    fields += [("answered", count)]
-    fields += [("misses", "<f8" if layout & _REAL_MISSES else count)]
-    fields += [("size", "<f8" if layout & _REAL_SIZE else count)]
-    for bit, name in ((_EXPIRED, "expired"), (_UNREACHABLE, "unreachable")):
-        fields += [(name, count)] if layout & bit else []
-    return np.dtype([*fields, ("state", learner.layout.narrow), ("closed", "<u4", (closed,))])
-
-
-def unpack_many(
-    contents: Sequence[bytes], learner: Learner, fresh: Any
-) -> tuple[KeyTable, list[bytes], NDArray[np.bool_]]:
-    """Return the states of many keys, their open rounds as bytes, and which no table can hold.
-
-    An empty one is that of a new key, whose learner's state is ``fresh``.
-    """
-    count = len(contents)
-    whole = np.zeros((5, count), dtype=np.int64)
-    sums, closed = np.zeros((2, count)), np.zeros((count, MOST_DIGESTS), dtype=np.int64)
-    first = learner.start_arrays()
-    parts = [
-        np.tile(np.array(now, dtype=one.dtype), (count, 1))
-        for now, one in zip(fresh, first, strict=True)
-    ]
-    clock, answered, expired, unreachable, remembered = whole
-    misses, size = sums
-    table = KeyTable(
-        type(first)(*parts), clock, answered, expired, unreachable, misses, size, closed, remembered
-    )
-    waiting, rare = [b""] * count, np.zeros(count, dtype=np.bool_)
-    heads = [content[: _LAYOUT.size] for content in contents]
-    groups: dict[bytes, list[int]] = {head: [] for head in set(heads)}
-    for place, head in enumerate(heads):
-        groups[head].append(place)
-    groups.pop(b"", None)
-    for head, places in groups.items():
-        layout, remembered, rule = _LAYOUT.unpack(head.ljust(_LAYOUT.size, b"\0"))
-        is_known = layout >> _VERSION_AT == VERSION and rule == number_rule(learner.rule.name)
-        if not is_known or layout & _RARE:
-            rare[places] = True
-            continue
-        form = _make_row(layout, remembered, learner)
-        joined = b"".join([contents[place][: form.itemsize] for place in places])
-        if len(joined) != form.itemsize * len(places):  # One is cut short.
-            rare[places] = True
-            continue
-        _fill(table, np.array(places), np.frombuffer(joined, form))
-        for place in places:
-            waiting[place] = contents[place][form.itemsize :]
-    rare |= _find_broken(table, learner)
-    return table, waiting, rare
-
-
-def _fill(table: KeyTable, places: NDArray[np.int64], rows: NDArray[np.void]) -> None:
-    """Put states of one form into these rows of the table."""
-    known = rows.dtype.names or ()
-    time = np.zeros((len(rows), 8), dtype=np.uint8)
-    time[:, :6] = rows["clock"]
-    time[:, 6:] = np.where(time[:, 5:6] > 127, 255, 0)  # the sign
-    table.clock[places] = time.view("<i8")[:, 0]
-    for name in ("answered", "expired", "unreachable", "misses", "size", "remembered"):
-        if name in known:
-            getattr(table, name)[places] = rows[name]
-    table.closed[places, : rows["closed"].shape[1]] = rows["closed"]
-    for part, name in zip(table.parts, table.parts._fields, strict=True):
-        part[places] = rows["state"][name]
-
-
-def _find_broken(table: KeyTable, learner: Learner) -> NDArray[np.bool_]:
-    """Return which states hold what no learner's does; their own bytes say what is wrong."""
-    limits, broken = (
-        learner.rule.list_limits(learner.settings),
-        np.zeros(len(table.clock), dtype=np.bool_),
-    )
-    for part, name in zip(table.parts, table.parts._fields, strict=True):
-        broken |= (part > limits[name] if name in limits else ~np.isfinite(part)).any(axis=1)
-    return broken
-
-
-def pack_many(table: KeyTable, learner: Learner) -> list[bytes]:
-    """Return the states of many keys as bytes, without their open rounds, as ``pack`` would."""
-    largest = table.answered + table.expired
-    width = np.where(largest < 2**16, 0, np.where(largest < 2**32, 1, 2))
-    layouts = VERSION << _VERSION_AT | width << _WIDTH_AT
-    limit = np.array([float(most) for most, _ in _WIDTHS])[width]
-    for bit, total in ((_REAL_MISSES, table.misses), (_REAL_SIZE, table.size)):
-        is_count = (total >= 0.0) & (total < limit) & (np.floor(total) == total)
-        layouts |= np.where(is_count, 0, bit)
-    layouts |= np.where(table.expired > 0, _EXPIRED, 0) | np.where(
-        table.unreachable > 0, _UNREACHABLE, 0
-    )
-    packed: list[bytes] = [b""] * len(layouts)
-    forms = layouts * (MOST_DIGESTS + 1) + table.remembered
-    for form in np.unique(forms).tolist():
-        layout, remembered = divmod(form, MOST_DIGESTS + 1)
-        places = np.flatnonzero(forms == form)
-        rows = np.zeros(len(places), _make_row(layout, remembered, learner))
-        rows["layout"], rows["rule"] = layout, number_rule(learner.rule.name)
-        rows["clock"] = table.clock[places].astype("<i8").view(np.uint8).reshape(-1, 8)[:, :6]
-        for name in ("answered", "expired", "unreachable", "misses", "size", "remembered"):
-            if name in rows.dtype.fields:  # type: ignore[operator]
-                rows[name] = getattr(table, name)[places]
-        for part, name in zip(table.parts, table.parts._fields, strict=True):
-            rows["state"][name] = part[places]
-        rows["closed"] = table.closed[places, :remembered]
-        content, size = rows.tobytes(), rows.itemsize
-        for number, place in enumerate(places.tolist()):
-            packed[place] = content[number * size : (number + 1) * size]
-    return packed
-
-
-def unpack_waiting(content: bytes, *, memory: int) -> list[OpenRound] | None:
-    """Return the open rounds behind a key's state; None if the bytes are none."""
-    rounds = content[_OPEN.size :]
-    try:
-        _check_lengths(rounds, _OPEN.unpack_from(content)[0])
-        return [_read_round(rounds, start, memory=memory) for start, _, _ in _walk(rounds)]
-    except (struct.error, InvalidError, UnicodeDecodeError):
-        return None
-
-
-def pack_waiting(rounds: Sequence[bytes], earliest: int) -> bytes:
-    """Return so many open rounds, packed, as they stand behind a key's state."""
-    return b"".join((_OPEN.pack(len(rounds), earliest), *rounds))
 
 
 def unpack(content: bytes, learner: Learner) -> KeyState:
     """Return the state that ``pack`` wrote, or raise ``SnapshotError``."""
     try:
         layout, closed, rule = _LAYOUT.unpack_from(content)
-        if layout >> _VERSION_AT != VERSION:
-            raise refuse_version(layout >> _VERSION_AT)
+        if layout >> VERSION_AT != VERSION:
+            raise refuse_version(layout >> VERSION_AT)
         if rule != number_rule(learner.rule.name):
             raise SnapshotError(
                 f"a key's state is of another learner than {learner.rule.name}; go on with that one, "
@@ -352,12 +199,12 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
         form = _FORMS[layout & _TALLY]
         _, _, _, time, answered, misses, size, *rare = form.unpack_from(content)
         scale, begin = None, form.size
-        if layout & _SCALE:
+        if layout & SCALE:
             scale, taken = Scale.unpack(content[begin:])
             begin += taken
-        length = learner.layout.sizes[not layout & _WIDE_STATE]
+        length = learner.layout.sizes[not layout & WIDE_STATE]
         packed = content[begin : begin + length]
-        if layout & _SQUEEZED:
+        if layout & SQUEEZED:
             packed, length = _stretch(content[begin:], length)
         end = begin + length
         state = learner.unpack(packed)
@@ -380,10 +227,10 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
 def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
     """Put into the tally what ``_note_rare`` noted."""
     numbers = iter(rare)
-    tally.expired = int(next(numbers)) if layout & _EXPIRED else 0
-    tally.unreachable = int(next(numbers)) if layout & _UNREACHABLE else 0
-    tally.unbounded = int(next(numbers)) if layout & _UNBOUNDED else 0
-    if layout & _WEIGHT:
+    tally.expired = int(next(numbers)) if layout & EXPIRED else 0
+    tally.unreachable = int(next(numbers)) if layout & UNREACHABLE else 0
+    tally.unbounded = int(next(numbers)) if layout & UNBOUNDED else 0
+    if layout & WEIGHT:
         tally.weight, tally.usual, tally.bias, checks = numbers
         tally.checks = int(checks)
     tally.predicted += tally.expired
@@ -445,20 +292,6 @@ def pack_round(
         whole, len(name), length, due, shown.id, opened.then, shown.threshold, shown.size
     )
     return b"".join((head, name, memo, case, rest))
-
-
-def pack_rounds(ids: Sequence[str], rounds: Any, scores: Array) -> list[bytes]:
-    """Return many open rounds as ``pack_round`` would; ``rounds`` are columns, a row of scores each."""
-    names = [one.encode() for one in ids]
-    memos, cases = rounds.memo.tobytes(), scores.tobytes()
-    case, packed = 8 * scores.shape[1], []
-    columns = (rounds.due, rounds.number, rounds.then, rounds.threshold, rounds.size)
-    numbers = zip(*(column.tolist() for column in columns), strict=True)
-    for place, (name, one) in enumerate(zip(names, numbers, strict=True)):
-        head = _ROUND.pack(_ROUND.size + len(name) + 8 + case, len(name), case, *one)
-        memo = memos[8 * place : 8 * place + 8]
-        packed.append(head + name + memo + cases[case * place : case * (place + 1)])
-    return packed
 
 
 def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:  # noqa: A002

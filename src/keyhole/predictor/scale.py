@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from keyhole.errors import SnapshotError
 from keyhole.scores import ScaledScore
 
-_MOST = 25
-_HALF = 13  # From here on, each further residual shows one on either side that the median cannot be.
+MOST = 25
+HALF = 13  # From here on, each further residual shows one on either side that the median cannot be.
 _VALUE = struct.Struct("<d")
-_FIXED = 255  # stands for the number of residuals once nothing depends on them
+FIXED = 255  # stands for the number of residuals once nothing depends on them
 
 
 @dataclass(slots=True)
@@ -43,7 +43,7 @@ class Scale:
 
     @property
     def is_fixed(self) -> bool:
-        return self.count >= _MOST
+        return self.count >= MOST
 
     def fit(self, score: ScaledScore) -> ScaledScore:
         """Return the score at the scale of now."""
@@ -53,15 +53,15 @@ class Scale:
 
     def add(self, residual: float) -> None:
         """Learn a residual, if the scale is not fixed yet."""
-        if self.count >= _MOST:
+        if self.count >= MOST:
             return
         self.count += 1
         self.largest = max(self.largest, abs(residual))
         insort(self.middle, abs(residual))
-        if self.count > _HALF:
+        if self.count > HALF:
             self.middle = self.middle[1:-1]
         self._find_value()
-        if self.count == _MOST:
+        if self.count == MOST:
             self.middle, self.largest = [], 0.0
 
     def _find_value(self) -> None:
@@ -72,24 +72,24 @@ class Scale:
 
     def pack(self) -> bytes:
         """Return the scale as bytes; floats keep every bit."""
-        if self.count >= _MOST:
-            return bytes((_FIXED,)) + _VALUE.pack(self.value)
-        kept = self.middle if self.count <= _HALF else [*self.middle, self.largest]
+        if self.count >= MOST:
+            return bytes((FIXED,)) + _VALUE.pack(self.value)
+        kept = self.middle if self.count <= HALF else [*self.middle, self.largest]
         return bytes((self.count,)) + struct.pack(f"<{len(kept)}d", *kept)
 
     @classmethod
     def unpack(cls, content: bytes) -> tuple["Scale", int]:
         """Return the scale that was packed, and how many bytes it took."""
-        count = content[0] if content else _MOST
-        kept = 1 if count == _FIXED else count if count <= _HALF else 2 * _HALF - count + 1
+        count = content[0] if content else MOST
+        kept = 1 if count == FIXED else count if count <= HALF else 2 * HALF - count + 1
         end = 1 + _VALUE.size * kept
-        if (count >= _MOST and count != _FIXED) or len(content) < end:
+        if (count >= MOST and count != FIXED) or len(content) < end:
             raise SnapshotError("the scale of the residuals is cut short; restore it from a copy")
         numbers = list(struct.unpack_from(f"<{kept}d", content, 1))
-        if count == _FIXED:
-            return cls(numbers[0], _MOST), end
+        if count == FIXED:
+            return cls(numbers[0], MOST), end
         scale = cls(0.0, count, numbers, max(numbers, default=0.0))
-        if count > _HALF:
+        if count > HALF:
             scale.largest = numbers.pop()
         if count:
             scale._find_value()

@@ -12,7 +12,7 @@ from keyhole.scores.regions import Interval, make_empty_interval
 from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 
 _SIDES = ("both", "upper", "lower")
-_EDGE = 700.0  # logits beyond which a one-sided bound is infinite
+EDGE = 700.0  # logits beyond which a one-sided bound is infinite
 
 
 @cache
@@ -183,7 +183,7 @@ class ScaledResiduals:
         if self.side == "both":
             return 1.0 / (1.0 + abs(residual) / self.scale)
         sign = 1.0 if self.side == "upper" else -1.0
-        return sigmoid(max(-_EDGE, min(_EDGE, -sign * residual / self.scale)))
+        return sigmoid(max(-EDGE, min(EDGE, -sign * residual / self.scale)))
 
     def offsets(self, threshold: float) -> tuple[float, float]:
         """Return the residuals between which the score reaches the threshold."""
@@ -192,7 +192,7 @@ class ScaledResiduals:
         if self.side == "both":
             half = self.scale * (1.0 / threshold - 1.0)
             return -half, half
-        reach = -self.scale * logit(threshold, _EDGE)
+        reach = -self.scale * logit(threshold, EDGE)
         return (-math.inf, reach) if self.side == "upper" else (-reach, math.inf)
 
     def read(self, output: float) -> Centred:
