@@ -371,7 +371,9 @@ def test_labels_of_one_set_come_with_the_highest_scores_first_and_ties_in_their_
     fold = make_fold(alpha=0.1, score=keyhole.Probabilities(labels=["x", "y", "z", ("t", 1)]))
     output = [0.5, 0.9, 0.5, 0.9]
     for key in ("abc", "b"):
-        outputs = compare(fold, {}, [(one, Asked("r", output)) for one in key])
+        found: Found = [(one, Asked("r", output)) for one in key]
+        assert find_played(fold, {}, write(found)) == key
+        outputs = compare(fold, {}, found)
         assert outputs.labels.tolist() == ["y", ("t", 1), "x", "z"] * len(key)
         assert outputs.offsets.tolist() == [4 * n for n in range(len(key) + 1)]
 
