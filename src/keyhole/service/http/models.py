@@ -36,7 +36,7 @@ FeatureArray = Annotated[list[float | None], _FEW]
 Metadata = Annotated[
     dict[str, JsonValue] | None,
     Field(
-        description="Kept with the round, at most 1 kB of JSON; rounds are found by it.",
+        description="Stored with the round, at most 1 kB of JSON; rounds can be searched by it.",
         examples=[{"model": "v3"}],
     ),
 ]
@@ -150,14 +150,14 @@ class NewStream(Body):
     window: Window | None = None
     description: Description | None = None
     retention: Retention | None = Field(
-        None, description="Seconds after which what rounds hold is erased; by default it is kept."
+        None, description="Seconds after which the content of rounds is erased; by default it is kept."
     )
     calibrate_from: str | None = Field(
         None, max_length=64, description="A stream whose labelled rounds calibrate this one."
     )
     shadows: Annotated[list[ShadowBody], Field(max_length=MOST)] | None = Field(
         None,
-        description="Other learners that hear the same answers and show what they would have done.",
+        description="Other learners that get the same answers and record what they would have done.",
         examples=[[{"name": "wider", "alpha": 0.05}]],
     )
 
@@ -173,7 +173,7 @@ class UpdateBody(Body):
     )
     description: Description | None = None
     retention: Retention | None = Field(
-        None, description="Seconds after which what rounds hold is erased; 0 keeps it."
+        None, description="Seconds after which the content of rounds is erased; 0 keeps it."
     )
 
 

@@ -38,7 +38,7 @@ _MEANINGS = {
     "code": "What is wrong, in a word for programs.",
     "created": "When it was made.",
     "decisions": "One for each case, in order.",
-    "description": "What people should know of the stream.",
+    "description": "What people should know about the stream.",
     "expired": "Rounds that expired before an answer came.",
     "feedback": "What answers can reveal: bandit, semi-bandit or full; of decisions, which are judged.",
     "groups": "The groups: of a stream their statistics, of a round those it belongs to.",
@@ -53,7 +53,7 @@ _MEANINGS = {
     "least_chance": "The smallest chance that is accepted, 0.01 by default: no answer counts for "
     "more than 1 / least_chance rounds.",
     "lifetime": "Seconds until an open round expires.",
-    "message": "What is wrong and what helps, in a sentence for people.",
+    "message": "What is wrong and how to fix it, in a sentence for people.",
     "miss_rate": "Share of answered rounds that missed.",
     "missed": "Whether the set missed the truth; null while that is not known.",
     "misses": "Answered rounds that missed.",

@@ -124,7 +124,7 @@ async def amend(
     id: Id,  # noqa: A002
     given: AnswerGiven,
 ) -> Response:
-    """Amend an answer that turned out otherwise: every account becomes that of the right one."""
+    """Correct an answer that turned out to be wrong; all statistics become those of the right one."""
     request.state.logged = {"prediction": id[:80]}
     state, replies = request.app.state, [Reply(id, given)]
     tasks = amendments.make_tasks(replies, now=state.clock(), check=_find_check(request))
@@ -324,7 +324,7 @@ def get_overview(
 
 @_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
 def get_stream(request: Request, name: Name) -> Response:
-    """Return what a stream is, and its statistics."""
+    """Return the settings and the statistics of a stream."""
     state = request.app.state
     found = registry.get(state.database, name, now=state.clock())
     return views.send(views.show_stream(found, refused=state.metrics.list_refused(name)))
@@ -359,7 +359,7 @@ async def update_stream(
 async def add_shadow(
     request: Request, name: Name, new: Annotated[NewShadow, Depends(body_of(models.ShadowBody))]
 ) -> Response:
-    """Put another learner beside a stream: it hears the same answers, and shows nothing."""
+    """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
     state = request.app.state
     return await _change(
         request,
@@ -371,7 +371,7 @@ async def add_shadow(
 
 @_route("DELETE /streams/{name}/shadows/{shadow}", Scope.ADMIN, gives=wire.StreamView)
 async def remove_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
-    """Take a shadow away."""
+    """Remove a shadow."""
     state = request.app.state
     return await _change(
         request, name, lambda: (updates.remove(state.database, name, shadow, now=state.clock()), [])
@@ -380,7 +380,7 @@ async def remove_shadow(request: Request, name: Name, shadow: ShadowName) -> Res
 
 @_route("POST /streams/{name}/shadows/{shadow}/promotion", Scope.ADMIN, gives=wire.StreamView)
 async def promote_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
-    """Let a shadow choose from now on; the notes say what that does to the promise."""
+    """Make a shadow the stream's learner; the notes say what that does to the promise."""
     state = request.app.state
     return await _change(
         request, name, lambda: updates.promote(state.database, name, shadow, now=state.clock())
@@ -389,7 +389,7 @@ async def promote_shadow(request: Request, name: Name, shadow: ShadowName) -> Re
 
 @_route("DELETE /streams/{name}", Scope.ADMIN, status=204)
 async def delete_stream(request: Request, name: Name) -> None:
-    """Remove a stream that is archived, or quarantined, and its log for good."""
+    """Remove an archived or quarantined stream and its log permanently."""
     state = request.app.state
     await state.queues.run(make_separate_task(name, partial(registry.delete, state.database, name)))
     state.metrics.forget(name)
@@ -415,7 +415,7 @@ async def calibrate(
 
 @_route("POST /streams/{name}/archive", Scope.ADMIN, gives=wire.StreamView)
 async def archive_stream(request: Request, name: Name) -> Response:
-    """Close a stream for good: it can be read, but takes no more rounds."""
+    """Close a stream permanently: it can be read, but takes no more rounds."""
     state = request.app.state
     return await _change(
         request, name, lambda: (registry.archive(state.database, name, now=state.clock()), [])
@@ -485,7 +485,7 @@ async def erase_rounds(
         str, Query(max_length=2000, description='Of rounds that hold this: {"user": "42"}.')
     ],
 ) -> Response:
-    """Erase what rounds with this metadata hold; what they count for stays in every account."""
+    """Erase the content of all rounds with this metadata; the statistics stay."""
     state, wanted = request.app.state, _read_metadata(metadata)
     erase = partial(erasures.erase_matching, state.database, name, metadata=wanted, now=state.clock())
     return views.send(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
@@ -497,7 +497,7 @@ async def erase_round(
     name: Name,
     id: Id,  # noqa: A002
 ) -> Response:
-    """Erase what a round, its answer and its metadata hold; what it counts for stays."""
+    """Erase the content of a round, its answer and its metadata; the statistics stay."""
     state = request.app.state
     erase = partial(erasures.erase_round, state.database, name, id, now=state.clock())
     return views.send(wire.Erased(await state.queues.run(make_separate_task(name, erase))))

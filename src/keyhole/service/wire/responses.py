@@ -249,9 +249,11 @@ class ShadowView:
     alpha: float
     added: Annotated[str, "Since when it is there."]
     rounds: Annotated[int, "Rounds answered since, of those that were opened since."]
-    misses: Annotated[float, "Its misses, where the answers tell; of decisions, its wrong answers."]
+    misses: Annotated[
+        float, "Its misses, where the answers show them; of decisions, its wrong answers."
+    ]
     unknown: Annotated[
-        float, "Rounds whose answer does not tell whether it would have missed, or been wrong."
+        float, "Rounds whose answer does not show whether it would have missed, or been wrong."
     ]
     miss_rate: Annotated[
         tuple[float, float] | None,
@@ -306,7 +308,7 @@ class StreamView:
     archived: str | None
     description: str | None
     retention: Annotated[
-        float | None, "Seconds after which what rounds hold is erased; null if it is kept."
+        float | None, "Seconds after which the content of rounds is erased; null if it is kept."
     ]
     predicted: int
     rounds: int
@@ -329,7 +331,7 @@ class StreamView:
     distribution: Annotated[
         DistributionView | None, "Null in lists, where it would be the largest part."
     ]
-    shadows: Annotated[list[ShadowView], "Other learners that hear the same answers."]
+    shadows: Annotated[list[ShadowView], "Other learners that get the same answers."]
     levels: Annotated[
         list[LevelView] | None, "Each level, the smallest alpha first; null where there is one."
     ]
@@ -359,7 +361,9 @@ class StreamLine:
     learner: str
     alpha: Annotated[float, "The target; of several levels the smallest."]
     alphas: Annotated[list[float] | None, "Those of several levels; null where there is one."]
-    state: Annotated[Alert, "What the recent rounds say of the promise; of several levels the worst."]
+    state: Annotated[
+        Alert, "What the recent rounds say about the promise; of several levels the worst."
+    ]
     since: Annotated[str | None, "Since when it is off target; null while it is not."]
     retargeted: Annotated[bool, "Whether alpha was ever changed: recent are the rounds since."]
     archived: str | None
@@ -504,7 +508,7 @@ class RoundView:
     score: float | None
     key: Annotated[str | None, "The caller's own, if one was given."]
     metadata: Annotated[dict[str, Json] | None, "As it was given."]
-    erased: Annotated[bool, "Whether what it held is erased: what it counts for stays."]
+    erased: Annotated[bool, "Whether its content was erased; it still counts in the statistics."]
     levels: Annotated[
         list[LevelPrediction] | None,
         "What it showed on each level, the smallest alpha first; null where there is one, or erased.",
