@@ -372,7 +372,7 @@ def amend_key(
     loss: float | None = None,
     right: bool | None = None,
 ) -> Steps[Receipt]:
-    """Correct the answer to the prediction that was asked for with this key; else as ``amend``."""
+    """Correct the answer to the prediction that was requested with this key, as ``amend`` does."""
     body = _write_answer(answer, label=label, score=score, loss=loss, right=right)
     return _put(stream, "amendments", key, body)
 
@@ -383,7 +383,7 @@ def skip(prediction: Prediction | Verdict | str) -> Steps[Receipt]:
 
 
 def skip_key(stream: str, key: str) -> Steps[Receipt]:
-    """Close the round that was asked for with this key, which nobody will answer."""
+    """Close the round that was requested with this key, which nobody will answer."""
     return _put(stream, "answers", key, {"skip": True})
 
 

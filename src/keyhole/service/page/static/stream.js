@@ -159,7 +159,7 @@ export async function stream(name, signal) {
     if (!gate) charts.setSize(widths, history, kind === "labels" ? "labels" : "in the outcome's unit", by);
   };
   const whole = card(gate ? "Wrong, overall" : "Overall miss rate", misses, "", " ");
-  const aside = card("Shadows", beside, "wide", "learners that hear the same answers and show nothing");
+  const aside = card("Shadows", beside, "wide", "learners that get the same answers and show nothing");
   const box = card("What is certain", proven), curved = h("div", {},
     first[0].levels ? card("Levels", layered, "above", "each keeps its own promise; figures of what each chose itself") : null,
     card("Recent answers", ticks, "", `the last one is on the right; tall and red: ${fault(first[0])}`),
