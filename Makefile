@@ -40,7 +40,7 @@ test: $(VENV)/ready
 
 .venv-spark/ready: pyproject.toml
 	$(PYTHON) -m venv .venv-spark
-	.venv-spark/bin/pip install --quiet --disable-pip-version-check --editable '.[spark]' hypothesis pytest
+	.venv-spark/bin/pip install --quiet --disable-pip-version-check --editable '.[spark,fast]' hypothesis pytest
 	touch $@
 
 # Spark is 490 MB and needs Java 17, so that it has an environment of its own; make test skips it.

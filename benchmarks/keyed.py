@@ -285,17 +285,10 @@ def count_rows(asks: Any, answers: Any) -> Any:
             pass
 
     buckets = spark.count_buckets(asks, None)
-    written = (
-        spark.pack_inputs(asks, answers, keys=["shop"], delay="10 minutes", buckets=buckets)
-        .groupBy("bucket")
-        .transformWithState(
-            statefulProcessor=Counting(),
-            outputStructType="rows BINARY",
-            outputMode="append",
-            timeMode="eventTime",
-        )
+    inputs = spark.pack_inputs(asks, answers, keys=["shop"], delay="10 minutes", buckets=buckets)
+    return spark.process(inputs, Counting(), None).mapInArrow(
+        spark.unpack_rows, "key STRING, count BIGINT"
     )
-    return written.mapInArrow(spark.unpack_rows, "key STRING, count BIGINT")
 
 
 def write_batch(folder: Path, batch: int, shops: Any) -> None:

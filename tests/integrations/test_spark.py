@@ -16,7 +16,14 @@ from keyhole import HIT, MISS  # noqa: E402
 from keyhole.errors import InvalidError  # noqa: E402
 from keyhole.integrations._buckets import Bucket  # noqa: E402
 from keyhole.integrations.rows import name_key  # noqa: E402
-from keyhole.integrations.spark import BucketProcessor, pack_rows, read_table, write_table  # noqa: E402
+from keyhole.integrations.spark import (  # noqa: E402
+    BucketProcessor,
+    backtest,
+    pack_rows,
+    read_table,
+    streams,
+    write_table,
+)
 from keyhole.keyed import Answered, Asked, Event, Fold, Kind, make_fold  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::keyhole.errors.SpeedWarning")  # numba is an extra
@@ -169,7 +176,8 @@ def test_another_number_of_buckets_is_refused_and_says_what_to_do() -> None:
     spark.handle.setGroupingKey(1)
     rows = iter([pack([ask("2", 1)], FIELDS["asks"])])
     with pytest.raises(
-        InvalidError, match=r"has 8 buckets, the query 16.*buckets=8, or begin a new checkpoint"
+        InvalidError,
+        match=r"has 8 buckets, the query 16.*buckets=8, or begin a new checkpoint with states=",
     ):
         list(processor.handleInputRows((1,), rows, spark._getTimerValues()))
 
@@ -215,3 +223,18 @@ def test_features_and_groups_of_a_row_reach_the_rule() -> None:
     shown = [one.region.threshold for one in outputs if one.region is not None]
     assert [row["threshold"] for row in written] == shown
     assert len(set(shown)) > 20
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"alpha": [0.05, 0.2]}, "run a query for each"),
+        ({"learner": "gate-tracker", "alpha": 0.1}, "gate-tracker decides"),
+    ],
+)
+def test_what_rows_cannot_tell_is_refused_when_a_query_is_made(given: Fields, fault: str) -> None:
+    nothing: Any = None  # No table is looked at before.
+    with pytest.raises(InvalidError, match=fault):
+        streams(nothing, nothing, key="shop", **given)
+    with pytest.raises(InvalidError, match=fault):
+        backtest(nothing, key="shop", **given)

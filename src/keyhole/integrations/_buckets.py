@@ -111,6 +111,7 @@ def _check_head(version: int, had: int, buckets: int | None) -> None:
     if buckets is not None and had != buckets:
         raise InvalidError(
             f"the checkpoint has {had} buckets, the query {buckets}: a key would be looked for in the "
-            f"wrong one; go on with buckets={had}, or begin a new checkpoint",
+            f"wrong one; go on with buckets={had}, or begin a new checkpoint with "
+            "states=read_states(spark, checkpoint)",
             field="buckets",
         )

@@ -1,9 +1,9 @@
 """Streams by the million on Apache Spark: keys in buckets, a value and a timer each (extra ``spark``).
 
 ``streams`` runs the fold of ``keyhole.keyed`` as a Structured Streaming query: asks and answers in,
-sets out, exactly once. ``backtest`` plays a finished table, every key by itself, and ``evaluate`` says
-how the sets of either have fared. Workers import this module, so that Keyhole must be installed where
-they run.
+sets out, exactly once. ``read_states`` carries the keys of a stopped query over to another.
+``backtest`` plays a finished table, every key by itself, and ``evaluate`` says how the sets of either
+have fared. Workers import this module, so that Keyhole must be installed where they run.
 
 Spark hands Python one cell at a time what a stateful query keeps and reads. Rows therefore pass through
 that query as Arrow tables, one value for the rows of a bucket, and so do the outputs.
@@ -19,13 +19,13 @@ import numpy as np
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.keyed import Fold, Kind, make_fold
-from keyhole.learners import Learner
+from keyhole.learners import GATES, Learner
 from keyhole.predictor.progress import Progress
 from keyhole.scores import Score, find_labels
 
 try:
     import pyarrow as pa
-    from pyspark.sql import DataFrame, Row
+    from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
     from pyspark.sql.pandas.types import from_arrow_schema
@@ -47,7 +47,7 @@ from keyhole.integrations._columns import (
 )
 from keyhole.integrations.rows import KNOWN
 
-__all__ = ["backtest", "evaluate", "streams"]
+__all__ = ["backtest", "evaluate", "read_states", "streams"]
 
 WEEK = timedelta(days=7)
 WRITTEN = (Kind.SHOWN, Kind.COUNTED, Kind.EXPIRED, Kind.REFUSED)
@@ -74,6 +74,12 @@ class BucketProcessor(StatefulProcessor):
     def init(self, handle: Any) -> None:
         self._handle = handle
         self._value = handle.getValueState("keyhole", _STATE)
+
+    def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
+        """Begin with the states that a bucket is given."""
+        bucket = Bucket()
+        bucket.add(self._fold, Bucket.unpack(bytes(initialState.rows)).states)
+        self._write(bucket, 0, timerValues.getCurrentWatermarkInMs())
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
         """Yield the output of a batch of the bucket's rows, which come in no order."""
@@ -143,6 +149,7 @@ def streams(
     start: Progress | None = None,
     kinds: Iterable[str] = WRITTEN,
     buckets: int | None = None,
+    states: DataFrame | None = None,
 ) -> DataFrame:
     """Return the sets of a stream of asks, every key learning from its own answers.
 
@@ -169,6 +176,8 @@ def streams(
     buckets
         How many values the states are kept in, by default 32 for each shuffle partition. A checkpoint
         keeps its number: a query with another is refused.
+    states
+        With which states the keys of a new checkpoint begin, as ``read_states`` returns them.
 
     Returns
     -------
@@ -176,39 +185,86 @@ def streams(
         The key's columns, ``id``, ``kind``, ``number``, ``threshold``, ``labels``, ``lower``,
         ``upper``, ``size``, ``miss`` and ``note``. Write it in append mode.
     """
-    fold = make_fold(
-        learner,
-        alpha=alpha,
-        features=features,
-        groups=groups,
-        score=score,
-        feedback=feedback,
-        seed=seed,
-        open_limit=open_limit,
-        lifetime=lifetime // _MS,
-        recall=recall,
-        start=start,
-    )
+    fold = _make_fold(
+        learner, alpha=alpha, features=features, groups=groups, score=score, feedback=feedback,
+        seed=seed, open_limit=open_limit, lifetime=lifetime // _MS, recall=recall, start=start,
+    )  # fmt: skip
     keys = [key] if isinstance(key, str) else list(key)
-    buckets = count_buckets(asks, buckets)
-    conf = asks.sparkSession.conf
+    count = count_buckets(asks, buckets)
+    processor = BucketProcessor(
+        fold, buckets=count, kinds=map(Kind, kinds), indexed=has_indexes(asks, fold)
+    )
+    inputs = pack_inputs(asks, answers, keys=keys, delay=delay, buckets=count)
+    begun = None if states is None else _pack_states(states, count)
+    output = process(inputs, processor, begun).mapInArrow(unpack_rows, from_arrow_schema(OUTPUT))
+    return output.select(*read_keys(asks, keys), *OUTPUT.names[1:])
+
+
+def _make_fold(learner: str | Learner | None, *, alpha: Any, **parameters: Any) -> Fold:
+    """Return the fold of a query, or raise if its rows would not tell what it shows."""
+    if isinstance(alpha, Iterable):
+        raise InvalidError(
+            "a row has one set or interval, and several alphas give several; run a query for each",
+            field="alpha",
+        )
+    name = learner.rule.name if isinstance(learner, Learner) else learner
+    if name in GATES:
+        raise InvalidError(
+            f"{name} decides, and rows have sets or intervals; for gates by key use "
+            "keyhole.keyed.make_fold, or the operator for Bytewax",
+            field="learner",
+        )
+    return make_fold(learner, alpha=alpha, **parameters)
+
+
+def process(inputs: DataFrame, processor: StatefulProcessor, states: DataFrame | None) -> DataFrame:
+    """Return what a processor makes of the rows of each bucket, which may begin with a state."""
+    conf = inputs.sparkSession.conf
     if conf.get(_PROVIDER, "") != _ROCKS_DB:
         conf.set(_PROVIDER, _ROCKS_DB)  # the only provider that transformWithState works with
-    processor = BucketProcessor(
-        fold, buckets=buckets, kinds=map(Kind, kinds), indexed=has_indexes(asks, fold)
+    return inputs.groupBy("bucket").transformWithState(
+        statefulProcessor=processor,
+        outputStructType="rows BINARY",
+        outputMode="append",
+        timeMode="eventTime",
+        initialState=None if states is None else states.groupBy("bucket"),
     )
-    written = (
-        pack_inputs(asks, answers, keys=keys, delay=delay, buckets=buckets)
-        .groupBy("bucket")
-        .transformWithState(
-            statefulProcessor=processor,
-            outputStructType="rows BINARY",
-            outputMode="append",
-            timeMode="eventTime",
-        )
-    )
-    output = written.mapInArrow(unpack_rows, from_arrow_schema(OUTPUT))
-    return output.select(*read_keys(asks, keys), *OUTPUT.names[1:])
+
+
+def read_states(spark: SparkSession, checkpoint: str) -> DataFrame:
+    """Return the states of all keys of a stopped query: columns ``key`` and ``state``.
+
+    Give them to ``streams(..., states=...)`` to go on in a new checkpoint with another number of
+    buckets or of shuffle partitions, or keep them as a table; ``Fold.read`` reads one. The new query
+    must read its inputs from where the old one ended.
+    """
+    conf = spark.conf
+    if conf.get(_PROVIDER, "") != _ROCKS_DB:
+        conf.set(_PROVIDER, _ROCKS_DB)
+    reader = spark.read.format("statestore").option("stateVarName", "keyhole")
+    buckets = reader.load(checkpoint).select("value.state")
+    return buckets.mapInArrow(list_states, "key STRING, state BINARY")
+
+
+def list_states(batches: Iterator[Any]) -> Iterator[Any]:
+    """Yield the keys of buckets with their states."""
+    for batch in batches:
+        for content in batch["state"].to_pylist():
+            held = Bucket.unpack(content).states
+            columns = [pa.array(list(held), pa.string()), pa.array(list(held.values()), pa.binary())]
+            yield pa.RecordBatch.from_arrays(columns, names=["key", "state"])
+
+
+def _pack_states(states: DataFrame, buckets: int) -> DataFrame:
+    """Return the states of each bucket as one value."""
+
+    def pack(group: Any) -> Any:
+        held = dict(zip(group["key"].to_pylist(), group["state"].to_pylist(), strict=True))
+        content = Bucket(held).pack(buckets=buckets)
+        return pa.table({"bucket": group["bucket"][:1], "rows": pa.array([content], pa.binary())})
+
+    bucketed = states.select("key", "state").withColumn("bucket", _find_bucket(buckets))
+    return bucketed.groupBy("bucket").applyInArrow(pack, "bucket INT, rows BINARY")
 
 
 def pack_inputs(
@@ -372,16 +428,10 @@ def backtest(
     ``evaluate`` sums it up. Each of the ``buckets`` is played in one piece, in memory; by default there
     are 32 for each shuffle partition.
     """
-    fold = make_fold(
-        learner,
-        alpha=alpha,
-        features=features,
-        groups=groups,
-        score=score,
-        feedback=feedback,
-        seed=seed,
-        start=start,
-    )
+    fold = _make_fold(
+        learner, alpha=alpha, features=features, groups=groups, score=score, feedback=feedback,
+        seed=seed, start=start,
+    )  # fmt: skip
     keys = [key] if isinstance(key, str) else list(key)
     known = [name for name in KNOWN if name in table.columns]
     rows = table.select(name_rows(keys), "at", "output", *known, "label")

@@ -1,0 +1,94 @@
+"""The keys of a stopped query on a real Spark go on in another number of buckets."""
+
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("pyspark", reason="Spark is tested by: make test-spark")
+if shutil.which("java") is None:
+    pytest.skip("Spark needs Java 17; install openjdk-17-jre-headless", allow_module_level=True)
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+
+from keyhole.integrations.spark import read_states, streams
+from keyhole.keyed import Answered, Asked, Event, make_fold
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # pyspark and pandas warn of each other
+START = datetime(2030, 1, 1)
+ASKS = "shop STRING, id STRING, at TIMESTAMP, output ARRAY<DOUBLE>"
+ANSWERS = "shop STRING, id STRING, at TIMESTAMP, label INT"
+SHOPS, ROUNDS = 7, 20
+OUTPUTS = [[0.1 * (n % 8), 0.3, 0.2] for n in range(2 * ROUNDS)]
+
+
+@pytest.fixture(scope="module")
+def spark() -> Iterator[Any]:
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", 2)
+    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
+    session.conf.set("spark.sql.session.timeZone", "UTC")
+    yield session
+    session.stop()
+
+
+def write_day(spark: Any, folder: Path, day: int) -> None:
+    """Write rounds of every shop, and the answers to all but the last of them."""
+    first = day * ROUNDS
+    rows = [(f"shop {shop}", n) for n in range(first, first + ROUNDS) for shop in range(SHOPS)]
+    asks = [(shop, str(n), START + timedelta(seconds=n), OUTPUTS[n]) for shop, n in rows]
+    last = first + ROUNDS - 1
+    answers = [(shop, str(n), START + timedelta(seconds=n), n % 3) for shop, n in rows if n < last]
+    spark.createDataFrame(asks, ASKS).coalesce(1).write.parquet(str(folder / f"asks {day}"))
+    spark.createDataFrame(answers, ANSWERS).coalesce(1).write.parquet(str(folder / f"answers {day}"))
+
+
+def play(spark: Any, folder: Path, day: int, checkpoint: Path, **given: Any) -> None:
+    source = spark.readStream
+    asks = source.schema(ASKS).parquet(str(folder / f"asks {day}"))
+    answers = source.schema(ANSWERS).parquet(str(folder / f"answers {day}"))
+    sets = streams(asks, answers, key="shop", alpha=0.1, seed=3, **given)
+    writer = sets.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
+    query = writer.option("path", str(folder / f"sets {day}")).trigger(availableNow=True).start()
+    try:
+        query.awaitTermination(300)
+    finally:
+        query.stop()
+
+
+def test_keys_go_on_in_another_number_of_buckets(spark: Any, tmp_path: Path) -> None:
+    for day in (0, 1):
+        write_day(spark, tmp_path, day)
+    play(spark, tmp_path, 0, tmp_path / "first", buckets=3)
+    states = read_states(spark, str(tmp_path / "first"))
+    assert states.count() == SHOPS
+    play(spark, tmp_path, 1, tmp_path / "second", buckets=5, states=states)
+    found = spark.read.parquet(str(tmp_path / "sets 1")).where("kind = 'shown'").collect()
+    fold = make_fold(alpha=0.1, seed=3)
+    expected: dict[tuple[str, str], float] = {}
+    for shop in (f"shop {n}" for n in range(SHOPS)):
+        events: list[Event] = []
+        for n, output in enumerate(OUTPUTS):
+            events.append(Asked(str(n), output, at=n))
+            events += [Answered(str(n), label=n % 3, at=n)] if n % ROUNDS < ROUNDS - 1 else []
+        shown = [one for one in fold.run(shop, b"", events)[1] if one.kind == "shown"]
+        expected |= {(shop, one.id): one.region.threshold for one in shown[ROUNDS:]}  # type: ignore[union-attr]
+    assert {(row.shop, row.id): row.threshold for row in found} == expected
+
+
+def test_another_number_of_buckets_is_refused_with_the_remedy(spark: Any, tmp_path: Path) -> None:
+    write_day(spark, tmp_path, 0)
+    play(spark, tmp_path, 0, tmp_path / "first", buckets=3)
+    write_day(spark, tmp_path, 1)
+    for name in ("asks", "answers"):
+        (part,) = (tmp_path / f"{name} 1").glob("*.parquet")
+        part.rename(tmp_path / f"{name} 0" / part.name)
+    with pytest.raises(StreamingQueryException, match=r"has 3 buckets.*states=read_states"):
+        play(spark, tmp_path, 0, tmp_path / "first", buckets=2)
