@@ -85,3 +85,14 @@ def test_a_key_of_several_columns_is_a_stream_of_its_own() -> None:
 def test_a_column_that_is_not_there_is_named() -> None:
     with pytest.raises(InvalidError, match="no column 'output'"):
         backtest(polars.DataFrame(COLUMNS), key="shop", alpha=0.1)
+
+
+def test_a_relation_of_duckdb_is_played_and_its_result_queried() -> None:
+    duckdb = pytest.importorskip("duckdb")
+    columns = "'a' AS shop, n AS at, [0.6, 0.4]::DOUBLE[] AS output, n % 2 AS label"
+    relation = duckdb.sql(f"SELECT {columns} FROM range(10) AS rounds(n)")  # noqa: S608
+    played = backtest(relation, key="shop", alpha=0.1)
+    assert played.num_rows == 10  # DuckDB finds it by its name.
+    (found,) = duckdb.sql("SELECT count(*), sum(miss) FROM played").fetchall()
+    rows = {"shop": ["a"] * 10, "at": range(10), "output": [[0.6, 0.4]] * 10, "label": [0, 1] * 5}
+    assert found == (10, sum(backtest(polars.DataFrame(rows), key="shop", alpha=0.1)["miss"]))
