@@ -44,8 +44,9 @@ def read_events(tables: Sequence[Any], *, indexed: bool) -> dict[str, Any]:
     times = pc.fill_null(table["at"], 0).to_numpy()
     table = table.take(np.argsort(times, kind="stable")).combine_chunks()
     columns = {name: list_cells(table[name]) for name in table.column_names}
-    if indexed and "label" in columns:
-        columns["label"] = [None if cell is None else read_index(cell) for cell in columns["label"]]
+    if indexed and "label" in columns and not pa.types.is_integer(table["label"].type):
+        cells = columns["label"]
+        columns["label"] = [None if cell is None else read_index(cell) for cell in cells]
     _keep_first(columns)
     return columns
 
@@ -72,16 +73,18 @@ def list_cells(column: Any) -> Any:
         if not pa.types.is_floating(column.type.value_type):
             return column.to_pylist()
         flat = column.values.to_numpy(zero_copy_only=False)
+        starts = column.offsets.to_numpy()
+        valid = column.is_valid().to_numpy(zero_copy_only=False)
+        widths = np.unique(np.diff(starts)[valid])
+        if len(widths) == 1:
+            table = np.full((len(valid), *widths.tolist()), np.nan)
+            table[valid] = flat[starts[:-1][valid, np.newaxis] + np.arange(widths[0])]
+            return table
         cells = [flat[a:b] for a, b in _list_ends(column)]
     else:
         return column.to_pylist()
-    valid = column.is_valid().to_numpy(zero_copy_only=False)
-    widths = {len(cells[place]) for place in np.flatnonzero(valid).tolist()}
-    if len(widths) == 1 and not pa.types.is_map(column.type):
-        table = np.full((len(cells), *widths), np.nan)
-        table[valid] = [cells[place] for place in np.flatnonzero(valid).tolist()]
-        return table
-    return [cell if there else None for there, cell in zip(valid.tolist(), cells, strict=True)]
+    there = column.is_valid().to_pylist()
+    return [cell if is_there else None for is_there, cell in zip(there, cells, strict=True)]
 
 
 def _list_ends(column: Any) -> Any:
@@ -92,15 +95,13 @@ def _list_ends(column: Any) -> Any:
 def write_outputs(keys: Sequence[str], outputs: OutputColumns, kinds: Collection[str]) -> Any:
     """Return the outputs of these kinds as a table; ``keys`` are those of the events."""
     labels = outputs.labels
-    texts = labels.astype(str) if labels.dtype != object else [str(label) for label in labels]
-    lists = pa.ListArray.from_arrays(
-        pa.array(outputs.offsets, pa.int32()), pa.array(texts, pa.string())
-    )
+    texts = pa.array(labels if labels.dtype != object else [str(label) for label in labels])
+    lists = pa.ListArray.from_arrays(pa.array(outputs.offsets, pa.int32()), texts.cast(pa.string()))
     is_set = np.isnan(outputs.lower) & ~np.isnan(outputs.threshold)
     columns = {
-        "key": [keys[row] for row in outputs.row.tolist()],
+        "key": pa.array(keys, pa.string()).take(pa.array(outputs.row)),
         "id": outputs.id,
-        "kind": [kind.value for kind in outputs.kind],
+        "kind": pa.array(outputs.kind, pa.string()),
         "number": pa.array(outputs.number, mask=outputs.number < 0),
         "labels": pc.if_else(pa.array(is_set), lists, pa.scalar(None, lists.type)),
         "note": outputs.note,
@@ -110,8 +111,7 @@ def write_outputs(keys: Sequence[str], outputs: OutputColumns, kinds: Collection
         },
     }
     table = pa.RecordBatch.from_pydict({name: columns[name] for name in OUTPUT.names}, schema=OUTPUT)
-    kept = [kind in kinds for kind in outputs.kind]
-    return table if all(kept) else table.filter(pa.array(kept, pa.bool_()))
+    return table.filter(pc.is_in(table["kind"], value_set=pa.array(list(kinds), pa.string())))
 
 
 def refuse_rows(table: Any) -> Any:

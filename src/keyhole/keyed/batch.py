@@ -204,12 +204,15 @@ def _read_places(table: EventColumns, labels: Sequence[Any]) -> Counts:
     if type(labels) is range and isinstance(column, np.ndarray) and column.dtype.kind == "i":
         places: Counts = np.where((column >= 0) & (column < count), column, _UNHEARD).astype(np.int64)
         return places
-    known: dict[Any, int] = dict(zip(labels, range(count), strict=True))
+    known: dict[Any, int] = {None: _EMPTY, **dict(zip(labels, range(count), strict=True))}
+    cells = table.cells("label")
     try:
-        found = [
-            known.get(cell, _UNHEARD) if not is_missing(cell) else _EMPTY
-            for cell in table.cells("label")
-        ]
+        found = list(map(known.get, cells))
     except TypeError:  # One cannot be a label.
         return np.full(len(table.keys), _UNHEARD)
+    if None in found:
+        found = [
+            (_EMPTY if is_missing(cell) else _UNHEARD) if place is None else place
+            for cell, place in zip(cells, found, strict=True)
+        ]
     return np.array(found)

@@ -258,10 +258,12 @@ class Fold:
 
     def next_due(self, state: bytes) -> int | None:
         """Return the earliest time at which an open round of the key expires, if any does."""
-        found = self._cache.get(state)
-        if found is None and state:
-            found = self._read_state(state)
-        earliest = NEVER if found is None else found.earliest
+        if not state:
+            return None
+        if self.decides:
+            earliest = self._read_state(state).earliest
+        else:
+            earliest = states.find_due(state, self.setup.learner)
         return None if earliest == NEVER else earliest
 
 

@@ -13,6 +13,7 @@ those answered, those closed without an answer, and those open.
 import struct
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -222,6 +223,17 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
     return KeyState(
         Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, closed_part
     )
+
+
+def find_due(content: bytes, learner: Learner) -> int:
+    """Return when the first open round of a state that ``pack`` wrote is due; never if none is."""
+    with suppress(struct.error):
+        layout, closed, _ = _LAYOUT.unpack_from(content)
+        if layout >> VERSION_AT == VERSION and not layout & (SCALE | SQUEEZED):
+            size = learner.layout.sizes[not layout & WIDE_STATE]
+            end = _FORMS[layout & _TALLY].size + size + DIGEST * closed
+            return int(_OPEN.unpack_from(content, end)[1]) if len(content) > end else NEVER
+    return unpack(content, learner).earliest
 
 
 def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
