@@ -2,6 +2,7 @@
 # Every night a dump of the database, read back before it counts, the newest 14 of them. /metrics says how
 # old the newest is, and KeyholeBackupOld when that is too old. "once" makes one and ends.
 set -euo pipefail
+umask 077  # the service sees how old they are, and reads none
 folder=${BACKUPS:-/backups} keep=${KEEP:-14}
 
 dump() {

@@ -1,6 +1,7 @@
 """The scripts and commands of deploy/ as they run: on a real PostgreSQL, on a live file, by tools."""
 
 import os
+import pwd
 import re
 import shutil
 import subprocess
@@ -127,6 +128,45 @@ def test_a_dump_of_a_live_service_is_read_back_restores_and_verifies_and_generat
     )
     assert main(["verify", "--database", restored]) == 0
     assert f"{ROUNDS} rounds" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("service")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root gives folders away")
+def test_the_backup_of_compose_is_no_root_and_writes_to_the_volume_that_it_is_given(
+    server: Server, tmp_path: Path
+) -> None:
+    containers = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
+    backup, folder = containers["backup"], containers["backup-folder"]
+    assert backup["depends_on"]["backup-folder"] == {"condition": "service_completed_successfully"}
+    assert folder["image"] == backup["image"]  # so that both know the same user
+    assert "cap_add" not in backup
+    # Here the volume is a folder, as root makes it, and another user stands for the image's.
+    volume, owner = tmp_path / "backups", f"--owner={backup['user']}"
+    volume.mkdir(mode=0o700)
+    nobody = str(pwd.getpwnam("nobody").pw_uid)
+    given = {owner: f"--owner={nobody}", "/backups": str(volume)}
+    assert set(given) <= set(folder["entrypoint"])
+    kept = ",".join(f"+{power.lower()}" for power in folder["cap_add"])
+    run_as("root", f"-all,{kept}", [given.get(word, word) for word in folder["entrypoint"]])
+    # Whom PATH leads through folders of root's may read those, and no more.
+    script = [*backup["entrypoint"][:1], str(DEPLOY / "backup.sh"), "once"]
+    run_as(nobody, "-all,+dac_read_search", script, backing_up(server, volume))
+    (made,) = volume.glob("*.dump")
+    assert (made.stat().st_uid, made.stat().st_mode & 0o777) == (int(nobody), 0o600)
+    assert volume.stat().st_mode & 0o777 == 0o755  # The service sees the age of what it may not read.
+
+
+def run_as(
+    user: str, powers: str, command: list[str], environment: dict[str, str] | None = None
+) -> None:
+    limits = [f"--{kind}={powers}" for kind in ("inh-caps", "ambient-caps", "bounding-set")]
+    became = [f"--reuid={user}", f"--regid={user}", "--clear-groups", "--no-new-privs", *limits]
+    subprocess.run(  # noqa: S603
+        ["setpriv", *became, *command],  # noqa: S607
+        env=environment,
+        check=True,
+        timeout=4 * SECONDS,
+    )
 
 
 @pytest.mark.usefixtures("service")
