@@ -85,8 +85,8 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     _add_routes(app, demo=chosen.demo)
     _add_handlers(app)
     # The last one added is the first one reached.
-    app.add_middleware(middleware.CheckSender, admission=Admission(state.access, limits))
-    app.add_middleware(middleware.ReleaseBodies, bodies=state.bodies)
+    admission = Admission(state.access, limits)
+    app.add_middleware(middleware.AdmitRequests, admission=admission, bodies=state.bodies)
     app.add_middleware(middleware.AnswerErrors, outage=state.outage)
     app.add_middleware(middleware.CompressReads)
     app.add_middleware(middleware.AddHeaders)

@@ -78,8 +78,11 @@ def parse(model: type[Body], content: bytes, limits: Limits) -> object:
 
 def check_names(content: bytes, found: Body) -> None:
     """Raise if an object of the body has a name twice: which one is meant nobody knows."""
+    colons = content.count(b":")  # Every name has one.
+    if colons == len(found.model_fields_set):  # It is flat, and none is within a string.
+        return
     entries = _count_entries(found)
-    if content.count(b":") == entries:  # Every name has one, and none is within a string.
+    if colons == entries:
         return
     plain = content.replace(rb"\\", b"").replace(rb"\"", b"")
     if b"".join(plain.split(b'"')[::2]).count(b":") > entries:  # outside of strings
@@ -90,9 +93,16 @@ def _count_entries(value: object) -> int:
     """Return how many names the objects of a body have."""
     if isinstance(value, Body):
         names = value.model_fields_set
-        return len(names) + sum(_count_entries(getattr(value, name)) for name in names)
+        count = len(names)
+        for name in names:
+            count += _count_entries(getattr(value, name))
+        return count
     if isinstance(value, dict):
-        return len(value) + sum(_count_entries(one) for one in value.values() if type(one) in _NESTS)
+        count = len(value)
+        for one in value.values():
+            if type(one) in _NESTS:
+                count += _count_entries(one)
+        return count
     if isinstance(value, list) and value and not isinstance(value[0], (float, str)):
         return sum(map(_count_entries, value))
     return 0

@@ -3,15 +3,18 @@
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 
 log = logging.getLogger("keyhole.service")
 _MOST_AT_ONCE = 60.0  # seconds by which a clock is set when it is put right
 
 
-def _read_elapsed() -> float:
-    """Return seconds that nobody sets, where possible those that the machine slept included."""
-    clock = getattr(time, "CLOCK_BOOTTIME", None)
-    return time.monotonic() if clock is None else time.clock_gettime(clock)
+# Seconds that nobody sets, where possible those that the machine slept included.
+_read_elapsed: Callable[[], float] = (
+    partial(time.clock_gettime, time.CLOCK_BOOTTIME)
+    if hasattr(time, "CLOCK_BOOTTIME")
+    else time.monotonic
+)
 
 
 class SteadyClock:

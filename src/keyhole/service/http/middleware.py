@@ -157,29 +157,19 @@ class AnswerErrors:
         return respond(problem.error, status=find_problem(error).status)
 
 
-class ReleaseBodies:
-    """Counts what a body took no more, once its request is done."""
+class AdmitRequests:
+    """Lets in only what may be here; what its body took counts no more once it is done."""
 
-    def __init__(self, app: ASGIApp, *, bodies: Bodies) -> None:
-        self._app, self._bodies = app, bodies
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._bodies.taken -= scope.get("state", {}).get(TAKEN, 0)
-
-
-class CheckSender:
-    """Lets in only what may be here."""
-
-    def __init__(self, app: ASGIApp, *, admission: Admission) -> None:
-        self._app, self._admission = app, admission
+    def __init__(self, app: ASGIApp, *, admission: Admission, bodies: Bodies) -> None:
+        self._app, self._admission, self._bodies = app, admission, bodies
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "http":
             await self._admission.check(scope)
-        await self._app(scope, receive, send)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            self._bodies.taken -= scope.get("state", {}).get(TAKEN, 0)
 
 
 def respond(fault: Fault, *, status: int) -> Response:

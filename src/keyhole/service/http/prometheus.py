@@ -68,17 +68,16 @@ class Metrics:
         sized = self._sizes.labels(stream)
         for one in opened:
             if not one.repeated:
-                sized.observe(one.region.size)
+                sized.observe(one.regions[0].size)
 
     def count_answers(
         self, replies: Sequence[Reply], results: Sequence[Receipt | KeyholeError]
     ) -> None:
-        kinds = [
-            (result.stream, name_answer(reply.answer))
-            for reply, result in zip(replies, results, strict=True)
-            if isinstance(result, Receipt) and not result.repeated
-        ]
-        for (stream, kind), count in Counts(kinds).items():
+        kinds = Counts[tuple[str, str]]()
+        for reply, result in zip(replies, results, strict=True):
+            if isinstance(result, Receipt) and not result.repeated:
+                kinds[result.stream, name_answer(reply.answer)] += 1
+        for (stream, kind), count in kinds.items():
             self._feedback.labels(stream, kind).inc(count)
 
     def count_refused(

@@ -51,14 +51,13 @@ class StreamQueues:
     ) -> None:
         self._run_tasks, self._most, self._timeout = run_tasks, most, timeout
         self._queues: dict[str | int, _Queue] = {}
-        self._names: dict[int, str] = {}  # Answers come by id, and share the queue of their stream.
+        # Of the streams that were changed not long ago, by id: answers share the queue of their stream.
+        self.names: dict[str | int, str] = {}
         self._threads = ThreadPoolExecutor(_THREADS)
 
     def run(self, task: Task) -> asyncio.Future[Any]:
         """Return what will hold what the task returns once it is durable, or the error."""
-        stream = (
-            task.stream if isinstance(task.stream, str) else self._names.get(task.stream, task.stream)
-        )
+        stream = self.names.get(task.stream, task.stream)
         queue = self._queues.setdefault(stream, _Queue())
         count, loop = len(queue.waiting) + queue.at_work, asyncio.get_running_loop()
         mine = _Waiting(task, loop.create_future())
@@ -83,10 +82,6 @@ class StreamQueues:
     def close(self) -> None:
         """Wait for what is at work, and do no more."""
         self._threads.shutdown(cancel_futures=True)
-
-    def find_name(self, stream_id: int) -> str | None:
-        """Return the name of a stream that was changed not long ago."""
-        return self._names.get(stream_id)
 
     def _refuse(self, queue: _Queue, one: _Waiting) -> None:
         if one in queue.waiting:  # What is at work already cannot be called back.
@@ -120,9 +115,9 @@ class StreamQueues:
 
     def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Results) -> None:
         if done.id is not None:
-            if len(self._names) >= _MOST_NAMES:
-                self._names.clear()
-            self._names[done.id] = done.name
+            if len(self.names) >= _MOST_NAMES:
+                self.names.clear()
+            self.names[done.id] = done.name
         for one, outcome in zip(group, done.outcomes, strict=True):
             if one.outcome.done():  # Whoever asked has hung up.
                 continue

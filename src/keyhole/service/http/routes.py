@@ -131,7 +131,7 @@ async def amend(
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
     _log_streams(request, tasks)
     results = answers.gather_results(replies, tasks, outcomes)
-    state.metrics.count_refused(replies, results, state.queues.find_name)
+    state.metrics.count_refused(replies, results, state.queues.names.get)
     (result,) = results
     if isinstance(result, KeyholeError):
         raise result
@@ -245,8 +245,8 @@ async def _open(
 
 def _log_streams(request: Request, tasks: Sequence[Task]) -> None:
     """Let the request log say which streams were answered."""
-    found = {request.app.state.queues.find_name(task.stream) for task in tasks}
-    names = sorted(name for name in found if name is not None)
+    known = request.app.state.queues.names
+    names = sorted(filter(None, {known.get(task.stream) for task in tasks}))
     request.state.logged["stream"] = names[0] if len(names) == 1 else names[:_MOST_LOGGED]
 
 
@@ -263,7 +263,7 @@ async def _answer(request: Request, replies: list[Reply]) -> list[wire.Receipt |
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
     results = answers.gather_results(replies, tasks, outcomes)
     _log_streams(request, tasks)
-    state.metrics.count_refused(replies, results, state.queues.find_name)
+    state.metrics.count_refused(replies, results, state.queues.names.get)
     request.state.count = partial(state.metrics.count_answers, replies, results)
     return results
 

@@ -37,7 +37,7 @@ def send(value: object, *, status: int = 200) -> Response:
 
 
 def show_prediction(opened: Opened) -> wire.Prediction:
-    shown, expires = opened.region, show_time(opened.expires)
+    shown, expires = opened.regions[0], show_time(opened.expires)
     contents: Any = shown.contents
     levels = _show_levels(opened.alphas, opened.regions) if opened.alphas else None
     return wire.Prediction(
@@ -64,7 +64,7 @@ def _show_levels(
 
 
 def show_decision(opened: Opened) -> wire.Verdict:
-    decision: Any = opened.region
+    decision: Any = opened.regions[0]
     return wire.Verdict(
         id=opened.id,
         round=opened.number,

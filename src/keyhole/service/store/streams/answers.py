@@ -19,6 +19,7 @@ from keyhole.errors import (
     UnknownStreamError,
 )
 from keyhole.feedback import BESIDE, is_miss
+from keyhole.predictor.monitor import Watch
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Region
@@ -166,7 +167,8 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if outcome is None:
         return Receipt(reply.id, stream.name, None)
     if outcome.weight and stream.progress.watch is not None:
-        _note_alarms(work, now)
+        watches = list_watches(stream) if stream.shadows else [stream.progress.watch]
+        _note_alarms(work, watches, now)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed = stream.progress.pack(stream.setup.learner)
         sums = stream.tally.sum_up()
@@ -194,7 +196,7 @@ def settle_reply(
     outcome = stream.setup.kind.answer(stream.setup, stream.progress, waiting, reply)
     if outcome.weight:
         stream.note_recent(outcome.miss)
-    return outcome, learn_beside(heard, waiting, outcome, scale=scale)
+    return outcome, learn_beside(heard, waiting, outcome, scale=scale) if heard else None
 
 
 RESULT = ("miss", "weight", "score", "size")  # columns of the log
@@ -261,8 +263,8 @@ def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     return Receipt(reply.id, stream.name, is_miss(show_misses(first)[0]), repeated=True)
 
 
-def _note_alarms(work: UnitOfWork, now: float) -> None:
-    for level, watch in enumerate(list_watches(work.stream)):
+def _note_alarms(work: UnitOfWork, watches: Sequence[Watch], now: float) -> None:
+    for level, watch in enumerate(watches):
         if watch.rounds in (watch.raised, watch.cleared):
             new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
             id_ = work.stream.id

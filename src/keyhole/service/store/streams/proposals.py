@@ -221,8 +221,9 @@ def _note(
         work.keyed[ask.key] = row
     if ask.metadata is not None:
         work.metadata += list_metadata(row)
-    regions = (shown,) if levels is None else show_regions(opened.case, row)
-    made = Opened(make_id(row), shown.id, regions, expires, alphas=stream.alphas)
+    made = Opened(make_id(row), shown.id, (shown,), expires)
+    if levels is not None:
+        made = made._replace(regions=show_regions(opened.case, row), alphas=stream.alphas)
     if setup.kind.is_awaited(setup, shown):
         memo = learner.pack_memo(opened.memo) if learner.memory else b""
         work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo, memories))
