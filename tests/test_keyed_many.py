@@ -250,6 +250,7 @@ def test_a_key_whose_count_becomes_wide_on_the_way_is_left() -> None:
     found: Found = [(key, Answered("r", label=0)) for key in "ab"]
     found.append(("c", Asked("r", [0.7, 0.3])))
     assert find_played(fold, before, write(found)) == "bc"
+    assert find_played(fold, before, write([("a", Asked("s", [0.7, 0.3]))])) == "a"
     compare(fold, before, found)
 
 
@@ -261,6 +262,7 @@ def test_as_many_closed_rounds_are_remembered_as_are_to_be(recall: int) -> None:
     found += [("a", Asked(f"r{n}", [0.7, 0.3])) for n in range(39, 0, -1)]
     outputs = compare(fold, before, found)
     assert (outputs.kind == "repeated").sum() == recall
+    assert find_played(fold, before, write(found[:1])) == "a"
     compare(fold, before, [("a", Answered(f"r{n}", label=0)) for n in range(40)])
 
 
