@@ -463,7 +463,7 @@ informed_tracker = Rule(
         late="the histogram learns from late answers as well, and the offset moves less: with "
         "answers 1,000 rounds late sets are 1.2 times the best on average and 3.2 times at worst once "
         "it has settled; where scores begin far off, or jump, 1.9 times those of prompt answers on "
-        "average (2.9 at alpha below 0.05) and 28 times at worst (231), so that logit-tracker is "
-        "better there",
+        "average (2.5 at alpha below 0.05) and 28 times at worst (60; 231 in batches of 1,000), so "
+        "that logit-tracker is better there",
     ),
 )

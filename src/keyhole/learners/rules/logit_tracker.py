@@ -158,7 +158,7 @@ logit_tracker = Rule(
         "if every round is answered at once (else bounds.excess(open=...)) and threshold 0 cannot miss",
         source="this project; keyhole.bounds.excess has the numbers",
         late="a stale answer moves it less (half as far after 60 rounds): with answers 1,000 rounds "
-        "late sets are as large as the best threshold's on average and 2 times at worst once it has "
+        "late sets are as large as the best threshold's on average and 1.7 times at worst once it has "
         "settled; where scores begin far off, or jump, 1.6 times those of prompt answers on average "
         "(1.9 at alpha below 0.05) and 4.5 times at worst (9 in batches of 1,000); the miss rate, off "
         "by 0.02 to 0.035 after 30,000 rounds, still tends to alpha",
