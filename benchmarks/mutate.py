@@ -23,7 +23,7 @@ SIMPLE = {
     *("ReplaceOrWithAnd", "ReplaceTrueWithFalse", "ZeroIterationForLoop"),
 }
 # Decorators that only mark, which the interpreted lane does not run, and those that only keep results.
-MARKS = {"kernel", "overload", "cache", "lru_cache"}
+MARKS = {"kernel", "called", "overload", "cache", "lru_cache"}
 # Arguments that a type checker guards, that say what a cache keeps or which line a warning names, and
 # those of pictures that change no number of theirs.
 WORDS = {"frozen", "slots", "kw_only", "strict", "maxsize", "stacklevel"}

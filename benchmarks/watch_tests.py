@@ -23,6 +23,10 @@ from mutate import Mutant, digest_of
 COVERAGE = str(Path(coverage.__file__).parent)
 WAIT = 5  # times the processor's seconds that a test may take by the clock on the wall
 SHARED = "what several tests share"
+IMPORTED = (
+    "/test_parameters.py::",
+    "/test_make.py::",
+)  # hold the ranges and tables that an import fixes
 PLUGINS = ("-p", "no:cacheprovider", "-p", "no:faulthandler", "-p", "anyio", "--tb=no")
 
 
@@ -236,20 +240,28 @@ def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> lis
     As many as fit the budget: those in the file's own test file come first, then the quickest; last
     those on PostgreSQL, which must start a server. A line
     that only the import executes has the tests of its file, those first that see most of it, and all
-    of its own test file; so has every line of a file that has changed since its tests were watched.
+    of its own test file and of those that hold what an import fixes; so has every line of a file that
+    has changed since its tests were watched.
     """
     lines, path = mutant.lines, mutant.path
     own = f"/test_{Path(path).stem.lstrip('_')}.py::"
     seen = {node: test["lines"][path] for node, test in tests.items() if path in test["lines"]}
     seen = seen or dict.fromkeys(tests)  # a new file: any test may execute it
     reached = {node: 1.0 for node, of in seen.items() if not of or any(n in of for n in lines)}
+    first = (own,)
     if not (reached and lines):
-        seen = dict.fromkeys(node for node in tests if own in node) | seen
+        first = (own, *IMPORTED)
+        seen = dict.fromkeys(node for node in tests if any(part in node for part in first)) | seen
         reached = {node: float(len(of or "1")) for node, of in seen.items()}
     chosen: list[str] = []
     spent = 0.0
     costs = {
-        node: ("[postgres" in node, own not in node, tests[node]["seconds"] / of, node)
+        node: (
+            "[postgres" in node,
+            not any(part in node for part in first),
+            tests[node]["seconds"] / of,
+            node,
+        )
         for node, of in reached.items()
     }
     for node in sorted(reached, key=costs.__getitem__):

@@ -12,7 +12,7 @@ from keyhole.errors import InvalidError
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds
 from keyhole.learners.lateness import Lateness
-from keyhole.learners.rules.contextual_tracker import contextual_tracker
+from keyhole.learners.rules.contextual_tracker import contextual_tracker, weigh_size
 from keyhole.learners.rules.informed_tracker import find_odds, informed_tracker
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import measure_delay
@@ -301,6 +301,98 @@ def test_any_round_in_any_state_does_what_the_page_says(
         check_same(state, anew)
 
 
+@pytest.mark.parametrize(
+    ("before", "cost", "near", "band", "usual", "saved"),
+    [
+        ((0.5, 2.0, 9), 4.0, 0.6, 0.5 * math.exp(-0.18), 2.2, 1.0 - 0.1 * 4.0 / 2.2),
+        ((0.5, 2.0, 9), 4.0, 0.7, 0.5 * math.exp(0.02), 2.2, -0.1 * 4.0 / 2.2),
+        ((0.5, 1.0, 498), 500.0, 0.7, 0.5 * math.exp(0.02), 1.0 + 499.0 / 499, -0.1 * 10.0),
+        ((0.5, 1.0, 5_000), 51.0, 0.7, 0.5 * math.exp(0.02), 1.1, -0.1 * 10.0),
+        ((0.02, 1.0, 9), 1.0, 0.6, 0.02, 1.0, 0.9),
+        ((5.0, 1.0, 9), 1.0, 0.7, 5.0, 1.0, -0.1),
+        ((0.5, 0.0, 9), 0.0, 0.7, 0.5 * math.exp(0.02), 0.0, -0.1),
+    ],
+)
+def test_the_band_and_what_it_costs_step_by_hand(
+    before: tuple[float, float, int], cost: float, near: float, band: float, usual: float, saved: float
+) -> None:  # fmt: skip
+    """A tenth of the band's truths; its usual cost over 500 rounds; ten times as dear at most."""
+    bands, costs = np.array([before[0]]), np.array([before[1]])
+    answer = Answer(0.0, near, cost=cost)
+    assert weigh_size(bands, costs, 0.1, before[2], 0.7, answer) == pytest.approx(saved, abs=1e-12)
+    assert (bands[0], costs[0]) == (pytest.approx(band, abs=1e-12), pytest.approx(usual, abs=1e-12))
+
+
+def test_a_miss_is_in_no_band() -> None:
+    bands, costs = np.array([0.5]), np.array([1.0])
+    assert weigh_size(bands, costs, 0.1, 9, 0.7, Answer(1.0, 0.6, cost=1.0)) == pytest.approx(-0.1)
+
+
+def test_it_takes_graded_answers_and_says_how_many_numbers_a_round_remembers() -> None:
+    learner = contextual_tracker(alpha=0.1, features=2, groups=3)
+    assert (learner.memory, learner.context, learner.rule.graded) == (5 + 3 * 2 + 3, 5, True)
+    assert (learner.informed, learner.runs_interpreted, learner.rule.draws) == (True, False, False)
+    state = learner.start()
+    memo = learner.choose(state, 0.5, np.array([0.1, math.nan, 1.0, 0.0, 1.0]))[1]
+    assert memo[[5, 6, 8, 9]].tolist() == [0.1, 3.0, 0.0, 8.0]  # value and cell of both features
+    for name, most in (("held", 100), ("seen", 2**53)):
+        for count in (most, most + 2):
+            spoilt = state._replace(**{name: np.full(2, count)})
+            if count == most:
+                assert (getattr(learner.unpack(learner.pack(spoilt)), name) == most).all()
+            else:
+                with pytest.raises(InvalidError, match=f"the {name} of the state"):
+                    learner.unpack(learner.pack(spoilt))
+    for place, fits in ((6, True), (9, True), (5, False), (8, False)):  # where the cells are
+        far = memo.copy()
+        far[place] = 9.0
+        if fits:
+            with pytest.raises(InvalidError, match="the memo of a round"):
+                learner.layout.unpack_memo(far.tobytes())
+        else:
+            assert (learner.layout.unpack_memo(far.tobytes()) == far).all()
+
+
+@pytest.mark.parametrize("knots", [2, 3])
+def test_the_cells_of_few_knots_lie_where_the_rank_says(knots: int) -> None:
+    """One value kept, 0: a smaller one has rank 1/4, the same 1/2, a larger one 3/4."""
+    learner = contextual_tracker(alpha=0.1, features=1, knots=knots)
+    state = learner.start()
+    memo = learner.choose(state, 0.5, np.array([0.0]))[1]
+    learner.observe(state, memo, Answer(0.0))
+    for value, rank in ((-1.0, 0.25), (0.0, 0.5), (1.0, 0.75)):
+        memo = learner.choose(state, 0.5, np.array([value]))[1]
+        lower = min(int(rank * (knots - 1)), knots - 2)
+        assert memo[5:8].tolist() == [value, lower, rank * (knots - 1) - lower]
+
+
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"features": -1}, "features -1 is not a whole number from 0 to 100000"),
+        ({"features": 100_001}, "features 100001"),
+        ({"groups": 100_001}, "groups 100001"),
+        ({"size_weight": 1.1}, r"size_weight 1.1 is not in \[0, 1\]"),
+        ({"knots": 1}, "knots 1"),
+        ({"kept": 0}, "kept 0"),
+        ({"window": 0}, "window 0"),
+        ({"dead": 151.0}, "dead 151 is above the guard, 150"),
+        ({"features": 85_000}, "85,000 features are 10,030,000 numbers"),
+    ],
+)
+def test_parameters_out_of_their_range_are_refused(given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(InvalidError, match=fault):
+        contextual_tracker(alpha=0.1, **given)
+
+
+def test_parameters_at_the_ends_of_their_range_are_taken() -> None:
+    one = contextual_tracker(
+        alpha=0.79, features=1, size_weight=1.0, knots=2, kept=1, window=1, dead=150.0
+    )
+    assert one.parameters.cap == 8.0
+    assert contextual_tracker(alpha=0.1, groups=2, guard=60.0, dead=40.0).parameters.cap == 10.0
+
+
 def make_state(start: Any, anew: FromThePage) -> Any:
     parts = zip(start, anew.pack(), strict=True)
     return type(start)(*(np.array(part, dtype=like.dtype).reshape(like.shape) for like, part in parts))
@@ -370,7 +462,7 @@ import sys
 import numpy as np
 from keyhole import simulate
 from keyhole.simulation import Channel
-from keyhole.learners.rules.contextual_tracker import contextual_tracker
+from keyhole.learners.rules.contextual_tracker import contextual_tracker, weigh_size
 
 rng = np.random.default_rng(5)
 features = rng.standard_normal((1_200, 2))
@@ -485,6 +577,15 @@ def test_bound_of_groups_counts_conflicts_and_lateness() -> None:
     state.conflicts[2] = 3.0  # an answer that counted for more than one round
     assert bound(state, late) == 150.0 + 2 * 5 + 6 * 3.0
     assert bound(state, Lateness(open=2)) == 150.0 + 2 * 5 + 2 * 3.0
+
+
+def test_a_bound_of_all_rounds_bears_the_longer_side_of_an_answer() -> None:
+    """At alpha 0.7 a hit that may be wrong, told as -1/8, moves an account farther than a miss."""
+    learner, step = contextual_tracker(alpha=0.7, groups=1), 0.7 + 0.125
+    told = Lateness(told=(-0.125, 1.125))
+    squares = 2.0 * 100 * step * step
+    found = learner.parameters.late_excess(100, told)
+    assert found.most == -found.least == pytest.approx(150.0 + 1.0 + math.sqrt(squares))
 
 
 def test_late_bound_of_all_rounds_bears_a_conflict_in_every_round() -> None:

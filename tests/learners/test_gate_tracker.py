@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole import make
+from keyhole import GATES, make
+from keyhole.errors import InvalidError
 from keyhole.feedback import Answer
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.numeric import Array
@@ -38,10 +39,14 @@ class TrackerByHand:
     def allow(self, rounds: int) -> float:
         return 20.0 + 0.3 * math.sqrt(rounds if self.memory is None else min(rounds, self.memory))
 
-    def is_open(self) -> bool:
+    @property
+    def room(self) -> float:
+        """The excess, in judgements, from which on the guard is shut."""
         known = 2.8 + 0.01 * self.judged + 0.0005 * (self.rounds + 1)
-        most = min(known, self.allow(self.rounds + 1)) + 2.0 * self.late
-        return self.excess / self.weight + 1.0 - self.alpha <= most
+        return min(known, self.allow(self.rounds + 1)) + 2.0 * self.late - (1.0 - self.alpha)
+
+    def is_open(self) -> bool:
+        return self.excess / self.weight <= self.room
 
     def is_trial_due(self) -> bool:
         if self.z <= 2.2 or not self.is_open():
@@ -171,8 +176,10 @@ def draw_state(rng: np.random.Generator, alpha: float, memory: float | None) -> 
     by_hand.heard = int(rng.choice([0, 1, 19, 20, 200]))
     by_hand.weight = float(rng.choice([1.0, 1.0 + 9.0 * rng.random()]))
     by_hand.grain = float(rng.uniform(1.0, by_hand.weight))
-    by_hand.excess = float(rng.choice([0.0, *rng.normal(0.0, [1.0, 5.0, 40.0])])) * by_hand.weight
     by_hand.late = int(rng.choice([0, 1, 6]))
+    guard = by_hand.room + rng.choice([-0.3, -0.01, 0.01, 0.3])
+    by_hand.excess = float(rng.choice([0.0, guard, *rng.normal(0.0, [1.0, 5.0, 40.0])]))
+    by_hand.excess *= by_hand.weight
     waits = [0, 1, 9, 10, 99, 100, 349, 350, 999, 1_000, 1_999, 2_000, 19_999, 20_000]
     by_hand.quiet, by_hand.run = int(rng.choice(waits)), float(rng.choice([0.0, 4.0, 9.0, 20.0]))
     by_hand.on_trial = bool(rng.random() < 0.3)
@@ -237,11 +244,39 @@ def test_any_round_in_any_state_is_that_worked_out_by_hand(alpha: float, memory:
         else:
             by_hand.hear(remembered, answer)
         check_same(state, by_hand)
-        change = float(rng.choice([-1.0, 1.0]))
+        change = float(rng.choice([-1.0, 1.0, 0.5]))
         learner.observe(state, memo, Answer(alpha + change, score, amends=1.0))
         by_hand.excess += change / chance
         by_hand.z = min(3.5, max(-3.5, by_hand.z + 0.01 * change))
         check_same(state, by_hand)
+
+
+def test_a_curve_that_a_file_made_up_raises_nothing() -> None:
+    """What is known of the curve is then no information matrix, and its variance below 0."""
+    learner = make("gate-tracker", alpha=0.1)
+    state = learner.start()
+    state.heard[0], state.weight[0], state.position[0], state.quiet[0] = 200, 5.0, 2.5, 50
+    state.sure[:] = [2.0, -900.0, 2.0]
+    threshold, memo = learner.choose(state)
+    learner.observe(state, memo, Answer(1.0, 0.2))
+    assert all(math.isfinite(one) for part in state for one in part)
+    assert 0.0 <= threshold <= 2.0
+
+
+def test_a_gate_takes_judgements_that_may_be_wrong_and_remembers_four_numbers() -> None:
+    rule = GATES["gate-tracker"]
+    assert (rule.graded, rule.kind, rule.draws) == (True, "gate", False)
+    learner = make("gate-tracker", alpha=0.1)
+    assert (learner.memory, learner.runs_interpreted) == (4, True)
+    state = learner.start()
+    for name in ("judged", "rounds"):
+        for most, fits in ((2**53, True), (2**53 + 2, False)):
+            spoilt = state._replace(**{name: [most]})
+            if fits:
+                assert learner.unpack(learner.pack(spoilt)) == spoilt
+            else:
+                with pytest.raises(InvalidError, match=f"the {name} of the state"):
+                    learner.unpack(learner.pack(spoilt))
 
 
 # alpha, memory, how often an accepted answer is judged, how often a judge errs, whether the referred

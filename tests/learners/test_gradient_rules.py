@@ -91,6 +91,15 @@ def test_agaci_charges_experts_with_second_order_losses(lived: Lived) -> None:
     assert state.rates == pytest.approx([4.0, 4.0])
 
 
+def test_an_expert_of_agaci_that_is_far_ahead_takes_all_the_weight() -> None:
+    """Kills: weights that overflow, because they are not those of the best."""
+    learner = agaci(alpha=0.1, steps=[0.1, 0.3])
+    state = learner.start()
+    for losses, step in (([-5_000.0, 0.0], 0.1), ([9_000.0, -9_000.0], 0.3), ([9_000.0, 9_000.0], 0.2)):
+        state.losses[:] = losses
+        assert learner.choose(state)[1][0] == pytest.approx(step)
+
+
 def test_agaci_learns_to_step_fast_where_the_scores_jump() -> None:
     rng = np.random.default_rng(8)
     wild = np.concatenate([rng.beta(a, 4, 400) for _ in range(8) for a in (12, 2)])

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from keyhole import HIT, MISS, Predictor, make, simulate
-from keyhole.feedback import Answer
+from keyhole.errors import InvalidError
+from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask
 from keyhole.learners.rule import NONE
 from keyhole.learners.rules.informed_tracker import (
@@ -418,3 +419,40 @@ def test_an_amendment_and_the_models_word_do_what_the_page_says_in_any_state() -
         learner.parameters.hear_all(state, output, [one / sum(output) for one in output])
         anew.hear(output)
         check_same(state, anew)
+
+
+def test_it_takes_graded_answers_without_drawing_and_runs_interpreted() -> None:
+    predictor = Predictor("informed-tracker", alpha=ALPHA)
+    predictor.learn(predictor.predict([0.6, 0.4]), loss=0.5)
+    assert predictor.miss_rate == 0.5
+    learner = make("informed-tracker", alpha=ALPHA)
+    assert (learner.memory, learner.runs_interpreted, learner.rule.draws) == (1, True, False)
+    assert (learner.informed, learner.needs, learner.horizon) == (True, Needs.HIT_OR_MISS, None)
+
+
+@pytest.mark.parametrize(
+    ("part", "most"),
+    [
+        ("rounds", 2**53), ("lateness", 2**53), ("bare", 1), ("told", 5), ("place", 83),
+        ("below", 65_535), ("total", 65_535), ("bins", 65_535),
+    ],
+)  # fmt: skip
+def test_a_stored_count_may_be_as_large_as_it_can_become(part: str, most: int) -> None:
+    learner = make("informed-tracker", alpha=ALPHA)
+    state = learner.start()
+    held = getattr(state, part)
+    fits, spoilt = (state._replace(**{part: [one] * len(held)}) for one in (most, most + 1 + most // 2))
+    assert learner.unpack(learner.pack(fits)) == fits
+    with pytest.raises(InvalidError, match=f"the {part} of the state"):
+        learner.unpack(learner.pack(spoilt))
+
+
+@pytest.mark.parametrize("name", ["informed-tracker", "contextual-tracker"])
+def test_a_threshold_of_just_one_less_the_margin_is_played(name: str) -> None:
+    """Kills: < for <= at the upper end, which many offsets give to the last bit."""
+    learner = make(name, alpha=ALPHA)
+    state = learner.start()
+    state.offset[0] = EDGE
+    assert learner.choose(state)[0] == 1.0 - 1e-6
+    state.offset[0] = EDGE + 1e-9
+    assert learner.choose(state)[0] == NONE

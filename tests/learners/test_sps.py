@@ -3,7 +3,7 @@ import math
 import numpy as np
 import pytest
 
-from keyhole import Predictor, make, simulate
+from keyhole import MISS, Predictor, make, simulate
 from keyhole.errors import HorizonError, InvalidError
 from keyhole.learners.rules.sps import SpsParameters, sps
 from keyhole.numeric import Array
@@ -68,6 +68,16 @@ def test_late_answers_are_ranked_where_they_belong() -> None:
     predictor.learn(late, score=0.1)
     assert state.clock[1] == before[1] + 1
     assert state.counts[1] == 0
+
+
+def test_a_miss_lies_below_the_present_arm_whichever_it_is() -> None:
+    learner = sps(alpha=0.3, horizon=1_000, arms=11)
+    for arm in (1, 2, 10):
+        state = learner.start()
+        state.clock[2] = arm
+        learner.observe(state, learner.new_memo(), MISS)
+        assert state.clock.tolist() == [1, 1, arm]
+        assert not state.counts.any()
 
 
 def test_without_horizon_the_band_is_wider_and_the_threshold_still_rises() -> None:
