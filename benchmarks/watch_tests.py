@@ -248,7 +248,7 @@ def choose_tests(mutant: Mutant, tests: dict[str, Any], *, budget: float) -> lis
     seen = {node: test["lines"][path] for node, test in tests.items() if path in test["lines"]}
     seen = seen or dict.fromkeys(tests)  # a new file: any test may execute it
     reached = {node: 1.0 for node, of in seen.items() if not of or any(n in of for n in lines)}
-    first = (own,)
+    first: tuple[str, ...] = (own,)
     if not (reached and lines):
         first = (own, *IMPORTED)
         seen = dict.fromkeys(node for node in tests if any(part in node for part in first)) | seen
