@@ -7,9 +7,10 @@ import numpy as np
 import pytest
 
 from keyhole import GATES, make
-from keyhole.errors import InvalidError
+from keyhole.errors import InvalidError, TheoremError
 from keyhole.feedback import Answer
 from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.learners.lateness import Lateness
 from keyhole.numeric import Array
 
 EDGE = math.log((1.0 - 1e-6) / 1e-6)
@@ -249,6 +250,35 @@ def test_any_round_in_any_state_is_that_worked_out_by_hand(alpha: float, memory:
         by_hand.excess += change / chance
         by_hand.z = min(3.5, max(-3.5, by_hand.z + 0.01 * change))
         check_same(state, by_hand)
+
+
+def test_late_bounds_worked_out_by_hand() -> None:
+    """After 400 rounds 2.8 + 4 + 0.2 of the budget, 2 for each of 4 levels, one wrong kept free: 14.1.
+
+    Judgements of weight 2 that come to -1/4 or 1 count for 3 at most, and three that waited for 1.8.
+    """
+    given = make("gate-tracker", alpha=0.1).parameters
+    found = given.late_excess(400, Lateness(open=3, age=4, weight=2.0, told=(-0.25, 1.0)))
+    assert found == pytest.approx((2.0 * (-0.25 - 0.1) * 400, 3.0 * 14.1 + 3 * 1.8))
+    found = given.late_excess(400, Lateness(open=9, age=4, told=(0.0, 1.25)))
+    assert found == pytest.approx((-0.1 * 400, 1.5 * 14.1 + 5 * 1.15))
+    assert given.late_excess(40_000, Lateness()).most == pytest.approx(20.0 + 0.3 * 200.0)
+
+
+def test_the_bound_of_a_group_is_by_its_own_rounds_and_lateness() -> None:
+    learner = make("gate-tracker", alpha=0.1)
+    state = learner.start()
+    assert learner.parameters.bound_group(state, Lateness()).most == pytest.approx(2.8105)
+    state.rounds[0], state.late[0] = 100, 2.0
+    found = learner.parameters.bound_group(state, Lateness(open=5))
+    assert found == (-math.inf, pytest.approx(2.8 + 1.05 + 4.0 - 0.9 + 3 * 0.9))
+    forgetful = make("gate-tracker", alpha=0.1, options={"memory": 50.0}).parameters
+    assert forgetful.bound_group(state, Lateness()) is None
+    with pytest.raises(TheoremError, match="together with a memory"):
+        forgetful.late_excess(100, Lateness())
+    most = 2.8 + 0.0105 * 100
+    budget = 20.0 + 0.3 * math.sqrt(50.0)
+    assert forgetful.excess(100) == pytest.approx((-10.0, most + budget * 100 / 50))
 
 
 def test_a_curve_that_a_file_made_up_raises_nothing() -> None:

@@ -114,6 +114,27 @@ WEIGHTS = np.array([3.0, 1.0, 4.0, 1.0, 5.0])
 SCORE = 0.6  # covers thresholds 0, .25 and .5 of five
 
 
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (
+            ocp_bandit,
+            [0.1 / 0.2833333333 + MISS_GAIN[0] / 0.2833333333, 0.1 / 0.4333333333, 0.3529411765],
+        ),
+        (ocp_unlock, [0.1 / p + gain for p, gain in zip(CHANCES, MISS_GAIN, strict=True)]),
+    ],
+)
+def test_a_miss_of_every_label_tells_of_all_arms(rule: "Rule[...]", expected: list[float]) -> None:
+    """The truth was no candidate: every arm would have missed, and one of them is chosen."""
+    learner = worked(rule)
+    state = weighted(learner, np.array([1.0, 2.0, 1.0]))
+    before = state.gains.copy()
+    threshold, memo = learner.choose(state, 0.1)
+    assert threshold == 0.0
+    learner.observe(state, memo, MISS)
+    assert state.gains - before == pytest.approx(expected, abs=1e-6)
+
+
 def enumerated(rule: "Rule[...]") -> tuple[Learner, Array, Array]:
     """The learner, its probabilities, and the exact expectation of its estimates over the arm."""
     learner = rule(alpha=0.2, horizon=10_000, arms=5, bonus=0.1, exploration=0.4, rate=RATE)

@@ -1,14 +1,16 @@
 """What a parameter may be, and is unless told: a release that changes it changes streams that exist."""
 
 import math
+from collections.abc import Callable
 from dataclasses import MISSING, fields
+from typing import Any
 
 import pytest
 
 from keyhole import LEARNERS, make
 from keyhole.errors import HorizonError, InvalidError
 from keyhole.learners import GATES, find
-from keyhole.learners.parameters import Constraint, constraints
+from keyhole.learners.parameters import Constraint, constraints, number, positive, whole
 
 OCP = [
     "horizon None a whole number from 1 to 1e+15",
@@ -152,6 +154,22 @@ def test_a_fault_names_the_parameter_its_value_and_a_remedy() -> None:
         make("sps", alpha=0.1, horizon=0)
     with pytest.raises(InvalidError, match=r"^steps 0 is not positive and finite; try 0\.01$"):
         make("agaci", alpha=0.1, options={"steps": (0.1, 0)})
+
+
+@pytest.mark.parametrize(
+    ("made", "remedy"),
+    [
+        (lambda: positive("A step.", default=0.25), "try 0.25"),
+        (lambda: number("A bound.", default=None, remedy="try 5"), "try 5, or None"),
+        (lambda: number("A bound.", default=None, remedy="give more"), "give more"),
+        (lambda: whole("Rounds.", default=7, least=2), "try 7"),
+        (lambda: number("Anything."), ""),
+    ],
+)
+def test_the_remedy_is_the_default_or_what_was_given_and_none_where_that_is_allowed(
+    made: Callable[[], Any], remedy: str
+) -> None:
+    assert made().metadata["constraint"].remedy == remedy
 
 
 def test_a_grid_is_not_part_of_what_a_prompt_shows() -> None:

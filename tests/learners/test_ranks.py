@@ -65,6 +65,17 @@ def test_of_a_longer_window_a_value_is_kept_as_often_as_there_is_room() -> None:
         assert row == ([*np.delete(full, eighth), 9.0] if eighth < 4 else full)
 
 
+def test_a_draw_of_just_the_chance_keeps_nothing() -> None:
+    """Four of sixteen are kept: a draw of an eighth is, at the third place; one of a quarter is not."""
+    for draw, row in ((QUARTER // 2, [1.0, 2.0, 4.0, 9.0]), (QUARTER, [1.0, 2.0, 3.0, 4.0])):
+        number = find_round(draw, 0)
+        assert (number * STRIDE + SHIFT) % 2**32 == draw
+        ranks = fill([1.0, 2.0, 3.0, 4.0])
+        ranks.seen[0] = 20
+        keep(ranks, 0, 9.0, number, 16)
+        assert ranks.kept[0].tolist() == row
+
+
 def test_infinities_are_kept_as_the_largest_numbers() -> None:
     largest = float(np.finfo(np.float64).max)
     assert [make_finite(x) for x in (np.inf, -np.inf, 3.0)] == [largest, -largest, 3.0]

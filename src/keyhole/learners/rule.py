@@ -63,7 +63,7 @@ class About:
     late: str = ""
 
 
-@dataclass(frozen=True, eq=False, repr=False)
+@dataclass(frozen=True, eq=False)
 class Rule(Generic[P]):
     """A way to pick thresholds: called with its parameters, it gives a learner.
 
@@ -222,7 +222,7 @@ def _share(rule: Rule[...], parameters: Any) -> "Learner":
     return Learner(rule, parameters)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True)
 class Learner:
     """A rule with its parameters: immutable, so that many predictors and runs share it.
 
