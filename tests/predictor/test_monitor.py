@@ -224,6 +224,40 @@ def test_what_stale_answers_allow_for_grows_with_the_root_of_their_age() -> None
     assert alone.evidence == rounded.evidence
 
 
+def play_batch(misses: int, *, together: bool) -> Watch:
+    """Return the watch after a batch of 100, stale by 99 answers, of which so many rounds missed."""
+    watch, monitor = Watch(tested=1), Monitor(alpha=0.1)
+    for number, miss in enumerate(np.random.default_rng(3).permutation(100) < misses):
+        heard = 1_000 if together else 1_000 + number
+        monitor.observe(watch, float(miss), heard=heard, stale=99.0)
+    return watch
+
+
+def test_a_batch_is_not_so_many_rounds_decided_apart() -> None:
+    assert play_batch(42, together=False).alarm is Alarm.TOO_MANY
+    assert play_batch(42, together=True).alarm is Alarm.NONE
+    assert play_batch(63, together=True).alarm is Alarm.TOO_MANY
+
+
+@pytest.mark.parametrize("stale", [0.0, 99.0])
+def test_bets_on_rounds_that_share_a_rate_are_worth_no_more_than_one_in_the_mean(stale: float) -> None:
+    bets = find_bets(0.1, math.ceil(math.sqrt(stale)))
+    for slope, _ in enumerate(bets.slopes):
+        side = 0 if bets.slopes[slope] > 0.0 else 1
+        hits = 10.0 / bets.targets[side] - 10.0
+        mean = 0.0
+        for outcomes in product((0, 1), repeat=6):
+            chance, worth = 1.0, 1.0
+            for place, miss in enumerate(outcomes):
+                missed = sum(outcomes[:place])
+                rate = (10.0 + missed) / (10.0 + hits + place)  # of Beta(10, hits), having seen these
+                chance *= rate if miss else 1.0 - rate
+                now = bets.after(place, missed)
+                worth *= 1.0 + now.slopes[slope] * (miss - now.targets[side])
+            mean += chance * worth
+        assert 0.9 < mean <= 1.0 + 1e-12
+
+
 def test_a_side_that_has_settled_stays_so_when_bets_are_lowered() -> None:
     watch = start(Monitor(alpha=0.1), [0] * 20 + [1])
     assert watch.doubts == [math.inf, pytest.approx(2.5)]
@@ -406,7 +440,7 @@ def test_a_watch_goes_on_from_its_bytes_bit_for_bit() -> None:
         cut = unpack(cut.pack())
     assert whole == cut
     assert whole.cleared > 0
-    assert len(whole.pack()) == len(Watch().pack()) < 260
+    assert len(whole.pack()) == len(Watch().pack()) < 285
     with pytest.raises(SnapshotError, match="bytes"):
         unpack(whole.pack()[:-1])
 

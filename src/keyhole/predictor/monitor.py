@@ -31,6 +31,14 @@ followed. So the test asks whether the rate is above alpha d, or below alpha / d
 (1.3 if 20 rounds are predicted before an answer comes, 3.2 if 1,000 are): bets against these rates have
 mean at most 1 whenever the rate is between them. d is 1 for prompt answers.
 
+*Rounds decided together.* The rounds of a batch are all predicted before one of them is answered: they
+share one threshold, and so one rate p, of which the mean may be alpha though p is not. Twelve misses in
+a row say much of p and little of the promise. Let p vary as Beta(10, 10 (1 - h) / h) does around the
+target h, by three tenths of it. Then, after s misses in j rounds of a batch, the next one misses with
+mean (10 + s) / (10 / h + j). The bets on a higher rate are made against that where it is above h, and
+those on a lower rate where it is below: they have mean at most 1 then, and also if misses are
+independent at rates between the targets. A round that is decided alone has j = 0.
+
 *The start.* A new learner is off its target until it has heard answers. Rounds whose prediction had
 heard fewer than 10 / alpha + L/2, history included, are outside the test. After them the watch is
 *starting* until the misses have come to the target from both sides: until a bet on the target against
@@ -90,9 +98,10 @@ _PLAIN, _PLAIN_HEARD = (
     100.0,
 )  # Which of the sums bets, while starting, on a rate of 3/4; from when on.
 _ALLOWED = 20.0  # Late answers: by 1 + sqrt(L) / 20 the rate may be off.
+_SHARED = 10.0  # misses that a target is worth against those of rounds decided together with this one
 _LESS = 0.8  # A lower chance lowers the bets by a fifth at least, so that it is seldom done.
 _COUNT = len(ABOVE) + len(BELOW)
-_LAYOUT = struct.Struct(f"<qbqqqqqqdd2d{_COUNT}d{_COUNT}d{_COUNT}q")
+_LAYOUT = struct.Struct(f"<qbqqqqqqdd5d{_COUNT}d{_COUNT}d{_COUNT}q")
 SIZE = _LAYOUT.size
 
 
@@ -127,6 +136,9 @@ class Watch:
         The part of a whole bet that an answer of chance 1 is.
     ratio
         Of the rate to alpha, against which the alarm is to be cleared.
+    together
+        How many answers had been heard when the last round was decided; of rounds that were decided at
+        that moment, how many were answered, and their misses.
     doubts
         Above and below: what bets on alpha are worth, at the start and while an alarm is on.
     evidence
@@ -145,6 +157,7 @@ class Watch:
     tested: int = 0
     scale: float = 1.0
     ratio: float = 1.0
+    together: list[float] = field(default_factory=lambda: [-1.0, 0.0, 0.0])
     doubts: list[float] = field(default_factory=lambda: [0.0, 0.0])
     evidence: list[float] = field(default_factory=lambda: [0.0] * _COUNT)
     walks: list[float] = field(default_factory=lambda: [1.0] * _COUNT)
@@ -180,7 +193,7 @@ class Watch:
     def pack(self) -> bytes:
         """Return it as bytes, of which there are always as many."""
         head = (self.rounds, self.alarm, self.since, self.raised, self.cleared, self.alarms, self.heard)
-        rest = (self.tested, self.scale, self.ratio, *self.doubts)
+        rest = (self.tested, self.scale, self.ratio, *self.together, *self.doubts)
         return _LAYOUT.pack(*head, *rest, *self.evidence, *self.walks, *self.starts)
 
 
@@ -190,8 +203,8 @@ def unpack(content: bytes) -> Watch:
         raise SnapshotError(f"a watch has {_LAYOUT.size} bytes, not {len(content)}")
     rounds, alarm, since, raised, cleared, alarms, heard, *rest = _LAYOUT.unpack(content)
     tested, scale, ratio, *rest = rest
-    doubts, rest = rest[:2], rest[2:]
-    lists = doubts, rest[:_COUNT], rest[_COUNT:-_COUNT], rest[-_COUNT:]
+    together, doubts, rest = rest[:3], rest[3:5], rest[5:]
+    lists = together, doubts, rest[:_COUNT], rest[_COUNT:-_COUNT], rest[-_COUNT:]
     head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
     return Watch(*head, tested, scale, ratio, *lists)
 
@@ -208,6 +221,11 @@ class Bets(NamedTuple):
         # A rate above 1 there is none: half way to it instead, so that a hit is never the end of a bet.
         return min(ratio * target, (1.0 + target) / 2.0)
 
+    def after(self, rounds: float, misses: float) -> "Bets":
+        """Return the bets on a round after others that were decided together with it."""
+        high, low = ((_SHARED + misses) / (_SHARED / target + rounds) for target in self.targets)
+        return make_bets(max(high, self.targets[0]), min(low, self.targets[1]))
+
     def doubt(self, side: int, ratio: float, miss: float, size: float) -> float:
         """Return the factor of a bet on the target against a rate beyond it."""
         still = self.find_rate(side, ratio)
@@ -219,7 +237,10 @@ class Bets(NamedTuple):
 def find_bets(alpha: float, root: int) -> Bets:
     """Return the bets where answers are root^2 stale."""
     allowed = 1.0 + root / _ALLOWED
-    high, low = min(alpha * allowed, max(alpha, 0.5)), alpha / allowed**3
+    return make_bets(min(alpha * allowed, max(alpha, 0.5)), alpha / allowed**3)
+
+
+def make_bets(high: float, low: float) -> Bets:
     bets = Bets((high, low))
     above = [bet_on(bets.find_rate(0, ratio), against=high) for ratio in ABOVE]
     below = [bet_on(bets.find_rate(1, ratio), against=low) for ratio in BELOW]
@@ -286,6 +307,7 @@ class Monitor:
         if (share := self._find_share(miss) / weight) < watch.scale:
             watch.lower(share)
             return
+        before = _count_together(watch, heard, miss, weight)
         bets = find_bets(self.alpha, math.ceil(math.sqrt(stale)) if stale else 0)
         size = watch.scale * weight
         if watch.starting:
@@ -294,7 +316,7 @@ class Monitor:
         elif watch.alarm:
             self._doubt(watch, bets, miss, size)
         else:
-            self._bet(watch, bets, miss, size)
+            self._bet(watch, bets.after(*before) if before[0] else bets, miss, size)
 
     def _find_share(self, miss: float) -> float:
         """Return how much of a bet on an answer there may be: all of it, unless it is beyond 0 or 1."""
@@ -339,6 +361,16 @@ class Monitor:
         if watch.doubts[side] >= self.clearing:
             watch.cleared = watch.rounds
             watch.begin_anew()
+
+
+def _count_together(watch: Watch, heard: float, miss: float, weight: float) -> tuple[float, float]:
+    """Count a round among those decided together; return how many were before it, and their misses."""
+    moment, rounds, misses = watch.together
+    if heard != moment or heard == math.inf:
+        rounds, misses = 0.0, 0.0
+    known = min(1.0, max(0.0, miss))
+    watch.together = [heard, rounds + weight, misses + weight * known]
+    return rounds, misses
 
 
 def _settle(watch: Watch, bets: Bets, settled: list[bool], miss: float, size: float) -> None:

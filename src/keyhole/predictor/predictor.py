@@ -81,7 +81,7 @@ class Predictor(Session[R]):
         How many answered rounds to keep so that ``amend`` can correct them; pickled and saved as
         ``history`` is.
     watch
-        Whether to monitor the miss rate for changes, which costs about 3 us a round and 257 bytes.
+        Whether to monitor the miss rate for changes, which costs about 3 us a round and 281 bytes.
 
     Examples
     --------

@@ -96,11 +96,11 @@ def answer(database: Database, given: str, *, times: Sequence[float]) -> None:
 
 
 def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light: Database) -> None:
-    """Twelve misses in a row at alpha 0.1, after three hits: since the fourth answer."""
+    """Twenty misses of a batch in a row at alpha 0.1, after three hits: since the fourth answer."""
     begin(light)
     answer(light, "hit", times=[NOW + 1.0, NOW + 2.0, NOW + 3.0])
     answer(light, "skip", times=[NOW + 3.5])  # which is not watched
-    answer(light, "miss", times=[NOW + 4.0 + n for n in range(12)])
+    answer(light, "miss", times=[NOW + 4.0 + n for n in range(20)])
     found = registry.get(light, "first").alarmed
     assert found is not None
     assert (found.kind, found.since, found.cleared) == (1, 4, None)
@@ -109,7 +109,7 @@ def test_misses_raise_an_alarm_that_says_when_it_began_and_the_log_replays(light
     assert replay.replay(light, "first").difference is None
     updates.update(light, "first", Update(alpha=0.2), now=NOW + 60.0)
     over = registry.get(light, "first").alarmed
-    assert over == found._replace(cleared=15, cleared_at=NOW + 60.0)
+    assert over == found._replace(cleared=23, cleared_at=NOW + 60.0)
     updates.update(light, "first", Update(alpha=0.3), now=NOW + 90.0)
     assert registry.get(light, "first").alarmed == over  # which had ended before
     assert replay.replay(light, "first").difference is None
@@ -144,7 +144,7 @@ def test_misses_of_one_transaction_that_came_at_several_times_began_with_the_fir
 ) -> None:
     """Kills: the time of another answer that is not written yet."""
     begin(light)
-    opened = proposals.predict(light, "first", asks=[Query([1.0])] * 14, now=NOW)
+    opened = proposals.predict(light, "first", asks=[Query([1.0])] * 22, now=NOW)
     tasks = [proposals.make_task("first", asks=[Query([1.0])], now=NOW)]
     for n, one in enumerate(opened):
         given = "hit" if n < 2 else "miss"
