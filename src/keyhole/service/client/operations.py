@@ -6,25 +6,35 @@ answer counts once however often it arrives.
 """
 
 import json
-import math
-import re
-import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keyhole.errors import (
     FeedbackError,
     InvalidError,
     KeyholeError,
-    LabelError,
-    ScoreError,
-    UnknownRoundError,
 )
 from keyhole.feedback import Answer
 from keyhole.predictor.context import Features, Groups, read_rows
 from keyhole.scores.score import Kind
-from keyhole.service.client.exchange import Call, Steps, read_as, read_json, send, write_body
+from keyhole.service.client.exchange import Call, Steps, read_as, read_json, send
+from keyhole.service.client.values import (
+    MISSING,
+    Body,
+    Metadata,
+    check_key,
+    find_id,
+    name_place,
+    new_key,
+    plain_label,
+    write_answer,
+    write_answer_of_batch,
+    write_case,
+    write_known,
+    write_metadata,
+    write_output,
+    write_right,
+)
 from keyhole.service.wire.problems import read_error
 from keyhole.service.wire.responses import (
     Erased,
@@ -45,17 +55,10 @@ if TYPE_CHECKING:
     from httpx import Response
 
 _AT_ONCE, _MOST_ROUNDS = 1000, 500  # rounds of history in a request, of the log in a response
-_KEY = re.compile(r"(?! )[ -~]{1,200}(?<! )")
 Output = Mapping[Any, float] | Sequence[float] | float | Any  # Any: an array of numpy or its like
 Columns = Mapping[str, Sequence[object]] | Sequence[Features]
-Metadata = Mapping[str, object]
 Opened = TypeVar("Opened", Prediction, Verdict)
 Value = TypeVar("Value")
-Body = dict[str, object]
-_MISSING = object()
-_SKIP = {"skip": True}
-_PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong", "judged")
-_PAIR = 2  # a lower and an upper quantile
 
 
 def create_stream(
@@ -203,12 +206,12 @@ def calibrate(
     for start in range(0, len(history), _AT_ONCE):
         rounds: list[Body] = []
         for output, label, row, own in history[start : start + _AT_ONCE]:
-            with _name_place("round", found.calibrated + len(rounds)):
-                known = _write_known(row, own)
+            with name_place("round", found.calibrated + len(rounds)):
+                known = write_known(row, own)
                 if decides:
-                    rounds.append({**_write_case(output), **known, "right": _write_right(label)})
+                    rounds.append({**write_case(output), **known, "right": write_right(label)})
                 else:
-                    rounds.append({**_write_output(output), **known, "label": _plain_label(label)})
+                    rounds.append({**write_output(output), **known, "label": plain_label(label)})
         found = yield from send(
             Call(
                 "POST",
@@ -233,7 +236,7 @@ def predict(
 
     Or the interval for a centre, or for a tuple of a lower and an upper quantile.
     """
-    body = {**_write_output(output), **_write_known(features, groups), **_write_metadata(metadata)}
+    body = {**write_output(output), **write_known(features, groups), **write_metadata(metadata)}
     return _open(stream, "predictions", body, key, Prediction)
 
 
@@ -246,7 +249,7 @@ def decide(
     metadata: Metadata | None = None,
 ) -> Steps[Verdict]:
     """Return whether to accept an answer of this score, or the best of several candidates."""
-    body = {**_write_case(score), **_write_known(None, groups), **_write_metadata(metadata)}
+    body = {**write_case(score), **write_known(None, groups), **write_metadata(metadata)}
     return _open(stream, "decisions", body, key, Verdict)
 
 
@@ -264,11 +267,11 @@ def predict_batch(
     """
     given = list(outputs)
     rows, members = read_rows(len(given), features, groups)
-    more = _write_metadata(metadata)
+    more = write_metadata(metadata)
     bodies: list[Body] = []
     for output, row, own in zip(given, rows, members, strict=True):
-        with _name_place("output", len(bodies)):
-            bodies.append({**_write_output(output), **_write_known(row, own), **more, **_new_key()})
+        with name_place("output", len(bodies)):
+            bodies.append({**write_output(output), **write_known(row, own), **more, **new_key()})
     parts, body = ("streams", stream, "predictions", "batch"), {"predictions": bodies}
     made = yield from send(Call("POST", parts, read_json(Predictions), json=body))
     return made.predictions
@@ -284,11 +287,11 @@ def decide_batch(
     """Return a verdict for every score or map of candidates, in order, in one transaction."""
     given = list(scores)
     _, members = read_rows(len(given), None, groups)
-    more = _write_metadata(metadata)
+    more = write_metadata(metadata)
     bodies: list[Body] = []
     for score, own in zip(given, members, strict=True):
-        with _name_place("case", len(bodies)):
-            bodies.append({**_write_case(score), **_write_known(None, own), **more, **_new_key()})
+        with name_place("case", len(bodies)):
+            bodies.append({**write_case(score), **write_known(None, own), **more, **new_key()})
     parts, body = ("streams", stream, "decisions", "batch"), {"decisions": bodies}
     made = yield from send(Call("POST", parts, read_json(Verdicts), json=body))
     return made.decisions
@@ -298,7 +301,7 @@ def learn(
     prediction: Prediction | Verdict | str,
     answer: Answer | None = None,
     *,
-    label: object = _MISSING,
+    label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
@@ -307,7 +310,7 @@ def learn(
     judged: Answer | bool | None = None,
 ) -> Steps[Receipt]:
     """Answer a prediction as ``Predictor.learn`` does, or judge a decision with ``right``."""
-    body = _write_answer(
+    body = write_answer(
         answer,
         label=label,
         score=score,
@@ -324,14 +327,14 @@ def amend(
     prediction: Prediction | Verdict | str,
     answer: Answer | None = None,
     *,
-    label: object = _MISSING,
+    label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
 ) -> Steps[Receipt]:
     """Correct an answer or a judgement that turned out to be wrong, as ``Predictor.amend`` does."""
-    body = _write_answer(answer, label=label, score=score, loss=loss, right=right)
-    parts = ("predictions", _find_id(prediction), "amendment")
+    body = write_answer(answer, label=label, score=score, loss=loss, right=right)
+    parts = ("predictions", find_id(prediction), "amendment")
     return send(Call("POST", parts, read_json(Receipt), json=body))
 
 
@@ -340,7 +343,7 @@ def learn_key(
     key: str,
     answer: Answer | None = None,
     *,
-    label: object = _MISSING,
+    label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
@@ -349,7 +352,7 @@ def learn_key(
     judged: Answer | bool | None = None,
 ) -> Steps[Receipt]:
     """Answer the prediction that was requested with this key; otherwise as ``learn``."""
-    body = _write_answer(
+    body = write_answer(
         answer,
         label=label,
         score=score,
@@ -367,13 +370,13 @@ def amend_key(
     key: str,
     answer: Answer | None = None,
     *,
-    label: object = _MISSING,
+    label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
 ) -> Steps[Receipt]:
     """Correct the answer to the prediction that was requested with this key, as ``amend`` does."""
-    body = _write_answer(answer, label=label, score=score, loss=loss, right=right)
+    body = write_answer(answer, label=label, score=score, loss=loss, right=right)
     return _put(stream, "amendments", key, body)
 
 
@@ -397,8 +400,8 @@ def learn_batch(
     """
     bodies: list[Body] = []
     for prediction, given in answers:
-        with _name_place("answer", len(bodies)):
-            bodies.append({"id": _find_id(prediction), **_write_answer_of_batch(given)})
+        with name_place("answer", len(bodies)):
+            bodies.append({"id": find_id(prediction), **write_answer_of_batch(given)})
 
     def read_results(response: "Response") -> list[Receipt | KeyholeError]:
         results = response.json()["results"]
@@ -449,7 +452,7 @@ def erase(
     parts: tuple[str, ...] = ("streams", stream, "rounds")
     parameters = {} if metadata is None else {"metadata": json.dumps(metadata)}
     if prediction is not None:
-        parts += (_find_id(prediction),)
+        parts += (find_id(prediction),)
     call = Call("DELETE", parts, read_json(Erased), parameters=parameters)
     return (yield from send(call)).erased
 
@@ -469,193 +472,14 @@ def _leave_out_none(given: Mapping[str, Value | None]) -> dict[str, Value]:
 
 
 def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened]) -> Steps[Opened]:
-    headers = {"Idempotency-Key": _check_key(key)}
+    headers = {"Idempotency-Key": check_key(key)}
     return send(Call("POST", ("streams", stream, what), read_json(kind), json=body, headers=headers))
 
 
 def _answer(prediction: Prediction | Verdict | str, body: Body) -> Steps[Receipt]:
-    parts = ("predictions", _find_id(prediction), "feedback")
+    parts = ("predictions", find_id(prediction), "feedback")
     return send(Call("POST", parts, read_json(Receipt), json=body))
 
 
 def _put(stream: str, what: str, key: str, body: Body) -> Steps[Receipt]:
     return send(Call("PUT", ("streams", stream, what, key), read_json(Receipt), json=body))
-
-
-def _check_key(key: str | None) -> str:
-    """Return a key that a header can carry: the caller's, or a new one."""
-    if key is None:
-        return uuid.uuid4().hex
-    if not isinstance(key, str) or _KEY.fullmatch(key) is None:
-        raise InvalidError(
-            f"key {key!r:.80} cannot be sent; use 1 to 200 printable ASCII characters, with no space "
-            "at either end"
-        )
-    return key
-
-
-def _new_key() -> Body:
-    return {"key": uuid.uuid4().hex}
-
-
-def _write_metadata(metadata: Metadata | None) -> Body:
-    if metadata is None:
-        return {}
-    body: Body = {"metadata": dict(metadata)}
-    write_body(body)  # Within a batch an error would name the whole batch.
-    return body
-
-
-def _find_id(prediction: Prediction | Verdict | str) -> str:
-    found = prediction if isinstance(prediction, str) else getattr(prediction, "id", None)
-    if not isinstance(found, str):
-        raise UnknownRoundError(
-            f"{prediction!r:.80} is no prediction of the service; give what predict returned, or its id"
-        )
-    return found
-
-
-def _write_output(output: Any) -> Body:
-    if isinstance(output, Mapping):
-        scores = [_write_number(score, f"score of {label!r}") for label, score in output.items()]
-        labels = [_plain_label(label) for label in output]
-        if all(isinstance(label, str) for label in labels):
-            return {"scores": dict(zip(labels, scores, strict=True))}
-        return {"scores": scores, "labels": labels}  # The keys of JSON are text, whatever they were.
-    if isinstance(output, tuple) and len(output) == _PAIR:
-        lower, upper = output
-        return {"lower": _write_number(lower, "lower"), "upper": _write_number(upper, "upper")}
-    if hasattr(output, "__len__"):
-        scores = [_write_number(score, f"score at place {n}") for n, score in enumerate(output)]
-        return {"scores": scores}
-    return {"centre": _write_number(output, "centre")}
-
-
-def _write_number(value: Any, what: str, error: type[InvalidError] = ScoreError) -> float:
-    """Return a number as JSON has it, or raise: there is none for NaN and the infinities."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise error(f"{what} is {value!r:.80}, which is no number; give a finite one") from None
-    if not math.isfinite(number):
-        raise error(f"{what} is {number}, which cannot be sent; give a finite number")
-    return number
-
-
-def _write_right(right: object) -> bool:
-    if right not in (True, False):
-        raise FeedbackError(f"right={right!r} is neither True nor False")
-    return bool(right)
-
-
-def _write_case(score: object) -> Body:
-    """Return what is decided on as JSON values: a score, or candidates with a score each."""
-    if isinstance(score, Mapping):
-        named = {name: _write_number(value, f"score of {name!r}") for name, value in score.items()}
-        return {"candidates": named}
-    return {"score": _write_number(score, "score")}
-
-
-@contextmanager
-def _name_place(what: str, place: int) -> Iterator[None]:
-    """Let an error within say which one of many it is about."""
-    try:
-        yield
-    except InvalidError as error:
-        raise type(error)(f"{what} {place}: {error}") from None
-
-
-def _write_known(features: Features | None, groups: Iterable[object]) -> Body:
-    """Return what is known of a case as JSON values: there a missing feature is null."""
-    known: Body = {}
-    if isinstance(features, Mapping):
-        known["features"] = {name: _write_feature(name, value) for name, value in features.items()}
-    elif features is not None:
-        known["features"] = [_write_feature(n, value) for n, value in enumerate(features)]
-    if isinstance(groups, str):
-        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]")
-    if members := [_plain_label(group, "group", InvalidError) for group in groups]:
-        known["groups"] = members
-    return known
-
-
-def _write_feature(name: object, value: object) -> object:
-    """Return a feature as JSON has it; text is left for the service to refuse."""
-    if value is None or isinstance(value, str) or value != value:  # NaN: it is missing
-        return value if isinstance(value, str) else None
-    return _write_number(value, f"feature {name!r}", InvalidError)
-
-
-def _plain_label(label: object, what: str = "label", error: type[InvalidError] = LabelError) -> Label:
-    """Return a label as Python has it, whatever library it came from, or raise if none can be sent."""
-    value = label.item() if hasattr(label, "item") else label
-    if not isinstance(value, (str, int, float)):
-        raise error(f"{what} {value!r:.80} cannot be sent; use text or a number")
-    if isinstance(value, float) and not math.isfinite(value):
-        raise error(f"{what} {value} cannot be sent; use a finite number, or text")
-    return value
-
-
-def _write_answer(
-    answer: Answer | None = None,
-    *,
-    label: object = _MISSING,
-    score: float | None = None,
-    loss: float | None = None,
-    right: bool | None = None,
-    chance: float | None = None,
-    wrong: float = 0.0,
-    judged: Answer | bool | None = None,
-) -> Body:
-    more = _write_beside(chance, wrong, judged)
-    count = (answer is not None) + (label is not _MISSING) + (score is not None) + (loss is not None)
-    if right is not None:
-        if count:
-            raise FeedbackError(
-                "a decision takes one judgement, right=True or right=False; give it alone"
-            )
-        return {"right": bool(right), **more}
-    if count == 0 and judged is not None:
-        return more
-    if count != 1:
-        raise FeedbackError(
-            "a round takes one answer: keyhole.MISS, keyhole.HIT, label=..., score=... or loss=..."
-        )
-    if label is not _MISSING:
-        return {"label": _plain_label(label), **more}
-    if score is not None:
-        return {"score": _write_number(score, "score"), **more}
-    if loss is not None:
-        return {"loss": _write_number(loss, "loss", FeedbackError), **more}
-    return {_name_answer(answer): True, **more}
-
-
-def _write_beside(chance: float | None, wrong: float, judged: Answer | bool | None) -> Body:  # noqa: FBT001
-    more: Body = {} if chance is None else {"chance": _write_number(chance, "chance", FeedbackError)}
-    if wrong != 0.0:
-        more["wrong"] = _write_number(wrong, "wrong", FeedbackError)
-    if judged is not None:
-        more["judged"] = judged if isinstance(judged, bool) else _name_answer(judged)
-    return more
-
-
-def _name_answer(answer: object) -> str:
-    if isinstance(answer, Answer) and answer.miss in (0.0, 1.0):
-        return "miss" if answer.miss else "hit"
-    raise FeedbackError(f"{answer!r} cannot be sent; use keyhole.MISS, keyhole.HIT or label=...")
-
-
-def _write_answer_of_batch(given: object) -> Body:
-    """Return an answer of a batch as JSON values: itself, a label, or what ``learn`` takes by name."""
-    if isinstance(given, Answer):
-        return _write_answer(given)
-    if not isinstance(given, Mapping):
-        return _write_answer(label=given)
-    if given == _SKIP:
-        return dict(given)
-    for name in given:
-        if name not in _PARTS:
-            raise FeedbackError(
-                f"{name!r:.80} is no part of an answer; give {', '.join(_PARTS)}, or {_SKIP} alone"
-            )
-    return _write_answer(**given)
