@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from keyhole import ScaledResiduals
 from keyhole.keyed import Answered, Asked, Event, Fold, make_fold
 
 ROUNDS, REPEATS, MILLION = 100, 500, 1_000_000
@@ -108,18 +109,22 @@ def make_table(rounds: int, keys: int) -> dict[str, Any]:
 def measure_many() -> None:
     """Many keys at once, beside a key at a time and beside only counting, in processor time."""
     fold, events = make_fold(alpha=0.1, lifetime=10**9), 2 * MANY
+    other = make_fold(alpha=0.1, lifetime=10**9, score=ScaledResiduals())
     print(f"\n{events:,} events a batch; events a second of processor time")
-    print(f"{'keys':>8}{'run_many':>12}{'run, by key':>13}{'Counter of keys':>17}")
+    print(f"{'keys':>9}{'labels':>12}{'intervals':>12}{'labels by key':>15}{'Counter of keys':>17}")
     for keys in KEYS:
         table = make_table(MANY, keys)
+        values = {**table, "output": table["output"][:, 0], "label": table["label"] / 10}
         states, _ = fold.run_many({}, table)
+        others, _ = other.run_many({}, values)
         calls = (
             lambda: fold.run_many(states, table),  # noqa: B023
+            lambda: other.run_many(others, values),  # noqa: B023
             lambda: run_each(fold, states, table),  # noqa: B023
             lambda: Counter(table["key"]),  # noqa: B023
         )
-        many, each, counted = (events / best(one, 3, clock=time.process_time) for one in calls)
-        print(f"{keys:8,}{many:12,.0f}{each:13,.0f}{counted:17,.0f}", flush=True)
+        rates = [events / best(one, 3, clock=time.process_time) for one in calls]
+        print((f"{keys:9,}" + "{:12,.0f}{:12,.0f}{:15,.0f}{:17,.0f}").format(*rates), flush=True)
 
 
 def run_each(fold: Fold, states: dict[str, bytes], table: dict[str, Any]) -> None:

@@ -64,7 +64,7 @@ class Bucket:
         names = [key.encode() for key in self.states]
         states = list(self.states.values())
         dues = [self.dues.get(key, _NEVER) for key in self.states]
-        lengths = np.array([list(map(len, names)), list(map(len, states))], dtype="<u4")
+        lengths = np.fromiter(map(len, [*names, *states]), "<u4", 2 * len(names))
         body = b"".join([lengths.tobytes(), np.array(dues, dtype="<i8").tobytes(), *names, *states])
         head = _HEAD.pack(VERSION, buckets, len(names), len(body))
         return head + pa.compress(body, codec=_CODEC, asbytes=True)
@@ -85,17 +85,26 @@ class Bucket:
             dues = np.frombuffer(body, "<i8", count, offset=lengths.nbytes)
             begin = lengths.nbytes + dues.nbytes
             places = [begin, *(begin + np.cumsum(lengths, dtype=np.int64)).tolist()]
-            parts = [body[start:end] for start, end in pairwise(places)]
-            names = [name.decode() for name in parts[:count]]
+            states = [body[start:end] for start, end in pairwise(places[count:])]
+            names = _cut_text(body, places[: count + 1])
         except (ValueError, OSError) as error:  # pyarrow's are of these
             raise _refuse(content, error) from None
         if places[-1] != len(body):
             raise _refuse(content, f"{len(body)} where {places[-1]} are named")
         waiting = np.flatnonzero(dues != _NEVER).tolist()
         return cls(
-            dict(zip(names, parts[count:], strict=True)),
+            dict(zip(names, states, strict=True)),
             {names[place]: int(dues[place]) for place in waiting},
         )
+
+
+def _cut_text(body: bytes, places: list[int]) -> list[str]:
+    """Return the texts between these places."""
+    text = body[places[0] : places[-1]]
+    if not text.isascii():
+        return [body[start:end].decode() for start, end in pairwise(places)]
+    begin, whole = places[0], text.decode()
+    return [whole[start - begin : end - begin] for start, end in pairwise(places)]
 
 
 def _refuse(content: bytes, fault: object) -> SnapshotError:
