@@ -25,7 +25,7 @@ from keyhole.keyed import (
 )
 from keyhole.keyed.columns import EventColumns
 from keyhole.numeric import can_compile
-from keyhole.scores import Interval, LabelSet
+from keyhole.scores import BoundedResiduals, Interval, LabelSet
 
 PLACES = 3
 NOTHING = float("nan")
@@ -313,16 +313,21 @@ def draw_event(rng: np.random.Generator, fold: Fold, time: int) -> Event:
     return Skipped(name, time) if what < 0.97 else Elapsed(time)
 
 
+def play_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the loop of many keys run interpreted where nothing is compiled."""
+    if not can_compile():
+        monkeypatch.setattr(many, "can_compile", lambda: True)
+        monkeypatch.setattr(many, "compile_for", lambda function, *_: function)
+        monkeypatch.setattr(many, "_COMPILED", {})
+
+
 @folds
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_long_table_in_three_parts_comes_to_the_same(
     fold: Fold, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The rounds above, always the same ones and many; also by the loop of many keys interpreted."""
-    if not can_compile():
-        monkeypatch.setattr(many, "can_compile", lambda: True)
-        monkeypatch.setattr(many, "compile_for", lambda function, *_: function)
-        monkeypatch.setattr(many, "_COMPILED", {})
+    play_interpreted(monkeypatch)
     rng, time = np.random.default_rng(seed), 1000
     found: list[tuple[str, Event]] = []
     for _ in range(450):
@@ -335,6 +340,38 @@ def test_a_long_table_in_three_parts_comes_to_the_same(
         assert read_back(columns) == said
         assert after == expected
         states |= after
+
+
+@pytest.mark.parametrize(
+    ("score", "outputs"),
+    [
+        (keyhole.ScaledResiduals(), [1.0, 2.5]),
+        (keyhole.ScaledResiduals(scale=2.0, side="upper"), [1.0, 2.5]),
+        (keyhole.ScaledResiduals(side="lower"), [1.0, 2.5]),
+        (BoundedResiduals(bound=2.0), [1.0, 2.5]),
+        (keyhole.QuantileBands(), [(0.5, 1.5), (2.0, 3.0)]),
+    ],
+    ids=str,
+)
+def test_intervals_are_played_together_and_answered_by_a_table_of_answers_alone(
+    score: Any, outputs: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    play_interpreted(monkeypatch)
+    fold, states = make_fold(alpha=0.2, score=score, lifetime=50), dict[str, bytes]()
+    for start in range(0, 60, 2):
+        names = [f"r{start}", f"r{start + 1}"] * 2
+        common = {"key": ["a", "a", "b", "b"], "id": names, "at": np.arange(start, start + 4)}
+        truths = np.array([1.3, 2.5, -4.0, 9.0]) + start % 5
+        for table in ({**common, "output": outputs * 2}, {**common, "label": truths}):
+            after, (columns,) = many.play_many(fold, states, EventColumns(table))
+            events = EventColumns(table)
+            found = [
+                fold.run(key, states.get(key, b""), events.events(rows))
+                for key, rows in events.group().items()
+            ]
+            assert after == dict(zip("ab", (state for state, _ in found), strict=True))
+            assert [one for _, one in read_back(columns)] == [one for _, said in found for one in said]
+            states |= after
 
 
 def test_small_tables_add_up_until_the_loop_is_worth_while(monkeypatch: pytest.MonkeyPatch) -> None:

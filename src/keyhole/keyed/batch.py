@@ -100,10 +100,10 @@ def _can_ask(outputs: Array, form: int) -> Flags:
 
 def _read_outputs(table: EventColumns, form: int) -> Array | None:
     """Return the outputs as a table, NaN in rows without one; None if they are of another form."""
-    if "output" not in table.names:
-        return None
-    given = table["output"]
     width = {LABELS: None, BANDS: 2}.get(form, 1)
+    if "output" not in table.names:  # Nobody asks.
+        return None if width is None else np.full((len(table.keys), width), np.nan)
+    given = table["output"]
     if width == 1:
         column = _read_numbers(table, "output")
         return None if column is None else column[:, np.newaxis]
