@@ -42,7 +42,11 @@ ROOMS = {
 TESTS = {
     "bounds": ("tests/learners/test_*bounds.py", "tests/learners/test_tuned_numbers.py"),
     "learners": ("tests/learners/test_*.py", "tests/docs/test_rules.py"),
-    "predictor": ("tests/predictor/test_*.py", "tests/test_*.py"),
+    "predictor": (
+        "tests/predictor/test_*.py",
+        "tests/test_*.py",
+        "tests/integrations/test_series.py",  # which plays its loop over the rows of tables
+    ),
     "keyed": (
         "tests/test_key*.py",
         "tests/test_fold.py",

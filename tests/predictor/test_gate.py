@@ -1,6 +1,7 @@
 """The gate at work: what it accepts, what it learns from, what it refuses."""
 
 import copy
+import dataclasses
 import math
 import pickle
 import re
@@ -25,6 +26,7 @@ from keyhole.errors import (
     UnknownRoundError,
 )
 from keyhole.learners.lateness import Lateness
+from keyhole.predictor.tally import CountedRound
 from keyhole.simulation.gates import simulate_gate
 
 
@@ -622,3 +624,25 @@ def test_a_group_of_few_rounds_counts_its_lateness_by_the_judgements_of_all() ->
     assert bound.most == pytest.approx(2.7)  # three rounds, of which all may be wrong
     raised = gate.learner.parameters.bound_group(state, Lateness(open=2))
     assert raised.most == pytest.approx(2.8 + 0.0105 * 3 + 2 * 3 + 0.9)
+
+
+@pytest.mark.parametrize("chosen", [math.nan, None, "0.5"])
+def test_a_rule_that_chooses_no_threshold_is_refused(chosen: Any) -> None:
+    """Kills: a NaN that every score is below, so that all would be referred without a word."""
+    rule = dataclasses.replace(GATES["gate-fixed"], name="no-gate", choose=lambda *_: chosen)
+    with pytest.raises(InvalidError, match="no-gate chose .* not a threshold"):
+        Gate(rule(alpha=0.1)).decide(0.9)
+
+
+def test_a_judgement_of_which_only_its_account_is_known_counts_once_and_teaches_nothing() -> None:
+    gate = Gate(alpha=0.1, watch=True)
+    for _ in range(3):
+        gate.decide(0.99)
+    setup, progress = gate._setup, gate._progress
+    before = setup.learner.pack(progress.state)
+    setup.kind.count(setup, progress, CountedRound(0, 1.0, 1.0, 4.0), then=0)
+    setup.kind.count(setup, progress, CountedRound(1, 1.0, 0.0, 0.0), then=1)
+    tally = progress.tally
+    assert (tally.answered, tally.misses, tally.weight) == (2, 4.0, 4.0)
+    assert gate.watch.rounds == 1
+    assert setup.learner.pack(progress.state) == before

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole.errors import InvalidError, LabelError, ScoreError
+from keyhole import Predictor
+from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError
 from keyhole.predictor.context import Known, read_context, show_context, unpack_context
 from keyhole.predictor.setup import make_setup
 from keyhole.scores import (
@@ -69,3 +70,11 @@ def test_a_round_is_recalled_as_the_kind_of_set_it_was_and_with_its_memo() -> No
     assert isinstance(waiting.prediction, Interval)
     assert (waiting.prediction.id, waiting.then, list(waiting.memo)) == (4, 2, [0.25])
     assert list(setup.kind.recall(setup, row).memo) == []
+
+
+def test_bandit_feedback_needs_a_scale_that_is_given() -> None:
+    with pytest.raises(FeedbackError, match=r"bandit feedback never tells; .*ScaledResiduals\(scale="):
+        Predictor(alpha=0.1, score=ScaledResiduals(), feedback="bandit")
+    Predictor(alpha=0.1, score=ScaledResiduals(scale=5.0), feedback="bandit")
+    Predictor(alpha=0.1, score=ScaledResiduals(), feedback="semi-bandit")
+    Predictor(alpha=0.1, feedback="bandit")
