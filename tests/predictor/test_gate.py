@@ -638,7 +638,8 @@ def test_a_judgement_of_which_only_its_account_is_known_counts_once_and_teaches_
     gate = Gate(alpha=0.1, watch=True)
     for _ in range(3):
         gate.decide(0.99)
-    setup, progress = gate._setup, gate._progress
+    setup: Any = gate._setup
+    progress = gate._progress
     before = setup.learner.pack(progress.state)
     setup.kind.count(setup, progress, CountedRound(0, 1.0, 1.0, 4.0), then=0)
     setup.kind.count(setup, progress, CountedRound(1, 1.0, 0.0, 0.0), then=1)
