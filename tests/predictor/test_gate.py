@@ -630,7 +630,7 @@ def test_a_group_of_few_rounds_counts_its_lateness_by_the_judgements_of_all() ->
 def test_a_rule_that_chooses_no_threshold_is_refused(chosen: Any) -> None:
     """Kills: a NaN that every score is below, so that all would be referred without a word."""
     rule = dataclasses.replace(GATES["gate-fixed"], name="no-gate", choose=lambda *_: chosen)
-    with pytest.raises(InvalidError, match="no-gate chose .* not a threshold"):
+    with pytest.raises(InvalidError, match=r"no-gate chose .* not a threshold"):
         Gate(rule(alpha=0.1)).decide(0.9)
 
 
