@@ -327,9 +327,9 @@ class ContextualTracker(InformedTracker):
         (_, stale), pace = self.find_delay(opened), self.find_pace(weight)
         always, k = self.told == 5, self.k
         if always and self.weights:
-            self.step, self.leak, self.pull = 0.07, 0.004, 0.005
+            self.leak, self.pull = 0.004, 0.005
         else:
-            self.step, self.leak, self.pull = 0.1, 0.008, 0.04
+            self.leak, self.pull = 0.008, 0.04
         self.excess = self.accounts[0]
         heard = None if score is None else leave_out(score, opened.said)
         self.learn(replace(opened, threshold=opened.bare), miss, weight, pace, heard)
@@ -367,7 +367,6 @@ class ContextualTracker(InformedTracker):
                 self.longest = max(self.longest, abs(change))
 
     def amend_round(self, opened: Opened, change: float, *, weight: float, pace: float) -> None:
-        self.step = 0.07 if self.told == 5 and self.weights else 0.1
         self.amend(change, weight=weight, pace=pace)
         self.count(replace(opened, asked=0), weight * change)
 

@@ -54,11 +54,7 @@ from keyhole.numeric import Array, Counts, called, exp, kernel
 _OWN, _ABOVE, _GUARD, _BARE, _SAID, _FEATURES = 0, 1, 2, 3, 4, 5
 _VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
 _BASE = len(InformedTrackerState._fields)
-_PART, _LEAK, _PULL = (
-    0.7,
-    0.004,
-    0.005,
-)  # of a step, and how the offset falls back, where truths are told
+_LEAK, _PULL = 0.004, 0.005  # how the offset falls back where truths are told
 _MOVED, _SQUARES, _LONGEST, _WAITED, _RAISED = 0, 1, 2, 3, 4
 _LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
 _TURN = 2.0**32
@@ -337,12 +333,12 @@ def observe(
     """Teach the informed tracker what the case does not say, and the cells of the case; count the miss.
 
     Where the truth is always told, the cells learn whether it would miss if the case said what it says
-    now, not what it said then; and the offset moves less, as they and the histogram know more.
+    now, not what it said then; and the offset falls back more slowly.
     """
     number, excess, always = state.rounds[0], state.excess[0], state.told[0] == ALWAYS
     level = state.lateness[0]
-    part, leak, pull = (_PART, _LEAK, _PULL) if always and settings.features > 0 else (1.0, LEAK, PULL)
-    base = InformedTrackerSettings(settings.alpha, part * settings.step, settings.guard, leak, pull)
+    leak, pull = (_LEAK, _PULL) if always and settings.features > 0 else (LEAK, PULL)
+    base = InformedTrackerSettings(settings.alpha, settings.step, settings.guard, leak, pull)
     _teach_base(base, _find_base(state), memo[_BARE:], _leave_out(answer, memo[_SAID]))
     if answer.miss != answer.miss:  # It is the model's word.
         return
