@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from keyhole.predictor.setup import Setup
 
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
-_WORTH = 50_000  # rounds from which on it is worth while to compile a rule that runs interpreted
+_WORTH = 500_000  # events from which on it is worth while to compile a rule that runs interpreted
 
 
 class Plan(NamedTuple):
