@@ -244,13 +244,13 @@ def test_bets_on_rounds_that_share_a_rate_are_worth_no_more_than_one_in_the_mean
     bets = find_bets(0.1, math.ceil(math.sqrt(stale)))
     for slope, _ in enumerate(bets.slopes):
         side = 0 if bets.slopes[slope] > 0.0 else 1
-        hits = 10.0 / bets.targets[side] - 10.0
+        hits = 20.0 / bets.targets[side] - 20.0
         mean = 0.0
         for outcomes in product((0, 1), repeat=6):
             chance, worth = 1.0, 1.0
             for place, miss in enumerate(outcomes):
                 missed = sum(outcomes[:place])
-                rate = (10.0 + missed) / (10.0 + hits + place)  # of Beta(10, hits), having seen these
+                rate = (20.0 + missed) / (20.0 + hits + place)  # of Beta(20, hits), having seen these
                 chance *= rate if miss else 1.0 - rate
                 now = bets.after(place, missed)
                 worth *= 1.0 + now.slopes[slope] * (miss - now.targets[side])

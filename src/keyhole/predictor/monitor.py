@@ -33,9 +33,9 @@ mean at most 1 whenever the rate is between them. d is 1 for prompt answers.
 
 *Rounds decided together.* The rounds of a batch are all predicted before one of them is answered: they
 share one threshold, and so one rate p, of which the mean may be alpha though p is not. Twelve misses in
-a row say much of p and little of the promise. Let p vary as Beta(10, 10 (1 - h) / h) does around the
-target h, by three tenths of it. Then, after s misses in j rounds of a batch, the next one misses with
-mean (10 + s) / (10 / h + j). The bets on a higher rate are made against that where it is above h, and
+a row say much of p and little of the promise. Let p vary as Beta(20, 20 (1 - h) / h) does around the
+target h, by about a fifth of it. Then, after s misses in j rounds of a batch, the next one misses with
+mean (20 + s) / (20 / h + j). The bets on a higher rate are made against that where it is above h, and
 those on a lower rate where it is below: they have mean at most 1 then, and also if misses are
 independent at rates between the targets. A round that is decided alone has j = 0.
 
@@ -98,7 +98,7 @@ _PLAIN, _PLAIN_HEARD = (
     100.0,
 )  # Which of the sums bets, while starting, on a rate of 3/4; from when on.
 _ALLOWED = 20.0  # Late answers: by 1 + sqrt(L) / 20 the rate may be off.
-_SHARED = 10.0  # misses that a target is worth against those of rounds decided together with this one
+_SHARED = 20.0  # misses that a target is worth against those of rounds decided together with this one
 _LESS = 0.8  # A lower chance lowers the bets by a fifth at least, so that it is seldom done.
 _COUNT = len(ABOVE) + len(BELOW)
 _LAYOUT = struct.Struct(f"<qbqqqqqqdd5d{_COUNT}d{_COUNT}d{_COUNT}q")
