@@ -209,19 +209,17 @@ def first_round() -> None:
     )
     with tempfile.TemporaryDirectory() as cache:
         alone = _quickest("import numpy", cache)
-        imported, played = (
-            _quickest("import keyhole", cache),
+        imported = _quickest("import keyhole", cache)
+        played, of_grid = (
             _quickest(code.format(""), cache),
+            _quickest(code.format("'ocp-unlock+', "), cache),
         )
-        anew = _quickest(code.format("'ocp-unlock+', "), cache, times=1)
-        loaded = _quickest(code.format("'ocp-unlock+', "), cache)
     print(f"\n{'a fresh process':<44}{'seconds':>9}{'of import numpy':>18}   reach")
     for name, seconds, reach in (
         ("import numpy", alone, ""),
-        ("import keyhole", imported, ""),
+        ("import keyhole", imported, "1.5 x"),
         ("and a first round of the default", played, "2 x"),
-        ("and a first round of ocp-unlock+, compiled", anew, ""),
-        ("and a first round of ocp-unlock+, loaded", loaded, ""),
+        ("and a first round of ocp-unlock+", of_grid, "4 x"),
     ):
         print(f"{name:<44}{seconds:>9.2f}{seconds / alone:>16.2f} x   {reach}")
 

@@ -236,3 +236,31 @@ def test_a_sum_is_taken_from_left_to_right_whatever_python_it_is() -> None:
     """Kills: the built-in sum, which compensates from 3.12 on, so that a log would replay otherwise."""
     assert add_up([1.0, 1e100, 1.0, -1e100]) == 0.0
     assert add_up([0.1] * 10) == 0.9999999999999999
+
+
+def test_first_rounds_of_a_grid_learner_do_without_numba_and_later_ones_give_the_same_bits() -> None:
+    """To import numba takes longer than those rounds."""
+    if not can_compile():
+        pytest.skip("there is no compiled lane")
+    code = (
+        "import sys, keyhole\n"
+        "predictor = keyhole.Predictor('ocp-unlock+', alpha=0.1, seed=3)\n"
+        "for number in range(80):\n"
+        "    if number == 20: print('numba' in sys.modules)\n"
+        "    shown = predictor.predict({'a': 0.7, 'b': 0.3})\n"
+        "    predictor.learn(shown, label='b')\n"
+        "    print(shown.threshold.hex())\n"
+        "print('numba' in sys.modules)\n"
+    )
+
+    def run(**changed: str) -> list[str]:
+        done = subprocess.run(  # noqa: S603
+            [sys.executable, "-c", code], env={**os.environ, **changed},
+            capture_output=True, text=True, check=True, timeout=300,
+        )  # fmt: skip
+        return done.stdout.splitlines()
+
+    mixed, interpreted = run(), run(NUMBA_DISABLE_JIT="1")
+    assert (mixed.pop(20), mixed.pop()) == ("False", "True")
+    assert (interpreted.pop(20), interpreted.pop()) == ("False", "False")
+    assert mixed == interpreted

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from keyhole.learners.rule import Learner
 
 _NOTHING = np.zeros(0)
+_FIRST = 50  # calls of a learner that run interpreted, before numba is imported
 
 
 class Ask(NamedTuple):
@@ -77,16 +78,7 @@ def compile_learner(learner: "Learner") -> _Entries:
     known = _ENTRIES.get(rule)
     if known is not None:
         return known
-    settings, state = learner.settings, learner.start_arrays()
-    names = {
-        "_make_settings": find_maker(settings),
-        "_make_state": find_maker(state),
-        "_COUNT": len(settings),
-    }
-    plain = (
-        bind(_choose_flat, _choose=rule.choose, **names),
-        bind(_observe_flat, _observe=rule.observe, **names),
-    )
+    settings, state, plain = learner.settings, learner.start_arrays(), _bind_plain(learner)
     memo = np.zeros(learner.memory)
     context = np.zeros(learner.context)
     samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
@@ -103,25 +95,46 @@ def compile_learner(learner: "Learner") -> _Entries:
     return _ENTRIES[rule]
 
 
+def _bind_plain(learner: "Learner") -> _Entries:
+    """Return a rule's kernels as they are called, interpreted."""
+    rule, settings = learner.rule, learner.settings
+    names = {
+        "_make_settings": find_maker(settings),
+        "_make_state": find_maker(learner.start_arrays()),
+        "_COUNT": len(settings),
+    }
+    return (
+        bind(_choose_flat, _choose=rule.choose, **names),
+        bind(_observe_flat, _observe=rule.observe, **names),
+    )
+
+
 def find_maker(parts: Any) -> Any:
     """Return what makes settings, or a state, like these of their parts: the class of a named tuple."""
     return type(parts) if hasattr(parts, "_fields") else _make_tuple
 
 
 def bind_entries(learner: "Learner") -> _Entries:
-    """Return how a learner's compiled kernels are called; they are compiled when one first is."""
-    settings, entries = tuple(learner.settings), _ENTRIES.get(learner.rule)
+    """Return how a learner's kernels are called: interpreted for the first calls, then compiled.
+
+    To import numba and load what is compiled takes as long as hundreds of rounds, which a process that
+    plays a few does without; both lanes give the same bits.
+    """
+    settings, entries, plain, calls = tuple(learner.settings), _ENTRIES.get(learner.rule), None, 0
+
+    def find_entries() -> _Entries:
+        nonlocal entries, plain, calls
+        calls += 1
+        entries = _ENTRIES.get(learner.rule) or (compile_learner(learner) if calls > _FIRST else None)
+        plain = None if entries else plain or _bind_plain(learner)
+        return entries or plain  # type: ignore[return-value]
 
     def choose_into(state: Any, memo: Any, ask: Ask) -> float:
-        nonlocal entries
         draw, context = ask
-        entries = entries or compile_learner(learner)
-        return entries[0](settings + state, memo, draw, context)
+        return (entries or find_entries())[0](settings + state, memo, draw, context)
 
     def observe(state: Any, memo: Any, answer: Answer) -> None:
-        nonlocal entries
-        entries = entries or compile_learner(learner)
-        entries[1](settings + state, memo, *answer)
+        (entries or find_entries())[1](settings + state, memo, *answer)
 
     return choose_into, observe
 
