@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 RUN := $(VENV)/bin
 
-.PHONY: demo docs snippets serve test test-spark test-release dist sbom torture fuzz check bench bench-service examples screenshots coverage mutants paper clean
+.PHONY: demo docs snippets serve test test-spark test-release dist sbom torture fuzz check bench bench-service examples screenshots coverage mutants paper board clean
 
 $(VENV)/ready: pyproject.toml
 	$(PYTHON) -m venv $(VENV)
@@ -112,6 +112,26 @@ paper: $(VENV)/ready
 	cp out/paper/figures/*.png docs/paper/
 	sed 's#](figures/#](paper/#' out/paper/report.md > docs/paper.md
 
+# Other libraries need environments of their own to play the board.
+.venv-board-online/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-board-online
+	.venv-board-online/bin/pip install --quiet --disable-pip-version-check --prefer-binary --editable '.[digits]' \
+		online-conformal==1.0.2 river==0.26.1 adaptive-conformal-inference==1.0.1 'setuptools<81'
+	touch $@
+
+.venv-board-series/ready: pyproject.toml
+	$(PYTHON) -m venv .venv-board-series
+	.venv-board-series/bin/pip install --quiet --disable-pip-version-check --prefer-binary --editable '.[digits]' \
+		crepes==0.9.1 mapie==1.6.0
+	touch $@
+
+# The board in docs/: the learners and the other libraries, all scenarios; it continues where it stopped.
+board: $(VENV)/ready .venv-board-online/ready .venv-board-series/ready
+	.venv-board-online/bin/keyhole bench --entrants peers > /dev/null & \
+	.venv-board-series/bin/keyhole bench --entrants peers > /dev/null && wait $$!
+	$(RUN)/keyhole bench --entrants learners --page docs/board.md
+	cp out/board/board.json docs/board.json
+
 # A durable round over HTTP beside a bare endpoint, then as the log grows to a million rounds.
 bench-service: $(VENV)/ready
 	$(RUN)/python benchmarks/service.py
@@ -126,4 +146,4 @@ screenshots: $(VENV)/ready
 	$(RUN)/python -m tests.service.page.screenshots docs
 
 clean:
-	rm -rf $(VENV) .venv-demo .venv-spark .venv-release dist out .mypy_cache .ruff_cache .pytest_cache
+	rm -rf $(VENV) .venv-demo .venv-spark .venv-release .venv-board-online .venv-board-series dist out .mypy_cache .ruff_cache .pytest_cache

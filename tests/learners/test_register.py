@@ -263,6 +263,17 @@ def test_rule_of_an_installed_package_is_listed_by_the_command_line(package: dic
     assert "takes alpha, step=0.05" in listed
 
 
+def test_rule_of_an_installed_package_appears_on_the_board(
+    package: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "board"
+    asked = ["--entrants", "plain", "--scenarios", "airfoil", "--out", str(out)]
+    printed = run(["-m", "keyhole", "bench", "--quick", *asked], package)
+    assert "\nplain" in printed
+    assert "<td>plain</td>" in (out / "board.html").read_text()
+    assert '"entrant": "plain"' in (out / "board.json").read_text()
+
+
 def test_a_first_round_does_not_ask_the_packages(package: dict[str, str]) -> None:
     """To look through all that is installed takes longer than the round."""
     code = "import keyhole; keyhole.Predictor(alpha=0.1); print(keyhole.LEARNERS._asked_packages)"

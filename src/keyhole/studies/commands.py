@@ -16,6 +16,8 @@ from keyhole.numeric import can_compile
 from keyhole.scenarios.gate_cases import pick_gate_scenarios, read_gate_log
 from keyhole.simulation.channel import Channel
 from keyhole.studies import demo, imagenet_file
+from keyhole.studies.board import board as boards
+from keyhole.studies.board import page as board_page
 from keyhole.studies.compare import contest_page, gate_contest, listing, table
 from keyhole.studies.compare.contest import (
     CHANNELS,
@@ -45,6 +47,7 @@ _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
 def add(commands: "Commands") -> None:
     _add_compare(commands)
     _add_gate(commands)
+    _add_bench(commands)
     _add_paper(commands)
     _add_imagenet_file(commands)
 
@@ -304,6 +307,70 @@ def _show(lines: Iterable[table.Line]) -> None:
     console = Console(highlight=False, soft_wrap=True)
     for line in lines:
         console.print(Text(line.text, style=_STYLES.get(line.tone, "")))
+
+
+def _add_bench(commands: "Commands") -> None:
+    parser = commands.add_parser(
+        "bench",
+        help="play the board: every learner and other library on a fixed set of scenarios",
+        description="Play every learner, those of installed packages included, and every other library "
+        "that is installed on the board's scenarios; print who keeps the promise with the smallest "
+        "sets, and write a page and JSON. Finished cells are kept: the same command continues, and in "
+        "another environment adds what is installed there.",
+        epilog="example: keyhole bench --quick --entrants my-learner informed-tracker peers",
+    )
+    shown = "default: %(default)s"
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and runs, about a minute")
+    parser.add_argument(
+        "--entrants", nargs="+", metavar="NAME",
+        help="who plays; learners and peers stand for all of a kind; default: all",
+    )  # fmt: skip
+    parser.add_argument(
+        "--scenarios", nargs="+", metavar="NAME", help=f"of {', '.join(boards.SCENARIOS)}; default: all"
+    )
+    parser.add_argument("--show", type=Path, metavar="JSON", help="play nothing, show this record")
+    parser.add_argument("--page", type=Path, help="a Markdown page to put the tables into as well")
+    parser.add_argument("--out", type=Path, default=Path("out/board"), help=f"folder; {shown}")
+    parser.set_defaults(run=_bench)
+
+
+def _bench(options: argparse.Namespace) -> None:
+    board = _play_board(options) if options.show is None else boards.read_record(options.show)
+    for line in board_page.write_text(board):
+        print(line)
+    if options.show is None:
+        record, page = options.out / "board.json", options.out / "board.html"
+        boards.write_record(board, record)
+        board_page.write_page(board, page)
+        print(record, page, sep="\n")
+    if options.page is not None:
+        board_page.fill_page(board, options.page)
+        print(options.page)
+
+
+def _play_board(options: argparse.Namespace) -> boards.Board:
+    entrants = boards.pick_entrants(options.entrants)
+    scenarios = boards.pick_board_scenarios(options.scenarios)
+    pairs = boards.list_pairs(entrants, scenarios)
+    if not pairs:
+        raise InvalidError(
+            "none of these entrants plays any of these scenarios: gates' rules play those whose names "
+            "begin with gate, all others the rest"
+        )
+    absent = ", ".join(boards.list_absent())
+    if absent and options.entrants is None:
+        print(f"Not installed here, and not played: {absent}.", file=sys.stderr)
+    size = boards.QUICK if options.quick else boards.FULL
+    try:
+        with live_line("board", len(pairs)) as advance:
+            return boards.play_board(
+                entrants, scenarios, size, options.out, report=lambda cell: advance(title=cell)
+            )
+    except KeyboardInterrupt:
+        print(
+            f"\nFinished cells are kept in {options.out}; the same command continues.", file=sys.stderr
+        )
+        raise
 
 
 def _add_paper(commands: "Commands") -> None:

@@ -336,10 +336,7 @@ def _cell(
     judged: list[NDArray[np.bool_]],
 ) -> Cell:
     try:
-        learner = make_suited(
-            name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
-        )
-        check_enough(learner.name, learner.needs, check_feedback(terms.feedback))
+        learner = make_entrant(name, staged, rounds, terms)
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
     run, microseconds = _time(learner, listed, staged, rounds, terms)
@@ -353,22 +350,33 @@ def _cell(
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
+def make_entrant(name: str, staged: list[Rounds], rounds: int, terms: Terms) -> Learner:
+    """Return a learner by name, made for these rounds, or raise if they tell it too little."""
+    learner = make_suited(
+        name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
+    )
+    check_enough(learner.name, learner.needs, check_feedback(terms.feedback))
+    return learner
+
+
+def play_entrant(
+    learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
+) -> Simulation:
+    common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
+    if listed.build is None:
+        return simulate_against(learner, listed.name, rounds=rounds, runs=terms.runs, **common)  # type: ignore[arg-type]
+    table = np.stack([one.scenario.scores for one in staged])
+    known = _stack_context(learner, staged)
+    return simulate(learner, table, **known, **common)  # type: ignore[arg-type]
+
+
 def _time(
     learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
 ) -> tuple[Simulation, float]:
     """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
-
-    def play(runs: int) -> Simulation:
-        common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
-        if listed.build is None:
-            return simulate_against(learner, listed.name, rounds=rounds, runs=runs, **common)  # type: ignore[arg-type]
-        table = np.stack([one.scenario.scores for one in staged[:runs]])
-        known = _stack_context(learner, staged[:runs])
-        return simulate(learner, table, **known, **common)  # type: ignore[arg-type]
-
-    run = play(terms.runs)
+    run = play_entrant(learner, listed, staged, rounds, terms)
     began = time.perf_counter()
-    play(1)
+    play_entrant(learner, listed, staged[:1], rounds, replace(terms, runs=1))
     return run, (time.perf_counter() - began) / rounds * 1e6
 
 

@@ -1,0 +1,580 @@
+"""The board: who plays, on what, how that is measured, and how the entrants rank.
+
+The scenarios, the sizes and the seed are fixed; whatever changes a number changes ``VERSION``.
+"""
+
+import json
+import math
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keyhole.errors import HorizonError, InvalidError, KeyholeError
+from keyhole.feedback import Feedback, Needs
+from keyhole.fingerprints import fingerprint
+from keyhole.learners import GATES, LEARNERS, Learner, make
+from keyhole.numeric import Array
+from keyhole.predictor import file as snapshot
+from keyhole.scenarios import Scenario
+from keyhole.scenarios.airfoil import AirfoilScenario
+from keyhole.scenarios.contextual import ForecastScenario
+from keyhole.scenarios.drifts import DriftScenario
+from keyhole.scenarios.gate_cases import GATE_SCENARIOS, GateCases
+from keyhole.simulation import adversaries
+from keyhole.simulation.channel import Channel
+from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.studies.board.peers import EVERYTHING, PEERS, PeerRule
+from keyhole.studies.compare.contest import (
+    Estimate,
+    Terms,
+    best_per_segment,
+    draw_rounds,
+    estimate,
+    make_entrant,
+    play_entrant,
+)
+from keyhole.studies.compare.listing import Listed, Rounds, list_scenarios
+
+VERSION = 1
+ALPHA, SEED = 0.1, 0
+FIRST_DAY, LONG_RUN = "first day", "long run"
+PARTS = (LONG_RUN, FIRST_DAY)
+_TOLD_ALL = Needs.LABEL_ALWAYS.value
+_FEW = 0.01  # a best threshold that accepts less than this is none to be compared with
+
+
+@dataclass(frozen=True)
+class Size:
+    """How much is played: rounds and runs of sets, runs of gates, and the rounds of a first day."""
+
+    rounds: int
+    runs: int
+    gate_runs: int
+    first: int = 200
+
+    def slice_part(self, part: str) -> slice:
+        return slice(0, self.first) if part == FIRST_DAY else slice(self.first, self.rounds)
+
+
+FULL = Size(rounds=2_000, runs=5, gate_runs=20)
+QUICK = Size(rounds=600, runs=2, gate_runs=4)
+
+
+@dataclass(frozen=True)
+class BoardScenario:
+    """A scenario of ``keyhole compare``, and how its answers come back.
+
+    ``kind`` is "labels", "intervals", "attack" or "gate". Against an adversary there is no first day,
+    and no best size to compare with.
+    """
+
+    name: str
+    kind: str
+    of: str  # the scenario's name there
+    about: str
+    answers: str  # how they come, in words
+    channel: Channel = field(default_factory=Channel)
+    audit: float = 1.0
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        return (LONG_RUN,) if self.kind == "attack" else PARTS
+
+
+_AT_ONCE, _LATE, _SPARSE = "at once", "100 rounds late", "to one round in ten"
+_DIGITS, _AIRFOIL = "handwritten digits (real)", "airfoil self-noise around a regression (real)"
+SCENARIOS: dict[str, BoardScenario] = {
+    one.name: one
+    for one in (
+        BoardScenario("digits", "labels", "digits", _DIGITS, _AT_ONCE),
+        BoardScenario("digits-late", "labels", "digits", _DIGITS, _LATE, Channel(delay=100)),
+        BoardScenario("digits-sparse", "labels", "digits", _DIGITS, _SPARSE, Channel(lost=0.9)),
+        BoardScenario(
+            "digits-drifting", "labels", "digits-by-label", f"{_DIGITS}, first all zeros", _AT_ONCE
+        ),
+        BoardScenario(
+            "imagenet", "labels", "imagenet-like", "generated outputs for 1,000 labels", _AT_ONCE
+        ),
+        BoardScenario(
+            "imagenet-drifting", "labels", "imagenet-like-shift",
+            "generated outputs for 1,000 labels, changing four times", _AT_ONCE,
+        ),
+        BoardScenario("airfoil", "intervals", "airfoil", _AIRFOIL, _AT_ONCE),
+        BoardScenario("airfoil-late", "intervals", "airfoil", _AIRFOIL, _LATE, Channel(delay=100)),
+        BoardScenario("airfoil-sparse", "intervals", "airfoil", _AIRFOIL, _SPARSE, Channel(lost=0.9)),
+        BoardScenario(
+            "airfoil-drifting", "intervals", "airfoil-in-order",
+            f"{_AIRFOIL}, one experiment after another", _AT_ONCE,
+        ),
+        BoardScenario(
+            "day-ahead", "intervals", "hourly",
+            "synthetic forecast errors that follow hour, weekend and season", "24 rounds at a time",
+            Channel(batch=24),
+        ),
+        BoardScenario(
+            "just-below", "attack", "just-below", "an adversary: scores just below the threshold",
+            _AT_ONCE,
+        ),
+        BoardScenario(
+            "lure-and-strike", "attack", "lure-and-strike",
+            "an adversary: scores of 1 until the threshold is high, then of 0", _AT_ONCE,
+        ),
+        BoardScenario(
+            "alternating", "attack", "alternating",
+            "an adversary: easy or hard rounds, changed once the entrant has adapted", _AT_ONCE,
+        ),
+        BoardScenario("gate-digits", "gate", "digits", _DIGITS, _AT_ONCE),
+        BoardScenario("gate-late", "gate", "digits", _DIGITS, _LATE, Channel(delay=100)),
+        BoardScenario("gate-sparse", "gate", "digits", _DIGITS, "to one in ten accepted", audit=0.1),
+        BoardScenario(
+            "gate-overconfident", "gate", "overconfident",
+            "a synthetic model that is surer of itself than it should be", _AT_ONCE,
+        ),
+        BoardScenario(
+            "gate-drifting", "gate", "accuracy halves",
+            "a synthetic calibrated model, half of its right answers wrong from midway", _AT_ONCE,
+        ),
+        BoardScenario(
+            "gate-attacked", "gate", "turning",
+            "answers that gain trust, then are wrong, again and again",
+            _AT_ONCE,
+        ),
+    )
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Played:
+    """One entrant on one scenario: what each run did in each part, or why it did not play.
+
+    ``rates`` are miss rates (of gates: wrong among the accepted); ``sizes`` are relative to those of
+    the best thresholds in hindsight (of gates: the share accepted), NaN where there is none.
+    """
+
+    entrant: str
+    scenario: str
+    told: str
+    key: str  # what tells the code that played from any other
+    rates: dict[str, list[float]] = field(default_factory=dict)
+    sizes: dict[str, list[float]] = field(default_factory=dict)
+    refusal: str | None = None
+
+    def rate(self, part: str) -> Estimate:
+        return estimate(self.rates[part])
+
+    def size(self, part: str) -> Estimate:
+        return estimate(self.sizes[part])
+
+
+@dataclass(frozen=True)
+class Board:
+    """All that was played, and by what size."""
+
+    size: Size
+    played: tuple[Played, ...]
+
+    def find_scenarios(self, *, gates: bool) -> list[BoardScenario]:
+        names = {one.scenario for one in self.played}
+        return [
+            one for one in SCENARIOS.values() if one.name in names and (one.kind == "gate") == gates
+        ]
+
+    def keeps(self, one: Played, part: str) -> bool:
+        """Return whether the promise is kept in a part, as ``keyhole compare`` judges it."""
+        runs = len(one.rates[part])
+        length = self.size.slice_part(part)
+        terms = Terms(alpha=ALPHA, rounds=length.stop - length.start, runs=runs)
+        return terms.is_kept(one.rate(part))
+
+    def of_scenario(self, name: str, part: str) -> list[Played]:
+        """Return who played a scenario: who keeps the promise first, then by size."""
+        ran = [one for one in self.played if one.scenario == name and part in one.rates]
+        sign = _sign(SCENARIOS[name])
+
+        def order(one: Played) -> tuple[bool, float, str]:
+            size = one.size(part).mean
+            return not self.keeps(one, part), math.inf if math.isnan(size) else sign * size, one.entrant
+
+        return sorted(ran, key=order)
+
+    def rank(self, part: str, *, gates: bool) -> list["Standing"]:
+        """Return the entrants: who keeps the promise on the most scenarios first, then by size."""
+        scenarios = {one.name: one for one in self.find_scenarios(gates=gates) if part in one.parts}
+        by_entrant: dict[str, list[Played]] = {}
+        for one in self.played:
+            if one.scenario in scenarios:
+                by_entrant.setdefault(one.entrant, []).append(one)
+        every = [self._sum_up(played, part, scenarios) for played in by_entrant.values()]
+        sign = -1.0 if gates else 1.0
+
+        def order(one: Standing) -> tuple[int, float, str]:
+            size = one.size.mean
+            return -one.kept, math.inf if math.isnan(size) else sign * size, one.entrant
+
+        return sorted((one for one in every if one is not None), key=order)
+
+    def _sum_up(
+        self, played: list[Played], part: str, scenarios: Mapping[str, BoardScenario]
+    ) -> "Standing | None":
+        ran = [one for one in played if part in one.rates]
+        if not ran:
+            return None
+        given = [one for one in ran if scenarios[one.scenario].kind != "attack"]
+        sized = [one for one in given if not math.isnan(one.size(part).mean)]
+        worst = max(ran, key=lambda one: one.rate(part).mean)
+        return Standing(
+            entrant=played[0].entrant,
+            told=played[0].told,
+            kept=sum(self.keeps(one, part) for one in ran),
+            ran=len(ran),
+            scenarios=len(scenarios),
+            rate=_mean_by_run([one.rates[part] for one in given]),
+            worst=worst.rate(part),
+            worst_on=worst.scenario,
+            size=_mean_by_run([one.sizes[part] for one in sized], geometric=True),
+        )
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An entrant over all scenarios of a kind; one that it cannot play counts as not kept.
+
+    Means are over what it played, the attacks apart; that of sizes is geometric.
+    """
+
+    entrant: str
+    told: str
+    kept: int
+    ran: int
+    scenarios: int
+    rate: Estimate
+    worst: Estimate
+    worst_on: str
+    size: Estimate
+
+
+def _sign(scenario: BoardScenario) -> float:
+    """Return 1 where small is good, -1 where large is."""
+    return -1.0 if scenario.kind == "gate" else 1.0
+
+
+def _mean_by_run(values: list[list[float]], *, geometric: bool = False) -> Estimate:
+    """Return the mean over scenarios, with its error over runs."""
+    if not values:
+        return Estimate(math.nan, math.nan)
+    table = np.array(values)
+    if geometric:
+        return estimate(np.exp(np.log(np.maximum(table, 1e-3)).mean(axis=0)).tolist())
+    return estimate(table.mean(axis=0).tolist())
+
+
+def list_entrants() -> list[str]:
+    """Return the learners, those of installed packages included, the gates' rules and the peers."""
+    return [*LEARNERS, *GATES, *(name for name, rule in PEERS.items() if rule.installed)]
+
+
+def pick_entrants(asked: Sequence[str] | None) -> list[str]:
+    """Return those of these names; "learners" and "peers" stand for all of a kind."""
+    known = list_entrants()
+    if asked is None:
+        return known
+    kinds = {"peers": [name for name in known if name in PEERS]}
+    kinds["learners"] = [name for name in known if name not in PEERS]
+    picked: list[str] = []
+    for name in asked:
+        if name not in kinds and name not in known:
+            rule = PEERS.get(name)
+            hint = f"pip install {rule.package}" if rule else f"there are {', '.join(known)}"
+            raise InvalidError(f"there is no {name!r} to play here; {hint}")
+        picked += kinds.get(name, [name])
+    return list(dict.fromkeys(picked))
+
+
+def pick_board_scenarios(asked: Sequence[str] | None) -> list[BoardScenario]:
+    for name in asked or ():
+        if name not in SCENARIOS:
+            raise InvalidError(f"the board has no scenario {name!r}; it has {', '.join(SCENARIOS)}")
+    return [SCENARIOS[name] for name in asked or SCENARIOS]
+
+
+def list_pairs(
+    entrants: Iterable[str], scenarios: Iterable[BoardScenario]
+) -> list[tuple[str, BoardScenario]]:
+    """Return who plays what: gates' rules on gates, all others on the rest."""
+    everyone = list(entrants)
+    return [
+        (name, one) for one in scenarios for name in everyone if (name in GATES) == (one.kind == "gate")
+    ]
+
+
+def play(entrant: str, scenario: BoardScenario, size: Size) -> Played:
+    """Play all runs of an entrant on a scenario."""
+    if scenario.kind == "gate":
+        return _play_gate(entrant, scenario, size)
+    if entrant in PEERS:
+        return _play_peer(entrant, scenario, size)
+    return _play_learner(entrant, scenario, size)
+
+
+def make_key(entrant: str) -> str:
+    """Return what tells an entrant's code from any other: a version, or a digest of its kernels."""
+    if entrant in PEERS:
+        return f"{PEERS[entrant].package} {PEERS[entrant].installed}"
+    rule = (GATES if entrant in GATES else LEARNERS)[entrant]
+    kernels: list[Any] = [rule.choose, rule.observe]
+    return " ".join(fingerprint(one) for one in kernels)
+
+
+@cache
+def _draw(scenario: BoardScenario, size: Size) -> tuple[Listed, list[Rounds]]:
+    listed = list_scenarios()[scenario.of]
+    return listed, draw_rounds([listed], _make_terms(scenario, size))[listed.name]
+
+
+def _make_terms(scenario: BoardScenario, size: Size, feedback: str = Feedback.SEMI_BANDIT) -> Terms:
+    return Terms(
+        alpha=ALPHA, rounds=size.rounds, runs=size.runs, seed=SEED, feedback=feedback,
+        channel=scenario.channel,
+    )  # fmt: skip
+
+
+def _play_learner(name: str, scenario: BoardScenario, size: Size) -> Played:
+    needs = LEARNERS[name].needs
+    feedback = Feedback.FULL if needs is Needs.LABEL_ALWAYS else Feedback.SEMI_BANDIT
+    terms = _make_terms(scenario, size, feedback)
+    listed, staged = _draw(scenario, size)
+    try:
+        learner = make_entrant(name, staged, size.rounds, terms)
+    except HorizonError as error:
+        return Played(name, scenario.name, needs.value, make_key(name), refusal=str(error))
+    told = feedback.tells if learner.informed else needs
+    run = play_entrant(learner, listed, staged, size.rounds, terms)
+    given = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
+    measured = [
+        _measure(one, misses, thresholds)
+        for one, misses, thresholds in zip(given, run.misses, run.thresholds, strict=True)
+    ]
+    return _judge(name, scenario, told.value, measured, size)
+
+
+def _measure(staged: Rounds, misses: Array, thresholds: Array) -> tuple[Array, Array, Array]:
+    """Return the misses, the sizes, and the sizes of the best threshold of each segment."""
+    scenario = staged.scenario
+    best = best_per_segment(scenario.scores, ALPHA, staged.changes)
+    return misses, scenario.sizes(thresholds), scenario.sizes(best)
+
+
+def _judge(
+    name: str,
+    scenario: BoardScenario,
+    told: str,
+    measured: list[tuple[Array, Array, Array]],
+    size: Size,
+) -> Played:
+    rates: dict[str, list[float]] = {}
+    sizes: dict[str, list[float]] = {}
+    for part in scenario.parts:
+        rounds = size.slice_part(part)
+        rates[part] = [_round(misses[rounds].mean()) for misses, _, _ in measured]
+        sizes[part] = [
+            math.nan if scenario.kind == "attack" else _divide(own[rounds], best[rounds])
+            for _, own, best in measured
+        ]
+    return Played(name, scenario.name, told, make_key(name), rates, sizes)
+
+
+def _divide(own: Array, best: Array) -> float:
+    return _round(own.mean() / best.mean()) if best.mean() > 0.0 else math.nan
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _play_peer(name: str, scenario: BoardScenario, size: Size) -> Played:
+    rule = PEERS[name]
+    if scenario.kind != "intervals" and not rule.labels:
+        reason = "it places both ends of an interval, and has no use for the score of a label"
+        return Played(name, scenario.name, _TOLD_ALL, make_key(name), refusal=reason)
+    _, staged = _draw(scenario, size)
+    measured = []
+    for run in range(size.runs):
+        scores, misses, thresholds = _run_peer(rule, scenario, staged[run : run + 1], SEED + run, size)
+        given = staged[run] if staged else Rounds(DriftScenario(scores, (0,)), (0,))
+        measured.append(_measure(given, misses, thresholds))
+    return _judge(name, scenario, _TOLD_ALL, measured, size)
+
+
+def _run_peer(
+    rule: PeerRule, scenario: BoardScenario, staged: list[Rounds], seed: int, size: Size
+) -> tuple[Array, Array, Array]:
+    """Play one run; return scores, misses, and the thresholds at which sets are as large.
+
+    Which answers come, and when, is as in the learners' run of that seed.
+    """
+    attack = None if staged else adversaries.find(scenario.of)
+    hard = adversaries.repertoire(size.rounds, seed=seed)
+    notes = adversaries.notes()
+    errors = read_errors(staged[0].scenario) if staged else np.empty(size.rounds)
+    deliveries = scenario.channel.deliver(size.rounds, seed=seed)
+    comes = deliveries.report < deliveries.told_if_hit
+    misses, thresholds = np.zeros(size.rounds, dtype=bool), np.empty(size.rounds)
+    with warnings.catch_warnings():
+        peer = rule.make(ALPHA)
+        warnings.simplefilter("ignore")  # Of small samples they warn in every round.
+        ends, sent = _ask(peer), 0
+        for n in range(size.rounds):
+            lower, upper = ends
+            two_sided = scenario.kind == "intervals"
+            thresholds[n] = 1.0 - (0.5 * (upper - lower) if two_sided else upper) - 1e-12
+            if attack is not None:
+                played = adversaries.next_score(attack.kind, notes, hard, n, thresholds[n], ALPHA)
+                errors[n] = 1.0 - played
+            misses[n] = errors[n] > upper or (two_sided and errors[n] < lower)
+            if attack is not None:
+                adversaries.take_note(notes, bool(misses[n]))
+            back: list[float] = []
+            while sent < size.rounds and deliveries.arrivals[deliveries.order[sent]] <= n:
+                number = int(deliveries.order[sent])
+                back += [float(errors[number])] if comes[number] else []
+                sent += 1
+            if back:
+                peer.learn(back)
+                ends = _ask(peer)
+    return 1.0 - np.abs(errors), misses, thresholds
+
+
+def _ask(peer: Any) -> tuple[float, float]:
+    """Return a peer's interval within [-1, 1]; everything where it names no number."""
+    return tuple(  # type: ignore[return-value]
+        widest if math.isnan(end) else min(1.0, max(-1.0, end))
+        for end, widest in zip(peer.ask(), EVERYTHING, strict=True)
+    )
+
+
+def read_errors(scenario: Scenario) -> Array:
+    """Return the errors of forecasts, signed, in units of the bound; of labels 1 - score."""
+    sizes = 1.0 - scenario.scores
+    if isinstance(scenario, AirfoilScenario):
+        return np.copysign(sizes, scenario.outcomes - scenario.centres)
+    if isinstance(scenario, ForecastScenario):
+        return np.copysign(sizes, scenario.errors)
+    return sizes
+
+
+@cache
+def _draw_cases(name: str, rounds: int, seed: int) -> GateCases:
+    return GATE_SCENARIOS[name](rounds, seed=seed)
+
+
+def _play_gate(name: str, scenario: BoardScenario, size: Size) -> Played:
+    learner: Learner = make(name, alpha=ALPHA)
+    delays = np.full(size.rounds, int(scenario.channel.delay))
+    rates: dict[str, list[float]] = {part: [] for part in scenario.parts}
+    sizes: dict[str, list[float]] = {part: [] for part in scenario.parts}
+    for number in range(size.gate_runs):
+        cases = _draw_cases(scenario.of, size.rounds, SEED + number + 1)
+        run = simulate_gate(learner, *cases, seed=SEED + number, audit=scenario.audit, delays=delays)
+        threshold, most = best_fixed(*cases, alpha=ALPHA)
+        best = cases.scores >= threshold
+        for part in scenario.parts:
+            rounds = size.slice_part(part)
+            accepted = run.accepted[rounds]
+            wrong = run.wrong[rounds][accepted]
+            rates[part].append(_round(wrong.mean()) if wrong.size else 0.0)
+            relative = accepted.mean() / best[rounds].mean() if most >= _FEW else math.nan
+            sizes[part].append(relative if math.isnan(relative) else _round(relative))
+    return Played(name, scenario.name, "the accepted", make_key(name), rates, sizes)
+
+
+def play_board(
+    entrants: Sequence[str],
+    scenarios: Sequence[BoardScenario],
+    size: Size,
+    folder: Path,
+    *,
+    report: Callable[[str], None] = lambda _: None,
+) -> Board:
+    """Play what the folder does not hold yet, and return all that it holds of these scenarios.
+
+    Each cell is a file, written when it is finished, so that a run can be stopped and continued, and
+    environments with other libraries can add to it.
+    """
+    pairs = list_pairs(entrants, scenarios)
+    for entrant, scenario in pairs:
+        report(f"{entrant} on {scenario.name}")
+        path = _find_cell(folder, size, entrant, scenario.name)
+        if path.exists() and _read_cell(path).key == make_key(entrant):
+            continue
+        played = play(entrant, scenario, size)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        snapshot.write(path, json.dumps(_clear_nan(asdict(played))).encode())
+    names = {one.name for one in scenarios}
+    kept = [_read_cell(path) for path in sorted(_find_folder(folder, size).glob("*.json"))]
+    return Board(size, _sort(one for one in kept if one.scenario in names))
+
+
+def _sort(played: Iterable[Played]) -> tuple[Played, ...]:
+    places = {name: place for place, name in enumerate(SCENARIOS)}
+    return tuple(sorted(played, key=lambda one: (places[one.scenario], one.entrant)))
+
+
+def _find_folder(folder: Path, size: Size) -> Path:
+    return folder / f"v{VERSION}-{size.rounds}x{size.runs}"
+
+
+def _find_cell(folder: Path, size: Size, entrant: str, scenario: str) -> Path:
+    name = "".join(letter if letter.isalnum() or letter in "+-" else "_" for letter in entrant)
+    return _find_folder(folder, size) / f"{scenario}--{name}.json"
+
+
+def _read_cell(path: Path) -> Played:
+    try:
+        return _make_played(json.loads(path.read_text(encoding="utf-8")))
+    except (ValueError, TypeError, KeyError) as error:
+        raise KeyholeError(
+            f"{path} cannot be read ({error}); delete it and it is played again"
+        ) from None
+
+
+def _make_played(fields: dict[str, Any]) -> Played:
+    sizes = {
+        part: [math.nan if value is None else value for value in values]
+        for part, values in fields["sizes"].items()
+    }
+    return Played(**{**fields, "sizes": sizes})
+
+
+def _clear_nan(fields: dict[str, Any]) -> dict[str, Any]:
+    """Return the fields as JSON takes them: NaN is null."""
+    sizes = {
+        part: [None if math.isnan(value) else value for value in values]
+        for part, values in fields["sizes"].items()
+    }
+    return {**fields, "sizes": sizes}
+
+
+def write_record(board: Board, path: Path) -> None:
+    """Write the whole board, a line a cell."""
+    head = {"version": VERSION, "alpha": ALPHA, "seed": SEED, "size": asdict(board.size)}
+    lines = [json.dumps(_clear_nan(asdict(one))) for one in board.played]
+    cells = ",\n".join(lines)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(f'{json.dumps(head)[:-1]}, "played": [\n{cells}\n]}}\n', encoding="utf-8")
+
+
+def read_record(path: Path) -> Board:
+    record = json.loads(path.read_text(encoding="utf-8"))
+    if record["version"] != VERSION:
+        raise InvalidError(f"{path} is of version {record['version']} of the board, not {VERSION}")
+    return Board(Size(**record["size"]), tuple(map(_make_played, record["played"])))
+
+
+def list_absent() -> Iterator[str]:
+    """Yield the packages of peers that are not installed here."""
+    yield from dict.fromkeys(rule.package for rule in PEERS.values() if rule.installed is None)
