@@ -213,7 +213,8 @@ def _write_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
         + "</tr>"
         for row in rows
     )
-    return f'<table class="board-table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    rows_of_all = f"<thead><tr>{heads}</tr></thead><tbody>{body}</tbody>"
+    return f'<div class="board-table"><table>{rows_of_all}</table></div>'
 
 
 def _classify(shown: str) -> str:
