@@ -320,7 +320,7 @@ def _add_bench(commands: "Commands") -> None:
         epilog="example: keyhole bench --quick --entrants my-learner informed-tracker peers",
     )
     shown = "default: %(default)s"
-    parser.add_argument("--quick", action="store_true", help="fewer rounds and runs, about a minute")
+    parser.add_argument("--quick", action="store_true", help="fewer rounds and runs")
     parser.add_argument(
         "--entrants", nargs="+", metavar="NAME",
         help="who plays; learners and peers stand for all of a kind; default: all",
