@@ -65,12 +65,14 @@ def mapie(stream: dict[str, Any], *, method: str) -> Ends:
     model = Given().fit(features, truth)
     regressor = TimeSeriesRegressor(model, method=method, cv="prefit")
     regressor.fit(features[:begin], truth[:begin])
-    more = {"gamma": 0.01} if method == "aci" else {}
 
     def step(first: int, last: int) -> Any:
         given = features[first:last]
         _, ends = regressor.predict(given, confidence_level=1 - ALPHA, allow_infinite_bounds=True)
-        regressor.update(given, truth[first:last], confidence_level=1 - ALPHA, **more)
+        told = given, truth[first:last]
+        if method == "aci":
+            regressor.adapt_conformal_inference(*told, gamma=0.01, confidence_level=1 - ALPHA)
+        regressor.update(*told)
         return ends[:, 0, 0], ends[:, 1, 0]
 
     return play(stream, step)

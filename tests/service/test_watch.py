@@ -46,6 +46,21 @@ def test_a_stream_that_misses_everything_from_the_start_is_found_after_it(
     assert one.get("/v1/streams/pets").json()["promise"]["state"] == "too many misses"
 
 
+def test_answers_that_always_say_hit_empty_the_sets_and_are_refused_counted_and_explained(
+    one: TestClient,
+) -> None:
+    made(one, learner="informed-tracker", horizon=None, alpha=0.3, feedback="bandit")
+    for _ in range(100):
+        shown = predicted(one, {"a": 0.5, "b": 0.3, "c": 0.2})
+        said = answered(one, shown, hit=True)
+    assert shown["labels"] == []
+    assert said.json()["error"]["message"].endswith("a hit cannot be; it was a miss: say keyhole.MISS")
+    stands = one.get("/v1/streams/pets").json()
+    assert stands["promise"]["state"] == "starting"
+    assert stands["refused"]["feedback"] > 50
+    assert stands["refused"]["feedback"] + stands["rounds"] == 100
+
+
 def test_an_alarm_says_since_when_and_when_it_was_over(one: TestClient, clock: Clock) -> None:
     made(one, **MISSES)
     calibrated(one)
