@@ -240,6 +240,7 @@ def find_bets(alpha: float, root: int) -> Bets:
     return make_bets(min(alpha * allowed, max(alpha, 0.5)), alpha / allowed**3)
 
 
+@lru_cache(maxsize=4096)
 def make_bets(high: float, low: float) -> Bets:
     bets = Bets((high, low))
     above = [bet_on(bets.find_rate(0, ratio), against=high) for ratio in ABOVE]
