@@ -26,14 +26,15 @@ demo: $(DEMO)/ready
 serve: $(VENV)/ready
 	$(RUN)/keyhole serve --demo --open
 
-# Two at a time, a file in one process. What is compiled is kept in the user's cache folder (or in
-# KEYHOLE_CACHE) for other processes and later runs. The second run is the interpreted lane: the same
-# kernels with bounds checks, without what is long and looks at no further line of them.
+# Three at a time, because many tests wait for a server or a browser; a file in one process. What is
+# compiled is kept in the user's cache folder (or in KEYHOLE_CACHE) for other processes and later runs.
+# The second run is the interpreted lane: the same kernels with bounds checks, without what is long and
+# looks at no further line of them.
 LONG := --ignore=tests/learners/contract/test_regret.py \
 	--ignore=tests/learners/test_bounds.py \
 	--ignore=tests/learners/test_limits.py \
 	--deselect=tests/learners/test_gates.py::test_no_attack_passes_the_bound_and_some_reach_a_small_one
-PYTEST := $(RUN)/pytest --numprocesses=2 --dist=loadfile
+PYTEST := $(RUN)/pytest --numprocesses=3 --dist=loadfile
 test: $(VENV)/ready
 	$(PYTEST)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/learners tests/predictor tests/simulation $(LONG)

@@ -26,7 +26,7 @@ def built() -> None:
 def test_axe_finds_nothing_serious(browser: Any) -> None:
     """On a dozen pages; `python -m tests.docs.looks` looks at all of them."""
     found: dict[str, list[str]] = {}
-    for path in (SITE / f"{name}.html" for name in (*SHOWN, "paper", "glossary", "reference/http")):
+    for path in (SITE / f"{name}.html" for name in (*SHOWN, "paper", "glossary", "board", "reference/http")):
         page = open_page(browser, path, DESKTOP, "light")
         if faults := find_faults(page):
             found[path.name] = faults
@@ -36,7 +36,7 @@ def test_axe_finds_nothing_serious(browser: Any) -> None:
 
 @pytest.mark.parametrize(("viewport", "scheme"), [(DESKTOP, "dark"), (PHONE, "light"), (PHONE, "dark")])
 def test_nor_in_the_dark_and_on_a_phone(browser: Any, viewport: dict[str, int], scheme: str) -> None:
-    for name in ("index", "guarantees", "reference/names"):
+    for name in ("index", "board", "howto/forecasts"):
         page = open_page(browser, SITE / f"{name}.html", viewport, scheme)
         assert find_faults(page) == [], name
         wide = page.evaluate("document.documentElement.scrollWidth")
