@@ -26,7 +26,9 @@ def built() -> None:
 def test_axe_finds_nothing_serious(browser: Any) -> None:
     """On a dozen pages; `python -m tests.docs.looks` looks at all of them."""
     found: dict[str, list[str]] = {}
-    for path in (SITE / f"{name}.html" for name in (*SHOWN, "paper", "glossary", "board", "reference/http")):
+    for path in (
+        SITE / f"{name}.html" for name in (*SHOWN, "paper", "glossary", "board", "reference/http")
+    ):
         page = open_page(browser, path, DESKTOP, "light")
         if faults := find_faults(page):
             found[path.name] = faults
