@@ -11,6 +11,7 @@ from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.feedback import count_times
 from keyhole.learners import Learner
 from keyhole.predictor.context import list_groups
+from keyhole.predictor.play import judge_band
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
@@ -186,6 +187,20 @@ def test_an_answer_that_counts_several_times_is_heard_as_often(times: int) -> No
 def test_the_groups_of_a_context_are_those_behind_its_features_that_are_marked() -> None:
     learner = make("contextual-tracker", alpha=0.1, options={"features": 2, "groups": 3})
     assert list_groups(learner, np.array([7.0, 8.0, 1.0, 0.0, 1.0])) == (0, 2)
+
+
+def test_the_end_of_a_band_decides_in_tables_too_and_the_score_is_moved_to_that_side() -> None:
+    """Kills: a missed truth taught with the threshold as its score, which would be a hit."""
+    rng = np.random.default_rng(0)
+    moved = {0.0: 0, 1.0: 0}
+    for middle, half, threshold in rng.uniform((-9.0, 0.1, 0.05), (9.0, 3.0, 0.95), size=(3_000, 3)):
+        end = middle + half * (1.0 / threshold - 1.0)
+        for truth in (end, np.nextafter(end, np.inf)):
+            miss, score = judge_band(middle, half, truth, threshold)
+            assert miss == float(truth > end)
+            assert (score < threshold) == bool(miss)
+            moved[miss] += (1.0 / (1.0 + abs(truth - middle) / half) < threshold) != bool(miss)
+    assert min(moved.values()) > 100
 
 
 def test_what_was_shown_decides_and_the_score_is_moved_to_that_side() -> None:
