@@ -78,3 +78,22 @@ def test_bandit_feedback_needs_a_scale_that_is_given() -> None:
     Predictor(alpha=0.1, score=ScaledResiduals(scale=5.0), feedback="bandit")
     Predictor(alpha=0.1, score=ScaledResiduals(), feedback="semi-bandit")
     Predictor(alpha=0.1, feedback="bandit")
+
+
+def test_a_bare_hit_tells_of_another_set_of_the_case_if_both_are_alike_or_it_is_the_larger() -> None:
+    """Of equally large sets of a case, or of one threshold, what is said of one holds of both."""
+    setup = make_setup("logit-tracker", alpha=0.1)
+    shown = SimpleNamespace(threshold=0.5, size=2)
+    told = {
+        (threshold, size): setup.kind.translate(
+            setup, SimpleNamespace(threshold=threshold, size=size), shown, {"hit": True}
+        )
+        for threshold, size in [(0.6, 2), (0.4, 2), (0.5, 2), (0.4, 3), (0.6, 1)]
+    }
+    kept = [own for own, answer in told.items() if answer == {"hit": True}]
+    assert kept == [(0.6, 2), (0.4, 2), (0.5, 2), (0.4, 3)]
+    assert told[0.6, 1] is None
+
+
+def test_ten_thousand_rounds_may_be_open_unless_another_number_is_given() -> None:
+    assert make_setup("logit-tracker", alpha=0.1).open_limit == 10_000

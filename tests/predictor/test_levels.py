@@ -20,7 +20,8 @@ from keyhole.errors import (
     UnknownRoundError,
 )
 from keyhole.numeric import Array
-from keyhole.predictor.levels import LevelPredictor, Levels
+from keyhole.predictor.levels import LevelPredictor, Levels, _join
+from keyhole.scores import Interval
 
 ALPHAS = [0.05, 0.1, 0.2]
 
@@ -268,3 +269,13 @@ def test_a_miss_of_a_whole_line_that_an_inner_level_showed_teaches_no_level(many
         levels.learn_batch([shown], [MISS]) if many else levels.learn(shown, MISS)
     assert (outer.rounds, inner.rounds) == rounds
     levels.learn(shown, label=1.0)
+
+
+@pytest.mark.parametrize(
+    ("ends", "joined"), [((1.0, 3.0), (0.0, 3.0)), ((-1.0, 1.0), (-1.0, 2.0)), ((0.0, 3.0), (0.0, 3.0))]
+)
+def test_intervals_that_only_overlap_are_joined_to_one_that_holds_both(
+    ends: tuple[float, float], joined: tuple[float, float]
+) -> None:
+    both = _join(Interval(0, 0.5, 0.0, 2.0), Interval(0, 0.6, *ends))
+    assert (both.lower, both.upper) == joined
