@@ -192,7 +192,11 @@ def _sum(numbers: Array) -> float:
 
 
 @needs_numba
-def test_references_to_arrays_are_counted_only_where_arrays_are_made() -> None:
+def test_references_to_arrays_are_counted_only_where_arrays_are_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """In an empty cache: what was compiled before is loaded, whatever was asked of the compiler."""
+    monkeypatch.setenv("KEYHOLE_CACHE", str(tmp_path))
     numbers = np.arange(4.0)
     plain, copying = compile_for(_sum, numbers), compile_for(_sum_of_copy, numbers)
     assert [plain(numbers), copying(numbers)] == [6.0, 6.0]
