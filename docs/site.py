@@ -99,6 +99,7 @@ def write_pages(folder: Path) -> None:
     """Put every page of the site into the folder: those that are written and those that are made."""
     shutil.rmtree(folder, ignore_errors=True)
     shutil.copytree(ROOT / "docs", folder, ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    shutil.copy(ROOT / "src" / "keyhole" / "studies" / "board" / "board.css", folder / "assets")
     shutil.copytree(
         ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__")
     )

@@ -155,7 +155,8 @@ def fill_page(board: Board, path: Path) -> None:
 
 def write_page(board: Board, path: Path) -> None:
     """Write a page of its own, which needs nothing else."""
-    style = (resources.files("keyhole.studies.board") / "page.css").read_text(encoding="utf-8")
+    folder = resources.files("keyhole.studies.board")
+    style = "".join((folder / name).read_text(encoding="utf-8") for name in ("page.css", "board.css"))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
