@@ -228,7 +228,7 @@ def test_features_and_groups_of_a_row_reach_the_rule() -> None:
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
-        ({"alpha": [0.05, 0.2]}, "run a query for each"),
+        ({"alpha": [0.05, 0.2]}, "run one of each"),
         ({"learner": "gate-tracker", "alpha": 0.1}, "gate-tracker decides"),
     ],
 )

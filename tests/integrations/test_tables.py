@@ -87,6 +87,18 @@ def test_a_column_that_is_not_there_is_named() -> None:
         backtest(polars.DataFrame(COLUMNS), key="shop", alpha=0.1)
 
 
+@pytest.mark.parametrize(
+    ("given", "fault"),
+    [
+        ({"alpha": [0.05, 0.2]}, "run one of each"),
+        ({"learner": "gate-tracker", "alpha": 0.1}, "gate-tracker decides"),
+    ],
+)
+def test_what_rows_cannot_tell_is_refused(given: dict[str, Any], fault: str) -> None:
+    with pytest.raises(InvalidError, match=fault):
+        backtest(polars.DataFrame(COLUMNS), key="shop", output=["keep", "return"], **given)
+
+
 def test_a_relation_of_duckdb_is_played_and_its_result_queried() -> None:
     duckdb = pytest.importorskip("duckdb")
     columns = "'a' AS shop, n AS at, [0.6, 0.4]::DOUBLE[] AS output, n % 2 AS label"

@@ -1,10 +1,36 @@
-"""Rounds as rows of a table: a key as text, a label as an index."""
+"""Rounds as rows of a table: who plays them, a key as text, a label as an index."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
+from keyhole.errors import InvalidError
+from keyhole.keyed import Fold, make_fold
+from keyhole.learners import GATES, Learner
+
 KNOWN = ("features", "groups")
+
+
+def make_row_fold(learner: str | Learner | None, *, alpha: Any, **parameters: Any) -> Fold:
+    """Return the fold of a table's rounds, or raise if its rows would not tell what it shows."""
+    if isinstance(alpha, Iterable):
+        raise InvalidError(
+            "a row has one set or interval, and several alphas give several; run one of each",
+            field="alpha",
+        )
+    name = learner.rule.name if isinstance(learner, Learner) else learner
+    if name in GATES:
+        raise InvalidError(
+            f"{name} decides, and rows have sets or intervals; for gates by key use "
+            "keyhole.keyed.make_fold, or the operator for Bytewax",
+            field="learner",
+        )
+    return make_fold(learner, alpha=alpha, **parameters)
+
+
+def list_names(columns: str | Sequence[str]) -> list[str]:
+    """Return the names of columns that are given as one or as several."""
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def name_key(key: Sequence[object]) -> str:

@@ -18,8 +18,8 @@ import numpy as np
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
-from keyhole.keyed import Fold, Kind, make_fold
-from keyhole.learners import GATES, Learner
+from keyhole.keyed import Fold, Kind
+from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
 from keyhole.scores import Score, find_labels
 
@@ -45,7 +45,7 @@ from keyhole.integrations._columns import (
     refuse_rows,
     write_outputs,
 )
-from keyhole.integrations.rows import KNOWN
+from keyhole.integrations.rows import KNOWN, list_names, make_row_fold
 
 __all__ = ["backtest", "evaluate", "read_states", "streams"]
 
@@ -185,11 +185,11 @@ def streams(
         The key's columns, ``id``, ``kind``, ``number``, ``threshold``, ``labels``, ``lower``,
         ``upper``, ``size``, ``miss`` and ``note``. Write it in append mode.
     """
-    fold = _make_fold(
+    fold = make_row_fold(
         learner, alpha=alpha, features=features, groups=groups, score=score, feedback=feedback,
         seed=seed, open_limit=open_limit, lifetime=lifetime // _MS, recall=recall, start=start,
     )  # fmt: skip
-    keys = [key] if isinstance(key, str) else list(key)
+    keys = list_names(key)
     count = count_buckets(asks, buckets)
     processor = BucketProcessor(
         fold, buckets=count, kinds=map(Kind, kinds), indexed=has_indexes(asks, fold)
@@ -198,23 +198,6 @@ def streams(
     begun = None if states is None else _pack_states(states, count)
     output = process(inputs, processor, begun).mapInArrow(unpack_rows, from_arrow_schema(OUTPUT))
     return output.select(*read_keys(asks, keys), *OUTPUT.names[1:])
-
-
-def _make_fold(learner: str | Learner | None, *, alpha: Any, **parameters: Any) -> Fold:
-    """Return the fold of a query, or raise if its rows would not tell what it shows."""
-    if isinstance(alpha, Iterable):
-        raise InvalidError(
-            "a row has one set or interval, and several alphas give several; run a query for each",
-            field="alpha",
-        )
-    name = learner.rule.name if isinstance(learner, Learner) else learner
-    if name in GATES:
-        raise InvalidError(
-            f"{name} decides, and rows have sets or intervals; for gates by key use "
-            "keyhole.keyed.make_fold, or the operator for Bytewax",
-            field="learner",
-        )
-    return make_fold(learner, alpha=alpha, **parameters)
 
 
 def process(inputs: DataFrame, processor: StatefulProcessor, states: DataFrame | None) -> DataFrame:
@@ -428,11 +411,11 @@ def backtest(
     ``evaluate`` sums it up. Each of the ``buckets`` is played in one piece, in memory; by default there
     are 32 for each shuffle partition.
     """
-    fold = _make_fold(
+    fold = make_row_fold(
         learner, alpha=alpha, features=features, groups=groups, score=score, feedback=feedback,
         seed=seed, start=start,
     )  # fmt: skip
-    keys = [key] if isinstance(key, str) else list(key)
+    keys = list_names(key)
     known = [name for name in KNOWN if name in table.columns]
     rows = table.select(name_rows(keys), "at", "output", *known, "label")
     indexed = has_indexes(table, fold)

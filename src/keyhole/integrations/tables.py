@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from keyhole.errors import MissingExtraError
-from keyhole.keyed import make_fold
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
 from keyhole.scores import Probabilities, Score, find_labels
@@ -22,8 +21,8 @@ except ImportError:
     ) from None
 
 from keyhole.integrations._columns import PLAYED, play_table
-from keyhole.integrations._table import read_table
-from keyhole.integrations.rows import KNOWN, name_key
+from keyhole.integrations._table import make_column, read_table
+from keyhole.integrations.rows import KNOWN, list_names, make_row_fold, name_key
 
 __all__ = ["backtest", "evaluate"]
 
@@ -46,27 +45,14 @@ def backtest(
 ) -> Any:
     """Return a table with what its rows would have been shown, each answered before the key's next.
 
-    Parameters
-    ----------
-    table
-        A table in memory, or a DuckDB relation.
-    key
-        The column or columns that tell streams apart; each key has its own rounds.
-    output
-        The column of the model's output: lists of scores, or forecasts. Or the columns of the labels'
-        probabilities, named as the labels are.
-    label
-        The column of the truth, null where it is not known.
-    time
-        The column by which a key's rounds are ordered.
-    learner, alpha, features, groups, score, feedback, seed, start
-        As for ``keyhole.keyed.make_fold``. ``features`` and ``groups`` of a row are lists, in columns
-        of these names.
+    Rounds of a ``key``, a column or several, are in the order of ``time``. The ``output`` is the column
+    of the model's: lists of scores, or forecasts; or the columns of the labels' probabilities, named as
+    the labels are. The ``label`` is null where the truth is not known. The other parameters are those
+    of ``keyhole.keyed.make_fold``; ``features`` and ``groups`` of a row are lists, in columns of these
+    names. A DuckDB relation is a table, too.
 
-    Returns
-    -------
-    The table with the columns ``threshold``, ``labels`` or ``lower`` and ``upper``, ``size``, and
-    ``miss``, which is 1 or 0, or null where the truth is.
+    The table that is returned has the columns ``threshold``, ``labels`` or ``lower`` and ``upper``,
+    ``size``, and ``miss``, which is 1 or 0, or null where the truth is.
 
     Examples
     --------
@@ -77,34 +63,34 @@ def backtest(
     >>> backtest(table, key="shop", alpha=0.1)["labels"].to_list()
     [['0'], ['0'], ['0']]
     """
-    named = not isinstance(output, str)
-    if named and score is None:
+    if score is None and not isinstance(output, str):
         score = Probabilities(labels=list(output))
-    fold = make_fold(
-        learner,
-        alpha=alpha,
-        features=features,
-        groups=groups,
-        score=score,
-        feedback=feedback,
-        seed=seed,
-        start=start,
-    )
-    keys = [key] if isinstance(key, str) else list(key)
-    outputs = list(output) if named else [str(output)]
+    fold = make_row_fold(
+        learner, alpha=alpha, features=features, groups=groups, score=score, feedback=feedback,
+        seed=seed, start=start,
+    )  # fmt: skip
+    frame, rounds = _read_rounds(table, list_names(key), time, output, label)
+    indexed = pa.types.is_list(rounds["output"].type) and not find_labels(fold.setup.score)
+    played = play_table(fold, rounds, indexed=indexed).to_pydict()
+    added = [make_column(frame, name, played[name]) for name in PLAYED.names]
+    return frame.with_columns(*added).to_native()
+
+
+def _read_rounds(
+    table: Any, keys: list[str], time: str, output: str | Sequence[str], label: str
+) -> tuple[Any, Any]:
+    """Return a table as narwhals sees it, and its rounds as ``play_table`` takes them."""
+    outputs = list_names(output)
     frame = _read(table, [*keys, time, *outputs, label])
-    columns: dict[str, Any] = {
+    rows = frame.select(*outputs)
+    columns = {
         "key": [name_key(row) for row in frame.select(*keys).iter_rows()],
         "at": frame[time].to_arrow(),
-        "output": list(frame.select(*outputs).iter_rows()) if named else frame[outputs[0]].to_arrow(),
+        "output": frame[output].to_arrow() if isinstance(output, str) else list(rows.iter_rows()),
         "label": frame[label].to_arrow(),
     }
     columns |= {name: frame[name].to_arrow() for name in KNOWN if name in frame.columns}
-    indexed = pa.types.is_list(pa.array(columns["output"]).type) and not find_labels(fold.setup.score)
-    played = play_table(fold, pa.table(columns), indexed=indexed).to_pydict()
-    backend = frame.implementation
-    added = [nw.new_series(name, played[name], backend=backend) for name in PLAYED.names]
-    return frame.with_columns(*added).to_native()
+    return frame, pa.table(columns)
 
 
 def evaluate(table: Any, *, by: str | Sequence[str] = ()) -> Any:
@@ -122,7 +108,7 @@ def evaluate(table: Any, *, by: str | Sequence[str] = ()) -> Any:
     >>> evaluate(backtest(table, key="shop", alpha=0.1), by="shop")["miss_rate"].to_list()
     [0.5, 0.0]
     """
-    names = [by] if isinstance(by, str) else list(by)
+    names = list_names(by)
     frame = _read(table, [*names, "miss", "size"])
     size = nw.col("size")
     frame = frame.with_columns(
