@@ -12,7 +12,7 @@ import numpy as np
 
 from keyhole import make
 from keyhole.numeric import Array
-from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import best_fixed, simulate_gate
 
 MARKS, ROUNDS = (100, 300, 1_000), 3_000
 

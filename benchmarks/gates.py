@@ -22,7 +22,7 @@ from keyhole.learners import make
 from keyhole.numeric import Array
 from keyhole.scenarios import digits
 from keyhole.scenarios.gate_cases import GateCases, make_calibrated, make_halving, read_imagenet_gate
-from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import best_fixed, simulate_gate
 
 SEEDS, SPELL, AFTER = range(5000, 5040), 30_000, 3_000
 ENOUGH = 0.98  # of what the best threshold in hindsight accepts

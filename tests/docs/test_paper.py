@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyhole.studies.paper.play import MEASURED, Pair, Setting, Source, Unit, from_file, play_run
+from keyhole.studies.paper.one_run import MEASURED, Pair, Setting, Source, Unit, from_file, play_run
 
 ROOT = Path(__file__).parents[2]
 REPORT = (ROOT / "docs" / "paper.md").read_text()

@@ -16,7 +16,7 @@ from keyhole.learners import Ask, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE
 from keyhole.numeric import Array
 from keyhole.predictor.draws import make_draws
-from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import best_fixed, simulate_gate
 
 ROUNDS = 4_000
 ROUNDING = 1e-9 * ROUNDS  # of a sum of that many terms

@@ -27,7 +27,7 @@ from keyhole.errors import (
 )
 from keyhole.learners.lateness import Lateness
 from keyhole.predictor.tally import CountedRound
-from keyhole.simulation.gates import simulate_gate
+from keyhole.simulation.gate_runs import simulate_gate
 
 
 def play(gate: Gate, rounds: int, *, seed: int = 1) -> None:

@@ -10,7 +10,7 @@ import keyhole
 from keyhole.errors import InvalidError
 from keyhole.predictor.plot import plot_decisions, plot_rounds
 from keyhole.scenarios.digits import digit_guesses
-from keyhole.simulation.gates import simulate_gate
+from keyhole.simulation.gate_runs import simulate_gate
 
 
 @pytest.fixture(autouse=True)

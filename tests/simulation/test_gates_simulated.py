@@ -5,7 +5,7 @@ import pytest
 
 from keyhole import make, simulate
 from keyhole.errors import FeedbackError, InvalidError, ScoreError
-from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import best_fixed, simulate_gate
 
 GATE = make("gate-tracker", alpha=0.1)
 

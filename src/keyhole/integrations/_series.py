@@ -18,7 +18,7 @@ from keyhole.predictor.levels import LevelPredictor
 from keyhole.predictor.play import Plan
 from keyhole.predictor.predictor import Predictor
 from keyhole.scores import Interval, Score
-from keyhole.scores.checks import check_number
+from keyhole.scores.numbers import check_number
 
 AnyPredictor = Predictor[Any] | LevelPredictor[Any]
 

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer
-from keyhole.keyed.batch import (
+from keyhole.keyed.columns import NO_NUMBER, EventColumns, OutputColumns, to_cells
+from keyhole.keyed.event_table import (
     ASKED,
     AT,
     BANDS,
@@ -35,7 +36,6 @@ from keyhole.keyed.batch import (
     find_form,
     read_batch,
 )
-from keyhole.keyed.columns import NO_NUMBER, EventColumns, OutputColumns, to_cells
 from keyhole.keyed.events import Kind
 from keyhole.keyed.packed import (
     ANSWERED,

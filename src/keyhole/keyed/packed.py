@@ -8,7 +8,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.keyed.batch import BOTH, LABELS, LOWER
+from keyhole.keyed.event_table import BOTH, LABELS, LOWER
 from keyhole.keyed.state import (
     COUNTS_AT,
     EXPIRED,

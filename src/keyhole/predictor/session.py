@@ -1,10 +1,13 @@
 """A learner at work in memory: what every kind of it shares."""
 
 import copy
+import math
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, NoReturn, Self, cast
+
+import numpy as np
 
 from keyhole.checks import is_whole
 from keyhole.errors import AnsweredError, ExpiredError, InvalidError, UnknownRoundError
@@ -14,7 +17,6 @@ from keyhole.predictor import file
 from keyhole.predictor.batch import LabelSets
 from keyhole.predictor.context import Group
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.history import History
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import judge_groups, list_notes
@@ -24,7 +26,53 @@ from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, Decision, Interval, LabelSet, Score
 
 _SHOWN = {LabelSet, Interval, Decision}
-_State = tuple[Setup[R], Progress[Any], dict[int, Round[R] | LabelSets], History | None, "Answered[R]"]
+
+
+class History:
+    """The last rounds, about 150 bytes each: sets as they are answered, decisions as they are made."""
+
+    def __init__(self, length: int, setup: Setup[Any]) -> None:
+        if not is_whole(length, least=0):
+            fault = f"history {length!r} is not a whole number of rounds; try 10_000, or 0"
+            raise InvalidError(fault)
+        self._length, self._decides = int(length), setup.kind.decides
+        groups = setup.names.groups or range(setup.groups)
+        self._columns = (
+            ["round", "threshold", "score", "accepted", "wrong"]
+            if self._decides
+            else ["round", "threshold", "size", "miss", *(f"group {name}" for name in groups)]
+        )
+        self._rows: dict[int, tuple[float, ...]] = {}
+
+    def note_opened(self, opened: Round[Any]) -> None:
+        if self._decides:
+            shown: Any = opened.prediction
+            case: Any = opened.case
+            self._add(shown.id, (shown.id, shown.threshold, case.best, shown.size, math.nan))
+
+    def note_answered(self, answered: Round[Any], miss: float) -> None:
+        shown, rows = answered.prediction, self._rows
+        if not self._decides:
+            own = (float(group in answered.groups) for group in range(len(self._columns) - 4))
+            self._add(shown.id, (shown.id, shown.threshold, shown.size, miss, *own))
+        elif shown.id in rows:
+            rows[shown.id] = (*rows[shown.id][:-1], miss)
+
+    def note_amended(self, number: int, miss: float) -> None:
+        if number in self._rows:
+            place = self._columns.index("wrong" if self._decides else "miss")
+            row = self._rows[number]
+            self._rows[number] = (*row[:place], miss, *row[place + 1 :])
+
+    def _add(self, number: int, row: tuple[float, ...]) -> None:
+        self._rows[number] = row
+        if len(self._rows) > self._length:
+            del self._rows[next(iter(self._rows))]
+
+    def read(self) -> dict[str, Array]:
+        width = len(self._columns)
+        table = np.array(list(self._rows.values()), dtype=np.float64).reshape(-1, width)
+        return {name: table[:, place].copy() for place, name in enumerate(self._columns)}
 
 
 class Answered(Generic[R]):
@@ -50,6 +98,9 @@ class Answered(Generic[R]):
             f"round {number!r} cannot be amended: it has no answer, or is not one of the last "
             f"{self.limit} that have; keep more of them with amend_limit=..."
         )
+
+
+_State = tuple[Setup[R], Progress[Any], dict[int, Round[R] | LabelSets], History | None, Answered[R]]
 
 
 class Session(Generic[R]):

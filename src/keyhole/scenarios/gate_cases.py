@@ -10,7 +10,7 @@ from keyhole.errors import InvalidError
 from keyhole.numeric import Array
 from keyhole.scenarios import imagenet
 from keyhole.scenarios.digits import digits
-from keyhole.scenarios.tables import open_table
+from keyhole.scenarios.table_files import open_table
 
 _SCORE = ("score", "confidence", "probability")
 # A column, and what a 1 in it means; the last is what a service writes of its gates.

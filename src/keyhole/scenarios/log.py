@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
-from keyhole.scenarios.tables import KINDS, LABEL, Field, Table, check_file, open_table
+from keyhole.scenarios.table_files import KINDS, LABEL, Field, Table, check_file, open_table
 from keyhole.scores import check_scores
 
 _SCORE, _SCORES, _ANSWER = "score", "scores", "answer"

@@ -11,10 +11,10 @@ from typing import Any, TypeVar, cast, get_args
 
 from keyhole.errors import InvalidError, LabelError, ScoreError
 from keyhole.packages import add_entry_points
-from keyhole.scores.checks import check_scores
 from keyhole.scores.decision import BestScore, Decision
 from keyhole.scores.intervals import CustomIntervals, QuantileBands
 from keyhole.scores.labels import CustomScores, Probabilities
+from keyhole.scores.numbers import check_scores
 from keyhole.scores.regions import Interval, Label, LabelSet, Region
 from keyhole.scores.residuals import BoundedResiduals, ScaledResiduals
 from keyhole.scores.score import (

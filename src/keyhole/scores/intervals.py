@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from keyhole.errors import ScoreError
-from keyhole.scores.checks import check_callable, check_number
+from keyhole.scores.numbers import check_callable, check_number
 from keyhole.scores.regions import Interval, make_empty_interval
 from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 

@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from keyhole.checks import is_list, is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
 from keyhole.numeric import Array, add_up
-from keyhole.scores.checks import check_callable, check_range, check_row, check_scores
+from keyhole.scores.numbers import check_callable, check_range, check_row, check_scores
 from keyhole.scores.regions import Label, LabelSet, check_unknown
 from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
 

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Protocol
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import logit, sigmoid
-from keyhole.scores.checks import check_number, check_positive
+from keyhole.scores.numbers import check_number, check_positive
 from keyhole.scores.regions import Interval, make_empty_interval
 from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from keyhole.errors import InvalidError
 from keyhole.scenarios.gate_cases import read_gate_log
-from keyhole.scenarios.tables import KINDS, LABEL, check_file, open_table
+from keyhole.scenarios.table_files import KINDS, LABEL, check_file, open_table
 from keyhole.service.store.streams.calibrations import AT_ONCE, Past
 
 _CENTRE, _BAND = "centre", ("lower", "upper")

@@ -17,7 +17,7 @@ from keyhole.scenarios.gate_cases import (
     read_gate_log,
     read_imagenet_gate,
 )
-from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import best_fixed, simulate_gate
 from keyhole.studies.compare.contest import Terms
 from keyhole.studies.compare.gate_contest import run_gate_contest
 

@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from keyhole.studies.engine import Engine
+from keyhole.studies.paper.one_run import GENERATED, MEASURED, Source
 from keyhole.studies.paper.plan import plan
-from keyhole.studies.paper.play import GENERATED, MEASURED, Source
 from keyhole.studies.paper.results import Results
 from keyhole.studies.paper.runs import run
 

@@ -8,7 +8,7 @@ import pytest
 import keyhole
 from keyhole.studies.paper.runs import digest_sources, find_sources
 
-PLAYS = ("keyhole.studies.paper.play", "keyhole.learners.rules.ocp_unlock_plus")
+PLAYS = ("keyhole.studies.paper.one_run", "keyhole.learners.rules.ocp_unlock_plus")
 PACKAGE = Path(keyhole.__file__).parent
 
 
@@ -44,7 +44,7 @@ def changes_the_key(package: Path, name: str) -> bool:
         "scenarios/imagenet_like.py",
         "scenarios/data/airfoil.csv",
         "predictor/draws.py",
-        "studies/paper/play.py",
+        "studies/paper/one_run.py",
     ],
 )
 def test_a_byte_of_what_a_run_uses_changes_the_key(package: Path, name: str) -> None:

@@ -15,8 +15,7 @@ from keyhole.errors import InvalidError, KeyholeError
 from keyhole.scenarios.airfoil import airfoil
 from keyhole.simulation import metrics
 from keyhole.studies.engine import Engine
-from keyhole.studies.paper.plan import panels, plan, tables
-from keyhole.studies.paper.play import (
+from keyhole.studies.paper.one_run import (
     GENERATED,
     MEASURED,
     POINTS,
@@ -27,6 +26,7 @@ from keyhole.studies.paper.play import (
     play_run,
     rounds_kept,
 )
+from keyhole.studies.paper.plan import panels, plan, tables
 from keyhole.studies.paper.reproduce import Request, reproduce
 from keyhole.studies.paper.runs import FinishedRuns, run
 from tests.patience import SECONDS

@@ -8,8 +8,16 @@ from pathlib import Path
 
 import pytest
 
+from keyhole.studies.paper.one_run import (
+    GENERATED,
+    SCENARIOS,
+    VARIANTS,
+    Pair,
+    Setting,
+    Source,
+    from_file,
+)
 from keyhole.studies.paper.plan import MISS_RATE, SIZE, SLACK, Table, read_published, tables
-from keyhole.studies.paper.play import GENERATED, SCENARIOS, VARIANTS, Pair, Setting, Source, from_file
 from keyhole.studies.paper.results import Results, difference, range_of_lengths, tolerance
 
 from .conftest import results_of

@@ -7,10 +7,9 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue, model_validator
 from keyhole.scores import Kind
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.calibrations import Past
-from keyhole.service.store.streams.levels import MOST as MOST_LEVELS
 from keyhole.service.store.streams.proposals import Query, pack_metadata
 from keyhole.service.store.streams.settings import DAY, LABELS, LONGEST
-from keyhole.service.store.streams.shadows import MOST, NewShadow
+from keyhole.service.store.streams.shadows import MOST, MOST_LEVELS, NewShadow
 
 _FEW = Field(max_length=200, fail_fast=True)
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]

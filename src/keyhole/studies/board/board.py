@@ -27,7 +27,7 @@ from keyhole.scenarios.drifts import DriftScenario
 from keyhole.scenarios.gate_cases import GATE_SCENARIOS, GateCases
 from keyhole.simulation import adversaries
 from keyhole.simulation.channel import Channel
-from keyhole.simulation.gates import best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import best_fixed, simulate_gate
 from keyhole.studies.board.peers import EVERYTHING, PEERS, PeerRule
 from keyhole.studies.compare.contest import (
     Estimate,

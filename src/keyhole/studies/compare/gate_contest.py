@@ -9,7 +9,7 @@ import numpy as np
 
 from keyhole.learners import bounds, make
 from keyhole.scenarios.gate_cases import GateCases
-from keyhole.simulation.gates import GateRun, best_fixed, simulate_gate
+from keyhole.simulation.gate_runs import GateRun, best_fixed, simulate_gate
 from keyhole.studies.compare.contest import Cell, Contest, Terms, estimate
 from keyhole.studies.compare.listing import Listed
 from keyhole.studies.figure_files import open_figure, save_figure

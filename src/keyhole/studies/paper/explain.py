@@ -10,8 +10,8 @@ from keyhole.learners import Learner, make
 from keyhole.numeric import Array
 from keyhole.studies.figure_files import open_figure
 from keyhole.studies.paper.figures import STYLE, save
+from keyhole.studies.paper.one_run import VARIANTS
 from keyhole.studies.paper.plan import LABELS
-from keyhole.studies.paper.play import VARIANTS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -8,8 +8,8 @@ import numpy as np
 
 from keyhole.scenarios.imagenet import SCHEDULE
 from keyhole.studies.figure_files import open_figure
+from keyhole.studies.paper.one_run import AIRFOIL, Pair, Setting, Source, rounds_kept
 from keyhole.studies.paper.plan import CURVES, LABELS, MISS_RATE, SCENARIO_NAMES, Panel
-from keyhole.studies.paper.play import AIRFOIL, Pair, Setting, Source, rounds_kept
 from keyhole.studies.paper.results import Results
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from typing import Any
 
 from keyhole.checks import find_near
 from keyhole.errors import InvalidError
-from keyhole.studies.paper.play import (
+from keyhole.studies.paper.one_run import (
     AIRFOIL,
     IMAGENET,
     LITERAL,

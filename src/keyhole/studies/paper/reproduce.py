@@ -16,8 +16,8 @@ from keyhole.predictor.draws import check_seed
 from keyhole.studies.engine import Engine
 from keyhole.studies.paper import explain, figures, words
 from keyhole.studies.paper.document import Block, Figure, write_bullets, write_markdown, write_page
+from keyhole.studies.paper.one_run import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
 from keyhole.studies.paper.plan import CURVES, Panel, Table, plan
-from keyhole.studies.paper.play import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
 from keyhole.studies.paper.results import (
     Results,
     agreement,

@@ -13,6 +13,16 @@ from keyhole.learners import bounds
 from keyhole.numeric import Array
 from keyhole.simulation.metrics import coverage_gap
 from keyhole.studies.paper.document import Entry, Grid
+from keyhole.studies.paper.one_run import (
+    AIRFOIL,
+    IMAGENET,
+    VARIANTS,
+    Pair,
+    RunOutcome,
+    Setting,
+    Source,
+    learner_of,
+)
 from keyhole.studies.paper.plan import (
     LABELS,
     MISS_RATE,
@@ -23,16 +33,6 @@ from keyhole.studies.paper.plan import (
     Plan,
     Table,
     TableCell,
-)
-from keyhole.studies.paper.play import (
-    AIRFOIL,
-    IMAGENET,
-    VARIANTS,
-    Pair,
-    RunOutcome,
-    Setting,
-    Source,
-    learner_of,
 )
 
 FIELDS = {MISS_RATE: "miss_rate", SIZE: "mean_size", SLACK: "slack"}

@@ -17,10 +17,10 @@ from keyhole.errors import KeyholeError
 from keyhole.live_line import live_line
 from keyhole.predictor import file as snapshot
 from keyhole.studies.engine import Engine
-from keyhole.studies.paper.play import Pair, RunOutcome, Unit, learner_of, play_run
+from keyhole.studies.paper.one_run import Pair, RunOutcome, Unit, learner_of, play_run
 
 _SECONDS_BETWEEN_SAVES = 5.0
-_PLAYS = "keyhole.studies.paper.play"
+_PLAYS = "keyhole.studies.paper.one_run"
 
 
 Outcomes = dict[int, RunOutcome]

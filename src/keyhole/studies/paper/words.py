@@ -1,6 +1,6 @@
 """The words of the report: what was run, and where it differs from the paper and why."""
 
-from keyhole.studies.paper.play import AIRFOIL, IMAGENET
+from keyhole.studies.paper.one_run import AIRFOIL, IMAGENET
 
 DATA = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
 

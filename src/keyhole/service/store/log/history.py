@@ -21,9 +21,8 @@ from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms, changes, registry
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
-from keyhole.service.store.streams.levels import show_misses, show_regions, unpack_reals
 from keyhole.service.store.streams.proposals import pack_metadata
-from keyhole.service.store.streams.shadows import load_shadows
+from keyhole.service.store.streams.shadows import load_shadows, show_misses, show_regions, unpack_reals
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,

@@ -53,12 +53,13 @@ from keyhole.service.store.streams.answers import (
     name_answer,
     settle_reply,
 )
-from keyhole.service.store.streams.levels import list_outcomes, list_watches
 from keyhole.service.store.streams.proposals import list_metadata
 from keyhole.service.store.streams.shadows import (
     Beside,
     dump_shadows,
     find_shadow,
+    list_outcomes,
+    list_watches,
     load_shadows,
     open_beside,
     start_shadow,

@@ -17,13 +17,13 @@ from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.schema import FORMAT, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.streams import answers
 from keyhole.service.store.streams.answers import SKIP, Reply, name_answer, write_reply
-from keyhole.service.store.streams.levels import (
-    check_answer,
+from keyhole.service.store.streams.shadows import (
+    check_tells_all,
     list_outcomes,
+    pack_reals,
     show_misses,
     unpack_reals,
 )
-from keyhole.service.store.streams.shadows import pack_reals
 from keyhole.service.store.streams.stream import Stream, Task, UnitOfWork, make_archived_error
 from keyhole.service.store.streams.updates import gather_bits, list_misses
 from keyhole.service.wire.responses import Receipt
@@ -87,7 +87,7 @@ def apply(
             "hit, miss, score, loss or right alone"
         )
     if stream.alphas:
-        check_answer(answer)
+        check_tells_all(answer)
     thresholds, results = unpack_reals(kept.levels), list_outcomes(last)
     learners = [(stream.setup, stream.progress, kept, last.miss or 0.0)]
     for one, threshold, (miss, size) in zip(stream.levels, thresholds, results, strict=True):

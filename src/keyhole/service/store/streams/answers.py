@@ -28,13 +28,15 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms
-from keyhole.service.store.streams.levels import check_answer, list_watches, show_misses
 from keyhole.service.store.streams.shadows import (
     Beside,
     Heard,
+    check_tells_all,
     dump_shadows,
     learn_beside,
+    list_watches,
     recall_beside,
+    show_misses,
 )
 from keyhole.service.store.streams.stream import (
     Stream,
@@ -190,7 +192,7 @@ def settle_reply(
     heard = list[Heard]()
     if beside is not None:
         if stream.alphas:
-            check_answer(reply)
+            check_tells_all(reply)
         heard = recall_beside(stream.shadows, beside, waiting, reply)
     scale = copy.deepcopy(stream.progress.scale) if heard else None
     outcome = stream.setup.kind.answer(stream.setup, stream.progress, waiting, reply)

@@ -18,8 +18,7 @@ from keyhole.scores.score import write_json
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
-from keyhole.service.store.streams.levels import show_regions
-from keyhole.service.store.streams.shadows import open_beside
+from keyhole.service.store.streams.shadows import open_beside, show_regions
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,

@@ -14,7 +14,6 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import StreamRow
 from keyhole.service.store.streams import alarms, calibrations, changes
 from keyhole.service.store.streams.calibrations import Lesson
-from keyhole.service.store.streams.levels import list_watches, start_levels
 from keyhole.service.store.streams.settings import (
     LIFETIME,
     WINDOW,
@@ -22,7 +21,13 @@ from keyhole.service.store.streams.settings import (
     check_limits,
     check_name,
 )
-from keyhole.service.store.streams.shadows import NewShadow, add_shadow, describe
+from keyhole.service.store.streams.shadows import (
+    NewShadow,
+    add_shadow,
+    describe,
+    list_watches,
+    start_levels,
+)
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,

@@ -5,7 +5,11 @@ answer in so far as that tells of the set that it would have shown itself; what 
 counted as unknown. What it must remember of an open round is kept beside what the stream's own learner
 must.
 
-The inner levels of a stream of several are kept in the same way; see ``levels``.
+The inner levels of a stream of several are kept in the same way. The stream's own learner is that of
+the smallest alpha. Each level hears the outcome of what it chose itself, and its figures are those of
+a stream of that alpha alone. What is shown is nested: a level shows what the inner ones chose where
+that is more, which can only prevent misses. The log keeps what each chose; what was shown follows from
+it.
 """
 
 import copy
@@ -14,26 +18,30 @@ import math
 import struct
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from keyhole import learners
-from keyhole.errors import InvalidError, KeyholeError
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError
 from keyhole.learners import Learner
 from keyhole.numeric import Array
 from keyhole.predictor.context import NOTHING_KNOWN, UNNAMED
+from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.scale import Scale
 from keyhole.predictor.setup import Setup, change_alpha
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Region
-from keyhole.service.store.sql.schema import AlarmRow, RoundRow
+from keyhole.scores import Case, Region
+from keyhole.service.store.sql.schema import AlarmRow, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.streams.settings import check_name
 
 if TYPE_CHECKING:
     from keyhole.service.store.streams.stream import Stream
 
 MOST = 3
+MOST_LEVELS = 10
+_TELLS_ALL = {"label", "score", "miss", "chance"}
 
 
 @dataclass(slots=True)
@@ -312,3 +320,54 @@ def _count(shadow: Shadow, size: float, shown_size: float, outcome: Outcome) -> 
         )  # fmt: skip
     shadow.shown_weight += outcome.weight
     shadow.shown_misses += outcome.weight * outcome.miss
+
+
+def start_levels(setup: Setup[Region], learners: Sequence[Learner], *, at: float) -> list[Shadow]:
+    """Return the inner levels of a new stream; they come after its making, in the log."""
+    return [
+        start_shadow(setup, one, name=f"{one.alpha:g}", since=since, at=at, is_level=True)
+        for since, one in enumerate(learners, start=1)
+    ]
+
+
+def check_tells_all(answer: Any) -> None:
+    """Raise unless an answer tells the outcome of every level."""
+    names = {answer} if isinstance(answer, str) else set(answer)
+    if names - _TELLS_ALL:
+        raise FeedbackError(
+            f"{sorted(names - _TELLS_ALL)[0]} is about the outermost level only: it does not say "
+            "which of the inner levels contain the truth; give label, score, or miss if the outermost "
+            "one misses"
+        )
+
+
+def list_watches(stream: "Stream") -> list[Watch]:
+    """Return what watches the promise of each level."""
+    return [stream.watch, *(one.progress.watch or Watch() for one in stream.levels)]
+
+
+def unpack_reals(content: bytes | None) -> tuple[float, ...]:
+    return struct.unpack(f"<{len(content) // 8}d", content) if content else ()
+
+
+def list_outcomes(row: AnswerRow | AmendmentRow) -> list[tuple[float, float]]:
+    """Return the miss and the size of what each inner level chose."""
+    found = unpack_reals(row.levels)
+    return list(zip(found[::2], found[1::2], strict=True))
+
+
+def show_regions(case: Case[Region], row: RoundRow) -> tuple[Region, ...]:
+    """Return what a round showed on each level: what the lowest threshold from there inwards gives."""
+    if row.levels is None:
+        return (case.region(row.number, row.threshold),)
+    thresholds = (row.threshold, *unpack_reals(row.levels))
+    shown = list(accumulate(reversed(thresholds), min))[::-1]
+    return tuple(case.region(row.number, threshold) for threshold in shown)
+
+
+def show_misses(row: AnswerRow | AmendmentRow) -> Sequence[float | None]:
+    """Return what an answer came to on each level: what was shown misses if all that it holds do."""
+    if row.levels is None or row.miss is None:
+        return [row.miss]
+    own = [row.miss, *(miss for miss, _ in list_outcomes(row))]
+    return list(accumulate(reversed(own), min))[::-1]
