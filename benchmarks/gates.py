@@ -137,8 +137,8 @@ def measure_spell(alpha: float) -> None:
         waited.append(int(later[499]) + 1 if later.size >= 500 else AFTER)
     print(
         f"alpha {alpha:g}: {SPELL:,} rounds always wrong: {np.mean(spent):.0f} accepted, at most "
-        f"{max(spent)}; then always right: 500 accepted after {np.mean(waited):,.0f}, at most "
-        f"{max(waited):,}"
+        f"{max(spent)};\n            then always right: 500 accepted after "
+        f"{np.mean(waited):,.0f}, at most {max(waited):,}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The site can be read by everybody: axe finds nothing serious, and formulas are typeset."""
+"""The site can be read by everybody: axe finds nothing serious, formulas are typeset, all fits."""
 
 import importlib.util
 from pathlib import Path
@@ -7,6 +7,10 @@ from typing import Any
 import pytest
 
 from tests.docs.looks import DESKTOP, PHONE, SHOWN, SITE, find_faults, list_pages, open_page
+
+_WIDE = """() => [...document.querySelectorAll(".md-content :is(.scroll, pre code, .arithmatex)")]
+    .filter(one => one.clientWidth > 0 && one.scrollWidth > one.clientWidth + 1)
+    .map(one => one.textContent.slice(0, 60))"""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -44,6 +48,16 @@ def test_nor_in_the_dark_and_on_a_phone(browser: Any, viewport: dict[str, int], 
         wide = page.evaluate("document.documentElement.scrollWidth")
         assert wide <= viewport["width"], f"{name} is wider than the screen"
         page.close()
+
+
+def test_tables_and_code_fit_a_desktop(browser: Any) -> None:
+    page = browser.new_page(viewport=DESKTOP)
+    wide = []
+    for path in list_pages():
+        page.goto(path.as_uri(), wait_until="load")
+        wide += [f"{path.name}: {text}" for text in page.evaluate(_WIDE)]
+    page.close()
+    assert wide == []
 
 
 def test_a_fault_would_be_found(browser: Any, tmp_path: Path) -> None:

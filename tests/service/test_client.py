@@ -251,7 +251,7 @@ def test_rounds_are_erased_from_the_command_line_and_verify_says_so(
     assert main(["verify", "--database", url]) == 0
     said = capsys.readouterr().out
     assert "triage: 4 rounds, 4 answers: the replay is the same, bit for bit" in said
-    assert "2 rounds erased; the choices of 4 could not be played again" in said
+    assert "2 rounds erased: 4 choices cannot be replayed" in said
 
 
 def test_tokens_are_made_listed_and_revoked_from_the_command_line(

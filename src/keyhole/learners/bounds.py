@@ -232,11 +232,12 @@ def excess(
     Examples
     --------
     >>> from keyhole import make
-    >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), rounds=50_000)]
+    >>> learner = make("logit-tracker", alpha=0.1)
+    >>> [round(bound) for bound in excess(learner, rounds=50_000)]
     [-179, 148]
-    >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), open=100)]
+    >>> [round(bound) for bound in excess(learner, open=100)]
     [-387, 436]
-    >>> [round(bound) for bound in excess(make("logit-tracker", alpha=0.1), rounds=50_000, wrong=0.05)]
+    >>> [round(bound) for bound in excess(learner, rounds=50_000, wrong=0.05)]
     [-179, 149]
     """
     weight = 1.0 / check_chance(chance, least=0.0)

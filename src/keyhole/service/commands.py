@@ -343,8 +343,8 @@ def _verify_one(database: "Database", name: str) -> bool:
     print(f"{name}: {found.rounds:,} rounds, {found.answers:,} answers: {verdict}")
     if found.erased:
         print(
-            f"  {_count(found.erased, 'round')} erased; the choices of {found.unplayed:,} could not be "
-            "played again, their places in the chain and their accounts are right"
+            f"  {_count(found.erased, 'round')} erased: {found.unplayed:,} choices cannot be replayed; "
+            "links and counts are right"
         )
     if found.difference is None:
         print(f"  last link {found.link.hex()}")
