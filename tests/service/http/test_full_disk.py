@@ -48,11 +48,17 @@ def fill(http: httpx.Client) -> tuple[int, httpx.Response]:
     raise AssertionError("the disk was never full")
 
 
-def stuff(path: Path) -> None:
-    """Take what room there is left, to the last page."""
+def stuff(path: Path, http: httpx.Client) -> None:
+    """Take what room there is left, to the last page, then what the log has kept for itself."""
     with suppress(OSError), path.open("wb", buffering=0) as opened:
         while True:
             opened.write(b"x" * 4096)
+    names = iter(range(2000))
+    wait_until(lambda: _make_stream(http, f"{path.name}-{next(names)}") == 503)
+
+
+def _make_stream(http: httpx.Client, name: str) -> int:
+    return http.post("/v1/streams", json={"name": name, "alpha": 0.1}).status_code
 
 
 def test_a_full_disk_is_said_and_the_service_goes_on_when_there_is_room(small: Path) -> None:
@@ -62,11 +68,11 @@ def test_a_full_disk_is_said_and_the_service_goes_on_when_there_is_room(small: P
     count = 0
     with Service(url) as service, httpx.Client(base_url=service.url, timeout=SECONDS) as http:
         http.post("/v1/streams", json={"name": "pets", "alpha": 0.1, "open_limit": 100})
-        for room in (SIZE // 4, 0):
+        for more, room in ((small / "more", SIZE // 4), (small / "again", 0)):
             made, refused = fill(http)
             count += made
             assert refused.status_code == 503
-            stuff(small / "more")
+            stuff(more, http)
             wait_until(lambda: http.get("/readyz").status_code == 503)
             for response in (refused, http.get("/readyz")):
                 message = response.json()["error"]["message"]
@@ -76,7 +82,7 @@ def test_a_full_disk_is_said_and_the_service_goes_on_when_there_is_room(small: P
                 assert predict(http).status_code == 503
                 assert http.get("/v1/streams/pets").status_code == 200
                 assert http.get("/healthz").status_code == 200
-            (small / "more").unlink()
+            more.unlink()
             ballast.write_bytes(b"x" * room)
             wait_until(lambda: http.get("/readyz").status_code == 200)
             assert predict(http).status_code == 201
