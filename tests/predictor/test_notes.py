@@ -3,13 +3,20 @@
 import dataclasses
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
-from keyhole import LEARNERS, MISS, Predictor, Probabilities, make
+from keyhole import LEARNERS, MISS, Gate, Predictor, Probabilities, make
 from keyhole.errors import KeyholeWarning
 from keyhole.predictor.bandit import Exp3P
+from keyhole.predictor.decisions import GateTally
 from keyhole.predictor.monitor import Alarm, Watch
-from keyhole.predictor.report import describe_alarm, describe_lateness, describe_reach
+from keyhole.predictor.report import (
+    describe_alarm,
+    describe_judgements,
+    describe_lateness,
+    describe_reach,
+)
 from keyhole.predictor.tally import Tally
 from keyhole.scores import BoundedResiduals
 
@@ -52,6 +59,50 @@ def test_an_alarm_is_told_with_its_side_and_its_rounds() -> None:
         late = " Answers come late or in batches, which makes the miss rate swing."
         assert describe_alarm(watch, alpha=0.1, stale=30.0)[0].endswith(late)
         assert not describe_alarm(watch, alpha=0.1, stale=29.0)[0].endswith(late)
+
+
+@pytest.mark.parametrize(
+    ("accepted", "judged", "wrong", "said"),
+    [
+        (50, 1, 1, 1),
+        (49, 1, 1, 0),  # too early
+        (50, 0, 0, 0),
+        (50, 25, 9, 1),
+        (50, 26, 26, 0),  # most are judged: the model is bad, and the gate right
+        (400, 100, 11, 0),  # 5 are expected, and 3 standard deviations more: 11.7
+        (400, 100, 12, 1),
+        (400, 160, 17, 1),  # 8 and 16.49
+        (400, 160, 16, 0),
+    ],
+)
+def test_a_gate_says_when_mostly_wrong_answers_are_reported(
+    accepted: int, judged: int, wrong: int, said: int
+) -> None:
+    tally = GateTally(accepted=accepted, weight=judged, misses=wrong)
+    assert len(describe_judgements(tally, alpha=0.05)) == said
+
+
+def test_thumbs_of_the_unhappy_alone_close_a_gate_and_it_says_why() -> None:
+    rng = np.random.default_rng(0)
+    scores, draws = rng.random(1_500), rng.random(1_500)
+    notes: dict[str, list[str]] = {}
+    for reported in ("wrong ones", "all", "audits"):
+        gate = Gate(alpha=0.1)
+        gate.calibrate([0.6, 0.7, 0.8, 0.9] * 50, [True] * 200)
+        for n, (score, draw) in enumerate(zip(scores, draws, strict=True)):
+            decision, right = gate.decide(score), bool(draw < 0.5 + score / 2)
+            if decision.accepted and (reported == "all" or (reported == "wrong ones" and not right)):
+                gate.learn(decision, right=right)
+            elif decision.accepted and reported == "audits" and n % 5 == 0:
+                gate.learn(decision, right=right, chance=0.2)
+        notes[reported] = gate.notes
+        if reported == "wrong ones":
+            judged = gate.rounds
+            assert not gate.decide(0.9).accepted
+            assert gate.accepted_share < 0.2
+    (note,) = notes["wrong ones"]
+    assert f"{judged} of them judged, {judged} of these wrong" in note
+    assert notes["all"] == notes["audits"] == []
 
 
 @pytest.mark.parametrize(
