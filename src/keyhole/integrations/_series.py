@@ -212,6 +212,7 @@ class Model:
         series = [key[0] for key in self.seen.keys[events.first : events.first + len(asked)]]
         answered = events.answered.tolist()
         told = [self.seen.keys[slot][0] for slot in answered]
+        centres = np.array(outputs, dtype=np.float64)
         before = [float(self.seen.outputs[slot]) for slot in answered]
         residuals = [float(one) - other for one, other in zip(events.truths, before, strict=True)]
         found: list[list[tuple[float, float]]] = [[] for _ in self._alphas]
@@ -219,13 +220,12 @@ class Model:
         for start, stop in pairwise([*starts, len(answered)]):
             until = int(events.after[start])
             for bands, alpha in zip(found, self._alphas, strict=True):
-                bands += pool.find_bands(series[done:until], alpha)
-            pool.add_all(told[start:stop], residuals[start:stop])
+                bands += pool.find_bands(series[done:until], centres[done:until], alpha)
+            pool.add_all(told[start:stop], before[start:stop], residuals[start:stop])
             done = until
         for bands, alpha in zip(found, self._alphas, strict=True):
-            bands += pool.find_bands(series[done:], alpha)
-        centres = np.array(outputs, dtype=np.float64)[:, None]
-        return [centres + np.array(bands, dtype=np.float64).reshape(-1, 2) for bands in found]
+            bands += pool.find_bands(series[done:], centres[done:], alpha)
+        return [centres[:, None] + np.array(bands, dtype=float).reshape(-1, 2) for bands in found]
 
     def _list_rounds(self, events: _Events, is_known: Any, has_round: Any) -> _Rounds:
         """Return the rounds and their events, predictor by predictor."""
@@ -368,6 +368,9 @@ class Model:
             if truth is not None and before is not None and before != truth:
                 if seen.numbers[slot] >= 0:
                     predictors[seen.predictors[slot]].amend(seen.numbers[slot], label=truth)
+                if self.pool is not None:
+                    forecast = float(seen.outputs[slot])
+                    self.pool.amend(key[0], float(before) - forecast, float(truth) - forecast)
                 seen.truths[slot] = truth
                 amended += 1
         return amended
@@ -381,7 +384,7 @@ class Model:
             outputs = [output] * len(self._alphas)
             if self.pool is not None:
                 outputs = self._find_outputs(series[row], float(output))
-                self.pool.add(series[row], float(truth) - float(output))
+                self.pool.add_all([series[row]], [float(output)], [float(truth) - float(output)])
             if outputs:
                 played[owners[row]].append((row, outputs))
         predictors = list(self.predictors.values())
@@ -397,7 +400,7 @@ class Model:
         pool: Any = self.pool
         bands = []
         for alpha in self._alphas:
-            ((lower, upper),) = pool.find_bands([series], alpha)
+            ((lower, upper),) = pool.find_bands([series], np.array([centre]), alpha)
             bands.append((centre + lower, centre + upper))
         return bands if all(lower < upper for lower, upper in bands) else []
 
