@@ -27,7 +27,7 @@ from keyhole.errors import (
     UnreachableError,
 )
 from keyhole.service.client import operations
-from keyhole.service.http import models
+from keyhole.service.http import bodies
 from keyhole.service.wire.responses import Receipt
 from tests.patience import SECONDS
 from tests.service.process import Service
@@ -388,17 +388,17 @@ def test_a_key_that_no_header_can_carry_is_refused_at_once(client: keyhole.Clien
 
 @pytest.mark.parametrize(
     ("operation", "body"),
-    [(operations.create_stream, models.NewStream), (operations.update_stream, models.UpdateBody)],
+    [(operations.create_stream, bodies.NewStream), (operations.update_stream, bodies.UpdateBody)],
 )
 def test_settings_are_keywords_by_the_names_of_the_request_body(
-    operation: Callable[..., object], body: type[models.Body]
+    operation: Callable[..., object], body: type[bodies.Body]
 ) -> None:
     keywords = inspect.signature(operation).parameters.keys()
     assert keywords | {"name"} == body.model_fields.keys() | {"name"}
 
 
 def test_every_setting_of_a_new_stream_is_sent() -> None:
-    given = dict.fromkeys(models.NewStream.model_fields, 1)
+    given = dict.fromkeys(bodies.NewStream.model_fields, 1)
     call = next(operations.create_stream(**given))  # type: ignore[arg-type]
     assert call.json == given
 

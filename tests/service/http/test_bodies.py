@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from keyhole.errors import RefusedError
-from keyhole.service.http import bodies, models
+from keyhole.service.http import bodies
 from keyhole.service.http.app import create_app
 from keyhole.service.http.bodies import check_shape
 from keyhole.service.http.limits import Limits
@@ -78,7 +78,7 @@ def test_a_body_of_too_many_values_is_refused_before_it_is_parsed(one: TestClien
 def test_ever_so_many_faults_are_counted_not_listed() -> None:
     body: Any = {"scores": {str(n): [] for n in range(1000)}}
     with pytest.raises(Exception, match="values are not what they must be"):
-        bodies.parse(models.OutputBody, json.dumps(body).encode(), Limits())
+        bodies.parse(bodies.OutputBody, json.dumps(body).encode(), Limits())
 
 
 def test_a_long_body_is_parsed_off_the_event_loop(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from keyhole.service.http import bodies, models
+from keyhole.service.http import bodies
 from keyhole.service.http.limits import Limits
 from tests.service.scene import made, predicted
 
@@ -21,7 +21,7 @@ WRONG: tuple[Any, ...] = (
 )  # fmt: skip
 
 
-def explain(model: type[models.Body], body: Any) -> Any:
+def explain(model: type[bodies.Body], body: Any) -> Any:
     with pytest.raises(Exception) as raised:
         bodies.parse(model, body if isinstance(body, bytes) else json.dumps(body).encode(), Limits())
     return raised.value
@@ -30,51 +30,51 @@ def explain(model: type[models.Body], body: Any) -> Any:
 @pytest.mark.parametrize(
     ("model", "body", "message", "field"),
     [
-        (models.NewStream, {"name": "a", "alpah": 0.1},
+        (bodies.NewStream, {"name": "a", "alpah": 0.1},
          "there is no field 'alpah'; did you mean 'alpha'?", "alpah"),
-        (models.UpdateBody, {"zebra": 1},
+        (bodies.UpdateBody, {"zebra": 1},
          "there is no field 'zebra'; there are alpha, lifetime, window, labels, description, retention",
          "zebra"),
-        (models.NewStream, {"name": "a"}, "alpha is missing; it must be given", "alpha"),
+        (bodies.NewStream, {"name": "a"}, "alpha is missing; it must be given", "alpha"),
         (
-            models.NewStream,
+            bodies.NewStream,
             {"name": "a", "alpha": "x"},
             "alpha is 'x'; it must be a number or a list",
             "alpha",
         ),
-        (models.NewStream, {"name": "a", "alpha": 0.1, "side": "uper"},
+        (bodies.NewStream, {"name": "a", "alpha": 0.1, "side": "uper"},
          "side is 'uper'; it must be 'both', 'upper' or 'lower'; did you mean 'upper'?", "side"),
-        (models.NewStream, {"name": "a", "alpha": 0.1, "features": -1},
+        (bodies.NewStream, {"name": "a", "alpha": 0.1, "features": -1},
          "features is -1; it must be at least 0", "features"),
-        (models.NewStream, {"name": "a", "alpha": 0.1, "options": {"rate": "fast"}},
+        (bodies.NewStream, {"name": "a", "alpha": 0.1, "options": {"rate": "fast"}},
          "options.rate is 'fast'; it must be a number or a list", "options.rate"),
-        (models.OutputBody, {"scores": {"cat": "high"}},
+        (bodies.OutputBody, {"scores": {"cat": "high"}},
          "scores.cat is 'high'; it must be a number", "scores.cat"),
-        (models.OutputBody, {"scores": 3}, "scores is 3; it must be an object or a list", "scores"),
-        (models.OutputBody, {"scores": {"x" * 300: 0.5}},
+        (bodies.OutputBody, {"scores": 3}, "scores is 3; it must be an object or a list", "scores"),
+        (bodies.OutputBody, {"scores": {"x" * 300: 0.5}},
          f"a name in scores is '{'x' * 59}...; it must be at most 200 characters long", "scores"),
-        (models.OutputBody, {}, "give scores, a centre, or lower and upper, one of them", None),
-        (models.OutputsBody, {"predictions": [{"scores": [0.5]}, {"scoers": [0.5]}]},
+        (bodies.OutputBody, {}, "give scores, a centre, or lower and upper, one of them", None),
+        (bodies.OutputsBody, {"predictions": [{"scores": [0.5]}, {"scoers": [0.5]}]},
          "predictions.1: there is no field 'scoers'; did you mean 'scores'?", "predictions.1.scoers"),
-        (models.AnswersBody, {"answers": [{"id": "a"}]},
+        (bodies.AnswersBody, {"answers": [{"id": "a"}]},
          "answers.0: give label, hit, miss, score, loss, right, skip, one of them", "answers.0"),
-        (models.AnswerBody, {"hit": False}, "hit is false; it must be true", "hit"),
-        (models.AnswerBody, [], "the body is a list of length 0; it must be an object", None),
-        (models.AnswerBody, b"", "the body is empty; send a JSON object", None),
-        (models.AnswerBody, b'{"hit": tru}',
+        (bodies.AnswerBody, {"hit": False}, "hit is false; it must be true", "hit"),
+        (bodies.AnswerBody, [], "the body is a list of length 0; it must be an object", None),
+        (bodies.AnswerBody, b"", "the body is empty; send a JSON object", None),
+        (bodies.AnswerBody, b'{"hit": tru}',
          "the body is not JSON: it breaks off at line 1, column 12; send a JSON object", None),
-        (models.OutputBody, b'{"scores": [NaN]}',
+        (bodies.OutputBody, b'{"scores": [NaN]}',
          "scores.0 is nan; it must be a finite number", "scores.0"),
     ],
 )  # fmt: skip
 def test_a_fault_names_the_value_and_the_remedy(
-    model: type[models.Body], body: Any, message: str, field: str | None
+    model: type[bodies.Body], body: Any, message: str, field: str | None
 ) -> None:
     found = explain(model, body)
     assert (str(found), found.field) == (message, field)
 
 
-def list_bodies(example: dict[str, Any], model: type[models.Body]) -> list[Any]:
+def list_bodies(example: dict[str, Any], model: type[bodies.Body]) -> list[Any]:
     """Return bodies that are wrong in one place, each field in every way; some are not JSON."""
     wrong: list[Any] = [b"", b"{", b"\xff", b"[" * 50, b'{"a": 1', b"null", *WRONG]
     for field in (*model.model_fields, "surprise"):
@@ -90,21 +90,21 @@ def test_no_route_ever_speaks_pydantics_words(one: TestClient) -> None:
     """Every route that takes a body is sent every field of it in every wrong form."""
     made(one)
     id_, output = predicted(one)["id"], {"scores": [0.5]}
-    routes: list[tuple[str, str, type[models.Body], dict[str, Any]]] = [
-        ("POST", "/v1/streams", models.NewStream, {"name": "pets", "alpha": 0.1}),
-        ("PATCH", "/v1/streams/pets", models.UpdateBody, {"alpha": 0.1}),
-        ("POST", "/v1/streams/pets/shadows", models.ShadowBody, {"name": "wider", "alpha": 0.05}),
-        ("POST", "/v1/streams/pets/calibration", models.Calibration,
+    routes: list[tuple[str, str, type[bodies.Body], dict[str, Any]]] = [
+        ("POST", "/v1/streams", bodies.NewStream, {"name": "pets", "alpha": 0.1}),
+        ("PATCH", "/v1/streams/pets", bodies.UpdateBody, {"alpha": 0.1}),
+        ("POST", "/v1/streams/pets/shadows", bodies.ShadowBody, {"name": "wider", "alpha": 0.05}),
+        ("POST", "/v1/streams/pets/calibration", bodies.Calibration,
          {"rounds": [{**output, "label": 0}]}),
-        ("POST", "/v1/streams/pets/predictions", models.OutputBody, output),
-        ("POST", "/v1/streams/pets/predictions/batch", models.OutputsBody, {"predictions": [output]}),
-        ("POST", "/v1/streams/pets/decisions", models.CaseBody, {"score": 0.5}),
-        ("POST", "/v1/streams/pets/decisions/batch", models.CasesBody, {"decisions": [{"score": 0.5}]}),
-        ("POST", f"/v1/predictions/{id_}/feedback", models.AnswerBody, {"miss": True}),
-        ("POST", f"/v1/predictions/{id_}/amendment", models.AnswerBody, {"miss": True}),
-        ("PUT", "/v1/streams/pets/answers/a", models.AnswerBody, {"miss": True}),
-        ("PUT", "/v1/streams/pets/amendments/a", models.AnswerBody, {"miss": True}),
-        ("POST", "/v1/feedback", models.AnswersBody, {"answers": [{"id": "a", "hit": True}]}),
+        ("POST", "/v1/streams/pets/predictions", bodies.OutputBody, output),
+        ("POST", "/v1/streams/pets/predictions/batch", bodies.OutputsBody, {"predictions": [output]}),
+        ("POST", "/v1/streams/pets/decisions", bodies.CaseBody, {"score": 0.5}),
+        ("POST", "/v1/streams/pets/decisions/batch", bodies.CasesBody, {"decisions": [{"score": 0.5}]}),
+        ("POST", f"/v1/predictions/{id_}/feedback", bodies.AnswerBody, {"miss": True}),
+        ("POST", f"/v1/predictions/{id_}/amendment", bodies.AnswerBody, {"miss": True}),
+        ("PUT", "/v1/streams/pets/answers/a", bodies.AnswerBody, {"miss": True}),
+        ("PUT", "/v1/streams/pets/amendments/a", bodies.AnswerBody, {"miss": True}),
+        ("POST", "/v1/feedback", bodies.AnswersBody, {"answers": [{"id": "a", "hit": True}]}),
     ]  # fmt: skip
     described = one.get("/openapi.json").json()["paths"]
     taking = [about for ways in described.values() for about in ways.values() if "requestBody" in about]

@@ -6,7 +6,7 @@ import psycopg
 import pytest
 from fastapi.testclient import TestClient
 
-from keyhole.service.http import bodies, models
+from keyhole.service.http import bodies
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql import postgres, schema
 from keyhole.service.store.sql.database import Database
@@ -45,7 +45,7 @@ def test_a_name_that_is_there_twice_is_refused(one: TestClient, body: bytes, nam
     ],
 )
 def test_names_that_are_there_once_pass_whatever_colons_there_are(body: bytes) -> None:
-    bodies.parse(models.OutputBody, body, Limits())
+    bodies.parse(bodies.OutputBody, body, Limits())
 
 
 def test_metadata_in_a_query_is_held_to_the_same(one: TestClient) -> None:

@@ -154,7 +154,9 @@ class Admission:
     async def check(self, scope: ScopeOfRequest) -> None:
         """Raise if a request should not be here, or its sender is too fast."""
         headers, peer = Headers(scope=scope), find_peer(scope)
-        known = self._access.recognise(headers.get("authorization"))
+        known = None
+        if header := headers.get("authorization"):
+            known = self._access.recognise(header)
         self._limiter.count(f"address {peer}" if known is None else f"token {known}")
         size = 4 * len(headers.raw) + sum(map(len, chain.from_iterable(headers.raw)))
         if size + len(scope.get("raw_path") or b"") + len(scope["query_string"]) > self._head_bytes:
@@ -191,8 +193,11 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
     """Return a dependency that raises unless the request's token allows this."""
 
     async def check(request: Request) -> None:
-        name, header = request.path_params.get("name"), request.headers.get("authorization")
-        request.state.token = await request.app.state.access.check(header, scope, stream=name)
+        access, header = request.app.state.access, request.headers.get("authorization")
+        request.state.token = None
+        if header is not None or access.guarded:  # Whether tokens are needed ``Admission`` has asked.
+            name = request.path_params.get("name")
+            request.state.token = await access.check(header, scope, stream=name)
         if scope is Scope.READ:  # What changes a stream waits for its turn, and needs no thread here.
             check_threads()
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
+from starlette.datastructures import State
 from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
@@ -55,49 +56,49 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=keep_retention,
     )
-    limits, state = chosen.limits, app.state
-    state.database, state.clock, state.limits = database, chosen.clock, limits
-    state.access, state.outage, state.quarantine = (
-        Access(database, clock=chosen.clock),
-        health.Outage(),
-        health.Quarantine(),
-    )
-    streams = StreamMetrics(database, state.quarantine, clock=chosen.clock)
-    host = HostMetrics(database, clock=chosen.clock, backups=chosen.backups)
-    state.metrics = Metrics(lambda: streams.write() + host.write())
+    _fill_state(app.state, database, chosen)
+    _add_routes(app, demo=chosen.demo)
+    _add_handlers(app)
+    _add_middleware(app, chosen.limits)
+    return app
+
+
+def _fill_state(state: State, database: Database, chosen: Settings) -> None:
+    """Put what the routes use where they find it."""
+    limits, clock = chosen.limits, chosen.clock
+    state.database, state.clock, state.limits, state.demo = database, clock, limits, chosen.demo
+    state.access, state.bodies = Access(database, clock=clock), Bodies(limits)
+    state.outage, state.quarantine = health.Outage(), health.Quarantine()
+    state.readiness = health.Readiness(database, state.outage)
+    streams = StreamMetrics(database, state.quarantine, clock=clock)
+    host = HostMetrics(database, clock=clock, backups=chosen.backups)
+    state.metrics = metrics = Metrics(lambda: streams.write() + host.write())
     state.webhooks = None
-    if chosen.webhook is not None:
-        state.webhooks = Webhooks(
-            database, chosen.webhook, metrics=state.metrics.registry, clock=chosen.clock
-        )
-    state.bodies = Bodies(limits)
-    state.reads = event_stream.StreamReads(
-        database, clock=chosen.clock, list_refused=state.metrics.list_refused
-    )
-    state.readiness, state.overview = (
-        health.Readiness(database, state.outage),
-        Overview(database, clock=chosen.clock),
-    )
-    state.demo = chosen.demo
+    if (receiver := chosen.webhook) is not None:
+        state.webhooks = Webhooks(database, receiver, metrics=metrics.registry, clock=clock)
+    state.reads = event_stream.StreamReads(database, clock=clock, list_refused=metrics.list_refused)
+    state.overview = Overview(database, clock=clock)
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock
     )
-    _add_routes(app, demo=chosen.demo)
-    _add_handlers(app)
+
+
+def _add_middleware(app: FastAPI, limits: Limits) -> None:
+    state = app.state
     # The last one added is the first one reached.
-    admission = Admission(state.access, limits)
-    app.add_middleware(middleware.AdmitRequests, admission=admission, bodies=state.bodies)
-    app.add_middleware(middleware.AnswerErrors, outage=state.outage)
-    app.add_middleware(middleware.CompressReads)
-    app.add_middleware(middleware.AddHeaders)
     app.add_middleware(
-        middleware.LogRequests,
-        access=state.access,
-        metrics=state.metrics,
-        outage=state.outage,
-        webhooks=state.webhooks,
+        middleware.HandleRequests,
+        admission=Admission(state.access, limits),
+        bodies=state.bodies,
+        failures=middleware.Failures(state.outage),
+        request_log=middleware.RequestLog(
+            access=state.access,
+            metrics=state.metrics,
+            outage=state.outage,
+            webhooks=state.webhooks,
+        ),
     )
-    return app
+    app.add_middleware(middleware.CompressReads)
 
 
 def _add_routes(app: FastAPI, *, demo: bool) -> None:

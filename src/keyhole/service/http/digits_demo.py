@@ -11,9 +11,9 @@ from starlette.responses import Response
 from keyhole.errors import StreamExistsError
 from keyhole.learners import DEFAULT
 from keyhole.scenarios import digits
-from keyhole.service.http import models, views
+from keyhole.service.http import bodies, views
 from keyhole.service.http.access import covers_all, needs
-from keyhole.service.http.bodies import body_of, describe_body
+from keyhole.service.http.bodies import ReadBody, describe_body
 from keyhole.service.http.openapi import PROBLEMS
 from keyhole.service.store.log import history
 from keyhole.service.store.sql.database import Database
@@ -70,10 +70,10 @@ def next_picture(request: Request) -> Response:
     return views.send(Picture(shown, image.tolist()))
 
 
-@router.post("/simulate", response_model=Simulated, openapi_extra=describe_body(models.SimulationBody))
+@router.post("/simulate", response_model=Simulated, openapi_extra=describe_body(bodies.SimulationBody))
 def simulate(
     request: Request,
-    asked: Annotated[models.SimulationBody, Depends(body_of(models.SimulationBody))],
+    asked: Annotated[bodies.SimulationBody, Depends(ReadBody(bodies.SimulationBody))],
 ) -> Response:
     """Let a simulated person, who knows every digit, answer some rounds."""
     state = request.app.state

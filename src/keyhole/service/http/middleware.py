@@ -1,10 +1,9 @@
-"""What every request passes through, one layer a concern; ``app.py`` says in which order."""
+"""What every request passes through: one pass, and one object a concern."""
 
 import json
 import logging
 import time
 from collections.abc import Awaitable
-from typing import Any
 
 from pydantic_core import to_json
 from starlette.datastructures import Headers
@@ -39,20 +38,20 @@ _HEADERS = {
 }
 
 
-class LogRequests:
-    """Writes a line for every request, and counts it; its state says the status once it is sent."""
+class HandleRequests:
+    """Every request passes here once: it is let in, answered whatever is raised, logged and counted."""
 
     def __init__(
         self,
         app: ASGIApp,
         *,
-        access: Access,
-        metrics: Metrics,
-        outage: Outage,
-        webhooks: Webhooks | None,
+        admission: Admission,
+        bodies: Bodies,
+        failures: "Failures",
+        request_log: "RequestLog",
     ) -> None:
-        self._app, self._access, self._metrics, self._outage = app, access, metrics, outage
-        self._webhooks = webhooks
+        self._app, self._admission, self._bodies = app, admission, bodies
+        self._failures, self._log = failures, request_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -60,18 +59,36 @@ class LogRequests:
             return
         began, state = time.perf_counter(), scope.setdefault("state", {})
 
-        def note(message: Message) -> Awaitable[None]:
+        def send_on(message: Message) -> Awaitable[None]:
             if message["type"] == "http.response.start":
                 state[STATUS] = message["status"]
+                message["headers"] = list({**_HEADERS, **dict(message["headers"])}.items())
             return send(message)
 
         try:
-            await self._app(scope, receive, note)
+            await self._admission.check(scope)
+            await self._app(scope, receive, send_on)
+        except Exception as error:  # noqa: BLE001 - it is raised again where nobody can be told.
+            response = self._failures.answer(error, scope)
+            if response is not None:
+                await response(scope, receive, send_on)
         finally:
-            self._record(scope, state, time.perf_counter() - began)
+            self._bodies.taken -= state.get(TAKEN, 0)  # What its body took counts no more.
+            self._log.record(scope, time.perf_counter() - began)
 
-    def _record(self, scope: Scope, state: dict[str, Any], seconds: float) -> None:
-        path, status = getattr(scope.get("route"), "path", "other"), state.get(STATUS, 0)
+
+class RequestLog:
+    """Writes a line for every request, and counts it."""
+
+    def __init__(
+        self, *, access: Access, metrics: Metrics, outage: Outage, webhooks: Webhooks | None
+    ) -> None:
+        self._access, self._metrics, self._outage = access, metrics, outage
+        self._webhooks = webhooks
+
+    def record(self, scope: Scope, seconds: float) -> None:
+        state, path = scope["state"], getattr(scope.get("route"), "path", "other")
+        status = state.get(STATUS, 0)
         self._metrics.count_request(scope["method"], path, status, seconds)
         if "count" in state:
             state["count"]()
@@ -99,21 +116,6 @@ class LogRequests:
         return sender if forwarded is None else {**sender, "forwarded": forwarded[:80]}
 
 
-class AddHeaders:
-    """Adds the headers that every response has."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    def __call__(self, scope: Scope, receive: Receive, send: Send) -> Awaitable[None]:
-        def add(message: Message) -> Awaitable[None]:
-            if message["type"] == "http.response.start":
-                message["headers"] = list({**_HEADERS, **dict(message["headers"])}.items())
-            return send(message)
-
-        return self._app(scope, receive, add)
-
-
 class CompressReads:
     """Compresses what is read, for who can take that; the response to a write is small and pressing."""
 
@@ -126,50 +128,28 @@ class CompressReads:
         return chosen(scope, receive, send)
 
 
-class AnswerErrors:
-    """Turns whatever is raised within into a response that says what went wrong."""
+class Failures:
+    """Turns whatever was raised into a response that says what went wrong."""
 
-    def __init__(self, app: ASGIApp, *, outage: Outage) -> None:
-        self._app, self._outage = app, outage
+    def __init__(self, outage: Outage) -> None:
+        self._outage = outage
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await self._app(scope, receive, send)
-        except ClientDisconnect:
-            gone = Fault("disconnected", "the connection ended before the body did", None)
-            await respond(gone, status=400)(scope, receive, send)  # Nobody reads it but the log.
-        except Exception as error:
-            if STATUS not in scope.get("state", {}):  # Nothing was sent yet.
-                await self._answer(error, scope)(scope, receive, send)
-            elif isinstance(error, KeyholeError):
-                self._outage.notice(error)  # The server cuts the response off, which shows it.
-            else:
-                raise
-
-    def _answer(self, error: Exception, scope: Scope) -> Response:
-        if not isinstance(error, KeyholeError):
-            log.error("a request failed", exc_info=error)
-            message = "something went wrong here; the log of the service says what"
-            return respond(Fault("unexpected", message, None), status=500)
+    def answer(self, error: Exception, scope: Scope) -> Response | None:
+        """Return what tells it to the sender; None where a response is cut off, which shows it."""
         self._outage.notice(error)
-        fields = scope.get("state", {}).get("fields", {})
-        problem = show_problem(error, field=fields.get(type(error)))
-        return respond(problem.error, status=find_problem(error).status)
-
-
-class AdmitRequests:
-    """Lets in only what may be here; what its body took counts no more once it is done."""
-
-    def __init__(self, app: ASGIApp, *, admission: Admission, bodies: Bodies) -> None:
-        self._app, self._admission, self._bodies = app, admission, bodies
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http":
-            await self._admission.check(scope)
-        try:
-            await self._app(scope, receive, send)
-        finally:
-            self._bodies.taken -= scope.get("state", {}).get(TAKEN, 0)
+        is_begun = STATUS in scope["state"]
+        if isinstance(error, ClientDisconnect):  # Nobody reads it but the log.
+            gone = Fault("disconnected", "the connection ended before the body did", None)
+            return respond(gone, status=400)
+        if isinstance(error, KeyholeError):
+            fields = scope["state"].get("fields", {})
+            problem = show_problem(error, field=fields.get(type(error)))
+            return None if is_begun else respond(problem.error, status=find_problem(error).status)
+        if is_begun:
+            raise error
+        log.error("a request failed", exc_info=error)
+        message = "something went wrong here; the log of the service says what"
+        return respond(Fault("unexpected", message, None), status=500)
 
 
 def respond(fault: Fault, *, status: int) -> Response:

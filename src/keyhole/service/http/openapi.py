@@ -6,7 +6,7 @@ from typing import Annotated, Any, get_args, get_origin, get_type_hints
 from fastapi import FastAPI
 from pydantic.json_schema import models_json_schema
 
-from keyhole.service.http.models import BODIES
+from keyhole.service.http.bodies import BODIES
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import problems, responses
 

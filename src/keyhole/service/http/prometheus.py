@@ -19,7 +19,7 @@ from keyhole.service.http.health import Quarantine
 from keyhole.service.http.views import Level, list_levels
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
-from keyhole.service.store.streams.answers import Reply, name_answer, read_id
+from keyhole.service.store.streams.answers import Reply, name_answer
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.problems import find_problem
@@ -80,18 +80,9 @@ class Metrics:
         for (stream, kind), count in kinds.items():
             self._feedback.labels(stream, kind).inc(count)
 
-    def count_refused(
-        self,
-        replies: Sequence[Reply],
-        results: Sequence[object],
-        find_name: Callable[[int], str | None],
-    ) -> None:
-        """Count what was refused; what is to no stream that was used of late counts for none."""
-        for reply, result in zip(replies, results, strict=True):
-            if isinstance(result, KeyholeError):
-                found = read_id(reply.id)
-                name = None if found is None else find_name(found[0])
-                self._refused.labels(name or "", find_problem(result).code).inc()
+    def count_refused(self, stream: str, error: KeyholeError) -> None:
+        """Count an answer that was refused; what is to no stream that was used of late has no name."""
+        self._refused.labels(stream, find_problem(error).code).inc()
 
     def list_refused(self, stream: str) -> dict[str, int]:
         """Return how many answers to a stream this process has refused, by the code of the reason."""

@@ -21,10 +21,7 @@ _THREADS = 32  # Of all streams: fewer than the database has connections, so tha
 _MOST_NAMES = 100_000
 
 
-@dataclass(slots=True, eq=False)
-class _Waiting:
-    task: Task
-    outcome: asyncio.Future[Any]
+_Waiting = tuple[Task, asyncio.Future[Any]]  # a change, and what will hold what it comes to
 
 
 @dataclass(slots=True)
@@ -60,15 +57,16 @@ class StreamQueues:
         stream = self.names.get(task.stream, task.stream)
         queue = self._queues.setdefault(stream, _Queue())
         count, loop = len(queue.waiting) + queue.at_work, asyncio.get_running_loop()
-        mine = _Waiting(task, loop.create_future())
+        outcome = loop.create_future()
         if count >= self._most:
             busy = BusyError(f"{count} requests wait for one stream already; try again")
-            mine.outcome.set_exception(busy)
-            return mine.outcome
+            outcome.set_exception(busy)
+            return outcome
+        mine = (task, outcome)
         queue.waiting.append(mine)
         if not queue.at_work:
             self._start(stream, queue)
-            return mine.outcome
+            return outcome
         timer = loop.call_later(self._timeout, self._refuse, queue, mine)
 
         def forget(_outcome: object) -> None:
@@ -76,8 +74,8 @@ class StreamQueues:
             if mine in queue.waiting:  # Whoever asked has hung up.
                 queue.waiting.remove(mine)
 
-        mine.outcome.add_done_callback(forget)
-        return mine.outcome
+        outcome.add_done_callback(forget)
+        return outcome
 
     def close(self) -> None:
         """Wait for what is at work, and do no more."""
@@ -86,7 +84,7 @@ class StreamQueues:
     def _refuse(self, queue: _Queue, one: _Waiting) -> None:
         if one in queue.waiting:  # What is at work already cannot be called back.
             queue.waiting.remove(one)
-            one.outcome.set_exception(
+            one[1].set_exception(
                 BusyError(f"the stream was busy for {self._timeout:g} seconds; try again")
             )
 
@@ -94,7 +92,7 @@ class StreamQueues:
         group, queue.waiting = queue.waiting[:_MOST_TOGETHER], queue.waiting[_MOST_TOGETHER:]
         queue.at_work = len(group)
         loop, asked = asyncio.get_running_loop(), time.monotonic()
-        tasks = [one.task for one in group]
+        tasks, futures = zip(*group, strict=True)
 
         def work() -> None:
             if time.monotonic() - asked > self._timeout:  # Other streams had all the threads.
@@ -106,25 +104,32 @@ class StreamQueues:
                 except Exception as error:  # noqa: BLE001 - it is raised in each of the requests.
                     done = Results([error] * len(group))
             with suppress(RuntimeError):  # The loop is closed, and nobody waits any more.
-                loop.call_soon_threadsafe(self._finish, stream, queue, group, done)
+                loop.call_soon_threadsafe(self._finish, stream, queue, futures, done)
 
         try:
             self._threads.submit(work)
         except RuntimeError as error:
-            self._finish(stream, queue, group, Results([BusyError(f"{error}; try again")] * len(group)))
+            late = BusyError(f"{error}; try again")
+            self._finish(stream, queue, futures, Results([late] * len(group)))
 
-    def _finish(self, stream: str | int, queue: _Queue, group: list[_Waiting], done: Results) -> None:
+    def _finish(
+        self,
+        stream: str | int,
+        queue: _Queue,
+        futures: Sequence[asyncio.Future[Any]],
+        done: Results,
+    ) -> None:
         if done.id is not None:
             if len(self.names) >= _MOST_NAMES:
                 self.names.clear()
             self.names[done.id] = done.name
-        for one, outcome in zip(group, done.outcomes, strict=True):
-            if one.outcome.done():  # Whoever asked has hung up.
+        for future, outcome in zip(futures, done.outcomes, strict=True):
+            if future.done():  # Whoever asked has hung up.
                 continue
             if isinstance(outcome, BaseException):
-                one.outcome.set_exception(outcome)
+                future.set_exception(outcome)
             else:
-                one.outcome.set_result(outcome)
+                future.set_result(outcome)
         queue.at_work = 0
         if queue.waiting:
             self._start(stream, queue)

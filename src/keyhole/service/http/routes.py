@@ -1,7 +1,7 @@
 """The routes: rounds predicted or decided and answered, streams and their logs, probes."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from enum import Enum
 from functools import partial
 from typing import Annotated, Any, TypeVar
@@ -12,9 +12,9 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError
-from keyhole.service.http import event_stream, models, views
+from keyhole.service.http import bodies, event_stream, views
 from keyhole.service.http.access import check_stream, covers_all, needs
-from keyhole.service.http.bodies import body_of, describe_body, read_object
+from keyhole.service.http.bodies import ReadBody, describe_body, read_object
 from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.store.log import export, history
 from keyhole.service.store.streams import (
@@ -39,8 +39,8 @@ probes = APIRouter(tags=["watching"], responses=PROBLEMS)
 Name = Annotated[str, Path(max_length=64, examples=["triage"])]
 ShadowName = Annotated[str, Path(max_length=64, examples=["wider"])]
 Id = Annotated[str, Path(max_length=200)]
-IdempotencyKey = Annotated[models.Key | None, Header(alias="Idempotency-Key")]
-AnswerGiven = Annotated[str | dict[str, Any], Depends(body_of(models.AnswerBody))]
+IdempotencyKey = Annotated[bodies.Key | None, Header(alias="Idempotency-Key")]
+AnswerGiven = Annotated[str | dict[str, Any], Depends(ReadBody(bodies.AnswerBody))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _MOST_LOGGED = 20  # names of streams in a line of the log
 _REPEATED = "Made by an earlier request"
@@ -60,7 +60,7 @@ def _route(
     place: str,
     scope: Scope,
     *,
-    takes: type[models.Body] | None = None,
+    takes: type[bodies.Body] | None = None,
     gives: type | None = None,
     status: int = 200,
     responses: Responses | None = None,
@@ -87,7 +87,7 @@ def _describe_content(*kinds: str, schema: dict[str, str]) -> Responses:
 @_route(
     "POST /streams/{name}/predictions",
     Scope.PREDICT,
-    takes=models.OutputBody,
+    takes=bodies.OutputBody,
     gives=wire.Prediction,
     status=201,
     responses={200: {"model": wire.Prediction, "description": _REPEATED}},
@@ -95,16 +95,17 @@ def _describe_content(*kinds: str, schema: dict[str, str]) -> Responses:
 async def predict(
     request: Request,
     name: Name,
-    query: Annotated[proposals.Query, Depends(body_of(models.OutputBody))],
+    query: Annotated[proposals.Query, Depends(ReadBody(bodies.OutputBody))],
     key: IdempotencyKey = None,
 ) -> Response:
     """Predict a set or an interval; a retry with the same Idempotency-Key gives the same one."""
     (opened,) = await _open(request, name, [query._replace(key=key)], makes=_PREDICTIONS)
     request.state.logged = {"stream": name, "prediction": opened.id}
+    request.state.count = partial(request.app.state.metrics.count_sets, name, [opened])
     return views.send(views.show_prediction(opened), status=200 if opened.repeated else 201)
 
 
-@_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, takes=models.AnswerBody, gives=wire.Receipt)
+@_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, takes=bodies.AnswerBody, gives=wire.Receipt)
 async def answer(
     request: Request,
     id: Id,  # noqa: A002
@@ -112,13 +113,13 @@ async def answer(
 ) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.logged = {"prediction": id[:80]}
-    (result,) = await _answer(request, [Reply(id, given)])
+    (result,) = await _settle(request, [Reply(id, given)], answers.make_tasks)
     if isinstance(result, KeyholeError):
         raise result
     return views.send(result)
 
 
-@_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, takes=models.AnswerBody, gives=wire.Receipt)
+@_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, takes=bodies.AnswerBody, gives=wire.Receipt)
 async def amend(
     request: Request,
     id: Id,  # noqa: A002
@@ -126,13 +127,7 @@ async def amend(
 ) -> Response:
     """Correct an answer that turned out to be wrong; all statistics become those of the right one."""
     request.state.logged = {"prediction": id[:80]}
-    state, replies = request.app.state, [Reply(id, given)]
-    tasks = amendments.make_tasks(replies, now=state.clock(), check=_find_check(request))
-    outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
-    _log_streams(request, tasks)
-    results = answers.gather_results(replies, tasks, outcomes)
-    state.metrics.count_refused(replies, results, state.queues.names.get)
-    (result,) = results
+    (result,) = await _settle(request, [Reply(id, given)], amendments.make_tasks)
     if isinstance(result, KeyholeError):
         raise result
     return views.send(result)
@@ -141,29 +136,30 @@ async def amend(
 @_route(
     "POST /streams/{name}/predictions/batch",
     Scope.PREDICT,
-    takes=models.OutputsBody,
+    takes=bodies.OutputsBody,
     gives=wire.Predictions,
     status=201,
 )
 async def predict_batch(
     request: Request,
     name: Name,
-    queries: Annotated[list[proposals.Query], Depends(body_of(models.OutputsBody))],
+    queries: Annotated[list[proposals.Query], Depends(ReadBody(bodies.OutputsBody))],
 ) -> Response:
     """Predict many at once, all or none."""
     opened = await _open(request, name, queries, makes=_PREDICTIONS)
     request.state.logged = {"stream": name, "predictions": len(opened)}
+    request.state.count = partial(request.app.state.metrics.count_sets, name, opened)
     shown = wire.Predictions([views.show_prediction(one) for one in opened])
     return views.send(shown, status=201)
 
 
-@_route("POST /feedback", Scope.FEEDBACK, takes=models.AnswersBody, gives=wire.Receipts)
+@_route("POST /feedback", Scope.FEEDBACK, takes=bodies.AnswersBody, gives=wire.Receipts)
 async def answer_batch(
-    request: Request, replies: Annotated[list[Reply], Depends(body_of(models.AnswersBody))]
+    request: Request, replies: Annotated[list[Reply], Depends(ReadBody(bodies.AnswersBody))]
 ) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
     request.state.logged = {"answers": len(replies)}
-    results = await _answer(request, replies)
+    results = await _settle(request, replies, answers.make_tasks)
     shown = [show_problem(one) if isinstance(one, KeyholeError) else one for one in results]
     return views.send(wire.Receipts(shown))
 
@@ -171,7 +167,7 @@ async def answer_batch(
 @_route(
     "POST /streams/{name}/decisions",
     Scope.PREDICT,
-    takes=models.CaseBody,
+    takes=bodies.CaseBody,
     gives=wire.Verdict,
     status=201,
     responses={200: {"model": wire.Verdict, "description": _REPEATED}},
@@ -179,7 +175,7 @@ async def answer_batch(
 async def decide(
     request: Request,
     name: Name,
-    query: Annotated[proposals.Query, Depends(body_of(models.CaseBody))],
+    query: Annotated[proposals.Query, Depends(ReadBody(bodies.CaseBody))],
     key: IdempotencyKey = None,
 ) -> Response:
     """Accept an answer or refer it, in a stream of decisions; retries are as for predictions."""
@@ -191,14 +187,14 @@ async def decide(
 @_route(
     "POST /streams/{name}/decisions/batch",
     Scope.PREDICT,
-    takes=models.CasesBody,
+    takes=bodies.CasesBody,
     gives=wire.Verdicts,
     status=201,
 )
 async def decide_batch(
     request: Request,
     name: Name,
-    queries: Annotated[list[proposals.Query], Depends(body_of(models.CasesBody))],
+    queries: Annotated[list[proposals.Query], Depends(ReadBody(bodies.CasesBody))],
 ) -> Response:
     """Decide many at once, all or none."""
     opened = await _open(request, name, queries, makes=_DECISIONS)
@@ -209,7 +205,7 @@ async def decide_batch(
 @_route(
     "PUT /streams/{name}/answers/{key:path}",
     Scope.FEEDBACK,
-    takes=models.AnswerBody,
+    takes=bodies.AnswerBody,
     gives=wire.Receipt,
 )
 async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
@@ -220,7 +216,7 @@ async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGive
 @_route(
     "PUT /streams/{name}/amendments/{key:path}",
     Scope.FEEDBACK,
-    takes=models.AnswerBody,
+    takes=bodies.AnswerBody,
     gives=wire.Receipt,
 )
 async def amend_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
@@ -232,45 +228,38 @@ async def _find_id(request: Request, name: str, key: str) -> str:
     return await run_in_threadpool(history.find_round, request.app.state.database, name, key)
 
 
-async def _open(
+def _open(
     request: Request, name: str, queries: list[proposals.Query], *, makes: str
-) -> list[proposals.Opened]:
+) -> asyncio.Future[list[proposals.Opened]]:
     state = request.app.state
     task = proposals.make_task(name, asks=queries, now=state.clock(), makes=makes)
-    opened: list[proposals.Opened] = await state.queues.run(task)
-    if makes == _PREDICTIONS:
-        request.state.count = partial(state.metrics.count_sets, name, opened)
+    opened: asyncio.Future[list[proposals.Opened]] = state.queues.run(task)
     return opened
 
 
-def _log_streams(request: Request, tasks: Sequence[Task]) -> None:
-    """Let the request log say which streams were answered."""
-    known = request.app.state.queues.names
-    names = sorted(filter(None, {known.get(task.stream) for task in tasks}))
-    request.state.logged["stream"] = names[0] if len(names) == 1 else names[:_MOST_LOGGED]
-
-
-def _find_check(request: Request) -> Callable[[str], None] | None:
-    """Return what raises if the request's token is not for a stream; None where it is for all."""
-    token = request.state.token
-    return partial(check_stream, token) if token is not None and token.streams else None
-
-
-async def _answer(request: Request, replies: list[Reply]) -> list[wire.Receipt | KeyholeError]:
-    """Settle replies, each in the queue of its stream."""
-    state = request.app.state
-    tasks = answers.make_tasks(replies, now=state.clock(), check=_find_check(request))
+async def _settle(
+    request: Request, replies: list[Reply], make_tasks: Callable[..., list[Task]]
+) -> list[wire.Receipt | KeyholeError]:
+    """Settle replies, each in the queue of its stream; let the request log say in which ones."""
+    state, token = request.app.state, request.state.token
+    check = partial(check_stream, token) if token is not None and token.streams else None
+    tasks = make_tasks(replies, now=state.clock(), check=check)
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
-    results = answers.gather_results(replies, tasks, outcomes)
-    _log_streams(request, tasks)
-    state.metrics.count_refused(replies, results, state.queues.names.get)
-    request.state.count = partial(state.metrics.count_answers, replies, results)
+    results, names = answers.gather_results(replies, tasks, outcomes), state.queues.names
+    streams = sorted({names[task.stream] for task in tasks if task.stream in names})
+    request.state.logged["stream"] = streams[0] if len(streams) == 1 else streams[:_MOST_LOGGED]
+    for reply, result in zip(replies, results, strict=True):
+        if isinstance(result, KeyholeError):
+            found = answers.read_id(reply.id)
+            state.metrics.count_refused("" if found is None else names.get(found[0], ""), result)
+    if make_tasks is answers.make_tasks:
+        request.state.count = partial(state.metrics.count_answers, replies, results)
     return results
 
 
-@_route("POST /streams", Scope.ADMIN, takes=models.NewStream, gives=wire.StreamView, status=201)
+@_route("POST /streams", Scope.ADMIN, takes=bodies.NewStream, gives=wire.StreamView, status=201)
 async def create_stream(
-    request: Request, new: Annotated[models.NewStream, Depends(body_of(models.NewStream))]
+    request: Request, new: Annotated[bodies.NewStream, Depends(ReadBody(bodies.NewStream))]
 ) -> Response:
     """Create a stream."""
     request.state.fields = {FeedbackError: "feedback", LabelError: "labels"}
@@ -330,11 +319,11 @@ def get_stream(request: Request, name: Name) -> Response:
     return views.send(views.show_stream(found, refused=state.metrics.list_refused(name)))
 
 
-@_route("PATCH /streams/{name}", Scope.ADMIN, takes=models.UpdateBody, gives=wire.StreamView)
+@_route("PATCH /streams/{name}", Scope.ADMIN, takes=bodies.UpdateBody, gives=wire.StreamView)
 async def update_stream(
     request: Request,
     name: Name,
-    changes: Annotated[models.UpdateBody, Depends(body_of(models.UpdateBody))],
+    changes: Annotated[bodies.UpdateBody, Depends(ReadBody(bodies.UpdateBody))],
 ) -> Response:
     """Change a stream from now on; the notes say what that does to the promise."""
     request.state.fields = {LabelError: "labels"}
@@ -352,12 +341,12 @@ async def update_stream(
 @_route(
     "POST /streams/{name}/shadows",
     Scope.ADMIN,
-    takes=models.ShadowBody,
+    takes=bodies.ShadowBody,
     gives=wire.StreamView,
     status=201,
 )
 async def add_shadow(
-    request: Request, name: Name, new: Annotated[NewShadow, Depends(body_of(models.ShadowBody))]
+    request: Request, name: Name, new: Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
 ) -> Response:
     """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
     state = request.app.state
@@ -396,12 +385,12 @@ async def delete_stream(request: Request, name: Name) -> None:
 
 
 @_route(
-    "POST /streams/{name}/calibration", Scope.ADMIN, takes=models.Calibration, gives=wire.StreamView
+    "POST /streams/{name}/calibration", Scope.ADMIN, takes=bodies.Calibration, gives=wire.StreamView
 )
 async def calibrate(
     request: Request,
     name: Name,
-    history: Annotated[models.Calibration, Depends(body_of(models.Calibration))],
+    history: Annotated[bodies.Calibration, Depends(ReadBody(bodies.Calibration))],
 ) -> Response:
     """Teach a stream labelled or judged history before its first round."""
     state = request.app.state

@@ -78,21 +78,14 @@ def make_tasks(
 
     ``check`` raises if the name of a stream is not to be answered by whoever asks.
     """
-    by_stream: dict[int, list[tuple[int, int]]] = {}
+    by_stream: dict[int, list[tuple[int, int, Reply]]] = {}
     for place, reply in enumerate(replies):
-        found = read_id(reply.id)
-        if found is not None:
-            by_stream.setdefault(found[0], []).append((place, found[1]))
+        if (found := read_id(reply.id)) is not None:
+            by_stream.setdefault(found[0], []).append((place, found[1], reply))
     tasks = []
     for stream_id, places in by_stream.items():
-        positions, numbers = zip(*places, strict=True)
-        change = partial(
-            _settle_replies,
-            replies=[replies[place] for place in positions],
-            settle=settle or _settle,
-            now=now,
-            check=check,
-        )
+        positions, numbers, own = zip(*places, strict=True)
+        change = partial(_settle_replies, replies=own, settle=settle or _settle, now=now, check=check)
         tasks.append(Task(stream_id, change, numbers=numbers, positions=positions))
     return tasks
 
@@ -118,10 +111,10 @@ def gather_results(
             raise outcome
         for k, place in enumerate(task.positions):
             results[place] = outcome[k] if isinstance(outcome, list) else outcome
-    return [
-        unknown(reply.id) if result is None else result
-        for reply, result in zip(replies, results, strict=True)
-    ]
+    for place, result in enumerate(results):
+        if result is None:
+            results[place] = unknown(replies[place].id)
+    return results
 
 
 def _settle_replies(
