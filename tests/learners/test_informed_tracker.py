@@ -404,6 +404,24 @@ def test_any_answer_in_any_state_does_what_the_page_says(alpha: float) -> None:
         check_same(state, anew)
 
 
+def test_told_scores_are_learnt_together_as_they_are_one_by_one_from_any_state() -> None:
+    """Kills: a step, a bin or a level of lateness that a table of answers takes otherwise."""
+    rng, learner, rows = np.random.default_rng(10), make("informed-tracker", alpha=ALPHA), 20
+    for _ in range(100):
+        anew = draw_state(rng, ALPHA)
+        together, one_by_one = unpack(anew), unpack(anew)
+        memos = [[float(one)] for one in rng.choice([0.0, 2.0, 0.1, 0.5, 0.9], rows)]
+        misses, scores = rng.integers(0, 2, rows) * 1.0, rng.beta(0.3, 0.3, rows)
+        scores[::4] = rng.choice(list_edges(), 5)
+        ages = float(rng.choice([0, 3, 60])) + rng.integers(0, 2) * np.arange(rows)
+        stales = ages + float(rng.choice([0.0, 1.0, 5.5, 400.0]))
+        learner.parameters.observe_all(together, memos, (misses, scores, ages, stales))
+        answers = zip(misses.tolist(), scores.tolist(), ages.tolist(), stales.tolist(), strict=True)
+        for memo, answer in zip(memos, answers, strict=True):
+            learner.observe(one_by_one, memo, Answer(*answer))
+        assert together == one_by_one
+
+
 def test_an_amendment_and_the_models_word_do_what_the_page_says_in_any_state() -> None:
     """Kills: an amendment that counts as an answer, a word for which there is no room left."""
     rng, learner = np.random.default_rng(9), make("informed-tracker", alpha=ALPHA)

@@ -38,10 +38,28 @@ def play(predictor: Predictor[LabelSet], *, at_once: bool) -> Predictor[LabelSet
     return predictor
 
 
-@pytest.mark.parametrize("name", ["logit-tracker", "kt", "pi", "aci", "ocp-unlock+"])
+@pytest.mark.parametrize(
+    "name", ["informed-tracker", "logit-tracker", "kt", "pi", "aci", "ocp-unlock+"]
+)
 @pytest.mark.parametrize("score", [None, Probabilities(power=1 / 3)])
 def test_a_batch_is_its_rounds_one_by_one(name: str, score: Probabilities | None) -> None:
     made = [Predictor(name, alpha=0.1, seed=7, score=score, feedback="full") for _ in range(2)]
+    assert play(made[0], at_once=True).dump() == play(made[1], at_once=False).dump()
+
+
+@pytest.mark.parametrize("watch", [False, True])
+@pytest.mark.parametrize("chance", [1.0, 0.3])
+def test_a_batch_after_answers_of_all_kinds_is_its_rounds_one_by_one(
+    chance: float, *, watch: bool
+) -> None:
+    """Kills: sums in another order, a median that starts anew, another pace than the usual one."""
+    made = [Predictor(alpha=0.1, seed=7, watch=watch) for _ in range(2)]
+    for one in made:
+        left, *shown = [one.predict(row) for row in TABLE[:5]]
+        one.learn(shown[1], HIT if len(shown[1]) else MISS)
+        one.learn(shown[0], score=0.3, chance=chance)
+        one.learn(left, loss=0.01)
+        one.skip(shown[2])
     assert play(made[0], at_once=True).dump() == play(made[1], at_once=False).dump()
 
 

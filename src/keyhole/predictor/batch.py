@@ -26,7 +26,6 @@ from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, LabelSet, TableScore
 
 _SHOWN = 5  # sets of a batch, in a notebook
-_new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -177,22 +176,23 @@ def settle_batch(
     learner: Learner, progress: Progress, batch: LabelSets, places: NDArray[np.int64]
 ) -> None:
     """Teach the progress in which columns the true labels of a batch are, answered whole, in order."""
-    rows = np.arange(len(batch))
-    true = batch.scores[rows, places]
-    missed = true < batch.thresholds
-    sizes = batch.sizes.tolist()
-    ages, stales = _measure_delays(progress, batch)
-    used = true if learner.informed else usable_scores(learner.needs, missed, true)
-    tally, observe, state = progress.tally, learner.observe, progress.state
-    zeros, ones = np.zeros(rows.size), np.ones(rows.size)
-    columns = (missed.astype(float), used, ages, stales, zeros, ones, ones, zeros)
-    answers = zip(*(c.tolist() for c in columns), strict=True)
-    count, is_watched = tally.count, progress.watch is not None
-    for answer, size, memo in zip(answers, sizes, batch.memos, strict=True):
-        observe(state, memo, _new(Answer, answer))
-        if is_watched:
-            watch_answer(learner.alpha, progress, answer[0], then=batch.then)
-        count(answer[0], size, 1.0, answer[3])
+    true = batch.scores[np.arange(len(batch)), places]
+    missed, sizes = true < batch.thresholds, batch.sizes
+    misses, (ages, stales) = missed.astype(float), _measure_delays(progress, batch)
+    observe_all = getattr(learner.parameters, "observe_all", None)
+    if observe_all is not None:
+        observe_all(progress.state, batch.memos, (misses, true, ages, stales))
+    else:
+        used = true if learner.informed else usable_scores(learner.needs, missed, true)
+        columns = (misses, used, ages, stales)
+        for memo, *answer in zip(batch.memos, *(one.tolist() for one in columns), strict=True):
+            learner.observe(progress.state, memo, Answer(*answer))
+    if progress.watch is None:
+        progress.tally.count_all(misses, sizes, stales)
+        return
+    for miss, size, stale in zip(misses.tolist(), sizes.tolist(), stales.tolist(), strict=True):
+        watch_answer(learner.alpha, progress, miss, then=batch.then)
+        progress.tally.count(miss, size, 1.0, stale)
 
 
 def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64] | None:

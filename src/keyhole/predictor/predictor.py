@@ -423,6 +423,7 @@ class Predictor(Session[R]):
         if (
             self._history is None
             and not self._answered.limit
+            and progress.tally.usual == 1.0
             and isinstance(predictions, LabelSets)
             and list(map(self._waiting.get, predictions.numbers)).count(predictions) == len(predictions)
             and (places := find_places(predictions, answers)) is not None

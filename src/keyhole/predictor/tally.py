@@ -3,7 +3,13 @@
 import math
 import struct
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import add
 from typing import ClassVar, NamedTuple, Protocol, Self
+
+import numpy as np
+
+from keyhole.numeric import Array
 
 _ENDLESS = math.inf
 _CAUTION, _CHECKS = 20, 400  # checks that are as good as made at the start, and that are averaged
@@ -121,6 +127,14 @@ def amend_misses(tally: RoundTally, change: float, groups: tuple[int, ...]) -> N
         tally.members[group][1] += change
 
 
+def _move_median(median: float, size: float) -> float:
+    """Return a running median after one more size, beyond which it never goes."""
+    pace = _MEDIAN_PACE * median + _MEDIAN_LEAST
+    if size < median:
+        return median - pace
+    return median + (pace if pace < size - median else size - median)
+
+
 @dataclass(slots=True)
 class Tally:
     """What the rounds add up to.
@@ -221,16 +235,31 @@ class Tally:
             self.unbounded += 1
             return
         self.size += size
-        median = self.median
-        if size != median:
-            if self.answered - self.unbounded == 1:
-                self.median = size
-                return
-            pace = _MEDIAN_PACE * median + _MEDIAN_LEAST
-            if size < median:
-                self.median = median - pace
-            else:  # never beyond the size itself
-                self.median = median + (pace if pace < size - median else size - median)
+        if size != self.median:
+            is_first = self.answered - self.unbounded == 1
+            self.median = size if is_first else _move_median(self.median, size)
+
+    def count_all(self, misses: Array, sizes: Array, stales: Array) -> None:
+        """Add answered sets of labels as ``count`` does one after the other."""
+        before, late, rows = self.answered, self.stale, np.arange(1, len(misses) + 1)
+        came_late = np.flatnonzero(stales)
+        self.weight += len(misses)
+        self.misses = reduce(add, misses.tolist(), self.misses)  # In turn: it may not be whole.
+        self.size += float(sizes.sum())
+        if late or came_late.size:
+            over = np.minimum(before + rows, _RECENT).tolist()
+            for stale, answers in zip(stales.tolist(), over, strict=True):
+                late += (stale - late) / answers
+            self.stale = late
+        if came_late.size:
+            waiting = self.predicted - before - int(came_late[0]) - self.expired - self.skipped
+            self.most_open = max(self.most_open, waiting)
+        median = self.median if before > self.unbounded else sizes.item(0)
+        for size in sizes.tolist():
+            if size != median:
+                median = _move_median(median, size)
+        self.median = median
+        self.answered = before + len(misses)
 
     def _count_late(self, stale: float) -> None:
         over = self.answered if self.answered < _RECENT else _RECENT

@@ -12,11 +12,11 @@ is worth 32. So both lanes, and a state that was packed into a few bytes, agree 
 
 import math
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from itertools import accumulate, pairwise
 from math import frexp, ldexp
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -55,6 +55,10 @@ KNEE = 400.0  # staleness beyond which the offset slows down more than the logit
 LEAK, PULL = 0.008, 0.04  # how the offset falls back where the truth is always told
 CLIP = 0.3  # and the farthest from 0 that it falls back to
 ALWAYS = 5  # misses in a row whose scores were told: the truth is always told
+NOWHERE = -1  # the bin of a score that is not told
+
+
+Told: TypeAlias = tuple[Array, Array, Array, Array]  # miss, score, age and staleness of answers
 
 
 class InformedTrackerSettings(NamedTuple):
@@ -85,6 +89,10 @@ class InformedTrackerParameters:
     def hear_all(self, state: Any, scores: Sequence[float], shares: Sequence[float]) -> None:
         """Learn the model's word of all labels at once, as ``observe`` would one after the other."""
         hear_together(self.alpha, state, scores, shares)
+
+    def observe_all(self, state: Any, memos: Iterable[Any], told: Told) -> None:
+        """Learn from answers that tell every score, as ``observe`` would one after the other."""
+        observe_table(self.prepare(), state, [memo[0] for memo in memos], told)
 
     def prepare(self) -> InformedTrackerSettings:
         return InformedTrackerSettings(self.alpha, self.step, self.guard)
@@ -397,22 +405,38 @@ def find_step(
 
 @kernel
 def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Answer) -> None:
-    """Step the offset against miss - alpha, and let the histogram hear what the answer tells.
-
-    An answer that is neither hit nor miss, but NaN, is the model's word.
-    """
-    alpha, last, _, leak, pull = settings
+    """Learn from an answer; one that is neither hit nor miss, but NaN, is the model's word."""
+    alpha, last, _, _, _ = settings
     miss, score, age, stale, _, weight, pace, amends = answer
     if miss != miss or amends > 0.0:
         hear_aside(alpha, last, state, answer)
         return
-    offset, excess, scale, _, rounds, lateness, bare, told, places, below, totals, bins = state
     if stale > 0.0 or weight != 1.0:
-        raise_level(lateness, age)
-        scale[0] = max(scale[0], weight / pace)
+        raise_level(state.lateness, age)
+        state.scale[0] = max(state.scale[0], weight / pace)
+    threshold, plain = memo[0], stale == 0.0 and state.bare[0] == 0
+    step = last if plain else find_step(alpha, last, state, threshold, miss, stale)
+    at = find_bin(score) if score == score else NOWHERE  # NaN: not told
+    learn(settings, state, threshold, miss, step, weight, pace, at)
+    if at == NOWHERE:
+        learn_partly(alpha, state, threshold, answer)
+
+
+@kernel
+def learn(
+    settings: Any,
+    state: InformedTrackerState,
+    threshold: float,
+    miss: float,
+    step: float,
+    weight: float,
+    pace: float,
+    at: int,
+) -> None:
+    """Step the offset against miss - alpha; let the histogram hear the bin of a score that is told."""
+    alpha, last, _, leak, pull = settings
+    offset, excess, scale, _, rounds, _, bare, told, places, below, totals, bins = state
     error, over, heard = miss - alpha, excess[0], rounds[0]
-    plain = stale == 0.0 and bare[0] == 0
-    step = last if plain else find_step(alpha, last, state, memo[0], miss, stale)
     moved = offset[0] - step * pace * error
     if told[0] == ALWAYS:  # The base learns what the offset knew.
         aim = -pull * over / scale[0]
@@ -420,20 +444,39 @@ def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Ans
         moved += leak * (step / last) * (aim - moved)
     offset[0] = moved if -EDGE <= moved <= EDGE else EDGE if moved > 0.0 else -EDGE
     # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
-    owed = 0.0 if over < 0.0 and error < 0.0 and memo[0] > 1.0 else over
+    owed = 0.0 if over < 0.0 and error < 0.0 and threshold > 1.0 else over
     excess[0] = owed + weight * error
     if heard == 0 or totals[0] > MOST:
         trim(alpha, state)
     rounds[0] = heard + 1
-    if score != score:  # NaN: not told
-        learn_partly(alpha, state, memo[0], answer)
-        return
-    units = UNITS if pace == 1.0 else int(UNITS * pace + 0.5)
-    add(alpha, places, below, totals, bins, find_bin(score), units)
-    if miss == 0.0:
-        bare[0] = 0
-    elif miss == 1.0 and told[0] < ALWAYS:
-        told[0] += 1
+    if at != NOWHERE:
+        units = UNITS if pace == 1.0 else int(UNITS * pace + 0.5)
+        add(alpha, places, below, totals, bins, at, units)
+        if miss == 0.0:
+            bare[0] = 0
+        elif miss == 1.0 and told[0] < ALWAYS:
+            told[0] += 1
+
+
+def observe_table(
+    settings: Any, state: InformedTrackerState, thresholds: Iterable[float], told: Told
+) -> None:
+    """Learn from told scores as ``observe`` does from one after the other, in half the time."""
+    misses, scores, ages, stales = told
+    alpha, last, _, _, _ = settings
+    late: Any = stales
+    steps = last / (slow(late) + (late / KNEE) * (late / KNEE))
+    bins = np.searchsorted(list_edges(), scores, side="right")
+    columns = (misses, bins, steps, ages, stales)
+    rows = zip(thresholds, *(column.tolist() for column in columns), strict=True)
+    bare, rounds, lateness = state.bare, state.rounds, state.lateness
+    for threshold, miss, at, usual, age, stale in rows:
+        step = usual
+        if stale > 0.0 and age > lateness[0]:
+            raise_level(lateness, age)
+        if bare[0] or (miss and rounds[0] < 2.0 * stale):
+            step = find_step(alpha, last, state, threshold, miss, stale)
+        learn(settings, state, threshold, miss, step, 1.0, 1.0, at)
 
 
 informed_tracker = Rule(
