@@ -12,7 +12,7 @@ from keyhole.keyed import Answered, Asked, make_fold
 arrow = pytest.importorskip("pyarrow")
 
 from keyhole.integrations._buckets import Bucket  # noqa: E402
-from keyhole.integrations._columns import list_cells, play_table, read_events  # noqa: E402
+from keyhole.integrations._columns import list_cells, play_table, read_events, tell_time  # noqa: E402
 
 
 @pytest.mark.parametrize("null", [None, math.nan])
@@ -98,19 +98,14 @@ def make_bucket() -> tuple[Any, Bucket]:
     for number in range(30):
         key, answered = f"key {number} ñ", [Answered("1", label=0, at=number)] * (number % 3 > 0)
         states[key], _ = fold.run(key, b"", [Asked("1", [0.5, 0.5], at=number), *answered])
-    bucket = Bucket()
-    bucket.add(fold, states)
-    return fold, bucket
+    return fold, Bucket(states)
 
 
-def test_a_bucket_comes_back_from_its_bytes_with_states_and_expiries() -> None:
+def test_a_bucket_comes_back_from_its_bytes() -> None:
     _, bucket = make_bucket()
     content = bucket.pack(buckets=5)
     again = Bucket.unpack(content, buckets=5)
     assert list(again.states.items()) == list(bucket.states.items())
-    assert again.dues == bucket.dues
-    assert again.due == 50
-    assert len(bucket.dues) == 10
     assert again.pack(buckets=5) == content
     assert len(content) < sum(map(len, bucket.states.values())) / 4
 
@@ -125,10 +120,10 @@ def test_a_bucket_of_a_later_version_or_cut_short_is_refused() -> None:
             Bucket.unpack(content[:size], buckets=5)
 
 
-def test_only_keys_with_something_overdue_are_told_the_time() -> None:
+def test_a_bucket_finds_the_next_expiry_of_every_key_that_has_one() -> None:
     fold, bucket = make_bucket()
-    events = bucket.find_over(53)
-    assert events["key"] == ["key 0 ñ", "key 3 ñ"]
-    outputs = bucket.play(fold, events)
+    expected = {f"key {number} ñ": 50 + number for number in range(0, 30, 3)}
+    assert bucket.find_dues(fold) == expected
+    outputs = bucket.play(fold, tell_time(["key 0 ñ", "key 3 ñ"], 53))
     assert [kind.value for kind in outputs.kind] == ["expired", "expired"]
-    assert bucket.due == 56
+    assert min(bucket.find_dues(fold).values()) == 56

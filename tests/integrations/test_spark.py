@@ -34,6 +34,7 @@ FIELDS = {
     "asks": {"output": arrow.list_(arrow.float64())},
     "answers": {"label": arrow.string(), "hit": arrow.bool_()},
 }
+NO_ROWS = Row("bucket", "at", "rows")(1, None, None)  # which only moves Spark's time on
 Fields = dict[str, Any]
 
 
@@ -61,7 +62,7 @@ def pack(rows: list[Fields], more: Fields) -> Any:
 def play(spark: Any, rows: list[Fields], known: Fields | None = None) -> list[Fields]:
     asks = [row for row in rows if "output" in row]
     answers = [row for row in rows if "output" not in row]
-    packed = [Row("bucket", "at", "rows")(1, None, None)]  # which only moves Spark's time on
+    packed = [NO_ROWS]
     packed += [pack(asks, FIELDS["asks"] | (known or {}))] if asks else []
     packed += [pack(answers, FIELDS["answers"])] if answers else []
     return list_rows(spark.test(1, packed))
@@ -141,6 +142,14 @@ def test_unanswered_rounds_expire_when_the_watermark_passes() -> None:
     assert [row["id"] for row in list_rows(spark.setWatermark(START + 90_000))] == ["2", "3"]
 
 
+def test_a_timer_that_fires_for_an_answered_round_is_set_to_the_next() -> None:
+    spark = start()
+    play(spark, [ask("1", 0), answer("1", 1, "0"), ask("2", 30)])
+    assert list_rows(spark.setWatermark(START + 60_000)) == []
+    assert list(spark.handle._timers.listTimers(1)) == [START + 90_000]
+    assert [row["id"] for row in list_rows(spark.setWatermark(START + 90_000))] == ["2"]
+
+
 def test_a_bucket_has_one_timer_and_none_once_nothing_is_open() -> None:
     spark = start()
     for second in range(5):
@@ -174,12 +183,16 @@ def test_another_number_of_buckets_is_refused_and_says_what_to_do() -> None:
     processor = BucketProcessor(FOLD, buckets=2 * BUCKETS)
     processor.init(spark.handle)
     spark.handle.setGroupingKey(1)
-    rows = iter([pack([ask("2", 1)], FIELDS["asks"])])
-    with pytest.raises(
-        InvalidError,
-        match=r"has 8 buckets, the query 16.*buckets=8, or begin a new checkpoint with states=",
-    ):
-        list(processor.handleInputRows((1,), rows, spark._getTimerValues()))
+    fault = r"has 8 buckets, the query 16.*buckets=8, or begin a new checkpoint with states="
+    for rows in ([pack([ask("2", 1)], FIELDS["asks"])], [NO_ROWS]):
+        with pytest.raises(InvalidError, match=fault):
+            list(processor.handleInputRows((1,), iter(rows), spark._getTimerValues()))
+
+
+def test_a_bucket_without_rows_keeps_how_many_buckets_there_are() -> None:
+    spark = start()
+    spark.test(1, [NO_ROWS])
+    assert read_bucket(spark).states == {}
 
 
 def test_a_key_of_several_columns_is_told_from_every_other() -> None:
@@ -198,7 +211,7 @@ def test_packed_rows_are_those_of_their_buckets_and_come_back_in_order() -> None
         list("acf"),
     ]
     assert all(row["at"] is None for row in rows)
-    assert clock["rows"] is None
+    assert (clock["bucket"], clock["rows"]) == (-1, None)
     assert clock["at"].timestamp() == 0.009
 
 

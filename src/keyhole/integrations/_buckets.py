@@ -14,66 +14,43 @@ from keyhole.keyed import Fold, OutputColumns
 VERSION = 1
 MOST_BUCKETS = 2**31 - 1
 _HEAD = struct.Struct("<BIIQ")  # version, number of buckets, of keys, and bytes before compression
-_NEVER = 2**63 - 1
 _CODEC = "zstd"  # a tenth to a quarter of the bytes, at 350 MB a second and more
 
 
 class Bucket:
-    """The states of the keys of a bucket; ``dues`` are the next expiries of those that have one.
+    """The states of the keys of a bucket.
 
     As bytes it is a head, which names its version, and compressed: the lengths of the keys, those of
-    the states, the expiries, then the keys and the states themselves, each one behind the other.
+    the states, then the keys and the states themselves, each one behind the other.
     """
 
-    def __init__(
-        self, states: dict[str, bytes] | None = None, dues: dict[str, int] | None = None
-    ) -> None:
-        self.states, self.dues = states or {}, dues or {}
-        self.is_changed = False
-
-    def add(self, fold: Fold, states: Mapping[str, bytes]) -> None:
-        """Put keys with their states into the bucket, in the place of those that they had."""
-        for key, state in states.items():
-            if state == self.states.get(key, b""):
-                continue
-            self.states[key], self.is_changed = state, True
-            due = fold.next_due(state)
-            if due is not None:
-                self.dues[key] = due
-            else:
-                self.dues.pop(key, None)
+    def __init__(self, states: dict[str, bytes]) -> None:
+        self.states, self.is_changed = states, True
 
     def play(self, fold: Fold, events: Mapping[str, Any]) -> OutputColumns:
         """Return the outputs of a table of events of the bucket's keys, which go on from there."""
         states, outputs = fold.run_many(self.states, events)
-        self.add(fold, states)
+        before = self.states
+        self.is_changed |= any(state != before.get(key, b"") for key, state in states.items())
+        before.update((key, state) for key, state in states.items() if state)
         return outputs
 
-    def find_over(self, now: int) -> dict[str, Any]:
-        """Return the events that say the time to every key with a round whose lifetime is over."""
-        over = [key for key, due in self.dues.items() if due <= now]
-        count = len(over)
-        return {"key": over, "id": [""] * count, "at": [now] * count, "elapsed": [True] * count}
-
-    @property
-    def due(self) -> int | None:
-        """When the next round expires, of any key."""
-        return min(self.dues.values(), default=None)
+    def find_dues(self, fold: Fold) -> dict[str, int]:
+        """Return the next expiries of the keys that have one."""
+        dues = ((key, fold.next_due(state)) for key, state in self.states.items())
+        return {key: due for key, due in dues if due is not None}
 
     def pack(self, *, buckets: int) -> bytes:
         names = [key.encode() for key in self.states]
         states = list(self.states.values())
-        dues = [self.dues.get(key, _NEVER) for key in self.states]
         lengths = np.fromiter(map(len, [*names, *states]), "<u4", 2 * len(names))
-        body = b"".join([lengths.tobytes(), np.array(dues, dtype="<i8").tobytes(), *names, *states])
+        body = b"".join([lengths.tobytes(), *names, *states])
         head = _HEAD.pack(VERSION, buckets, len(names), len(body))
         return head + pa.compress(body, codec=_CODEC, asbytes=True)
 
     @classmethod
     def unpack(cls, content: bytes, *, buckets: int | None = None) -> Self:
         """Return what ``pack`` wrote, or raise if there were then not so many buckets."""
-        if not content:
-            return cls()
         try:
             version, had, count, size = _HEAD.unpack_from(content)
         except struct.error as error:
@@ -82,8 +59,7 @@ class Bucket:
         try:
             body = pa.decompress(content[_HEAD.size :], size, codec=_CODEC, asbytes=True)
             lengths = np.frombuffer(body, "<u4", 2 * count)
-            dues = np.frombuffer(body, "<i8", count, offset=lengths.nbytes)
-            begin = lengths.nbytes + dues.nbytes
+            begin = lengths.nbytes
             places = [begin, *(begin + np.cumsum(lengths, dtype=np.int64)).tolist()]
             states = [body[start:end] for start, end in pairwise(places[count:])]
             names = _cut_text(body, places[: count + 1])
@@ -91,11 +67,9 @@ class Bucket:
             raise _refuse(content, error) from None
         if places[-1] != len(body):
             raise _refuse(content, f"{len(body)} where {places[-1]} are named")
-        waiting = np.flatnonzero(dues != _NEVER).tolist()
-        return cls(
-            dict(zip(names, states, strict=True)),
-            {names[place]: int(dues[place]) for place in waiting},
-        )
+        bucket = cls(dict(zip(names, states, strict=True)))
+        bucket.is_changed = False
+        return bucket
 
 
 def _cut_text(body: bytes, places: list[int]) -> list[str]:

@@ -40,15 +40,24 @@ def read_events(tables: Sequence[Any], *, indexed: bool) -> dict[str, Any]:
     asks = [one for one in tables if "output" in one.column_names]
     answers = [one for one in tables if "output" not in one.column_names]
     table = pa.concat_tables([*asks, *answers], promote_options="permissive")
-    table = table.filter(pc.is_valid(table["key"]))
+    if table["key"].null_count:
+        table = table.filter(pc.is_valid(table["key"]))
     times = pc.fill_null(table["at"], 0).to_numpy()
     table = table.take(np.argsort(times, kind="stable")).combine_chunks()
     columns = {name: list_cells(table[name]) for name in table.column_names}
+    if not table["at"].null_count:
+        columns["at"] = table["at"].to_numpy()
     if indexed and "label" in columns and not pa.types.is_integer(table["label"].type):
         cells = columns["label"]
         columns["label"] = [None if cell is None else read_index(cell) for cell in cells]
     _keep_first(columns)
     return columns
+
+
+def tell_time(keys: Sequence[str], now: int) -> dict[str, Any]:
+    """Return the events that say the time to these keys."""
+    count = len(keys)
+    return {"key": keys, "id": [""] * count, "at": [now] * count, "elapsed": [True] * count}
 
 
 def _keep_first(columns: dict[str, Any]) -> None:
@@ -96,14 +105,14 @@ def write_outputs(keys: Sequence[str], outputs: OutputColumns, kinds: Collection
     """Return the outputs of these kinds as a table; ``keys`` are those of the events."""
     labels = outputs.labels
     texts = pa.array(labels if labels.dtype != object else [str(label) for label in labels])
-    lists = pa.ListArray.from_arrays(pa.array(outputs.offsets, pa.int32()), texts.cast(pa.string()))
-    is_set = np.isnan(outputs.lower) & ~np.isnan(outputs.threshold)
+    is_none = ~np.isnan(outputs.lower) | np.isnan(outputs.threshold)
+    offsets = pa.array(outputs.offsets, pa.int32())
     columns = {
         "key": pa.array(keys, pa.string()).take(pa.array(outputs.row)),
         "id": outputs.id,
         "kind": pa.array(outputs.kind, pa.string()),
         "number": pa.array(outputs.number, mask=outputs.number < 0),
-        "labels": pc.if_else(pa.array(is_set), lists, pa.scalar(None, lists.type)),
+        "labels": pa.ListArray.from_arrays(offsets, texts.cast(pa.string()), mask=pa.array(is_none)),
         "note": outputs.note,
         **{
             name: pa.array(getattr(outputs, name), from_pandas=True)  # NaN is null
@@ -111,7 +120,8 @@ def write_outputs(keys: Sequence[str], outputs: OutputColumns, kinds: Collection
         },
     }
     table = pa.RecordBatch.from_pydict({name: columns[name] for name in OUTPUT.names}, schema=OUTPUT)
-    return table.filter(pc.is_in(table["kind"], value_set=pa.array(list(kinds), pa.string())))
+    is_wanted = pc.is_in(table["kind"], value_set=pa.array(list(kinds), pa.string()))
+    return table if pc.all(is_wanted).as_py() else table.filter(is_wanted)
 
 
 def refuse_rows(table: Any) -> Any:

@@ -19,12 +19,14 @@ import numpy as np
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.keyed import Fold, Kind
+from keyhole.keyed.state import NEVER
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
 from keyhole.scores import Score, find_labels
 
 try:
     import pyarrow as pa
+    import pyarrow.compute as pc
     from pyspark.sql import DataFrame, Row, SparkSession
     from pyspark.sql import functions as F  # noqa: N812
     from pyspark.sql import types as T  # noqa: N812
@@ -43,6 +45,7 @@ from keyhole.integrations._columns import (
     play_table,
     read_events,
     refuse_rows,
+    tell_time,
     write_outputs,
 )
 from keyhole.integrations.rows import KNOWN, list_names, make_row_fold
@@ -52,6 +55,7 @@ __all__ = ["backtest", "evaluate", "read_states", "streams"]
 WEEK = timedelta(days=7)
 WRITTEN = (Kind.SHOWN, Kind.COUNTED, Kind.EXPIRED, Kind.REFUSED)
 BUCKETS_A_PARTITION = 32
+NO_ROWS = -1  # a bucket of every batch, without keys: it refuses another number of buckets
 _ROCKS_DB = "org.apache.spark.sql.execution.streaming.state.RocksDBStateStoreProvider"
 _PROVIDER = "spark.sql.streaming.stateStore.providerClass"
 _MS = timedelta(milliseconds=1)
@@ -77,9 +81,9 @@ class BucketProcessor(StatefulProcessor):
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
         """Begin with the states that a bucket is given."""
-        bucket = Bucket()
-        bucket.add(self._fold, Bucket.unpack(bytes(initialState.rows)).states)
-        self._write(bucket, 0, timerValues.getCurrentWatermarkInMs())
+        bucket = Bucket.unpack(bytes(initialState.rows))
+        bucket.is_changed = True
+        self._write(bucket, 0, self._find_due(bucket), timerValues.getCurrentWatermarkInMs())
 
     def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: Any) -> Iterator[Any]:  # noqa: ARG002, N802, N803
         """Yield the output of a batch of the bucket's rows, which come in no order."""
@@ -95,35 +99,54 @@ class BucketProcessor(StatefulProcessor):
 
     def _fold_in(self, tables: list[Any], watermark: int, *, fired: bool = False) -> Iterator[Any]:
         bucket, timer = self._read()
-        written = []
+        due, written = timer or NEVER, []
         if tables:
-            written += [self._play(bucket, read_events(tables, indexed=self._indexed))]
-            written += map(refuse_rows, tables) if Kind.REFUSED in self._kinds else []
-        written.append(self._play(bucket, bucket.find_over(watermark)))
-        self._write(bucket, 0 if fired else timer, watermark)
-        table = pa.Table.from_batches(written)
-        if table.num_rows:
-            yield Row("rows")(write_table(table))
+            written.append(self._play(bucket, read_events(tables, indexed=self._indexed)))
+            if Kind.REFUSED in self._kinds:
+                written += [refuse_rows(one) for one in tables if one["key"].null_count]
+            due = min(due, self._find_earliest(tables))
+        if due <= watermark:
+            over = [key for key, due in bucket.find_dues(self._fold).items() if due <= watermark]
+            written.append(self._play(bucket, tell_time(over, watermark)))
+            due = self._find_due(bucket)
+        self._write(bucket, timer, due, watermark, fired=fired)
+        rows = [one for one in written if one.num_rows]
+        if rows:
+            yield Row("rows")(write_table(pa.Table.from_batches(rows)))
 
     def _play(self, bucket: Bucket, events: dict[str, Any]) -> Any:
         return write_outputs(events["key"], bucket.play(self._fold, events), self._kinds)
 
+    def _find_earliest(self, tables: list[Any]) -> int:
+        """Return when the first of the rounds that are asked for would expire."""
+        asked = [pc.min(one["at"]).as_py() for one in tables if "output" in one.column_names]
+        lifetime = self._fold.lifetime
+        times = [] if lifetime is None else [at + lifetime for at in asked if at is not None]
+        return min(times, default=NEVER)
+
+    def _find_due(self, bucket: Bucket) -> int:
+        return min(bucket.find_dues(self._fold).values(), default=NEVER)
+
     def _read(self) -> tuple[Bucket, int]:
         """Return the bucket, and when its timer fires, or 0."""
         held = self._value.get()
-        content, timer = (b"", 0) if held is None else (bytes(held[0]), held[1])
-        return Bucket.unpack(content, buckets=self._buckets), timer
+        if held is None:
+            return Bucket({}), 0
+        return Bucket.unpack(bytes(held[0]), buckets=self._buckets), held[1]
 
-    def _write(self, bucket: Bucket, timer: int, watermark: int) -> None:
+    def _write(
+        self, bucket: Bucket, timer: int, due: int, watermark: int, *, fired: bool = False
+    ) -> None:
         """Store the bucket if it has changed, with a timer at or before its next expiry, if any.
 
-        One that fires too early costs less than moving it with every round.
+        One that fires too early costs less than to look for the next expiry in every batch.
         """
-        due, waiting = bucket.due, timer
-        if timer and (timer <= watermark or (due is not None and due < timer)):
-            self._handle.deleteTimer(timer)
+        waiting = timer
+        if fired or timer <= watermark or due < timer:
+            if timer and not fired:  # Spark forgets one that has fired.
+                self._handle.deleteTimer(timer)
             waiting = 0
-        if due is not None and not waiting:
+        if due != NEVER and not waiting:
             waiting = max(due, watermark + 1)
             self._handle.registerTimer(waiting)
         if bucket.is_changed or waiting != timer:
@@ -315,9 +338,9 @@ def pack_rows(batches: Iterator[Any]) -> Iterator[Any]:
         packed = [
             write_table(ordered[start:end]) for start, end in pairwise([*starts.tolist(), len(buckets)])
         ]
-        latest = pa.compute.max(table["at"]).as_py()
+        latest = pc.max(table["at"]).as_py()
         columns: list[list[Any]] = [
-            [*buckets[starts].tolist(), int(buckets[0])],
+            [*buckets[starts].tolist(), NO_ROWS],
             [*(None for _ in packed), None if latest is None else 1000 * latest],
             [*packed, None],
         ]
