@@ -132,7 +132,7 @@ def test_a_place_that_is_none_is_refused_in_a_batch(label: int) -> None:
     """Kills: -1 taken for the last column."""
     predictor = Predictor(alpha=0.1)
     batch = predictor.predict_batch(TABLE[:2])
-    with pytest.raises(LabelError, match="is not a place of the 10 scores"):
+    with pytest.raises(LabelError, match="is not one of the 10 positions"):
         predictor.learn_batch(batch, [0, label])
     assert predictor.rounds == 0
     predictor.learn_batch(batch, [0, 9])

@@ -321,7 +321,7 @@ def test_a_notebook_shows_its_shares_and_the_target() -> None:
         ({"features": ["load"]}, InvalidError, "a gate takes no features"),
         ({"budget": 30.0}, InvalidError, "Gate(keyhole.make('gate-tracker', alpha=..., options={"),
         ({"thresholds": 0.5}, TypeError, "Gate takes no 'thresholds'; see help(keyhole.Gate)"),
-        ({"confidence": 0.9}, TypeError, "for a coverage of 0.9, alpha=0.1"),
+        ({"confidence": 0.9}, TypeError, "for a coverage of 0.9 write alpha=0.1"),
     ],
 )
 def test_what_a_gate_does_not_take_is_refused_with_the_reason(
@@ -439,7 +439,7 @@ def test_a_watched_gate_raises_an_alarm_and_says_so() -> None:
     assert gate.notes == [
         "Rounds miss more often than 0.1, since about answer 101; it was found at answer 132."
     ]
-    with pytest.raises(InvalidError, match="nobody watches"):
+    with pytest.raises(InvalidError, match="are not watched"):
         _ = Gate(alpha=0.1).watch
 
 

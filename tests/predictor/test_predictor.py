@@ -144,7 +144,7 @@ def test_prediction_of_another_predictor_is_refused() -> None:
     one, other = small(), Predictor("ocp-unlock+", alpha=0.1, horizon=1_000, arms=10, seed=8)
     one.predict(ANIMALS)
     foreign = other.predict({"wolf": 0.9})
-    unchanged(one, lambda: one.learn(foreign, MISS), UnknownRoundError, "was not")
+    unchanged(one, lambda: one.learn(foreign, MISS), UnknownRoundError, "is not round")
 
 
 @pytest.mark.parametrize("number", [-1, 1, 10**6])
@@ -361,7 +361,7 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"learner": "cat", "alpha": 0.1}, InvalidError, "there are informed-tracker"),
         ({"alpha": 0.1, "step": 0.2}, InvalidError, "options={'step': 0.2}"),
         ({"alpha": 0.1, "horzon": 3}, TypeError, "takes no 'horzon'"),
-        ({"coverage": 0.9}, TypeError, "for a coverage of 0.9, alpha=0.1"),
+        ({"coverage": 0.9}, TypeError, "for a coverage of 0.9 write alpha=0.1"),
         ({"alpha": 0.9}, InvalidError, "such as 0.1 for a coverage of 0.9"),
         ({"learner": "ACI", "alpha": 0.1}, InvalidError, "did you mean 'aci'"),
         ({"alpha": 0.1, "labels": ["a"]}, TypeError, "score=keyhole.Probabilities"),

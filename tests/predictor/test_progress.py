@@ -88,7 +88,7 @@ def test_a_bit_each_says_whether_a_scale_and_a_watch_follow(
 def test_what_is_cut_short_or_newer_is_refused(learner: Learner) -> None:
     packed = Progress.start(learner).pack(learner)
     own = KNOWN.size + 4 * 8
-    with pytest.raises(SnapshotError, match=f"^{own - 3} bytes are no tally of 2 groups"):
+    with pytest.raises(SnapshotError, match=f"^{own - 3} bytes are not the tally of 2 groups"):
         Progress.unpack(packed[: own - 1], setup=make_setup(learner))
     with pytest.raises(SnapshotError, match=r"^0 bytes are not a state of contextual-tracker"):
         Progress.unpack(packed[:own], setup=make_setup(learner))
@@ -126,5 +126,5 @@ def test_a_gate_of_more_groups_than_its_bytes_hold_is_refused() -> None:
     packed = one.kind.start(one).pack(one.learner)
     with pytest.raises(SnapshotError, match="not a state of gate-tracker"):
         Progress.unpack(packed, setup=two)
-    with pytest.raises(SnapshotError, match="bytes are no tally of 2 groups"):
+    with pytest.raises(SnapshotError, match="bytes are not the tally of 2 groups"):
         Progress.unpack(packed[:80], setup=two)

@@ -57,7 +57,7 @@ def test_a_hit_said_of_what_is_empty_is_refused(
     """Kills: counting it, which keeps sets empty."""
     waiting = open_round(learner, score, output)
     empty = waiting._replace(prediction=waiting.case.region(7, 1.5))
-    with pytest.raises(FeedbackError, match=f"the {what} of round 7 is empty, .*: say keyhole.MISS"):
+    with pytest.raises(FeedbackError, match=f"the {what} of round 7 is empty, .*; answer keyhole.MISS"):
         read_answer(learner, empty, HIT)
     assert read_answer(learner, empty, MISS).miss == 1.0
     assert read_answer(learner, empty, HIT, wrong=0.25).miss == 1.0  # It must be false.

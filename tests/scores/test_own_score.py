@@ -170,7 +170,7 @@ class Taken(Excess):
     [
         (Half, "score Half has no name; a score is a dataclass with name, kind, read, unpack"),
         (Odd, "kind 'circle' of score Odd is none of labels, interval, band, gate"),
-        (Plain, "score Plain is no dataclass, whose fields are what is saved"),
+        (Plain, "score Plain is not a dataclass, whose fields can be saved"),
     ],
 )
 def test_what_is_no_whole_score_is_refused_when_the_predictor_is_made(score: Any, fault: str) -> None:

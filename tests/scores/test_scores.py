@@ -148,7 +148,7 @@ def test_own_interval_beside_its_score() -> None:
         (lambda: ScaledResiduals(scale=-1.0), InvalidError, "residual scale -1.0"),
         (lambda: BoundedResiduals(bound=1.0).read(math.nan), ScoreError, "predicted centre nan"),
         (lambda: BoundedResiduals(bound=1.0).read(1.0).score("x"), ScoreError, "true value 'x'"),
-        (lambda: Probabilities().read([0.5]).score(1), LabelError, "label 1 is not a place"),
+        (lambda: Probabilities().read([0.5]).score(1), LabelError, "label 1 is not one of"),
     ],
 )
 def test_bad_input_is_named(make: Any, error: type[Exception], match: str) -> None:

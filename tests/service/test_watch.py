@@ -54,7 +54,7 @@ def test_answers_that_always_say_hit_empty_the_sets_and_are_refused_counted_and_
         shown = predicted(one, {"a": 0.5, "b": 0.3, "c": 0.2})
         said = answered(one, shown, hit=True)
     assert shown["labels"] == []
-    assert said.json()["error"]["message"].endswith("a hit cannot be; it was a miss: say keyhole.MISS")
+    assert said.json()["error"]["message"].endswith("so it cannot be a hit; answer keyhole.MISS")
     stands = one.get("/v1/streams/pets").json()
     assert stands["promise"]["state"] == "starting"
     assert stands["refused"]["feedback"] > 50

@@ -95,7 +95,7 @@ class Sets:
     ) -> None:
         """Teach the progress labelled history; the tally stays clean but for what was calibrated."""
         if progress.tally.predicted:
-            raise InvalidError("history comes before the first round; make a new predictor for it")
+            raise InvalidError("history comes before the first round; calibrate a new predictor")
         if len(outputs) != len(labels):
             raise FeedbackError(
                 f"{len(labels)} labels came for {len(outputs)} outputs; give one for each"
@@ -136,7 +136,7 @@ class Sets:
             unknown = sorted(set(output) - set(labels), key=repr)
             if unknown:
                 raise LabelError(
-                    f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels"
+                    f"label {unknown[0]!r} is not one of the stream's {len(labels)} labels; add it"
                 )
         case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
         return case

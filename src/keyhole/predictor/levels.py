@@ -234,7 +234,9 @@ class LevelPredictor(Generic[R]):
         number = prediction.id if isinstance(prediction, Levels) else prediction
         found = self._nest([one._find(number).prediction for one in self._predictors.values()])  # noqa: SLF001
         if isinstance(prediction, Levels) and prediction != found:
-            raise UnknownRoundError(f"round {number} here was not {prediction}")
+            raise UnknownRoundError(
+                f"{prediction} is not round {number} of this predictor; answer it where it was made"
+            )
         return found
 
     def learn_batch(self, predictions: Sequence[Levels[R] | int], answers: Sequence[object]) -> None:
@@ -382,5 +384,7 @@ def read_alphas(learner: object, alphas: Sequence[float]) -> list[float]:
             raise InvalidError(f"alpha {one!r} is not a number; try [0.05, 0.1, 0.2]", field="alpha")
     ordered = sorted({float(one) for one in alphas})
     if len(ordered) < max(1, len(alphas)):
-        raise InvalidError(f"alpha {list(alphas)!r} holds none, or one twice", field="alpha")
+        raise InvalidError(
+            f"alpha {list(alphas)!r} holds no level, or one twice; try [0.05, 0.1, 0.2]", field="alpha"
+        )
     return ordered

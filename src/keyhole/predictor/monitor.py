@@ -200,7 +200,7 @@ class Watch:
 def unpack(content: bytes) -> Watch:
     """Return what was packed."""
     if len(content) != _LAYOUT.size:
-        raise SnapshotError(f"a watch has {_LAYOUT.size} bytes, not {len(content)}")
+        raise SnapshotError(f"a watch has {_LAYOUT.size} bytes, not {len(content)}; restore a copy")
     rounds, alarm, since, raised, cleared, alarms, heard, *rest = _LAYOUT.unpack(content)
     tested, scale, ratio, *rest = rest
     together, doubts, rest = rest[:3], rest[3:5], rest[5:]
@@ -276,10 +276,10 @@ class Monitor:
 
     def __post_init__(self) -> None:
         if not 0.0 < self.alpha < 1.0:
-            raise InvalidError(f"alpha {self.alpha} is not between 0 and 1")
+            raise InvalidError(f"alpha {self.alpha} is not between 0 and 1; try 0.1")
         for name in ("run_length", "clearing"):
             if not 1.0 <= getattr(self, name) < math.inf:
-                raise InvalidError(f"{name} {getattr(self, name)} is not a number of rounds")
+                raise InvalidError(f"{name} {getattr(self, name)} is not a number of rounds; try 1e6")
 
     def observe(
         self,

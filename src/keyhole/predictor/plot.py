@@ -81,7 +81,7 @@ def plot_decisions(
 def pick_axes(axes: Any, rounds: int) -> tuple[Any, Any]:
     """Return the two axes given, or those of a new figure; raise if there is nothing to draw."""
     if rounds == 0:
-        raise InvalidError("there is no answered round to draw yet")
+        raise InvalidError("there is no answered round to draw yet; learn some first")
     if axes is not None:
         top, bottom = axes
         return top, bottom

@@ -62,7 +62,7 @@ class Progress(Generic[T]):
     @classmethod
     def unpack(cls, content: bytes, *, setup: "Setup[Any]") -> "Progress[Any]":
         if len(content) < _HEAD.size:
-            raise SnapshotError(f"{len(content)} bytes are no predictor's progress; restore a copy")
+            raise SnapshotError(f"{len(content)} bytes are not a predictor's progress; restore a copy")
         version, follows = _HEAD.unpack_from(content)
         if version > VERSION:
             raise SnapshotError(
@@ -102,7 +102,9 @@ def _unpack_tally(tally: type[T], content: bytes, *, groups: int) -> tuple[T, in
     """Return the tally that was packed, of so many groups, and where it ends; or raise."""
     start, end = tally.FORMAT.size, tally.FORMAT.size + groups * _MEMBER.size
     if len(content) < end:
-        raise SnapshotError(f"{len(content)} bytes are no tally of {groups} groups; restore a copy")
+        raise SnapshotError(
+            f"{len(content)} bytes are not the tally of {groups} groups; restore a copy"
+        )
     counts = dict(zip(_list_names(tally), tally.FORMAT.unpack_from(content), strict=True))
     members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
     made: Any = tally

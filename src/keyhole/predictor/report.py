@@ -138,8 +138,8 @@ def bound_excess(
     if delta is not None:
         if tally.checks:
             raise TheoremError(
-                "what a judge says is made up for by a tracked bias, of which nothing is proven; "
-                "leave delta out for the bound of what was told"
+                "a judge's errors are corrected by an estimate, of which nothing is proven; leave "
+                "delta out for the bound on the judgements as counted"
             )
         counted = max(1, setup.kind.count_shown(tally)) if rounds is None else rounds
         lateness = _allow_for_chance(setup, tally, lateness)

@@ -391,8 +391,8 @@ def _judge_answer(threshold: float, answer: object) -> Outcome:
     outcome = _judge_score(threshold, score)
     if outcome.miss != miss:
         raise FeedbackError(
-            f"{answer!r} contradicts itself at threshold {threshold:g}, where such a score is the "
-            "other; give score= alone"
+            f"{answer!r} contradicts itself at threshold {threshold:g}, where that score is a "
+            f"{'miss' if outcome.miss else 'hit'}; give score= alone"
         )
     return outcome
 
@@ -401,8 +401,7 @@ def _check_not_empty(shown: Any) -> None:
     """Raise if what was shown holds nothing; an interval of no width holds its one value."""
     if shown.is_empty:
         raise FeedbackError(
-            f"the {shown.noun} of round {shown.id} is empty, and no truth is in it: a hit cannot be; "
-            "it was a miss: say keyhole.MISS"
+            f"the {shown.noun} of round {shown.id} is empty, so it cannot be a hit; answer keyhole.MISS"
         )
 
 
@@ -411,8 +410,8 @@ def _check_scaled(waiting: Round[R]) -> None:
     residuals: Any = getattr(waiting.case, "residuals", None)
     if hasattr(residuals, "at_scale") and residuals.scale is None:
         raise FeedbackError(
-            f"interval {waiting.prediction.id} is the whole line, as no true value is known yet; tell "
-            f"it, label=..., or give the score a typical error: {type(residuals).__name__}(scale=...)"
+            f"interval {waiting.prediction.id} is the whole line, because no true value is known yet; "
+            f"answer label=..., or give a typical error: {type(residuals).__name__}(scale=...)"
         )
 
 
@@ -475,7 +474,9 @@ def check_amendable(learner: Learner) -> None:
 def check_judged(wrong: float) -> None:
     """Raise if the rate at which a judge errs is given, who is there because nobody knows it."""
     if wrong:
-        raise FeedbackError("judged= finds out how often a judge errs, and wrong= says it; give one")
+        raise FeedbackError(
+            "judged= estimates how often a judge errs, and wrong= states it; give one of them"
+        )
 
 
 def check_graded(learner: Learner, what: str) -> None:

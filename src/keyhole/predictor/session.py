@@ -223,7 +223,7 @@ class Session(Generic[R]):
         """
         with self._lock:
             if self._progress.watch is None:
-                raise InvalidError("nobody watches; make it with watch=True")
+                raise InvalidError("the rounds are not watched; make it with watch=True")
             return copy.deepcopy(self._progress.watch)
 
     def history(self) -> dict[str, Array]:
@@ -318,14 +318,14 @@ class Session(Generic[R]):
             waiting = self._waiting[number] = cast("Round[R]", waiting.open(int(number)))
         found: Round[R] = waiting
         if is_shown and given is not found.prediction and given != found.prediction:
-            raise UnknownRoundError(f"round {number} here was not {given}")
+            raise UnknownRoundError(f"{given} is not round {number} here; answer it where it was made")
         return found
 
     def _find_all(self, given: Sequence[object]) -> list[Round[R]]:
         """Return the rounds of what was shown, or raise if one is not open, or there twice."""
         found = [self._find(one) for one in given]
         if len({one.prediction.id for one in found}) < len(found):
-            raise AnsweredError("a round is there twice; give each round one answer")
+            raise AnsweredError("the batch answers a round twice; give each round one answer")
         return found
 
     def _refuse(self, given: object, number: Any) -> NoReturn:
@@ -363,7 +363,9 @@ class Session(Generic[R]):
         with self._lock:
             answered, before = self._answered.find(number)
             if type(shown) in _SHOWN and shown != answered.prediction:
-                raise UnknownRoundError(f"round {number} here was not {shown}")
+                raise UnknownRoundError(
+                    f"{shown} is not round {number} here; answer it where it was made"
+                )
             setup, outcome = self._setup, read(answered)
             outcome = setup.kind.amend(setup, self._progress, answered, before, outcome)
             self._answered.rounds[answered.prediction.id] = answered, outcome

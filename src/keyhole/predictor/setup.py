@@ -40,7 +40,9 @@ class Setup(Generic[R]):
         fill(self, "kind", find_kind(self.score))
         fill(self, "feedback", self.kind.check_feedback(self))
         if not is_whole(self.open_limit, least=1, most=10**9):
-            raise InvalidError(f"open_limit {self.open_limit!r} is not a whole number of at least 1")
+            raise InvalidError(
+                f"open_limit {self.open_limit!r} is not a whole number of at least 1; try 10_000"
+            )
         fill(self, "seed", check_seed(self.seed))
         fill(self, "open_limit", int(self.open_limit))
         fill(self, "least_chance", check_least_chance(self.least_chance))
@@ -170,7 +172,7 @@ def change_alpha(setup: Setup[R], alpha: float) -> Setup[R]:
         learner = replace(setup.learner, parameters=parameters)
     if learner.layout.sizes != setup.learner.layout.sizes:
         raise InvalidError(
-            f"{learner.name} keeps a state of another size at alpha {alpha:g}; make a new one for it",
+            f"{learner.name} keeps a state of another size at alpha {alpha:g}; start anew with it",
             field="alpha",
         )
     return replace(setup, learner=learner)
@@ -198,7 +200,7 @@ def refuse_unknown(
             )
         if name in ("coverage", "confidence", "confidence_level"):
             raise TypeError(
-                f"{holder} takes no {name!r} but the share of misses: for a coverage of 0.9, alpha=0.1"
+                f"{holder} takes no {name!r}, but its complement: for a coverage of 0.9 write alpha=0.1"
             )
         if name == "labels" and holder == "Predictor":
             raise TypeError(

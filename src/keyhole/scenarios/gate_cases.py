@@ -153,7 +153,7 @@ def read_gate_log(path: Path) -> GateCases:
             if row[judged] is not None
         ]
     if not read:
-        raise InvalidError(f"{path} has no row with an outcome")
+        raise InvalidError(f"{path} has no row with an outcome; fill in some")
     scores, outcomes = np.array(read).T
     wrong = outcomes if _OUTCOMES[outcome] == 1.0 else 1.0 - outcomes
     return GateCases(scores, wrong)

@@ -136,9 +136,7 @@ def _of_scores(table: Table) -> list[LogScenario]:
     labels = _candidates(table, columns.get(_SCORES))
     known = ~np.isnan(scores)
     if not known.any():
-        raise InvalidError(
-            f"{table.path} tells the true label's score in no round; nothing can be played on it"
-        )
+        raise InvalidError(f"{table.path} has the true label's score in no round; fill in some")
     share = f"{int(known.sum()):,} of {scores.size:,} scores told"
     if known.all():
         return [LogScenario(scores, labels)]
@@ -178,8 +176,8 @@ def _weigh(path: Path, chances: Array) -> NDArray[np.int64]:
     wrong = ~((chances > 0.0) & (chances <= 1.0))
     if wrong.any():
         raise InvalidError(
-            f"chance {chances[np.argmax(wrong)]} in {path} is not a probability above 0; give that "
-            "with which the round's score was told"
+            f"chance {chances[np.argmax(wrong)]} in {path} is not a probability above 0; give the "
+            "one with which the round's score was reported"
         )
     due = np.floor(np.cumsum(1.0 / chances) + 1e-9).astype(np.int64)
     return np.repeat(np.arange(chances.size), np.diff(due, prepend=0))

@@ -132,7 +132,9 @@ def _check_rows(path: Path, width: int, lines: Iterator[tuple[int, Row]]) -> Ite
     empty = True
     for line, row in lines:
         if len(row) != width:
-            raise InvalidError(f"line {line} of {path} has {len(row)} fields, not {width}")
+            raise InvalidError(
+                f"line {line} of {path} has {len(row)} fields, not {width}; quote what has a comma"
+            )
         empty = False
         yield line, row
     if empty:

@@ -112,7 +112,7 @@ def _check_members(score: Any, name: str) -> None:
             "them it proposes"
         )
     if not is_dataclass(score):
-        raise ScoreError(f"score {name} is no dataclass, whose fields are what is saved; make it one")
+        raise ScoreError(f"score {name} is not a dataclass, whose fields can be saved; make it one")
 
 
 def check_storable(score: Score[Any]) -> None:

@@ -64,7 +64,9 @@ class QuantileBands:
         try:
             lower, upper = output
         except (TypeError, ValueError):
-            raise ScoreError(f"{output!r} is not a pair (lower quantile, upper quantile)") from None
+            raise ScoreError(
+                f"{output!r} is not a pair; give (lower quantile, upper quantile)"
+            ) from None
         low, high = check_number(lower, "lower quantile"), check_number(upper, "upper quantile")
         if not low < high:
             raise ScoreError(

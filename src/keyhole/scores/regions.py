@@ -145,7 +145,7 @@ def _check_place(label: object, places: int) -> None:
         return
     start = "labels that start at 1" if whole and label == places else "labels of your own"
     raise LabelError(
-        f"label {label!r} is not a place of the {places} scores, which are 0 to {places - 1}; for "
+        f"label {label!r} is not one of the {places} positions, 0 to {places - 1}; for "
         f"{start} name them: score=keyhole.Probabilities(labels=[...]), or predict from a dict"
     )
 

@@ -161,7 +161,7 @@ class ScaledResiduals:
         if self.scale is not None:
             object.__setattr__(self, "scale", check_positive(self.scale, field="scale"))
         if self.side not in _SIDES:
-            raise InvalidError(f"side {self.side!r} is none of {', '.join(_SIDES)}")
+            raise InvalidError(f"side {self.side!r} is none of {', '.join(_SIDES)}; choose one")
 
     @property
     def numbers(self) -> tuple[float, ...]:

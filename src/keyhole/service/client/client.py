@@ -214,7 +214,9 @@ class AsyncClient:
     async def _run(self, steps: Steps[Result]) -> Result:
         loop = asyncio.get_running_loop()
         if self._loop not in (None, loop):
-            raise InvalidError("the client was used in another event loop before; make one in each")
+            raise InvalidError(
+                "the client was used in another event loop before; make one client for each loop"
+            )
         self._loop = loop
         work = exchange(steps, retries=self._retries, url=self._http.base_url)
         outcome = None

@@ -448,7 +448,7 @@ def erase(
     as they are.
     """
     if (prediction is None) == (metadata is None):
-        raise InvalidError("give one of a prediction and metadata: what is to be erased")
+        raise InvalidError("say what to erase: give either a prediction or metadata")
     parts: tuple[str, ...] = ("streams", stream, "rounds")
     parameters = {} if metadata is None else {"metadata": json.dumps(metadata)}
     if prediction is not None:
