@@ -3,9 +3,10 @@
 import struct
 from typing import Any
 
+import numpy as np
 import pytest
 
-from keyhole import Predictor, ScaledResiduals
+from keyhole import HIT, Predictor, ScaledResiduals
 from keyhole.errors import SnapshotError
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Kind, LevelFold, Skipped, make_fold
 
@@ -36,6 +37,41 @@ def test_a_state_of_levels_is_those_of_their_folds_one_behind_the_other() -> Non
     assert fold.next_due(state) == 14
     assert fold.next_due(b"") is None
     assert [one.tally.answered for one in fold.read(state).values()] == [1, 1]
+
+
+def test_many_keys_are_played_as_each_by_itself_and_every_level_has_its_columns() -> None:
+    fold = make()
+    rows: list[tuple[str, str, int, Any, Any, Any]] = []
+    for n in range(12):
+        rows += [("anna", str(n), n, SCORES, None, None), ("bert", str(n), n, SCORES[::-1], None, None)]
+        rows += [("anna", str(n), n, None, n % 3, None), ("bert", str(n), n, None, None, True)]
+    names = ("key", "id", "at", "output", "label", "hit")
+    table = dict(zip(names, map(list, zip(*rows, strict=True)), strict=True))
+    begun, _ = fold.run("anna", b"", [Asked("before", SCORES)])
+    states, columns = fold.run_many({"anna": begun, "carl": b"untouched"}, table)
+    assert sorted(states) == ["anna", "bert"]
+    assert list(columns) == [0.1, 0.3]
+    for key, state in (("anna", begun), ("bert", b"")):
+        events: list[Event] = [
+            Answered(name, HIT, at=at) if hit else Asked(name, output, at) if output else
+            Answered(name, label=label, at=at)
+            for own, name, at, output, label, hit in rows
+            if own == key
+        ]  # fmt: skip
+        after, outputs = fold.run(key, state, events)
+        assert states[key] == after
+        for alpha, own in columns.items():
+            places = [place for place, row in enumerate(own.row) if rows[row][0] == key]
+            assert [own.id[place] for place in places] == [one.id for one in outputs]
+            assert [own.kind[place] for place in places] == [one.kind for one in outputs]
+            for place, one in zip(places, outputs, strict=True):
+                region: Any = one.region
+                labels = own.labels[own.offsets[place] : own.offsets[place + 1]].tolist()
+                assert labels == ([] if region is None else list(region[alpha].labels))
+                miss = None if one.misses is None else one.misses[alpha]
+                assert miss == own.miss[place] or (miss is None and np.isnan(own.miss[place]))
+    assert (np.diff(columns[0.1].row) >= 0).all()
+    assert {"shown", "counted", "refused", "expired"} <= set(columns[0.3].kind)
 
 
 def test_an_event_that_begins_no_key_leaves_it_new() -> None:

@@ -21,10 +21,9 @@ from keyhole.integrations.spark import (  # noqa: E402
     backtest,
     pack_rows,
     read_table,
-    streams,
     write_table,
 )
-from keyhole.keyed import Answered, Asked, Event, Fold, Kind, make_fold  # noqa: E402
+from keyhole.keyed import Answered, Asked, Event, Fold, Kind, LevelFold, make_fold  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::keyhole.errors.SpeedWarning")  # numba is an extra
 START = 1_893_456_000_000
@@ -47,7 +46,7 @@ def answer(id: str, second: float | None, label: Any = None, hit: bool | None = 
     return {"key": "a", "id": id, "at": at, "label": label, "hit": hit}
 
 
-def start(fold: Fold = FOLD, **more: Any) -> Any:
+def start(fold: Fold | LevelFold = FOLD, **more: Any) -> Any:
     processor = BucketProcessor(fold, buckets=BUCKETS, indexed=True, **more)
     return tester.TwsTester(processor, timeMode="EventTime", eventTimeExtractor=lambda _: 2**60)
 
@@ -238,6 +237,59 @@ def test_features_and_groups_of_a_row_reach_the_rule() -> None:
     assert len(set(shown)) > 20
 
 
+def test_every_key_may_have_a_gate() -> None:
+    fold = make_fold("gate-tracker", alpha=0.1, seed=3, lifetime=60_000)
+    spark = start(fold)
+    scores = [0.9, 0.2, 0.8, 0.1] * 10
+    rows, events = [], list[Event]()
+    for second, score in enumerate(scores):
+        ms = START + 1000 * second
+        rows += [ask(str(second), second) | {"output": score}]
+        rows += [answer(str(second), second) | {"right": second % 3 > 0}]
+        events.append(Asked(str(second), score, ms))
+        events.append(Answered(str(second), right=second % 3 > 0, at=ms))
+    asks = pack([row for row in rows if "output" in row], {"output": arrow.float64()})
+    answers = pack([row for row in rows if "output" not in row], {"right": arrow.bool_()})
+    written = list_rows(spark.test(1, [asks, answers]))
+    state, outputs = fold.run("a", b"", events)
+    assert read_bucket(spark).states == {"a": state}
+    regions = [(one.id, one.region) for one in outputs if one.region is not None]
+    shown = [(id, region.threshold, region.size) for id, region in regions]  # noqa: A001
+    assert {size for _, _, size in shown} == {0.0, 1.0}
+    found = [row for row in written if row["kind"] == "shown"]
+    assert [(row["id"], row["threshold"], row["size"]) for row in found] == shown
+    counted = [(row["id"], row["miss"]) for row in written if row["kind"] == "counted"]
+    assert counted == [(one.id, one.miss) for one in outputs if one.kind is Kind.COUNTED]
+    assert counted
+
+
+def test_of_several_levels_each_has_its_row_and_what_concerns_all_has_one() -> None:
+    fold = make_fold(alpha=[0.05, 0.3], seed=3, lifetime=60_000)
+    spark = start(fold)
+    rows = [row for n in range(20) for row in (ask(str(n), n), answer(str(n), n, str(n % 3)))]
+    rows += [ask("open", 30), answer("unknown", 30, "0"), ask("lost", 30, key=None)]
+    written = play(spark, rows)
+    shown = [row for row in written if row["kind"] == "shown"]
+    assert [(row["id"], row["alpha"]) for row in shown] == [
+        (id, alpha)
+        for alpha in (0.05, 0.3)
+        for id in [*map(str, range(20)), "open"]  # noqa: A001
+    ]
+    wide, narrow = ([row["labels"] for row in shown if row["alpha"] == alpha] for alpha in (0.05, 0.3))
+    assert all(set(inner) <= set(outer) for inner, outer in zip(narrow, wide, strict=True))
+    assert narrow != wide
+    counted = {(row["id"], row["alpha"]): row["miss"] for row in written if row["kind"] == "counted"}
+    assert counted == {
+        (row["id"], row["alpha"]): float(str(int(row["id"]) % 3) not in row["labels"])
+        for row in shown
+        if row["id"] != "open"
+    }
+    refused = [(row["id"], row["alpha"]) for row in written if row["kind"] == "refused"]
+    assert sorted(refused) == [("lost", None), ("unknown", None)]
+    (expired,) = list_rows(spark.setWatermark(START + 90_000))
+    assert (expired["id"], expired["kind"], expired["alpha"]) == ("open", "expired", None)
+
+
 @pytest.mark.parametrize(
     ("given", "fault"),
     [
@@ -245,9 +297,7 @@ def test_features_and_groups_of_a_row_reach_the_rule() -> None:
         ({"learner": "gate-tracker", "alpha": 0.1}, "gate-tracker decides"),
     ],
 )
-def test_what_rows_cannot_tell_is_refused_when_a_query_is_made(given: Fields, fault: str) -> None:
+def test_a_table_that_cannot_tell_what_is_shown_is_refused(given: Fields, fault: str) -> None:
     nothing: Any = None  # No table is looked at before.
-    with pytest.raises(InvalidError, match=fault):
-        streams(nothing, nothing, key="shop", **given)
     with pytest.raises(InvalidError, match=fault):
         backtest(nothing, key="shop", **given)

@@ -1,9 +1,6 @@
 """Tables on a real Spark: every key is played as a predictor of its seed would, and summed up."""
 
-import os
 import shutil
-import sys
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from typing import Any
 
@@ -13,8 +10,6 @@ pytest.importorskip("pyspark", reason="Spark is tested by: make test-spark")
 if shutil.which("java") is None:
     pytest.skip("Spark needs Java 17; install openjdk-17-jre-headless", allow_module_level=True)
 
-from pyspark.sql import SparkSession
-
 from keyhole import Predictor, ScaledResiduals
 from keyhole.errors import InvalidError
 from keyhole.integrations.spark import backtest, evaluate
@@ -22,16 +17,6 @@ from keyhole.keyed import make_fold
 
 START = datetime(2030, 1, 1)
 SCHEMA = "shop STRING, at TIMESTAMP, output MAP<STRING, DOUBLE>, label STRING"
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", 2)
-    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
-    yield session
-    session.stop()
 
 
 @pytest.mark.filterwarnings("ignore")  # pyspark and pandas warn of each other

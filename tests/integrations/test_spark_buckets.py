@@ -1,9 +1,6 @@
-"""The keys of a stopped query on a real Spark go on in another number of buckets."""
+"""Queries on a real Spark: buckets, gates and levels."""
 
-import os
 import shutil
-import sys
-from collections.abc import Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,9 +12,9 @@ if shutil.which("java") is None:
     pytest.skip("Spark needs Java 17; install openjdk-17-jre-headless", allow_module_level=True)
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql.functions import array_max, col
 
-from keyhole.integrations.spark import read_states, streams
+from keyhole.integrations.spark import evaluate, read_states, streams
 from keyhole.keyed import Answered, Asked, Event, make_fold
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # pyspark and pandas warn of each other
@@ -26,17 +23,6 @@ ASKS = "shop STRING, id STRING, at TIMESTAMP, output ARRAY<DOUBLE>"
 ANSWERS = "shop STRING, id STRING, at TIMESTAMP, label INT"
 SHOPS, ROUNDS = 7, 20
 OUTPUTS = [[0.1 * (n % 8), 0.3, 0.2] for n in range(2 * ROUNDS)]
-
-
-@pytest.fixture(scope="module")
-def spark() -> Iterator[Any]:
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
-    builder = builder.config("spark.driver.host", "127.0.0.1").config("spark.sql.shuffle.partitions", 2)
-    session = builder.config("spark.driver.bindAddress", "127.0.0.1").getOrCreate()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    yield session
-    session.stop()
 
 
 def write_day(spark: Any, folder: Path, day: int) -> None:
@@ -54,7 +40,10 @@ def play(spark: Any, folder: Path, day: int, checkpoint: Path, **given: Any) -> 
     source = spark.readStream
     asks = source.schema(ASKS).parquet(str(folder / f"asks {day}"))
     answers = source.schema(ANSWERS).parquet(str(folder / f"answers {day}"))
-    sets = streams(asks, answers, key="shop", alpha=0.1, seed=3, **given)
+    if given.get("learner") == "gate-tracker":  # which is asked with the best score
+        asks = asks.withColumn("output", array_max("output"))
+        answers = answers.withColumn("right", col("label") > 0).drop("label")
+    sets = streams(asks, answers, key="shop", **{"alpha": 0.1, "seed": 3, **given})
     writer = sets.writeStream.format("parquet").option("checkpointLocation", str(checkpoint))
     query = writer.option("path", str(folder / f"sets {day}")).trigger(availableNow=True).start()
     try:
@@ -92,3 +81,55 @@ def test_another_number_of_buckets_is_refused_with_the_remedy(spark: Any, tmp_pa
         part.rename(tmp_path / f"{name} 0" / part.name)
     with pytest.raises(StreamingQueryException, match=r"has 3 buckets.*states=read_states"):
         play(spark, tmp_path, 0, tmp_path / "first", buckets=2)
+
+
+def list_events(*, is_gate: bool) -> list[Event]:
+    """Return the events of a shop on the first day."""
+    events: list[Event] = []
+    for n, output in enumerate(OUTPUTS[:ROUNDS]):
+        events.append(Asked(str(n), max(output) if is_gate else output, at=n))
+        known: Any = {"right": n % 3 > 0} if is_gate else {"label": n % 3}
+        events += [Answered(str(n), at=n, **known)] if n < ROUNDS - 1 else []
+    return events
+
+
+def test_several_levels_have_a_row_each_and_are_summed_up_by_alpha(spark: Any, tmp_path: Path) -> None:
+    write_day(spark, tmp_path, 0)
+    play(spark, tmp_path, 0, tmp_path / "checkpoint", alpha=[0.05, 0.4])
+    written = spark.read.parquet(str(tmp_path / "sets 0"))
+    found = {row.alpha: row for row in evaluate(written, by="alpha").collect()}
+    fold = make_fold(alpha=[0.05, 0.4], seed=3)
+    runs: Any = [fold.run(f"shop {n}", b"", list_events(is_gate=False))[1] for n in range(SHOPS)]
+    assert set(found) == {0.05, 0.4}
+    for alpha, row in found.items():
+        sizes = [one.region[alpha].size for run in runs for one in run if one.region is not None]
+        misses = [one.misses[alpha] for run in runs for one in run if one.misses is not None]
+        assert (row.rounds, row.answered) == (len(sizes), len(misses)) == (140, 133)
+        assert row.miss_rate == pytest.approx(sum(misses) / len(misses))
+        assert row["size"] == pytest.approx(sum(sizes) / len(sizes))
+    assert found[0.05]["size"] > found[0.4]["size"]
+
+
+def test_a_gate_writes_what_it_accepts_and_is_summed_up(spark: Any, tmp_path: Path) -> None:
+    write_day(spark, tmp_path, 0)
+    play(spark, tmp_path, 0, tmp_path / "checkpoint", learner="gate-tracker", alpha=0.4)
+    written = spark.read.parquet(str(tmp_path / "sets 0"))
+    names = "shop id kind number threshold accepted miss note"
+    assert written.columns == names.split()
+    fold = make_fold("gate-tracker", alpha=0.4, seed=3)
+    runs: Any = {
+        f"shop {n}": fold.run(f"shop {n}", b"", list_events(is_gate=True))[1] for n in range(SHOPS)
+    }
+    expected = {
+        (key, one.id): one.region for key, run in runs.items() for one in run if one.kind == "shown"
+    }
+    shown = written.where("kind = 'shown'").collect()
+    assert {(row.shop, row.id): (row.threshold, row.accepted) for row in shown} == {
+        case: (decision.threshold, decision.accepted) for case, decision in expected.items()
+    }
+    misses = [one.miss for run in runs.values() for one in run if one.kind == "counted"]
+    (row,) = evaluate(written).collect()
+    assert (row.rounds, row.answered) == (140, len(misses))
+    assert row.miss_rate == pytest.approx(sum(misses) / len(misses))
+    assert row.accepted == pytest.approx(sum(one.accepted for one in expected.values()) / 140)
+    assert 0 < row.accepted < 1

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from keyhole.errors import InvalidError, SnapshotError
-from keyhole.keyed import Fold, OutputColumns
+from keyhole.keyed import Fold, LevelFold
 
 VERSION = 1
 MOST_BUCKETS = 2**31 - 1
@@ -27,7 +27,7 @@ class Bucket:
     def __init__(self, states: dict[str, bytes]) -> None:
         self.states, self.is_changed = states, True
 
-    def play(self, fold: Fold, events: Mapping[str, Any]) -> OutputColumns:
+    def play(self, fold: Any, events: Mapping[str, Any]) -> Any:
         """Return the outputs of a table of events of the bucket's keys, which go on from there."""
         states, outputs = fold.run_many(self.states, events)
         before = self.states
@@ -35,7 +35,7 @@ class Bucket:
         before.update((key, state) for key, state in states.items() if state)
         return outputs
 
-    def find_dues(self, fold: Fold) -> dict[str, int]:
+    def find_dues(self, fold: Fold | LevelFold) -> dict[str, int]:
         """Return the next expiries of the keys that have one."""
         dues = ((key, fold.next_due(state)) for key, state in self.states.items())
         return {key: due for key, due in dues if due is not None}

@@ -1,6 +1,6 @@
 """Rows as Arrow tables: events in, outputs out, and what a finished table would have been shown."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -12,7 +12,7 @@ from keyhole.errors import InvalidError
 from keyhole.integrations.rows import KNOWN, read_index
 from keyhole.keyed import Fold, Kind, OutputColumns
 
-ANSWERS = ("skipped", "label", "hit", "score", "loss")
+ANSWERS = ("skipped", "label", "hit", "right", "score", "loss")
 OUTPUT = pa.schema(
     [
         ("key", pa.string()),
@@ -28,6 +28,7 @@ OUTPUT = pa.schema(
         ("note", pa.string()),
     ]
 )
+LEVELS = OUTPUT.append(pa.field("alpha", pa.float64()))
 PLAYED = pa.schema([OUTPUT.field(name) for name in OUTPUT.names[4:10]])
 
 
@@ -119,9 +120,23 @@ def write_outputs(keys: Sequence[str], outputs: OutputColumns, kinds: Collection
             for name in ("threshold", "lower", "upper", "size", "miss")
         },
     }
-    table = pa.RecordBatch.from_pydict({name: columns[name] for name in OUTPUT.names}, schema=OUTPUT)
+    table = pa.Table.from_pydict({name: columns[name] for name in OUTPUT.names}, schema=OUTPUT)
     is_wanted = pc.is_in(table["kind"], value_set=pa.array(list(kinds), pa.string()))
     return table if pc.all(is_wanted).as_py() else table.filter(is_wanted)
+
+
+def write_levels(
+    keys: Sequence[str], outputs: Mapping[float, OutputColumns], kinds: Collection[str]
+) -> Any:
+    """Return the outputs of several levels as a table: sets and misses by alpha, the others once."""
+    tables = []
+    for place, (alpha, own) in enumerate(outputs.items()):
+        table = write_outputs(keys, own, kinds)
+        of_level = pc.or_(pc.is_valid(table["threshold"]), pc.is_valid(table["miss"]))
+        alphas = pc.if_else(of_level, alpha, pa.scalar(None, pa.float64()))
+        table = pa.table([*table.columns, alphas], schema=LEVELS)
+        tables.append(table.filter(of_level) if place else table)
+    return pa.concat_tables(tables)
 
 
 def refuse_rows(table: Any) -> Any:
@@ -131,7 +146,7 @@ def refuse_rows(table: Any) -> Any:
     columns["id"] = lost["id"].combine_chunks()
     columns["kind"] = [Kind.REFUSED.value] * lost.num_rows
     columns["note"] = ["its key is null"] * lost.num_rows
-    return pa.RecordBatch.from_pydict(columns, schema=OUTPUT)
+    return pa.Table.from_pydict(columns, schema=OUTPUT)
 
 
 def play_table(fold: Fold, table: Any, *, indexed: bool) -> Any:

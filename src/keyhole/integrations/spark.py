@@ -9,7 +9,7 @@ Spark hands Python one cell at a time what a stateful query keeps and reads. Row
 that query as Arrow tables, one value for the rows of a bucket, and so do the outputs.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import timedelta
 from itertools import pairwise
 from typing import Any
@@ -18,7 +18,7 @@ import numpy as np
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
-from keyhole.keyed import Fold, Kind
+from keyhole.keyed import Fold, Kind, LevelFold, make_fold
 from keyhole.keyed.state import NEVER
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
@@ -40,12 +40,14 @@ except ImportError:
 from keyhole.integrations._buckets import MOST_BUCKETS, Bucket
 from keyhole.integrations._columns import (
     ANSWERS,
+    LEVELS,
     OUTPUT,
     PLAYED,
     play_table,
     read_events,
     refuse_rows,
     tell_time,
+    write_levels,
     write_outputs,
 )
 from keyhole.integrations.rows import KNOWN, list_names, make_row_fold
@@ -70,7 +72,12 @@ class BucketProcessor(StatefulProcessor):
     """The fold as a processor of Spark's: a bucket is one value, and its next expiry one timer."""
 
     def __init__(
-        self, fold: Fold, *, buckets: int, kinds: Iterable[Kind] = WRITTEN, indexed: bool = False
+        self,
+        fold: Fold | LevelFold,
+        *,
+        buckets: int,
+        kinds: Iterable[Kind] = WRITTEN,
+        indexed: bool = False,
     ) -> None:
         self._fold, self._buckets = fold, buckets
         self._kinds, self._indexed = frozenset(kinds), indexed
@@ -110,17 +117,20 @@ class BucketProcessor(StatefulProcessor):
             written.append(self._play(bucket, tell_time(over, watermark)))
             due = self._find_due(bucket)
         self._write(bucket, timer, due, watermark, fired=fired)
-        rows = [one for one in written if one.num_rows]
-        if rows:
-            yield Row("rows")(write_table(pa.Table.from_batches(rows)))
+        if any(one.num_rows for one in written):
+            empty = find_schema(self._fold).empty_table()
+            table = pa.concat_tables([empty, *written], promote_options="default")
+            yield Row("rows")(write_table(table))
 
     def _play(self, bucket: Bucket, events: dict[str, Any]) -> Any:
-        return write_outputs(events["key"], bucket.play(self._fold, events), self._kinds)
+        outputs = bucket.play(self._fold, events)
+        write = write_levels if isinstance(outputs, dict) else write_outputs
+        return write(events["key"], outputs, self._kinds)
 
     def _find_earliest(self, tables: list[Any]) -> int:
         """Return when the first of the rounds that are asked for would expire."""
         asked = [pc.min(one["at"]).as_py() for one in tables if "output" in one.column_names]
-        lifetime = self._fold.lifetime
+        lifetime = find_first(self._fold).lifetime
         times = [] if lifetime is None else [at + lifetime for at in asked if at is not None]
         return min(times, default=NEVER)
 
@@ -159,17 +169,17 @@ def streams(
     *,
     key: str | Sequence[str],
     learner: str | Learner | None = None,
-    alpha: float | None = None,
+    alpha: float | Sequence[float] | None = None,
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[Any] | None = None,
-    feedback: str = "semi-bandit",
+    feedback: str | None = None,
     seed: int = 0,
     open_limit: int = 100,
     lifetime: timedelta = WEEK,
     delay: str = "10 minutes",
     recall: int = 2,
-    start: Progress | None = None,
+    start: Progress | Mapping[float, Progress] | None = None,
     kinds: Iterable[str] = WRITTEN,
     buckets: int | None = None,
     states: DataFrame | None = None,
@@ -183,12 +193,14 @@ def streams(
         map from labels to scores, or a number, as the score kind takes it. Where the learner takes
         them also ``features`` (an array, or a map from names) and ``groups`` (an array).
     answers
-        Columns: the key's, ``id``, ``at``, and one or more of ``label``, ``hit`` (boolean), ``score``,
-        ``loss`` and ``skipped`` (boolean): in every row the first that is there counts.
+        Columns: the key's, ``id``, ``at``, and one or more of ``skipped`` (boolean), ``label``,
+        ``hit`` (boolean), ``right`` (boolean, of a gate), ``score`` and ``loss``: in every row the
+        first that is there counts.
     key
         The column or columns that tell streams apart: text, whole numbers, booleans or dates.
     learner, alpha, features, groups, score, feedback, seed, open_limit, recall, start
-        As for ``keyhole.keyed.make_fold``.
+        As for ``keyhole.keyed.make_fold``: the rule of a gate gives every key a gate, several alphas
+        nested sets or intervals.
     lifetime
         How long a round may wait for its answer, by the times in the rows.
     delay
@@ -206,10 +218,12 @@ def streams(
     -------
     DataFrame
         The key's columns, ``id``, ``kind``, ``number``, ``threshold``, ``labels``, ``lower``,
-        ``upper``, ``size``, ``miss`` and ``note``. Write it in append mode.
+        ``upper``, ``size``, ``miss`` and ``note``. Of several alphas there is a row for each, which
+        is in ``alpha``; a gate's rows have ``accepted`` instead of the set. Write it in append mode.
     """
-    fold = make_row_fold(
-        learner, alpha=alpha, features=features, groups=groups, score=score, feedback=feedback,
+    given: Any = alpha  # one or several
+    fold: Fold | LevelFold = make_fold(
+        learner, alpha=given, features=features, groups=groups, score=score, feedback=feedback,
         seed=seed, open_limit=open_limit, lifetime=lifetime // _MS, recall=recall, start=start,
     )  # fmt: skip
     keys = list_names(key)
@@ -219,8 +233,26 @@ def streams(
     )
     inputs = pack_inputs(asks, answers, keys=keys, delay=delay, buckets=count)
     begun = None if states is None else _pack_states(states, count)
-    output = process(inputs, processor, begun).mapInArrow(unpack_rows, from_arrow_schema(OUTPUT))
-    return output.select(*read_keys(asks, keys), *OUTPUT.names[1:])
+    packed = process(inputs, processor, begun)
+    output = packed.mapInArrow(unpack_rows, from_arrow_schema(find_schema(fold)))
+    return output.select(*read_keys(asks, keys), *list_columns(fold))
+
+
+def list_columns(fold: Fold | LevelFold) -> list[Any]:
+    """Return the columns of what a fold shows, but the key's."""
+    if find_first(fold).decides:
+        accepted = (F.col("size") == 1.0).alias("accepted")
+        return ["id", "kind", "number", "threshold", accepted, "miss", "note"]
+    return list(find_schema(fold).names[1:])
+
+
+def find_schema(fold: Fold | LevelFold) -> Any:
+    return LEVELS if isinstance(fold, LevelFold) else OUTPUT
+
+
+def find_first(fold: Fold | LevelFold) -> Fold:
+    """Return the fold, or of several levels the first."""
+    return next(iter(fold.folds.values())) if isinstance(fold, LevelFold) else fold
 
 
 def process(inputs: DataFrame, processor: StatefulProcessor, states: DataFrame | None) -> DataFrame:
@@ -387,10 +419,10 @@ def find_answers(answers: DataFrame) -> list[str]:
     return known
 
 
-def has_indexes(table: DataFrame, fold: Fold) -> bool:
+def has_indexes(table: DataFrame, fold: Fold | LevelFold) -> bool:
     """Return whether labels are indexes into an array of scores."""
     is_array = isinstance(table.schema["output"].dataType, T.ArrayType)
-    return is_array and not find_labels(fold.setup.score)
+    return is_array and not find_labels(find_first(fold).setup.score)
 
 
 def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:
@@ -398,17 +430,25 @@ def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:
 
     ``sets`` is what ``streams`` has written, its counted rounds included, or what ``backtest`` returns.
     The result has ``rounds``, how many were shown; ``answered``; ``miss_rate``, of those answered;
-    ``size``, the mean of the bounded sets; and ``unbounded``, the share of those that are not.
+    ``size``, the mean of the bounded sets; and ``unbounded``, the share of those that are not. For a
+    gate it is the share of ``accepted`` answers instead of the last two; for several levels let
+    ``alpha`` be one of the columns.
     """
     shown = F.col("kind") == Kind.SHOWN.value if "kind" in sets.columns else F.lit(True)  # noqa: FBT003
-    size = F.when(shown, F.col("size"))
-    bounded = size < F.lit(float("inf"))
-    return sets.groupBy(*([by] if isinstance(by, str) else by)).agg(
+    if "accepted" in sets.columns:
+        figures = [F.avg(F.when(shown, F.col("accepted").cast("double"))).alias("accepted")]
+    else:
+        size = F.when(shown, F.col("size"))
+        bounded = size < F.lit(float("inf"))
+        figures = [
+            F.avg(F.when(bounded, size)).alias("size"),
+            F.avg((~bounded).cast("double")).alias("unbounded"),
+        ]
+    return sets.groupBy(*list_names(by)).agg(
         F.count(F.when(shown, 1)).alias("rounds"),
         F.count("miss").alias("answered"),
         F.avg("miss").alias("miss_rate"),
-        F.avg(F.when(bounded, size)).alias("size"),
-        F.avg((~bounded).cast("double")).alias("unbounded"),
+        *figures,
     )
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError
 from keyhole.feedback import MISS
+from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
 from keyhole.keyed.events import Amended, Answered, Event, Kind, Output, Outputs
 from keyhole.keyed.fold import Fold
 from keyhole.keyed.state import refuse_version
@@ -22,7 +23,7 @@ _HIT = f"a hit is about the outermost one only: {TELLS_TOO_LITTLE}"
 class LevelFold:
     """How the rounds of every key are played on several levels; ``make_fold(alpha=[...])`` makes one.
 
-    It is used as a ``Fold``, one event or one key at a time. A key makes the same choices as
+    It is used as a ``Fold``. A key makes the same choices as
     ``Predictor(alpha=[...], seed=fold.seed_of(key))``, and takes the answers that this takes.
 
     Examples
@@ -62,6 +63,27 @@ class LevelFold:
             state, more = self.step(key, state, event)
             outputs += more
         return state, outputs
+
+    def run_many(
+        self, states: Mapping[str, bytes], events: Mapping[str, Any]
+    ) -> tuple[dict[str, bytes], dict[float, OutputColumns]]:
+        """Return the last states of the keys with events, and all outputs on each level.
+
+        As ``Fold.run_many``, but one key at a time.
+        """
+        table = EventColumns(events)
+        after: dict[str, bytes] = {}
+        rows: list[int] = []
+        said: Outputs = []
+        for key, places in table.group().items():
+            state = states.get(key, b"")
+            for row, event in zip(places, table.events(places), strict=True):
+                state, outputs = self.step(key, state, event)
+                rows += [row] * len(outputs)
+                said += outputs
+            after[key] = state
+        levels = {alpha: [_pick(one, alpha) for one in said] for alpha in self.folds}
+        return after, {alpha: join_columns([write_columns(rows, own)]) for alpha, own in levels.items()}
 
     def read(self, state: bytes) -> dict[float, Progress]:
         """Return the progress of a key on each level, of what that level chose by itself."""
@@ -118,6 +140,17 @@ class LevelFold:
             misses[alpha] = least
         ordered = dict(sorted(misses.items()))
         return first._replace(miss=ordered[next(iter(ordered))], misses=ordered)
+
+
+def _pick(said: Output, alpha: float) -> Output:
+    """Return what is reported of a round on one level."""
+    region: Any = said.region
+    misses = said.misses
+    return said._replace(
+        region=None if region is None else region[alpha],
+        miss=said.miss if misses is None else misses[alpha],
+        misses=None,
+    )
 
 
 def _pack(parts: list[bytes]) -> bytes:
