@@ -21,8 +21,8 @@ def make_row_fold(learner: str | Learner | None, *, alpha: Any, **parameters: An
     name = learner.rule.name if isinstance(learner, Learner) else learner
     if name in GATES:
         raise InvalidError(
-            f"{name} decides, and rows have sets or intervals; for gates by key use "
-            "keyhole.keyed.make_fold, or the operator for Bytewax",
+            f"{name} decides, and these rows have sets or intervals; for gates by key use "
+            "keyhole.keyed.make_fold, or streams on Spark or Bytewax",
             field="learner",
         )
     return make_fold(learner, alpha=alpha, **parameters)
