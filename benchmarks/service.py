@@ -32,7 +32,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from keyhole.service.http import app as service
-from keyhole.service.http import models
+from keyhole.service.http import bodies
 from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
@@ -85,22 +85,22 @@ def bare_app(url: str) -> FastAPI:
             connection.execute(right.insert(), rows)
 
     @app.post("/v1/streams/{name}/predictions")
-    def predict(name: str, output: models.OutputBody) -> dict[str, Any]:  # noqa: ARG001
+    def predict(name: str, output: bodies.OutputBody) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes()])
         return {"id": "0", "labels": []}
 
     @app.post("/v1/predictions/{id}/feedback")
-    def feedback(feedback: models.AnswerBody) -> dict[str, Any]:
+    def feedback(feedback: bodies.AnswerBody) -> dict[str, Any]:
         commit([json.dumps(feedback.read()).encode()])
         return {"id": "0"}
 
     @app.post("/v1/streams/{name}/predictions/batch")
-    def predict_batch(name: str, outputs: models.OutputsBody) -> dict[str, Any]:  # noqa: ARG001
+    def predict_batch(name: str, outputs: bodies.OutputsBody) -> dict[str, Any]:  # noqa: ARG001
         commit([np.array(output.scores).tobytes() for output in outputs.predictions])
         return {"predictions": [{"id": "0", "labels": []} for _ in outputs.predictions]}
 
     @app.post("/v1/feedback")
-    def feedback_batch(feedbacks: models.AnswersBody) -> dict[str, Any]:
+    def feedback_batch(feedbacks: bodies.AnswersBody) -> dict[str, Any]:
         commit([json.dumps(one.read()).encode() for one in feedbacks.answers])
         return {"results": []}
 

@@ -230,7 +230,7 @@ def learners_page() -> str:
 
     lines = ["# Learners", "", "As `keyhole learners` prints them; [which to use](../choosing.md)."]
     for name, rule in [*LEARNERS.items(), *GATES.items()]:
-        needs = "for gates" if rule.kind == "gate" else f"needs: {rule.needs.value}"
+        needs = rule.kind.use or f"needs: {rule.needs.value}"
         lines += ["", f"## {name}", "", rule.about.summary, "", f"- {needs}", f"- {cli._takes(rule)}"]
         lines += [
             f"- promises: {rule.about.guarantee}",

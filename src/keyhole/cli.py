@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import keyhole
 from keyhole.errors import KeyholeError, KeyholeWarning, LostDatabaseError
-from keyhole.learners import DEFAULT, DEFAULTS, Rule, find, list_rules, make, takes
+from keyhole.learners import DEFAULT, Rule, find, list_rules, make, takes
 from keyhole.service import commands as serving
 from keyhole.studies import commands as studying
 from keyhole.studies.promises import check_horizon, describe_promises
@@ -88,7 +88,7 @@ def _learners(options: argparse.Namespace) -> None:
     for rule in rules:
         about = rule.about
         late = f"late answers: {about.late or 'not measured'}"
-        default = " (the default)" if rule.name in DEFAULTS.values() else ""
+        default = " (the default)" if rule.name == rule.kind.default else ""
         print(f"{rule.name:<18} {rule.use}{default}")
         for line in (about.summary, _takes(rule), about.guarantee, late, about.source):
             print(textwrap.indent(textwrap.fill(line, _WIDTH - 4), " " * 4))

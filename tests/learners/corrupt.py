@@ -42,7 +42,7 @@ def play_round(learner: Learner, state: Any, number: int) -> Any:
     threshold, memo = learner.choose(state, DRAWS[number], context)
     miss = float(score < threshold)
     shown = learner.needs == Needs.LABEL_ALWAYS or (learner.needs == Needs.LABEL_IF_HIT and not miss)
-    if learner.rule.kind != "gate":
+    if learner.rule.kind.name != "gate":
         return threshold, memo, Answer(miss, score if shown else math.nan, 3.0, 5.0, 1.0)
     memo[ACCEPTED], memo[CHANCE] = 1.0 - miss, 1.0
     learner.observe(state, memo, Answer(math.nan, score))
@@ -109,7 +109,7 @@ def go_on(learner: Learner, packed: bytes, waiting: list[Any]) -> bool:
     except InvalidError:
         return True
     for memo, answer in recalled:
-        if learner.rule.kind == "gate":
+        if learner.rule.kind.name == "gate":
             memo[CHANCE] = 1.0  # as who judges it does
         learner.observe(state, memo, answer)
     play(learner, state, range(ROUNDS, ROUNDS + MORE))

@@ -295,7 +295,7 @@ def test_a_curve_that_a_file_made_up_raises_nothing() -> None:
 
 def test_a_gate_takes_judgements_that_may_be_wrong_and_remembers_four_numbers() -> None:
     rule = GATES["gate-tracker"]
-    assert (rule.graded, rule.kind, rule.draws) == (True, "gate", False)
+    assert (rule.graded, rule.kind.name, rule.draws) == (True, "gate", False)
     learner = make("gate-tracker", alpha=0.1)
     assert (learner.memory, learner.runs_interpreted) == (4, True)
     state = learner.start()

@@ -36,8 +36,8 @@ def test_a_threshold_that_is_no_number_is_named_with_its_rule(
     name: str, choose: Any, value: str
 ) -> None:
     rule = dataclasses.replace(find(name), name="mine", choose=choose)
-    holder: Any = Gate(rule(alpha=0.1)) if rule.kind == "gate" else Predictor(rule(alpha=0.1))
-    ask = holder.decide if rule.kind == "gate" else holder.predict
+    holder: Any = Gate(rule(alpha=0.1)) if rule.kind.name == "gate" else Predictor(rule(alpha=0.1))
+    ask = holder.decide if rule.kind.name == "gate" else holder.predict
     with pytest.raises(InvalidError, match=f"mine chose {value}, which is not a threshold"):
         ask({"cat": 0.7, "dog": 0.3})
     assert holder.open_rounds == 0

@@ -10,10 +10,10 @@ from keyhole import LEARNERS, MISS, Gate, Predictor, Probabilities, make
 from keyhole.errors import KeyholeWarning
 from keyhole.predictor.bandit import Exp3P
 from keyhole.predictor.decisions import GateTally
+from keyhole.predictor.kinds import GATE
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.report import (
     describe_alarm,
-    describe_judgements,
     describe_lateness,
     describe_reach,
 )
@@ -79,7 +79,7 @@ def test_a_gate_says_when_mostly_wrong_answers_are_reported(
     accepted: int, judged: int, wrong: int, said: int
 ) -> None:
     tally = GateTally(accepted=accepted, weight=judged, misses=wrong)
-    assert len(describe_judgements(tally, alpha=0.05)) == said
+    assert len(GATE.list_notes(tally, alpha=0.05)) == said
 
 
 def test_thumbs_of_the_unhappy_alone_close_a_gate_and_it_says_why() -> None:

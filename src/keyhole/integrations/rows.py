@@ -6,7 +6,8 @@ from typing import Any
 
 from keyhole.errors import InvalidError
 from keyhole.keyed import Fold, make_fold
-from keyhole.learners import GATES, Learner
+from keyhole.learners import DEFAULT, Learner, find
+from keyhole.learners.rule import FOR_SETS
 
 KNOWN = ("features", "groups")
 
@@ -18,10 +19,10 @@ def make_row_fold(learner: str | Learner | None, *, alpha: Any, **parameters: An
             "a row has one set or interval, and several alphas give several; run one of each",
             field="alpha",
         )
-    name = learner.rule.name if isinstance(learner, Learner) else learner
-    if name in GATES:
+    rule = learner.rule if isinstance(learner, Learner) else find(learner or DEFAULT)
+    if rule.kind != FOR_SETS:
         raise InvalidError(
-            f"{name} decides, and these rows have sets or intervals; for gates by key use "
+            f"{rule.name} decides, and these rows have sets or intervals; play it by key with "
             "keyhole.keyed.make_fold, or streams on Spark or Bytewax",
             field="learner",
         )

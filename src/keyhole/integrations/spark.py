@@ -194,13 +194,13 @@ def streams(
         them also ``features`` (an array, or a map from names) and ``groups`` (an array).
     answers
         Columns: the key's, ``id``, ``at``, and one or more of ``skipped`` (boolean), ``label``,
-        ``hit`` (boolean), ``right`` (boolean, of a gate), ``score`` and ``loss``: in every row the
+        ``hit`` (boolean), ``right`` (boolean, of decisions), ``score`` and ``loss``: in every row the
         first that is there counts.
     key
         The column or columns that tell streams apart: text, whole numbers, booleans or dates.
     learner, alpha, features, groups, score, feedback, seed, open_limit, recall, start
-        As for ``keyhole.keyed.make_fold``: the rule of a gate gives every key a gate, several alphas
-        nested sets or intervals.
+        As for ``keyhole.keyed.make_fold``: a rule that accepts or refers answers lets every key
+        decide, several alphas give nested sets or intervals.
     lifetime
         How long a round may wait for its answer, by the times in the rows.
     delay
@@ -219,7 +219,7 @@ def streams(
     DataFrame
         The key's columns, ``id``, ``kind``, ``number``, ``threshold``, ``labels``, ``lower``,
         ``upper``, ``size``, ``miss`` and ``note``. Of several alphas there is a row for each, which
-        is in ``alpha``; a gate's rows have ``accepted`` instead of the set. Write it in append mode.
+        is in ``alpha``; decisions have ``accepted`` instead of the set. Write it in append mode.
     """
     given: Any = alpha  # one or several
     fold: Fold | LevelFold = make_fold(
@@ -430,8 +430,8 @@ def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:
 
     ``sets`` is what ``streams`` has written, its counted rounds included, or what ``backtest`` returns.
     The result has ``rounds``, how many were shown; ``answered``; ``miss_rate``, of those answered;
-    ``size``, the mean of the bounded sets; and ``unbounded``, the share of those that are not. For a
-    gate it is the share of ``accepted`` answers instead of the last two; for several levels let
+    ``size``, the mean of the bounded sets; and ``unbounded``, the share of those that are not. For
+    decisions it is the share of ``accepted`` answers instead of the last two; for several levels let
     ``alpha`` be one of the columns.
     """
     shown = F.col("kind") == Kind.SHOWN.value if "kind" in sets.columns else F.lit(True)  # noqa: FBT003

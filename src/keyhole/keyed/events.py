@@ -29,7 +29,7 @@ class Asked(NamedTuple):
 class Answered(NamedTuple):
     """What the world says of a round, as for ``Predictor.learn``: one answer, label, score or loss.
 
-    Of a gate's decision it says whether the answer was ``right``; a judge's word is ``HIT`` for right.
+    Of a decision it says whether the answer was ``right``; a judge's word is ``HIT`` for right.
 
     Examples
     --------

@@ -13,8 +13,7 @@ from zlib import crc32
 
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, SnapshotError
-from keyhole.feedback import HIT, check_chance
-from keyhole.keyed import gates
+from keyhole.feedback import check_chance
 from keyhole.keyed import state as states
 from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
 from keyhole.keyed.events import (
@@ -32,22 +31,14 @@ from keyhole.keyed.many import NOTES, play_many
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups, read_context
 from keyhole.predictor.draws import Draws
-from keyhole.predictor.kinds import GATE
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
     change_miss,
-    check_judged,
     check_loss,
     is_listening,
-    propose,
-    read_answer,
-    read_judged,
-    recall_round,
-    settle,
 )
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import Outcome
 from keyhole.scores import check_storable
 
 OPEN_LIMIT = 100  # a key's open rounds travel with its state, so that they are few
@@ -196,11 +187,13 @@ class Fold:
 
     def _read_state(self, content: bytes) -> KeyState:
         setup = self.setup
-        return gates.unpack(content, setup) if self.decides else states.unpack(content, setup.learner)
+        if self.decides:
+            return states.unpack_whole(content, setup)
+        return states.unpack(content, setup.learner)
 
     @cached_property
     def decides(self) -> bool:
-        """Whether the rounds are decisions of a gate."""
+        """Whether a round changes a key's state once it is opened, and more than a tally is kept."""
         return self.setup.kind.decides
 
     @cached_property
@@ -233,7 +226,8 @@ class Fold:
     def _pack(self, state: KeyState) -> bytes:
         """Return a key's state as bytes; it is cached under them, as its next event may come soon."""
         setup = self.setup
-        content = gates.pack(state, setup) if self.decides else states.pack(state, setup.learner)
+        whole = self.decides
+        content = states.pack_whole(state, setup) if whole else states.pack(state, setup.learner)
         cache = self._cache
         if len(content) <= _SHORT:
             cache[content] = state
@@ -372,14 +366,11 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
         waiting = _find(fold, state, event.id, outputs)
         if waiting is None:
             return
-        opened = opened or _recall(fold, waiting)
-    learner, number = fold.setup.learner, opened.prediction.id
+        opened = opened or fold.setup.kind.unpack_waiting(fold.setup, waiting)
+    setup, number = fold.setup, opened.prediction.id
     try:
-        if fold.decides:
-            outcome = _judge(fold, state, opened, event)
-        else:
-            outcome = _read(fold, key, state, opened, event)
-            settle(learner, state.progress, opened, outcome)
+        seed = 0 if event.chance == 1.0 else fold.seed_of(key)
+        outcome = setup.kind.answer_event(setup, state.progress, opened, event, seed=seed)
     except KeyholeError as error:
         outputs.append(Output(_REFUSED, event.id, number, note=str(error)))
         return
@@ -387,72 +378,17 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
     outputs.append(Output(_COUNTED, event.id, number, None, outcome.miss))
 
 
-def _read(fold: Fold, key: str, state: KeyState, opened: Round[Any], event: Answered) -> Outcome:
-    """Return what an answer says, or what a judge says and a check beside it; or raise."""
-    learner = fold.setup.learner
-    given: dict[str, Any] = {
-        "label": event.label,
-        "score": event.score,
-        "loss": event.loss,
-        "chance": event.chance,
-        "seed": 0 if event.chance == 1.0 else fold.seed_of(key),
-        "least_chance": fold.setup.least_chance,
-    }
-    if event.judged is None:
-        return read_answer(learner, opened, event.answer, wrong=event.wrong, **given)
-    check_judged(event.wrong)
-    bias = state.progress.tally.bias
-    return read_judged(learner, opened, event.judged, event.answer, bias=bias, **given)
-
-
 def _open(
     fold: Fold, state: KeyState, case: Any, draw: float, context: Any
 ) -> tuple[Round[Any], bytes, bytes]:
     """Return the next round, its memo, and what is to stand before its output."""
-    setup, learner, progress = fold.setup, fold.setup.learner, state.progress
-    if fold.decides:
-        state.packed = None  # A decision changes the state, whether it waits or not.
-        playing: Any = progress
-        opened: Round[Any] = GATE.open(setup.learner, playing, case, draw, context)
-        return opened, b"", gates.pack_known(setup, opened)
-    if is_listening(learner, progress):
-        state.packed = None  # The model's word changes the learner's state.
-    opened = propose(learner, progress, case, draw=draw, context=context)
-    opened = opened._replace(groups=()) if opened.groups else opened
-    return opened, learner.pack_memo(opened.memo) if learner.memory else b"", b""
-
-
-def _judge(fold: Fold, state: KeyState, opened: Round[Any], event: Answered) -> Outcome:
-    """Teach the key a judgement of a decision; return what it came to, or raise."""
-    setup, kind = fold.setup, GATE
-    outcome = kind.read_judgement(
-        setup,
-        opened,
-        right=event.right,
-        chance=None if event.chance == 1.0 else event.chance,
-        wrong=event.wrong,
-        judged=None if event.judged is None else event.judged == HIT,
-        bias=state.progress.tally.bias,
-    )
-    progress: Any = state.progress
-    return kind.settle(setup, progress, opened, outcome)
-
-
-def _show_again(fold: Fold, waiting: OpenRound) -> Any:
-    if fold.decides:
-        return gates.recall(fold.setup, waiting).prediction
-    case = fold.setup.score.unpack(waiting.output, waiting.labels)
-    return case.region(waiting.number, waiting.threshold)
-
-
-def _recall(fold: Fold, waiting: OpenRound) -> Round[Any]:
-    if fold.decides:
-        return gates.recall(fold.setup, waiting)
-    try:
-        memo = fold.setup.learner.unpack_memo(waiting.memo)
-    except InvalidError as error:
-        raise SnapshotError(f"{error}; restore the key's state from a copy") from None
-    return recall_round(fold.setup.score, waiting, then=waiting.then, memo=memo)
+    setup, progress = fold.setup, state.progress
+    if fold.decides or is_listening(setup.learner, progress):
+        state.packed = None  # A decision, or the model's word, changes the learner's state.
+    opened = setup.kind.open(setup.learner, progress, case, draw, context)
+    if opened.groups and not fold.decides:
+        opened = opened._replace(groups=())
+    return opened, *setup.kind.pack_waiting(setup, opened)
 
 
 def _amend(fold: Fold, key: str, state: KeyState, event: Amended, outputs: Outputs) -> None:  # noqa: ARG001
@@ -517,7 +453,9 @@ def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool
     if state.open:
         waiting = states.find_round(state.waiting, id, memory=fold.memory)
         if waiting is not None:
-            outputs.append(Output(Kind.REPEATED, id, waiting.number, _show_again(fold, waiting)))
+            case = fold.setup.kind.unpack_waiting(fold.setup, waiting).case
+            shown = case.region(waiting.number, waiting.threshold)
+            outputs.append(Output(Kind.REPEATED, id, waiting.number, shown))
             return True
     return _is_remembered(state, id, outputs)
 

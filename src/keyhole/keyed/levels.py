@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from keyhole.errors import FeedbackError, InvalidError, SnapshotError
+from keyhole.errors import InvalidError, SnapshotError
 from keyhole.feedback import MISS
 from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
 from keyhole.keyed.events import Amended, Answered, Event, Kind, Output, Outputs
@@ -187,8 +187,5 @@ def make_level_fold(alphas: Iterable[float], start: Any, make: Any) -> LevelFold
         )
     folds = {alpha: make(alpha, None if start is None else start[alpha]) for alpha in given}
     first = next(iter(folds.values()))
-    if first.decides:
-        raise InvalidError("a gate has one alpha; give one number", field="alpha")
-    if first.setup.feedback == "bandit":
-        raise FeedbackError(f"several levels cannot learn from bandit feedback: {TELLS_TOO_LITTLE}")
+    first.setup.kind.check_levels(first.setup)
     return LevelFold(folds)

@@ -1,4 +1,4 @@
-"""Folds from the parameters of a predictor, of a gate, or of a predictor of several levels."""
+"""Folds from the parameters of a predictor, of one kind or another, of one level or several."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
@@ -7,12 +7,12 @@ from typing import Any, overload
 from keyhole.feedback import LEAST_CHANCE
 from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold, pack_start
 from keyhole.keyed.levels import LevelFold, make_level_fold
-from keyhole.learners import GATES, Learner
+from keyhole.learners import Learner
+from keyhole.predictor.kinds import choose_score
 from keyhole.predictor.levels import read_alphas
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import make_setup
 from keyhole.scores import Score
-from keyhole.scores.decision import BestScore
 
 
 @overload
@@ -44,30 +44,23 @@ def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
 ) -> Fold | LevelFold:
     """Return a fold; the parameters are a predictor's, and those of ``Fold``.
 
-    With a rule of gates, such as "gate-tracker", every key has a gate; with several alphas, nested sets
-    or intervals of each. The seed is 0 by default, because every worker must make the same draws.
+    With a rule that accepts or refers answers, every key decides; with several alphas, it is shown
+    nested sets or intervals. The seed is 0 by default, because every worker must make the same draws.
 
-    With ``start``, the progress of a predictor or gate with the same parameters, every new key begins
-    with what that has learnt, and a bound on a key's misses moves by the excess that it had; of several
+    With ``start``, the progress of one in memory with the same parameters, every new key begins with
+    what that has learnt, and a bound on a key's misses moves by the excess that it had; of several
     levels it is a mapping from each alpha. ``Fold.begin`` lets a key begin where its segment stands.
 
     Examples
     --------
     >>> from keyhole import Predictor
-    >>> from keyhole.keyed import Answered, Asked
+    >>> from keyhole.keyed import Asked
     >>> predictor = Predictor(alpha=0.1)
     >>> predictor.calibrate([[0.7, 0.2, 0.1]] * 100, ([0] * 8 + [1] * 2) * 10)
     >>> fold = make_fold(alpha=0.1, start=predictor.progress)
     >>> _, (shown,) = fold.step("anna", b"", Asked("r1", [0.6, 0.3, 0.1]))
     >>> shown.region.labels
     (0, 1)
-    >>> fold = make_fold("gate-tracker", alpha=0.05)
-    >>> state, (shown,) = fold.step("anna", b"", Asked("r1", 0.98))
-    >>> shown.region.accepted
-    True
-    >>> state, (counted,) = fold.step("anna", state, Answered("r1", right=True))
-    >>> counted.miss
-    0.0
     """
     if isinstance(alpha, Iterable):
         one_level = partial(
@@ -93,8 +86,7 @@ def _make_fold(
     score: Score[Any] | None,
     **parameters: Any,
 ) -> Fold:
-    is_gate = learner.rule.kind == "gate" if isinstance(learner, Learner) else learner in GATES
-    read: Any = BestScore() if is_gate and score is None else score
+    read = choose_score(learner) if score is None else score
     setup: Any = make_setup(learner, score=read, **parameters)
     begin = b"" if start is None else pack_start(setup, start)
     return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)

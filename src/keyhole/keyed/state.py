@@ -8,6 +8,9 @@ behind the other in the order of their numbers.
 Of the tally a key keeps what it needs: not the median, the staleness and the groups' shares, and one
 count for all rounds closed without an answer. How many were predicted is not written: it is the sum of
 those answered, those closed without an answer, and those open.
+
+Where more than that is kept, as of decisions, which have a state for each group, the progress is
+written whole, as a file has it; what comes behind it is the same.
 """
 
 import struct
@@ -22,9 +25,10 @@ from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.scale import Scale
+from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Tally
 
-VERSION = 1
+VERSION, WHOLE_VERSION = 1, 8  # with which the two forms begin
 LATEST = 2**47 - 1  # A time takes six bytes: in milliseconds, until the year 6429.
 NEVER = 2**63 - 1  # when a round is due that may wait for ever
 LONGEST_ID = 2**16 - 1  # bytes of a round's id, whose length takes two
@@ -38,6 +42,7 @@ _TALLY = 0xFF0  # the bits that say how the tally is written
 _WIDTHS = ((2**16, "H"), (2**32, "I"), (2**63, "Q"))
 _LAYOUT = struct.Struct("<HBB")
 _TIME = _LAYOUT.size  # where the time begins
+_WHOLE = struct.Struct("<BBB6sI")  # version, remembered rounds, rule, time, length of the progress
 _OPEN = struct.Struct("<Iq")  # how many rounds are open, and the earliest time that one is due
 _NONE_OPEN = (0, NEVER)
 _BITS = bytes.maketrans(bytes(range(256)), b"0" + b"1" * 255)  # of bytes, whether they are 0
@@ -223,6 +228,40 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
     return KeyState(
         Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, closed_part
     )
+
+
+def pack_whole(key: KeyState, setup: Setup[Any]) -> bytes:
+    """Return the state of a key as bytes, its progress as a file has it."""
+    progress = key.progress.pack(setup.learner)
+    time = key.clock.to_bytes(6, "little", signed=True)
+    rule = number_rule(setup.learner.rule.name)
+    head = _WHOLE.pack(WHOLE_VERSION, len(key.closed) // DIGEST, rule, time, len(progress))
+    return head + progress + key.closed + pack_open(key)
+
+
+def unpack_whole(content: bytes, setup: Setup[Any]) -> KeyState:
+    """Return the state that ``pack_whole`` wrote, or raise ``SnapshotError``."""
+    try:
+        version, closed, rule, time, length = _WHOLE.unpack_from(content)
+        if version != WHOLE_VERSION:
+            raise refuse_version(version, WHOLE_VERSION)
+        if rule != number_rule(setup.learner.rule.name):
+            raise SnapshotError(
+                f"a key's state is of another rule than {setup.learner.rule.name}; go on with that "
+                "one, or start the keys afresh"
+            )
+        end = _WHOLE.size + length
+        last = end + DIGEST * closed
+        progress: Any = Progress.unpack(content[_WHOLE.size : end], setup=setup)
+        waiting, count, earliest = unpack_open(content[last:])
+    except (struct.error, InvalidError) as error:
+        raise SnapshotError(
+            f"{len(content)} bytes are no key's state ({error}); restore a copy"
+        ) from None
+    if len(content) < last:
+        raise SnapshotError(f"{len(content)} bytes of a key's state are cut short; restore a copy")
+    clock = int.from_bytes(time, "little", signed=True)
+    return KeyState(progress, clock, content[end:last], waiting, count, earliest)
 
 
 def find_due(content: bytes, learner: Learner) -> int:

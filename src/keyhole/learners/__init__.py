@@ -13,9 +13,10 @@ from typing import Any
 from keyhole.checks import find_near
 from keyhole.errors import InvalidError
 from keyhole.learners.entries import Ask, compile_learner
+from keyhole.learners.gates import FOR_GATES
 from keyhole.learners.lateness import Excess
 from keyhole.learners.parameters import parameters
-from keyhole.learners.rule import About, Distribution, Learner, Rule
+from keyhole.learners.rule import FOR_SETS, About, Distribution, Learner, Rule, RuleKind
 from keyhole.learners.valve import SUFFIX, safety_valve, unwrap, wrap
 from keyhole.packages import add_entry_points
 
@@ -25,9 +26,7 @@ __all__ = [
     "register", "safety_valve", "takes", "unwrap", "wrap",
 ]  # fmt: skip
 
-DEFAULT = "informed-tracker"
-DEFAULT_GATE = "gate-tracker"
-DEFAULTS = {"set": DEFAULT, "gate": DEFAULT_GATE}  # by the kind of rule
+DEFAULT, DEFAULT_GATE = FOR_SETS.default, FOR_GATES.default
 CONTEXTUAL = "contextual-tracker"  # the default where features or groups are known
 _COMMON = {"alpha", "horizon", "arms"}
 _BUDGET = "budget"  # the valve's one option
@@ -41,7 +40,7 @@ class _Table(Mapping[str, Rule[...]]):
     is, and imported when the rule is first asked for.
     """
 
-    def __init__(self, *first: str, kind: str, folder: str, group: str) -> None:
+    def __init__(self, *first: str, kind: RuleKind, folder: str, group: str) -> None:
         files = Path(__file__).with_name(folder).glob("[!_]*.py")
         ours = sorted(path.stem.replace("_plus", "+").replace("_", "-") for path in files)
         self._known: dict[str, Rule[...] | None] = dict.fromkeys((*first, *ours))
@@ -73,7 +72,9 @@ class _Table(Mapping[str, Rule[...]]):
         if not isinstance(rule, Rule):
             raise InvalidError(f"{rule!r} is not a rule; make one with keyhole.learners.Rule(...)")
         if rule.kind != self._kind:
-            raise InvalidError(f"{rule.name} is a rule for a {rule.kind}, and not for a {self._kind}")
+            raise InvalidError(
+                f"{rule.name} is a rule for a {rule.kind.name}, and not for a {self._kind.name}"
+            )
         if rule.name in self._known and self[rule.name] is not rule:
             raise InvalidError(f"there is a learner {rule.name!r} already; choose another name")
         if not rule.name or SUFFIX in rule.name:
@@ -86,8 +87,8 @@ class _Table(Mapping[str, Rule[...]]):
             add_entry_points(self._group, "learner", self.add)
 
 
-LEARNERS = _Table(DEFAULT, CONTEXTUAL, kind="set", folder="rules", group="keyhole.learners")
-GATES = _Table(DEFAULT_GATE, kind="gate", folder="gates", group="keyhole.gates")
+LEARNERS = _Table(DEFAULT, CONTEXTUAL, kind=FOR_SETS, folder="rules", group="keyhole.learners")
+GATES = _Table(DEFAULT_GATE, kind=FOR_GATES, folder="gates", group="keyhole.gates")
 
 
 def list_rules() -> list[Rule[...]]:
@@ -106,7 +107,7 @@ def register(rule: Rule[...]) -> Rule[...]:
     >>> register(LEARNERS["kt"]).name
     'kt'
     """
-    is_gate = isinstance(rule, Rule) and rule.kind == "gate"
+    is_gate = isinstance(rule, Rule) and rule.kind == FOR_GATES
     (GATES if is_gate else LEARNERS).add(rule)
     return rule
 

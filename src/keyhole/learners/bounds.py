@@ -531,11 +531,9 @@ def find_excess(learner: Learner, rounds: int, lateness: Lateness) -> Excess:
     parameters = check_learner(learner).parameters
     check_rounds(rounds)
     if not hasattr(parameters, "excess"):
-        bounded, remedy = "misses", "put it behind a valve: keyhole.learners.safety_valve"
-        if learner.rule.kind == "gate":
-            bounded, remedy = "wrong answers", "gate-tracker's are bounded"
+        kind = learner.rule.kind
         raise TheoremError(
-            f"no theorem bounds the {bounded} of {learner.name} on every sequence; {remedy}"
+            f"no theorem bounds the {kind.errors} of {learner.name} on every sequence; {kind.remedy}"
         )
     if lateness.is_prompt:
         return parameters.excess(rounds)

@@ -26,20 +26,33 @@ EVERY = 0.0  # the threshold that every label reaches
 NONE = 2.0  # a threshold that no label reaches
 _NOTHING = np.zeros(0)
 P = ParamSpec("P")
-_USERS = {"set": "keyhole.Predictor", "gate": "keyhole.Gate"}
 
-_EXAMPLE = """>>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), feedback="full")
+
+class RuleKind(NamedTuple):
+    """What the thresholds of a rule are for, and what is said of all such rules."""
+
+    name: str
+    player: str  # the class that plays them
+    default: str  # the rule that plays unless another is named
+    errors: str  # what alpha is the share of
+    remedy: str  # for a rule of which no theorem bounds these
+    example: str
+    use: str = ""  # where that is not the feedback that a rule needs
+
+
+FOR_SETS = RuleKind(
+    name="set",
+    player="Predictor",
+    default="informed-tracker",
+    errors="misses",
+    remedy="put it behind a valve: keyhole.learners.safety_valve",
+    example=""">>> predictor = keyhole.Predictor(keyhole.make("{}", alpha=0.1), feedback="full")
 >>> shown = predictor.predict({{"cat": 0.7, "lynx": 0.3}})
 >>> predictor.learn(shown, label="cat")
 >>> predictor.rounds
 1
-"""
-_GATE_EXAMPLE = """>>> gate = keyhole.Gate(keyhole.make("{}", alpha=0.1))
->>> decision = gate.decide(1.0)
->>> gate.learn(decision, right=True)
->>> gate.rounds
-1
-"""
+""",
+)
 
 
 class Distribution(NamedTuple):
@@ -99,7 +112,7 @@ class Rule(Generic[P]):
         Whether ``answer.miss`` may lie between 0 and 1, or be corrected for wrong answers, and
         ``answer.weight`` is read; a rule without it hears an answer of weight 3 three times.
     kind
-        What its threshold is for: a "set", or a "gate" (see ``keyhole.learners.gates``).
+        What its thresholds are for.
 
     Examples
     --------
@@ -119,7 +132,7 @@ class Rule(Generic[P]):
     limits: Callable[[Any], Limits] | None = None
     distribution: Callable[[Any, Any], Distribution] | None = None
     graded: bool = False
-    kind: str = "set"
+    kind: RuleKind = FOR_SETS
 
     def __post_init__(self) -> None:
         _check_rule(self)
@@ -154,12 +167,12 @@ class Rule(Generic[P]):
     @property
     def use(self) -> str:
         """What it is for, or the least feedback that it needs."""
-        return "for gates" if self.kind == "gate" else f"needs {self.needs.value}"
+        return self.kind.use or f"needs {self.needs.value}"
 
-    def check_kind(self, kind: str) -> None:
+    def check_kind(self, kind: RuleKind) -> None:
         """Raise if its thresholds are not for this."""
         if self.kind != kind:
-            raise InvalidError(f"{self.name} is a rule for {_USERS[self.kind]}; use it there")
+            raise InvalidError(f"{self.name} is a rule for keyhole.{self.kind.player}; use it there")
 
     def find_state(self) -> Any:
         """Return the class of its states, None where its ``state`` does not say it."""
@@ -209,11 +222,11 @@ def _check_rule(rule: Rule[...]) -> None:
 def _describe_rule(rule: Rule[...]) -> str:
     listed = describe_fields(rule.parameters)
     takes = f"\n\nParameters\n----------\n{listed}" if listed else ""
-    about, example = rule.about, _GATE_EXAMPLE if rule.kind == "gate" else _EXAMPLE
+    about = rule.about
     return (
         f"{rule.name}: {about.summary}.\n\nIt needs {Needs(rule.needs).value!r}. It promises: "
         f"{about.guarantee}.\nSource: {about.source}.{takes}\n\nExamples\n--------\n"
-        ">>> import keyhole\n" + example.format(rule.name)
+        ">>> import keyhole\n" + rule.kind.example.format(rule.name)
     )
 
 

@@ -16,7 +16,17 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners.lateness import Excess, Lateness, widen_guards
 from keyhole.learners.layout import ANY, COUNT, MEMO, Limits, spread
 from keyhole.learners.parameters import derive_tuple, parameters, positive, prepare_settings
-from keyhole.learners.rule import EVERY, ON_ANY, About, Ask, Distribution, Learner, Rule, check_learner
+from keyhole.learners.rule import (
+    EVERY,
+    FOR_SETS,
+    ON_ANY,
+    About,
+    Ask,
+    Distribution,
+    Learner,
+    Rule,
+    check_learner,
+)
 from keyhole.numeric import Array, bind, kernel
 
 SUFFIX = "+valve"
@@ -184,10 +194,7 @@ def unwrap(rule: Rule[...]) -> Rule[...] | None:
 
 def _find_inside(rule: Rule[...]) -> Any:
     """Return the class of the states of a rule that a valve can be put around, or raise."""
-    if rule.kind == "gate":
-        raise InvalidError(
-            f"{rule.name} is a rule for gates, which refer instead of showing every label"
-        )
+    rule.check_kind(FOR_SETS)  # A valve shows every label.
     if rule in _INNER:
         raise InvalidError(f"{rule.name} has a valve already; a second one would change nothing")
     found = rule.find_state()

@@ -190,7 +190,7 @@ def _find_group(setup: "Setup[Any]", group: str | int) -> int:
         return int(group)
     counted = (
         f"{setup.learner.name} tells {setup.groups} groups apart, numbered from 0; "
-        f"{setup.kind.holder}(groups=...) names them, or says how many"
+        f"{setup.kind.rules.player}(groups=...) names them, or says how many"
     )
     hint = _suggest(group, names, "group") if names else counted
     raise InvalidError(f"there is no group {group!r}; {hint}", field="groups")

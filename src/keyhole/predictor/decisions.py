@@ -5,26 +5,28 @@ The gate keeps its rounds in memory and the store keeps them in a database; both
 
 import copy
 import math
+import struct
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from struct import Struct
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from keyhole.errors import FeedbackError, InvalidError, ReferredError
+from keyhole.errors import FeedbackError, InvalidError, ReferredError, SnapshotError
 from keyhole.feedback import (
     BESIDE,
+    HIT,
     Answer,
     check_chance,
     check_wrong,
     correct_wrong,
 )
-from keyhole.learners import DEFAULT_GATE, Ask, Learner
+from keyhole.learners import Ask, Learner
 from keyhole.learners.entries import check_choice
-from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.learners.gates import ACCEPTED, CHANCE, FOR_GATES
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.rule import RuleKind
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.draws import CALIBRATION, make_draws
@@ -32,11 +34,13 @@ from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, check_amendable, check_graded, check_judged, measure_delay
 from keyhole.predictor.tally import CountedRound, Outcome, Statistics, Sums, amend_misses, count_check
-from keyhole.scores import Decision
+from keyhole.scores import BestScore, Decision
 
 if TYPE_CHECKING:
     from keyhole.predictor.setup import Setup
 
+_ENOUGH = 50  # accepted answers before anything is said of how they are judged
+_COUNT = struct.Struct("<H")
 _PARTS = BESIDE | {"right", "judged"}
 
 
@@ -69,7 +73,7 @@ class GateTally:
     the 1 / chance that it stands for; ``members`` holds both of every group.
     """
 
-    FORMAT: ClassVar[Struct] = Struct("<qqqddqqqddqqddddq")
+    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqqddqqqddqqddddq")
     stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
     unreachable: ClassVar[int] = 0  # and everything can be referred.
     lost_in_full: ClassVar[float] = 0.0
@@ -121,10 +125,9 @@ class Decisions:
     name: ClassVar[Literal["gate"]] = "gate"
     decides: ClassVar[bool] = True
     makes: ClassVar[str] = "decisions"
-    holder: ClassVar[str] = "Gate"
-    errors: ClassVar[str] = "wrong answers"
+    rules: ClassVar[RuleKind] = FOR_GATES
+    default_score: ClassVar[type[BestScore]] = BestScore
     tally: ClassVar[type[GateTally]] = GateTally
-    learner: ClassVar[str] = DEFAULT_GATE
     default_feedback: ClassVar[GateFeedback] = GateFeedback.ACCEPTED
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
@@ -144,8 +147,11 @@ class Decisions:
             )
 
     def check_feedback(self, setup: "Setup[Any]") -> GateFeedback:
-        setup.learner.rule.check_kind("gate")
+        setup.learner.rule.check_kind(self.rules)
         return check_gate_feedback(setup.feedback)
+
+    def check_levels(self, setup: "Setup[Any]") -> None:  # noqa: ARG002
+        raise InvalidError("a gate has one alpha; make one for each", field="alpha")
 
     def count_open(self, setup: "Setup[Any]", tally: Any) -> int:
         awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
@@ -163,7 +169,7 @@ class Decisions:
     def open(
         self,
         learner: Learner,
-        progress: Progress[GateTally],
+        progress: Progress[Any],
         case: Any,
         draw: float,
         context: Array,
@@ -273,6 +279,55 @@ class Decisions:
 
     def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:
         return 8 * setup.learner.memory * (groups + 1)
+
+    def pack_waiting(self, setup: "Setup[Any]", opened: Round[Any]) -> tuple[bytes, bytes]:
+        """Return nothing, and what stands before an open decision's output: its groups and memos."""
+        groups = opened.groups
+        memos = b"".join([setup.learner.pack_memo(memo) for memo in opened.memo])
+        return b"", _COUNT.pack(len(groups)) + struct.pack(f"<{len(groups)}H", *groups) + memos
+
+    def unpack_waiting(self, setup: "Setup[Any]", waiting: Any) -> Round[Any]:
+        """Return an open decision of a key again, to be judged; or raise."""
+        content = waiting.output
+        try:
+            (count,) = _COUNT.unpack_from(content)
+            groups = struct.unpack_from(f"<{count}H", content, _COUNT.size)
+            begin = _COUNT.size * (1 + count)
+            end = begin + self.measure_memo(setup, count)
+            memos = self.unpack_memo(setup, content[begin:end], count)
+            case: Any = setup.score.unpack(content[end:], waiting.labels)
+        except (struct.error, InvalidError, ValueError, LookupError) as error:
+            raise SnapshotError(
+                f"an open decision of a key is not to be read ({error}); restore its state from a copy"
+            ) from None
+        if any(group >= setup.groups for group in groups):
+            raise SnapshotError(
+                f"an open decision of a key is of groups {groups}, and there are {setup.groups}; "
+                "restore its state from a copy"
+            )
+        shown = case.region(waiting.number, waiting.threshold)
+        return Round(shown, case, memos, waiting.then, groups)
+
+    def answer_event(
+        self,
+        setup: "Setup[Any]",
+        progress: Progress[Any],
+        waiting: Round[Any],
+        event: Any,
+        *,
+        seed: int,  # noqa: ARG002
+    ) -> Outcome:
+        """Teach the progress what an event says of a decision of a key, or raise."""
+        outcome = self.read_judgement(
+            setup,
+            waiting,
+            right=event.right,
+            chance=None if event.chance == 1.0 else event.chance,
+            wrong=event.wrong,
+            judged=None if event.judged is None else event.judged == HIT,
+            bias=progress.tally.bias,
+        )
+        return self.settle(setup, progress, waiting, outcome)
 
     def answer(
         self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any], answer: Any
@@ -392,6 +447,20 @@ class Decisions:
                 learner.observe(state, memo, told)
             amend_misses(progress.tally, weight * change, answered.groups)
         return outcome._replace(weight=weight)
+
+    def list_notes(self, tally: GateTally, *, alpha: float) -> list[str]:
+        """Return a sentence if few accepted answers are judged, and too many of them wrong."""
+        accepted, wrong, weight = tally.accepted, tally.misses, tally.weight
+        expected = alpha * weight
+        if accepted < _ENOUGH or weight > accepted / 2 or wrong <= expected + 3 * expected**0.5:
+            return []
+        return [
+            f"{accepted:,} answers were accepted, {weight:,.0f} of them judged, {wrong:,.0f} of these "
+            "wrong. If mostly wrong answers are reported, the gate hears of too few right ones and "
+            "refers nearly everything. Audit some accepted answers, drawn at random whether reported "
+            "or not: pass what an audit finds as right=, and what people report, silence as right, as "
+            "judged=."
+        ]
 
     def count_bounded(self, tally: GateTally) -> int:
         return max(

@@ -120,8 +120,8 @@ def restore(
     except _UNREADABLE as error:
         found = f"{type(error).__name__}: {error}"
         raise SnapshotError(f"the snapshot lacks or mistypes {found}; restore a copy") from error
-    if setup.kind.holder != holder:
-        right = setup.kind.holder
+    if setup.kind.rules.player != holder:
+        right = setup.kind.rules.player
         raise SnapshotError(f"this is a snapshot of a {right}; restore it with keyhole.{right}")
     return setup, Progress.unpack(rest[place:], setup=setup), waiting
 

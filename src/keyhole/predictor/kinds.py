@@ -16,10 +16,18 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from keyhole import scores
-from keyhole.errors import FeedbackError, InvalidError, LabelError, ScoreError, TheoremError
+from keyhole.errors import (
+    FeedbackError,
+    InvalidError,
+    LabelError,
+    ScoreError,
+    SnapshotError,
+    TheoremError,
+)
 from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_feedback
-from keyhole.learners import DEFAULT
+from keyhole.learners import Learner, find
 from keyhole.learners.lateness import Lateness
+from keyhole.learners.rule import FOR_SETS, RuleKind
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
@@ -28,6 +36,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
     amend,
+    check_judged,
     choose_again,
     listen,
     measure_delay,
@@ -39,7 +48,7 @@ from keyhole.predictor.rounds import (
     watch_answer,
 )
 from keyhole.predictor.tally import CountedRound, Outcome, RoundTally, Tally
-from keyhole.scores import Case, Score
+from keyhole.scores import Case, Probabilities, Score
 from keyhole.scores import Kind as KindName
 
 if TYPE_CHECKING:
@@ -57,10 +66,9 @@ class Sets:
     name: KindName
     decides: ClassVar[bool] = False  # whether a round counts once it is opened, answered or not
     makes: ClassVar[str] = "predictions"  # what its rounds are called, over HTTP too
-    holder: ClassVar[str] = "Predictor"  # the class that plays them
-    errors: ClassVar[str] = "misses"  # what alpha is the share of
+    rules: ClassVar[RuleKind] = FOR_SETS
+    default_score: ClassVar[type[Probabilities]] = Probabilities
     tally: ClassVar[type[Tally]] = Tally
-    learner: ClassVar[str] = DEFAULT
     default_feedback: ClassVar[Feedback] = Feedback.SEMI_BANDIT
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
@@ -73,7 +81,7 @@ class Sets:
 
     def check_feedback(self, setup: "Setup[Any]") -> Feedback:
         learner = setup.learner
-        learner.rule.check_kind("set")
+        learner.rule.check_kind(self.rules)
         feedback = check_feedback(setup.feedback)
         check_enough(learner.name, learner.needs, feedback)
         score: Any = setup.score
@@ -83,6 +91,14 @@ class Sets:
                 f"give a typical error: {type(score).__name__}(scale=...)"
             )
         return feedback
+
+    def check_levels(self, setup: "Setup[Any]") -> None:
+        """Raise unless answers tell of several nested sets, one for each alpha."""
+        if setup.feedback is Feedback.BANDIT:
+            raise FeedbackError(
+                "several levels cannot learn from bandit feedback: it does not say which of the inner "
+                "levels contain the truth; use semi-bandit or full, or one alpha"
+            )
 
     def calibrate(
         self,
@@ -190,6 +206,41 @@ class Sets:
     def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:  # noqa: ARG002
         return 8 * setup.learner.memory
 
+    def pack_waiting(self, setup: "Setup[Any]", opened: Round[Any]) -> tuple[bytes, bytes]:
+        """Return what an open round of a key remembers: its memo, and what stands before its output."""
+        learner = setup.learner
+        return learner.pack_memo(opened.memo) if learner.memory else b"", b""
+
+    def unpack_waiting(self, setup: "Setup[Any]", waiting: Any) -> Round[Any]:
+        """Return an open round of a key again, or raise."""
+        try:
+            memo = setup.learner.unpack_memo(waiting.memo)
+        except InvalidError as error:
+            raise SnapshotError(f"{error}; restore the key's state from a copy") from None
+        return recall_round(setup.score, waiting, then=waiting.then, memo=memo)
+
+    def answer_event(
+        self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], event: Any, *, seed: int
+    ) -> Outcome:
+        """Teach the progress what an event says of a round of a key, or raise."""
+        learner = setup.learner
+        given: dict[str, Any] = {
+            "label": event.label,
+            "score": event.score,
+            "loss": event.loss,
+            "chance": event.chance,
+            "seed": seed,
+            "least_chance": setup.least_chance,
+        }
+        if event.judged is None:
+            outcome = read_answer(learner, waiting, event.answer, wrong=event.wrong, **given)
+        else:
+            check_judged(event.wrong)
+            bias = progress.tally.bias
+            outcome = read_judged(learner, waiting, event.judged, event.answer, bias=bias, **given)
+        settle(learner, progress, waiting, outcome)
+        return outcome
+
     def answer(
         self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
     ) -> Outcome:
@@ -236,6 +287,10 @@ class Sets:
     ) -> Outcome:
         return amend(setup.learner, progress, answered, before, outcome)
 
+    def list_notes(self, tally: Tally, *, alpha: float) -> list[str]:  # noqa: ARG002
+        """Return what is to be said of such rounds alone."""
+        return []
+
     def count_bounded(self, tally: Tally) -> int:
         return math.ceil(tally.weight)
 
@@ -279,6 +334,14 @@ def find_kind(score: Score[Any]) -> Kind:
     """Return the kind of prediction that is made from such a score, or raise if it is none."""
     scores.check_score(score)
     return _KINDS[score.kind]
+
+
+def choose_score(learner: str | Learner | None) -> Score[Any]:
+    """Return the score that a learner, or the rule of this name, plays unless another is given."""
+    if learner is None:
+        return Probabilities()
+    rule = learner.rule if isinstance(learner, Learner) else find(learner)
+    return next(kind.default_score() for kind in _KINDS.values() if kind.rules == rule.kind)
 
 
 def _check_form(kind: KindName, output: Any) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError, UnknownRoundError
-from keyhole.feedback import MISS, Answer, Feedback
+from keyhole.feedback import MISS, Answer
 from keyhole.numeric import Array
 from keyhole.predictor import file
 from keyhole.predictor.batch import check_answers, check_rows
@@ -82,8 +82,8 @@ class LevelPredictor(Generic[R]):
         }
         self._tallies = {one: Tally() for one in self._predictors}
         self._lock = threading.RLock()  # All levels of a round have one number.
-        if self._first.setup.feedback is Feedback.BANDIT:
-            raise FeedbackError(f"several levels cannot learn from bandit feedback: {TELLS_TOO_LITTLE}")
+        setup = self._first.setup
+        setup.kind.check_levels(setup)
 
     def __repr__(self) -> str:
         levels = ", ".join(

@@ -22,8 +22,7 @@ _TOO_FEW = (
     " Either sets could be smaller, or the answers are wrong: if they say hit where nobody looked, "
     "sets shrink until they hold nothing. Check some answers against the truth."
 )
-_ENOUGH = 100  # answers before anything is said,
-_ENOUGH_ACCEPTED = 50  # or answers that a gate accepted
+_ENOUGH = 100  # answers before anything is said
 
 
 def list_notes(setup: Setup[Any], progress: Progress[Any]) -> list[str]:
@@ -31,7 +30,7 @@ def list_notes(setup: Setup[Any], progress: Progress[Any]) -> list[str]:
     return [
         *describe_lateness(setup.learner, tally),
         *describe_reach(setup.learner, setup.score, tally),
-        *describe_judgements(tally, alpha=alpha),
+        *setup.kind.list_notes(tally, alpha=alpha),
         *describe_alarm(progress.watch, alpha=alpha, stale=tally.stale),
     ]
 
@@ -83,20 +82,6 @@ def describe_reach(learner: Learner, score: Any, tally: RoundTally) -> list[str]
             f"({tally.unreachable / tally.answered:.1%}) could be in no set; {remedy}."
         )
     return notes
-
-
-def describe_judgements(tally: RoundTally, *, alpha: float) -> list[str]:
-    """Return a sentence if few accepted answers are judged, and more are wrong than chance explains."""
-    _, wrong, weight, *_, accepted = tally.sum_up()
-    expected = alpha * weight
-    if accepted < _ENOUGH_ACCEPTED or weight > accepted / 2 or wrong <= expected + 3 * expected**0.5:
-        return []
-    return [
-        f"{accepted:,} answers were accepted, {weight:,.0f} of them judged, {wrong:,.0f} of these "
-        "wrong. If mostly wrong answers are reported, the gate hears of too few right ones and refers "
-        "nearly everything. Audit some accepted answers, drawn at random whether reported or not: pass "
-        "what an audit finds as right=, and what people report, silence as right, as judged=."
-    ]
 
 
 def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: bool) -> None:
@@ -199,7 +184,7 @@ def _bound_group(
 ) -> Excess | None:
     parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
     proven: Excess | None = None
-    if hasattr(parameters, "bound_group"):  # Each has a rule of its own, as a gate's groups do.
+    if hasattr(parameters, "bound_group"):  # Each has a rule of its own.
         state = progress.states[number]
         proven = parameters.bound_group(state, setup.kind.find_lateness(setup, progress))
         if proven is not None:

@@ -20,7 +20,7 @@ from keyhole.feedback import (
     find_pace,
     usable_score,
 )
-from keyhole.learners import DEFAULTS, Ask, Learner
+from keyhole.learners import Ask, Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array, kernel
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups
@@ -467,7 +467,7 @@ def _know_miss(waiting: Round[R], told: float) -> float:
 
 def check_amendable(learner: Learner) -> None:
     if not learner.rule.graded:
-        default = DEFAULTS[learner.rule.kind]
+        default = learner.rule.kind.default
         raise FeedbackError(f"{learner.name} cannot take an answer back; use {default}, which can")
 
 
@@ -483,5 +483,5 @@ def check_graded(learner: Learner, what: str) -> None:
     if not learner.rule.graded:
         raise FeedbackError(
             f"{learner.name} takes hits and misses only, not {what}; use a learner that takes them, "
-            f"such as {DEFAULTS[learner.rule.kind]}"
+            f"such as {learner.rule.kind.default}"
         )

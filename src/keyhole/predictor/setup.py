@@ -127,7 +127,7 @@ def _check_learner(
     if any(value is not None for value in given):
         raise InvalidError(
             f"{learner.name} comes with its parameters; give alpha, horizon, arms and options to it, "
-            f"not to the {kind.holder.lower()}"
+            f"not to the {kind.rules.player.lower()}"
         )
     for what, count in counts.items():
         if count and count != getattr(learner, what):
@@ -149,14 +149,14 @@ def _make_learner(
 ) -> Learner:
     if is_real(name):
         raise InvalidError(
-            f"{name!r} is not a learner; for the share of {kind.errors} write alpha={name!r}"
+            f"{name!r} is not a learner; for the share of {kind.rules.errors} write alpha={name!r}"
         )
     if alpha is None:
-        fault = f"alpha is missing; give the share of {kind.errors} you can bear, such as 0.1"
+        fault = f"alpha is missing; give the share of {kind.rules.errors} you can bear, such as 0.1"
         raise InvalidError(fault, field="alpha")
     known = {what: count for what, count in counts.items() if count}
     return learners.make(
-        name or (learners.CONTEXTUAL if known else kind.learner),
+        name or (learners.CONTEXTUAL if known else kind.rules.default),
         alpha=alpha,
         horizon=horizon,
         arms=arms,

@@ -10,11 +10,8 @@ from keyhole.errors import InvalidError
 from keyhole.numeric import Array
 from keyhole.scenarios import imagenet
 from keyhole.scenarios.digits import digits
-from keyhole.scenarios.table_files import open_table
+from keyhole.scenarios.table_files import JUDGED, open_table
 
-_SCORE = ("score", "confidence", "probability")
-# A column, and what a 1 in it means; the last is what a service writes of its gates.
-_OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0, "missed": 1.0}
 _SPELL = 5_000  # rounds of an outage, and between two
 
 
@@ -138,22 +135,5 @@ def read_gate_log(path: Path) -> GateCases:
     case. Other columns are left alone, and so are rows without an outcome. What ``keyhole export``
     writes of a gate is such a file.
     """
-    with open_table(path, known=(*_SCORE, *_OUTCOMES)) as table:
-        score, outcome = table.find(_SCORE), table.find(_OUTCOMES)
-        if score is None or outcome is None:
-            there = f"the columns {', '.join(table.columns)}" if table.columns else "no columns"
-            raise InvalidError(f"{path} has {there}; it needs score, and right or wrong")
-        at, judged = table.columns.index(score), table.columns.index(outcome)
-        read = [
-            (
-                table.score(line, score, "" if row[at] is None else row[at]),
-                table.truth(line, outcome, row[judged]),
-            )
-            for line, row in table.rows
-            if row[judged] is not None
-        ]
-    if not read:
-        raise InvalidError(f"{path} has no row with an outcome; fill in some")
-    scores, outcomes = np.array(read).T
-    wrong = outcomes if _OUTCOMES[outcome] == 1.0 else 1.0 - outcomes
-    return GateCases(scores, wrong)
+    with open_table(path, known=JUDGED) as table:
+        return GateCases(*np.array(list(table.judged())).T)

@@ -20,6 +20,10 @@ from keyhole.errors import InvalidError, MissingExtraError
 LABEL = "label"
 KINDS = (".csv", ".parquet")
 _LONGEST_CELL = 2**27  # The scores of many labels may be one cell.
+_SCORE = ("score", "confidence", "probability")
+# A column, and what a 1 in it means; the last is what a service writes of its decisions.
+_OUTCOMES = {"right": 0.0, "correct": 0.0, "wrong": 1.0, "missed": 1.0}
+JUDGED = (*_SCORE, *_OUTCOMES)  # columns of scores, and of whether the answer was right
 _YES, _NO = {"1", "1.0", "true", "yes", "y"}, {"0", "0.0", "false", "no", "n"}
 
 Field: TypeAlias = str | float | bool | None
@@ -77,6 +81,28 @@ class Table:
                 if row[k] is None:
                     raise self.fault(line, f"{name} is empty; fill it, or leave the row out")
             yield line, [self.number(line, name, row[k]) for k, name in others], str(label)
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has a column of scores, and one of whether the answer was right."""
+        return bool(self.find(_SCORE) and self.find(_OUTCOMES))
+
+    def judged(self) -> Iterator[tuple[float, float]]:
+        """Yield the score, and 1 where the answer was wrong, of every row that has an outcome."""
+        score, outcome = self.find(_SCORE), self.find(_OUTCOMES)
+        if score is None or outcome is None:
+            there = f"the columns {', '.join(self.columns)}" if self.columns else "no columns"
+            raise InvalidError(f"{self.path} has {there}; it needs score, and right or wrong")
+        at, place, sign = self.columns.index(score), self.columns.index(outcome), _OUTCOMES[outcome]
+        empty = True
+        for line, row in self.rows:
+            if row[place] is not None:
+                empty = False
+                told = self.truth(line, outcome, row[place])
+                value = self.score(line, score, "" if row[at] is None else row[at])
+                yield value, told if sign == 1.0 else 1.0 - told
+        if empty:
+            raise InvalidError(f"{self.path} has no row with an outcome; fill in some")
 
     def check_label(self, line: int, label: str) -> None:
         """Raise if a label has no column of scores."""

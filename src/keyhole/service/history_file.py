@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from keyhole.errors import InvalidError
-from keyhole.scenarios.gate_cases import read_gate_log
-from keyhole.scenarios.table_files import KINDS, LABEL, check_file, open_table
+from keyhole.scenarios.table_files import JUDGED, KINDS, LABEL, check_file, open_table
 from keyhole.service.store.streams.calibrations import AT_ONCE, Past
 
 _CENTRE, _BAND = "centre", ("lower", "upper")
@@ -43,10 +42,10 @@ def read_history(path: Path, *, advance: Callable[[int], None]) -> Iterator[list
 
 
 def _read_table(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:
-    with open_table(path, known=(LABEL,)) as table:
+    with open_table(path, known=(LABEL, *JUDGED)) as table:
         if LABEL not in table.columns or len(table.columns) < 2:
-            if table.find(("score",)) and table.find(("right", "wrong")):
-                yield from _read_judged(path, table.tell)
+            if table.is_judged:
+                yield from ((Past(score, wrong == 0.0), table.tell) for score, wrong in table.judged())
                 return
             raise InvalidError(
                 f"{path} has the columns {', '.join(table.columns) or 'none'}; it needs 'label' and a "
@@ -63,12 +62,6 @@ def _read_table(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:
             else:
                 table.check_label(line, label)
                 yield Past(dict(zip(names, numbers, strict=True)), label), table.tell
-
-
-def _read_judged(path: Path, tell: Callable[[], int]) -> Iterator[tuple[Past, Callable[[], int]]]:
-    cases = read_gate_log(path)
-    for score, wrong in zip(cases.scores.tolist(), cases.wrong.tolist(), strict=True):
-        yield Past(score, wrong == 0.0), tell
 
 
 def _read_lines(path: Path) -> Iterator[tuple[Past, Callable[[], int]]]:

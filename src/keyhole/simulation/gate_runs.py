@@ -12,7 +12,7 @@ from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.feedback import Answer, correct_wrong
 from keyhole.learners import GATES, Ask, Learner
 from keyhole.learners.entries import check_choices
-from keyhole.learners.gates import ACCEPTED, CHANCE
+from keyhole.learners.gates import ACCEPTED, CHANCE, FOR_GATES
 from keyhole.numeric import Array, Counts, kernel
 from keyhole.predictor.decisions import check_gate_feedback, tells_of
 from keyhole.predictor.draws import check_seed, make_draws
@@ -115,7 +115,7 @@ def simulate_gate(
     >>> simulate_gate(GATES["gate-tracker"](alpha=0.1), [0.9, 0.2], [0, 1]).accepted.tolist()
     [True, False]
     """
-    if not isinstance(learner, Learner) or learner.rule.kind != "gate":
+    if not isinstance(learner, Learner) or learner.rule.kind != FOR_GATES:
         raise InvalidError(f"{learner!r} is no gate's rule; there are {', '.join(GATES)}")
     cases, outcomes = check_cases(scores, wrong)
     accepted, referred = tells_of(check_gate_feedback(feedback))

@@ -32,7 +32,7 @@ from keyhole.feedback import (
 from keyhole.learners import Ask, Learner, Rule
 from keyhole.learners.bounds import check_rounds
 from keyhole.learners.entries import check_choice, check_choices
-from keyhole.learners.rule import check_learner
+from keyhole.learners.rule import FOR_SETS, check_learner
 from keyhole.numeric import Array, Counts, bind, can_compile, compile_for, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.predictor import Predictor
@@ -231,7 +231,7 @@ def _check(learner: Learner, feedback: str, rounds: int, channel: Channel) -> No
     check_rounds(rounds)
     if not isinstance(channel, Channel):
         raise InvalidError(f"{channel!r} is not a channel; try keyhole.simulation.Channel(delay=10)")
-    learner.rule.check_kind("set")
+    learner.rule.check_kind(FOR_SETS)
     check_enough(learner.name, learner.needs, check_feedback(feedback))
     if channel.corrected:
         check_graded(learner, "answers that may be wrong")

@@ -6,6 +6,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import HorizonError, TheoremError
 from keyhole.learners import SUFFIX, Learner, bounds, strategy
 from keyhole.learners.parameters import HORIZON
+from keyhole.learners.rule import FOR_SETS
 
 _WIDTH = 80
 _INDENT = 11  # as wide as the words that lines begin with
@@ -27,7 +28,7 @@ def describe_promises(learner: Learner, *, rounds: int, waiting: int = 1) -> str
     ``waiting`` is how many rounds may be open at once; 1 means answers that come at once.
     """
     check_horizon(rounds)
-    certain = _certain if learner.rule.kind == "set" else _certain_of_decisions
+    certain = _certain if learner.rule.kind == FOR_SETS else _certain_of_decisions
     lines = [
         f"{learner.name}: alpha {learner.alpha:g}, {rounds:,} rounds; {learner.rule.use}",
         "",

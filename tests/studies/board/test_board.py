@@ -15,7 +15,7 @@ from keyhole.scenarios.airfoil import airfoil
 from keyhole.simulation import Channel
 from keyhole.studies.board import board as boards
 from keyhole.studies.board import page
-from keyhole.studies.board.board import FIRST_DAY, LONG_RUN, SCENARIOS, Board, Played, Size
+from keyhole.studies.board.board import FIRST_DAY, GATED, LONG_RUN, SCENARIOS, SETS, Board, Played, Size
 from keyhole.studies.board.peers import PEERS, PeerRule
 
 DOCS = Path(__file__).parents[3] / "docs"
@@ -40,7 +40,7 @@ def test_who_keeps_the_promise_most_often_comes_first_and_then_who_is_smallest()
             make_played("partly", "airfoil", 0.1, 0.4),
         ),
     )  # fmt: skip
-    ranked = table.rank(LONG_RUN, gates=False)
+    ranked = table.rank(LONG_RUN, SETS)
     assert [one.entrant for one in ranked] == ["small", "large", "partly", "once"]
     assert [(one.kept, one.ran, one.scenarios) for one in ranked] == [
         (2, 2, 2), (2, 2, 2), (1, 1, 2), (1, 2, 2),
@@ -61,7 +61,7 @@ def test_of_gates_the_one_that_accepts_most_comes_first_among_equals() -> None:
             make_played("rash", "gate-digits", 0.3, 1.5),
         ),
     )
-    assert [one.entrant for one in table.rank(LONG_RUN, gates=True)] == ["bold", "shy", "rash"]
+    assert [one.entrant for one in table.rank(LONG_RUN, GATED)] == ["bold", "shy", "rash"]
     assert [one.entrant for one in table.of_scenario("gate-digits", LONG_RUN)] == [
         "bold",
         "shy",
@@ -72,7 +72,7 @@ def test_of_gates_the_one_that_accepts_most_comes_first_among_equals() -> None:
 def test_a_mean_over_scenarios_has_its_error_over_runs() -> None:
     first = replace(make_played("a", "digits", 0.1, 1.0), rates={LONG_RUN: [0.1, 0.3]})
     second = replace(make_played("a", "airfoil", 0.1, 1.0), rates={LONG_RUN: [0.1, 0.1]})
-    (one,) = Board(SMALL, (first, second)).rank(LONG_RUN, gates=False)
+    (one,) = Board(SMALL, (first, second)).rank(LONG_RUN, SETS)
     assert one.rate.mean == pytest.approx(0.15)
     assert one.rate.error == pytest.approx(np.std([0.1, 0.2], ddof=1) / math.sqrt(2))
 

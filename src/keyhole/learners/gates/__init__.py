@@ -7,6 +7,23 @@ and then beyond [0, 1], where judges are known to err). Both calls are one kerne
 one state, and because whoever plays a rule then knows two kernels, whatever the rule is for.
 """
 
+from keyhole.learners.rule import RuleKind
+
+FOR_GATES = RuleKind(
+    name="gate",
+    player="Gate",
+    default="gate-tracker",
+    errors="wrong answers",
+    remedy="gate-tracker's are bounded",
+    use="for gates",
+    example=""">>> gate = keyhole.Gate(keyhole.make("{}", alpha=0.1))
+>>> decision = gate.decide(1.0)
+>>> gate.learn(decision, right=True)
+>>> gate.rounds
+1
+""",
+)
+
 ACCEPTED = 0  # 1 if the round was accepted, else 0
 CHANCE = 1  # the chance that it would be judged, known from the audit; 1 where all are
 OWN = 2  # the first slot that is the rule's own

@@ -13,7 +13,7 @@ import numpy as np
 
 from keyhole.feedback import Answer, Needs
 from keyhole.grid import count_at_most
-from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
+from keyhole.learners.gates import ACCEPTED, CHANCE, FOR_GATES, OWN
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import arms, complete_grid, number, parameters, target, thresholds
 from keyhole.learners.rule import About, Ask, Distribution, Rule
@@ -105,7 +105,7 @@ exaul = Rule(
     limits=lambda _: {"rounds": COUNT},
     distribution=distribution,
     graded=True,
-    kind="gate",
+    kind=FOR_GATES,
     about=About(
         summary="a bandit that learns about every threshold from each accepted answer",
         guarantee="regret of order sqrt(T ln K) against the best threshold of its loss; none for "

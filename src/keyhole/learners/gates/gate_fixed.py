@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.gates import OWN
+from keyhole.learners.gates import FOR_GATES, OWN
 from keyhole.learners.parameters import number, parameters, target
 from keyhole.learners.rule import About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
@@ -44,7 +44,7 @@ gate_fixed = Rule(
     state=GateFixedState,
     memory=OWN,
     graded=True,
-    kind="gate",
+    kind=FOR_GATES,
     about=About(
         summary="a threshold set by hand",
         guarantee="nothing",

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.gates import ACCEPTED, OWN
+from keyhole.learners.gates import ACCEPTED, FOR_GATES, OWN
 from keyhole.learners.parameters import parameters, target, whole
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, kernel
@@ -84,7 +84,7 @@ gate_split = Rule(
     memory=OWN,
     limits=lambda settings: {"gathered": settings.calibration},
     graded=True,
-    kind="gate",
+    kind=FOR_GATES,
     about=About(
         summary="a threshold calibrated on the first judged answers, then fixed",
         guarantee="about alpha if later cases are like those it was calibrated on; nothing otherwise",

@@ -20,7 +20,7 @@ import numpy as np
 
 from keyhole.errors import TheoremError
 from keyhole.feedback import Answer, Needs
-from keyhole.learners.gates import ACCEPTED, CHANCE, OWN
+from keyhole.learners.gates import ACCEPTED, CHANCE, FOR_GATES, OWN
 from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, target
@@ -482,7 +482,7 @@ gate_tracker = Rule(
     memory=OWN + 2,
     limits=lambda _: {"judged": COUNT, "rounds": COUNT},
     graded=True,
-    kind="gate",
+    kind=FOR_GATES,
     about=About(
         summary="the best cases, as many as keep alpha of the accepted wrong, behind a guard",
         guarantee="wrong <= alpha accepted + 20 + 0.3 sqrt(rounds), for certain, if judged at once",

@@ -5,8 +5,8 @@ linearised pinball loss, so that hit or miss is enough.
 
 This departs from the published code (Zaffran et al., 2022) in what partial feedback asks for: there
 an expert is ACI on the level of a quantile of past scores and steps with its own miss, which needs
-every label; the two ends of an interval are aggregated apart; and there are thirty rates, from 0 to
-0.09. Here an expert is a threshold, one aggregate plays it, and there are eight steps. The
+every label; the two ends of an interval are mixed apart; and there are thirty rates, from 0 to
+0.09. Here an expert is a threshold, one mixture plays it, and there are eight steps. The
 aggregation is the same, its range rounded up to a power of two. Ours are also the shorter steps of
 stale answers, and the guards.
 """

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -65,6 +65,35 @@ FULL = Size(rounds=2_000, runs=5, gate_runs=20)
 QUICK = Size(rounds=600, runs=2, gate_runs=4)
 
 
+class Division(NamedTuple):
+    """What is ranked together, and the words and the scale of its tables and panels."""
+
+    title: str
+    heads: tuple[str, ...]
+    rate: str
+    size: str
+    best: str
+    legend: str
+    ticks: tuple[float, ...]
+    sign: float  # 1 where a small size is good, -1 where a large one is
+
+
+SETS = Division(
+    title="Sets and intervals",
+    heads=("entrant", "kept", "miss rate", "worst on any", "size/best"),
+    rate="misses", size="size", best="smallest", legend="lower is smaller.",
+    ticks=(1.0, 2.0, 5.0, 10.0), sign=1.0,
+)  # fmt: skip
+GATED = Division(
+    title="Gates",
+    heads=("rule", "kept", "wrong", "worst on any", "accepted/best"),
+    rate="wrong", size="accepted", best="most accepted",
+    legend="Of gates, higher is more accepted.",
+    ticks=(0.0, 0.5, 1.0), sign=-1.0,
+)  # fmt: skip
+DIVISIONS = (SETS, GATED)
+
+
 @dataclass(frozen=True)
 class BoardScenario:
     """A scenario of ``keyhole compare``, and how its answers come back.
@@ -80,6 +109,10 @@ class BoardScenario:
     answers: str  # how they come, in words
     channel: Channel = field(default_factory=Channel)
     audit: float = 1.0
+
+    @property
+    def division(self) -> Division:
+        return GATED if self.kind == "gate" else SETS
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -178,11 +211,10 @@ class Board:
     size: Size
     played: tuple[Played, ...]
 
-    def find_scenarios(self, *, gates: bool) -> list[BoardScenario]:
+    def find_scenarios(self, division: Division) -> list[BoardScenario]:
         names = {one.scenario for one in self.played}
-        return [
-            one for one in SCENARIOS.values() if one.name in names and (one.kind == "gate") == gates
-        ]
+        known = SCENARIOS.values()
+        return [one for one in known if one.name in names and one.division is division]
 
     def keeps(self, one: Played, part: str) -> bool:
         """Return whether the promise is kept in a part, as ``keyhole compare`` judges it."""
@@ -194,7 +226,7 @@ class Board:
     def of_scenario(self, name: str, part: str) -> list[Played]:
         """Return who played a scenario: who keeps the promise first, then by size."""
         ran = [one for one in self.played if one.scenario == name and part in one.rates]
-        sign = _sign(SCENARIOS[name])
+        sign = SCENARIOS[name].division.sign
 
         def order(one: Played) -> tuple[bool, float, str]:
             size = one.size(part).mean
@@ -202,19 +234,18 @@ class Board:
 
         return sorted(ran, key=order)
 
-    def rank(self, part: str, *, gates: bool) -> list["Standing"]:
+    def rank(self, part: str, division: Division) -> list["Standing"]:
         """Return the entrants: who keeps the promise on the most scenarios first, then by size."""
-        scenarios = {one.name: one for one in self.find_scenarios(gates=gates) if part in one.parts}
+        scenarios = {one.name: one for one in self.find_scenarios(division) if part in one.parts}
         by_entrant: dict[str, list[Played]] = {}
         for one in self.played:
             if one.scenario in scenarios:
                 by_entrant.setdefault(one.entrant, []).append(one)
         every = [self._sum_up(played, part, scenarios) for played in by_entrant.values()]
-        sign = -1.0 if gates else 1.0
 
         def order(one: Standing) -> tuple[int, float, str]:
             size = one.size.mean
-            return -one.kept, math.inf if math.isnan(size) else sign * size, one.entrant
+            return -one.kept, math.inf if math.isnan(size) else division.sign * size, one.entrant
 
         return sorted((one for one in every if one is not None), key=order)
 
@@ -256,11 +287,6 @@ class Standing:
     worst: Estimate
     worst_on: str
     size: Estimate
-
-
-def _sign(scenario: BoardScenario) -> float:
-    """Return 1 where small is good, -1 where large is."""
-    return -1.0 if scenario.kind == "gate" else 1.0
 
 
 def _mean_by_run(values: list[list[float]], *, geometric: bool = False) -> Estimate:
@@ -308,13 +334,16 @@ def list_pairs(
     """Return who plays what: gates' rules on gates, all others on the rest."""
     everyone = list(entrants)
     return [
-        (name, one) for one in scenarios for name in everyone if (name in GATES) == (one.kind == "gate")
+        (name, one)
+        for one in scenarios
+        for name in everyone
+        if (name in GATES) == (one.division is GATED)
     ]
 
 
 def play(entrant: str, scenario: BoardScenario, size: Size) -> Played:
     """Play all runs of an entrant on a scenario."""
-    if scenario.kind == "gate":
+    if scenario.division is GATED:
         return _play_gate(entrant, scenario, size)
     if entrant in PEERS:
         return _play_peer(entrant, scenario, size)

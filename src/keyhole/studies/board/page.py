@@ -9,9 +9,10 @@ from importlib import resources
 from pathlib import Path
 
 from keyhole.errors import InvalidError
-from keyhole.learners import DEFAULTS
+from keyhole.learners import find
 from keyhole.studies.board.board import (
     ALPHA,
+    DIVISIONS,
     FULL,
     LONG_RUN,
     PARTS,
@@ -19,6 +20,7 @@ from keyhole.studies.board.board import (
     VERSION,
     Board,
     BoardScenario,
+    Division,
     Played,
     Standing,
 )
@@ -29,17 +31,13 @@ _MORE = "label always"  # what an entrant is told that the others are not
 _KEY = (
     "kept: on how many scenarios no more than {alpha:g} miss, chance allowed for, as keyhole compare "
     "judges it (in brackets how many it played, if not all; the others count as not kept). Then by "
-    "size: that of the sets over that of the best thresholds in hindsight, geometric mean; of gates "
+    "size: that of the sets over that of the best thresholds in hindsight, geometric mean; or "
     "the share accepted. ± standard error over runs. † is told every label that comes back, missed or "
     "not. * promise not kept. Against an adversary no size can be compared."
 )
 _BEGIN, _END = "<!-- board: begin -->", "<!-- board: end -->"
 _WIDTH, _HEIGHT, _EDGE = 240.0, 170.0, 26.0  # of a panel
 _MOST_RATE, _SMALLEST, _LARGEST = 0.3, 0.8, 20.0  # what is beyond stands at the edge
-_HEADS = {
-    False: ("entrant", "kept", "miss rate", "worst on any", "size/best"),
-    True: ("rule", "kept", "wrong", "worst on any", "accepted/best"),
-}
 
 
 def write_text(board: Board) -> Iterator[str]:
@@ -53,18 +51,15 @@ def write_text(board: Board) -> Iterator[str]:
 
 
 def _list_tables(board: Board) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
-    for gates in (False, True):
+    for division in DIVISIONS:
         for part in PARTS:
-            standings = board.rank(part, gates=gates)
+            standings = board.rank(part, division)
             if standings:
-                yield _name_ranks(part, gates=gates), [_HEADS[gates], *map(_list_standing, standings)]
-    for gates in (False, True):
-        for scenario in board.find_scenarios(gates=gates):
+                rows = [division.heads, *map(_list_standing, standings)]
+                yield f"{division.title}: {part}", rows
+    for division in DIVISIONS:
+        for scenario in board.find_scenarios(division):
             yield _describe(scenario), _list_scenario(board, scenario)
-
-
-def _name_ranks(part: str, *, gates: bool) -> str:
-    return f"{'Gates' if gates else 'Sets and intervals'}: {part}"
 
 
 def _describe(scenario: BoardScenario) -> str:
@@ -88,7 +83,7 @@ def _mark(one: Standing | Played) -> str:
 
 def _list_scenario(board: Board, scenario: BoardScenario) -> list[tuple[str, ...]]:
     """Return a row for each who played, in the order of the long run; * marks a promise not kept."""
-    rate, size = ("wrong", "accepted") if scenario.kind == "gate" else ("misses", "size")
+    rate, size = scenario.division.rate, scenario.division.size
     rows: list[tuple[str, ...]] = [
         ("entrant", rate, size, f"day 1: {rate}", size)[: 1 + 2 * len(scenario.parts)]
     ]
@@ -133,8 +128,8 @@ def _find_unplayed(board: Board) -> dict[str, list[str]]:
     """Return the scenarios of the record on which an entrant of it was neither played nor refused."""
     played = {(one.entrant, one.scenario) for one in board.played}
     found: dict[str, list[str]] = {}
-    for gates in (False, True):
-        names = [one.name for one in board.find_scenarios(gates=gates)]
+    for division in DIVISIONS:
+        names = [one.name for one in board.find_scenarios(division)]
         for entrant in dict.fromkeys(one.entrant for one in board.played if one.scenario in names):
             missing = [name for name in names if (entrant, name) not in played]
             if missing:
@@ -175,22 +170,22 @@ def write_fragment(board: Board) -> str:
 
 def _list_elements(board: Board) -> Iterator[str]:
     quick = "" if board.size == FULL else " --quick"
-    for gates in (False, True):
+    for division in DIVISIONS:
         for part in PARTS:
-            standings = board.rank(part, gates=gates)
+            standings = board.rank(part, division)
             if standings:
-                title = _name_ranks(part, gates=gates)
+                title = f"{division.title}: {part}"
                 yield f'<h2 id="{_slug(title)}">{title}</h2>'
                 yield f"<p><code>keyhole bench{quick}</code></p>"
-                yield _write_table(_HEADS[gates], [(*_list_standing(one),) for one in standings])
+                yield _write_table(division.heads, [(*_list_standing(one),) for one in standings])
     yield '<h2 id="promise-against-size">Promise against size</h2>'
     yield _legend()
     yield '<div class="board-panels">'
     yield from (_draw_panel(board, one) for one in SCENARIOS.values() if _has_sizes(board, one))
     yield "</div>"
     yield '<h2 id="scenario-by-scenario">Scenario by scenario</h2>'
-    for gates in (False, True):
-        for scenario in board.find_scenarios(gates=gates):
+    for division in DIVISIONS:
+        for scenario in board.find_scenarios(division):
             yield f'<h3 id="{scenario.name}">{scenario.name}</h3>'
             yield f"<p>{html.escape(_describe(scenario).partition(': ')[2])}."
             yield f"<code>keyhole bench{quick} --scenarios {scenario.name}</code></p>"
@@ -222,7 +217,7 @@ def _classify(shown: str) -> str:
     entrant = shown.removesuffix(" †")
     if entrant in PEERS:
         return "peer"
-    return "default" if entrant in DEFAULTS.values() else "learner"
+    return "default" if entrant == find(entrant).kind.default else "learner"
 
 
 def _legend() -> str:
@@ -235,7 +230,7 @@ def _legend() -> str:
     return (
         f'<p class="board-legend">{marks}<span>rings: told every label</span></p>'
         f"<p>A dot is an entrant in the long run of a scenario: to the right of the dashed line it "
-        f"misses more than {ALPHA:g} of the time; lower is smaller. Of gates, higher is more accepted. "
+        f"misses more than {ALPHA:g} of the time; {' '.join(one.legend for one in DIVISIONS)} "
         "Hover over a dot for its name.</p>"
     )
 
@@ -250,14 +245,13 @@ def _has_sizes(board: Board, scenario: BoardScenario) -> bool:
 
 
 def _draw_panel(board: Board, scenario: BoardScenario) -> str:
-    gate = scenario.kind == "gate"
+    division = scenario.division
     ranked = board.of_scenario(scenario.name, LONG_RUN)
-    ticks = (0.0, 0.5, 1.0) if gate else (1.0, 2.0, 5.0, 10.0)
     lines = [
         f'<line class="axis" x1="{_EDGE}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>'
         f'<text x="{_EDGE - 4}" y="{y + 3.5:.1f}" text-anchor="end">{tick:g}</text>'
-        for tick in ticks
-        for y in (_place_size(tick, gate=gate),)
+        for tick in division.ticks
+        for y in (_place_size(tick, division),)
     ]
     lines += [
         f'<text x="{_place_rate(rate):.1f}" y="{_HEIGHT - 4}" text-anchor="middle">{rate:g}</text>'
@@ -267,29 +261,28 @@ def _draw_panel(board: Board, scenario: BoardScenario) -> str:
     lines.append(f'<line class="target" x1="{at:.1f}" x2="{at:.1f}" y1="0" y2="{_HEIGHT - 16}"/>')
     order = {"learner": 0, "peer": 1, "default": 2}  # the default on top
     dots = "".join(
-        _draw_dot(one, gate=gate)
+        _draw_dot(one, division)
         for one in sorted(ranked, key=lambda one: order[_classify(one.entrant)])
     )
     best = ranked[0]
     told = (
         f"{best.entrant}, {_write(best.size(LONG_RUN), 2)}" if board.keeps(best, LONG_RUN) else "nobody"
     )
-    most = "most accepted" if gate else "smallest"
     return (
-        f"<figure><figcaption><b>{scenario.name}</b><br>{most} that keeps the promise: "
+        f"<figure><figcaption><b>{scenario.name}</b><br>{division.best} that keeps the promise: "
         f'{html.escape(told)}</figcaption><svg viewBox="0 0 {_WIDTH:g} {_HEIGHT:g}" role="img" '
         f'aria-label="miss rate against size on {scenario.name}">{"".join(lines)}{dots}</svg></figure>'
     )
 
 
-def _draw_dot(one: Played, *, gate: bool) -> str:
+def _draw_dot(one: Played, division: Division) -> str:
     rate, size = one.rate(LONG_RUN), one.size(LONG_RUN)
     if math.isnan(size.mean):
         return ""
     ring = " ring" if one.told == _MORE else ""
     return (
         f'<circle class="{_classify(one.entrant)}{ring}" cx="{_place_rate(rate.mean):.1f}" '
-        f'cy="{_place_size(size.mean, gate=gate):.1f}" r="4"><title>{html.escape(one.entrant)}: '
+        f'cy="{_place_size(size.mean, division):.1f}" r="4"><title>{html.escape(one.entrant)}: '
         f"{_write(rate, 3)}, {_write(size, 2)}</title></circle>"
     )
 
@@ -298,8 +291,8 @@ def _place_rate(rate: float) -> float:
     return _EDGE + 6.0 + (_WIDTH - _EDGE - 12.0) * min(rate, _MOST_RATE) / _MOST_RATE
 
 
-def _place_size(size: float, *, gate: bool) -> float:
-    if gate:
+def _place_size(size: float, division: Division) -> float:
+    if division.sign < 0.0:  # a share of at most about 1
         share = min(1.2, max(0.0, size)) / 1.2
     else:
         kept = min(_LARGEST, max(_SMALLEST, size))

@@ -10,8 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from keyhole import scores
-from keyhole.errors import FeedbackError, InvalidError
-from keyhole.feedback import Feedback
+from keyhole.errors import InvalidError
 from keyhole.learners import Learner
 from keyhole.predictor import setup as setups
 from keyhole.predictor.levels import read_alphas
@@ -80,19 +79,8 @@ def make_setups(
         return *make_setup(alpha=alpha, **given), []
     outermost, *inner = read_alphas(given.get("learner"), alpha)
     setup, notes = make_setup(alpha=outermost, **given)
-    check_levels(setup)
+    setup.kind.check_levels(setup)
     return setup, notes, [make_setup(alpha=one, **given)[0].learner for one in inner]
-
-
-def check_levels(setup: Setup[Region]) -> None:
-    """Raise if a stream of this setup cannot have several levels."""
-    if setup.kind.decides:
-        raise InvalidError("a gate has one alpha; make a stream for each", field="alpha")
-    if setup.feedback is Feedback.BANDIT:
-        raise FeedbackError(
-            "several levels cannot learn from bandit feedback: it does not say which of the inner "
-            "levels contain the truth; use semi-bandit or full, or make a stream for each alpha"
-        )
 
 
 def check_limits(*, lifetime: float, window: int, retention: float | None = None) -> None:
