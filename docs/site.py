@@ -46,6 +46,7 @@ ROOMS = {  # where what fewer people need is found
     "keyhole.learners": ("Learner", "Rule", "safety_valve"),
     "keyhole.simulation": ("simulate_against", "Simulation", "Channel", "metrics"),
     "keyhole.studies.compare.contest": ("Contest",),
+    "keyhole.predictor.levels": ("LevelPredictor",),
     "keyhole.predictor.bandit": ("Exp3P",),
     "keyhole": ("grid", "errors"),
 }  # fmt: skip

@@ -115,7 +115,7 @@ def test_bandit_feedback_is_refused_when_it_is_made() -> None:
 
 @pytest.mark.parametrize(
     ("alpha", "fault"),
-    [([], "holds none"), ([0.1, 0.1], "one twice"), ([0.1, "0.2"], "'0.2' is not a number")],
+    [([], "holds no level"), ([0.1, 0.1], "one twice"), ([0.1, "0.2"], "'0.2' is not a number")],
 )
 def test_wrong_levels_are_refused(alpha: Any, fault: str) -> None:
     with pytest.raises(InvalidError, match=fault):

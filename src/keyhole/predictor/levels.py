@@ -76,9 +76,17 @@ class LevelPredictor(Generic[R]):
     1.0
     """
 
-    def __init__(self, learner: str | None = None, *, alpha: Sequence[float], **options: Any) -> None:
+    def __init__(
+        self,
+        learner: str | None = None,
+        *,
+        alpha: Sequence[float],
+        score: Score[R] | None = None,
+        **options: Any,
+    ) -> None:
         self._predictors: dict[float, Predictor[R]] = {
-            one: Predictor(learner, alpha=one, **options) for one in read_alphas(learner, alpha)
+            one: Predictor(learner, alpha=one, score=score, **options)
+            for one in read_alphas(learner, alpha)
         }
         self._tallies = {one: Tally() for one in self._predictors}
         self._lock = threading.RLock()  # All levels of a round have one number.
