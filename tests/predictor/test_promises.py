@@ -341,7 +341,7 @@ def test_of_the_truth_behind_a_judge_nothing_is_stated() -> None:
     predictor = Predictor(alpha=0.1)
     predictor.learn(predictor.predict([0.9, 0.1]), MISS, judged=keyhole.HIT)
     assert predictor.bound().most > 0.0
-    with pytest.raises(TheoremError, match="made up for by a tracked bias"):
+    with pytest.raises(TheoremError, match="corrected by an estimate"):
         predictor.bound(delta=0.05)
 
 

@@ -226,7 +226,7 @@ def test_the_snippets_on_forgetting_a_person_do_as_the_page_says(client: keyhole
     (found,) = client.rounds("triage")
     assert (found.answer, found.metadata, found.missed, found.erased) == (None, None, False, True)
     assert client.erase("triage", names["shown"]) == 0
-    with pytest.raises(InvalidError, match="one of a prediction and metadata"):
+    with pytest.raises(InvalidError, match="either a prediction or metadata"):
         client.erase("triage")
 
 

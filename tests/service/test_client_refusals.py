@@ -159,7 +159,7 @@ def test_a_client_of_another_loop_says_so(threads: ThreadPoolExecutor) -> None:
     client = AsyncClient(URL, retries=0)
     with pytest.raises(UnreachableError, match="no answer"):
         threads.submit(asyncio.run, client.streams()).result(timeout=30.0)
-    with pytest.raises(InvalidError, match="another event loop before; make one in each"):
+    with pytest.raises(InvalidError, match="another event loop before; make one client"):
         threads.submit(asyncio.run, client.streams()).result(timeout=30.0)
 
 
