@@ -165,7 +165,7 @@ def test_save_and_load_keep_names_open_groups_and_numbers(tmp_path: Path) -> Non
 
 def test_setup_holds_the_names_as_json_both_ways() -> None:
     setup = forecaster().setup
-    again: Setup[Any] = Setup.load(setup.dump())
+    again: Setup = Setup.load(setup.dump())
     assert again.names == setup.names == (("hour", "load"), ("weekend", "holiday"))
     older = {key: value for key, value in setup.dump().items() if key not in ("features", "groups")}
     assert Setup.load(older).names == ((), ())

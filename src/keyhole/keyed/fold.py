@@ -74,7 +74,7 @@ class Fold:
     ('counted', True)
     """
 
-    setup: Setup[Any]
+    setup: Setup
     lifetime: int | None = None
     recall: int = RECALL
     start: bytes = b""
@@ -261,7 +261,7 @@ class Fold:
         return None if earliest == NEVER else earliest
 
 
-def pack_start(setup: Setup[Any], start: Progress) -> bytes:
+def pack_start(setup: Setup, start: Progress) -> bytes:
     """Return what has been learnt without what was counted, or raise if it is of another learner."""
     fresh: Any = setup.kind.start(setup)
     known = isinstance(start, Progress) and isinstance(start.state, type(fresh.state))
@@ -308,7 +308,7 @@ def _derive_seed(seed: int, key: str) -> int:
     return int.from_bytes(digest, "big")
 
 
-def _rebuild(setup: Setup[Any], lifetime: int | None, recall: int, start: bytes) -> Fold:
+def _rebuild(setup: Setup, lifetime: int | None, recall: int, start: bytes) -> Fold:
     return Fold(setup=setup, lifetime=lifetime, recall=recall, start=start)
 
 

@@ -230,7 +230,7 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
     )
 
 
-def pack_whole(key: KeyState, setup: Setup[Any]) -> bytes:
+def pack_whole(key: KeyState, setup: Setup) -> bytes:
     """Return the state of a key as bytes, its progress as a file has it."""
     progress = key.progress.pack(setup.learner)
     time = key.clock.to_bytes(6, "little", signed=True)
@@ -239,7 +239,7 @@ def pack_whole(key: KeyState, setup: Setup[Any]) -> bytes:
     return head + progress + key.closed + pack_open(key)
 
 
-def unpack_whole(content: bytes, setup: Setup[Any]) -> KeyState:
+def unpack_whole(content: bytes, setup: Setup) -> KeyState:
     """Return the state that ``pack_whole`` wrote, or raise ``SnapshotError``."""
     try:
         version, closed, rule, time, length = _WHOLE.unpack_from(content)

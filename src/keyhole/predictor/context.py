@@ -83,9 +83,7 @@ def list_groups(learner: Learner, context: Array) -> tuple[int, ...]:
     return tuple(np.flatnonzero(context[learner.features :]).tolist())
 
 
-def read_context(
-    setup: "Setup[Any]", features: Features | None = None, groups: Groups | None = ()
-) -> Array:
+def read_context(setup: "Setup", features: Features | None = None, groups: Groups | None = ()) -> Array:
     if features is None and not groups and not setup.context:
         return NOTHING_KNOWN
     learner, context = setup.learner, _know_nothing(setup)
@@ -105,7 +103,7 @@ def read_context(
     return context
 
 
-def _know_nothing(setup: "Setup[Any]") -> Array:
+def _know_nothing(setup: "Setup") -> Array:
     return np.concatenate((np.full(setup.learner.features, np.nan), np.zeros(setup.groups)))
 
 
@@ -114,7 +112,7 @@ def pack_context(context: Array) -> bytes | None:
     return context.tobytes() if context.size else None
 
 
-def unpack_context(setup: "Setup[Any]", content: bytes | None) -> Array:
+def unpack_context(setup: "Setup", content: bytes | None) -> Array:
     """Return the context that ``pack_context`` wrote, or raise if it is another predictor's."""
     size = 8 * setup.context
     if content is None:
@@ -127,7 +125,7 @@ def unpack_context(setup: "Setup[Any]", content: bytes | None) -> Array:
     return np.frombuffer(content)
 
 
-def show_context(setup: "Setup[Any]", context: Array) -> Known:
+def show_context(setup: "Setup", context: Array) -> Known:
     """Return what a context says, as ``read_context`` takes it; a missing feature is None."""
     learner, names = setup.learner, setup.names
     if context.size == 0:
@@ -182,7 +180,7 @@ def _is_number(value: Any) -> bool:
     return True
 
 
-def _find_group(setup: "Setup[Any]", group: str | int) -> int:
+def _find_group(setup: "Setup", group: str | int) -> int:
     names = setup.names.groups
     if group in names:
         return names.index(group)
@@ -205,7 +203,7 @@ def _suggest(name: object, names: tuple[str, ...], kind: str) -> str:
 
 
 def read_contexts(
-    setup: "Setup[Any]",
+    setup: "Setup",
     count: int,
     features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None,
     groups: Sequence[Groups] | None,

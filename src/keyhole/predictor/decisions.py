@@ -146,24 +146,24 @@ class Decisions:
                 field="features",
             )
 
-    def check_feedback(self, setup: "Setup[Any]") -> GateFeedback:
+    def check_feedback(self, setup: "Setup") -> GateFeedback:
         setup.learner.rule.check_kind(self.rules)
         return check_gate_feedback(setup.feedback)
 
-    def check_levels(self, setup: "Setup[Any]") -> None:  # noqa: ARG002
+    def check_levels(self, setup: "Setup") -> None:  # noqa: ARG002
         raise InvalidError("a gate has one alpha; make one for each", field="alpha")
 
-    def count_open(self, setup: "Setup[Any]", tally: Any) -> int:
+    def count_open(self, setup: "Setup", tally: Any) -> int:
         awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
         return int(awaited - tally.answered - tally.expired - tally.skipped)
 
-    def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress[GateTally]:
+    def start(self, setup: "Setup", *, watch: bool = False) -> Progress[GateTally]:
         learner, groups = setup.learner, setup.groups
         states = [learner.start() for _ in range(groups)]
         watched = Watch() if watch else None
         return Progress(learner.start(), GateTally.start(groups), None, watched, states)
 
-    def read(self, setup: "Setup[Any]", progress: Progress[Any], output: object) -> Any:  # noqa: ARG002
+    def read(self, setup: "Setup", progress: Progress[Any], output: object) -> Any:  # noqa: ARG002
         return setup.score.read(output)
 
     def open(
@@ -197,7 +197,7 @@ class Decisions:
 
     def calibrate(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress[Any],
         scores: Sequence[Any],
         rights: Sequence[Any],
@@ -230,10 +230,10 @@ class Decisions:
         tally.calibrated_excess = kept.calibrated_excess + excess
         progress.state, progress.states, progress.tally = played.state, played.states, tally
 
-    def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:
+    def is_awaited(self, setup: "Setup", shown: Any) -> bool:
         return bool(shown.accepted) or setup.feedback != GateFeedback.ACCEPTED
 
-    def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
+    def check_awaited(self, setup: "Setup", shown: Any) -> None:
         if isinstance(shown, Decision) and not self.is_awaited(setup, shown):
             raise ReferredError(
                 f"round {shown.id} was referred, and this gate learns only from accepted answers; "
@@ -241,7 +241,7 @@ class Decisions:
             )
 
     def recall(
-        self, setup: "Setup[Any]", kept: Any, *, then: int = 0, memo: bytes | None = None
+        self, setup: "Setup", kept: Any, *, then: int = 0, memo: bytes | None = None
     ) -> Round[Any]:
         """Return a round again from its row; without a memo, only to be judged and amended."""
         case: Any = setup.score.unpack(kept.output, kept.labels)
@@ -250,7 +250,7 @@ class Decisions:
         return Round(case.region(kept.number, kept.threshold), case, memos, then, groups)
 
     def choose_again(
-        self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any]
+        self, setup: "Setup", progress: Progress[GateTally], waiting: Round[Any]
     ) -> list[Any]:
         """Return memos as if an open round of another learner were asked about now."""
         memos = []
@@ -264,7 +264,7 @@ class Decisions:
         """Return whether such a round is one of those whose share of wrong answers is promised."""
         return bool(shown.accepted)
 
-    def translate(self, setup: "Setup[Any]", own: Any, shown: Any, answer: Any) -> Any:
+    def translate(self, setup: "Setup", own: Any, shown: Any, answer: Any) -> Any:
         """Return what the judgement of a decision tells of another on the same case; or None."""
         if not self.is_awaited(setup, own):
             return None
@@ -272,21 +272,21 @@ class Decisions:
             return {**answer, "chance": 1.0}  # Whoever judged it had to: it was no audit.
         return answer
 
-    def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> list[Any]:
+    def unpack_memo(self, setup: "Setup", content: bytes, groups: int) -> list[Any]:
         size = self.measure_memo(setup, 0)
         parts = [content[size * n : size * (n + 1)] for n in range(groups + 1)]
         return [setup.learner.unpack_memo(part) for part in parts]
 
-    def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:
+    def measure_memo(self, setup: "Setup", groups: int) -> int:
         return 8 * setup.learner.memory * (groups + 1)
 
-    def pack_waiting(self, setup: "Setup[Any]", opened: Round[Any]) -> tuple[bytes, bytes]:
+    def pack_waiting(self, setup: "Setup", opened: Round[Any]) -> tuple[bytes, bytes]:
         """Return nothing, and what stands before an open decision's output: its groups and memos."""
         groups = opened.groups
         memos = b"".join([setup.learner.pack_memo(memo) for memo in opened.memo])
         return b"", _COUNT.pack(len(groups)) + struct.pack(f"<{len(groups)}H", *groups) + memos
 
-    def unpack_waiting(self, setup: "Setup[Any]", waiting: Any) -> Round[Any]:
+    def unpack_waiting(self, setup: "Setup", waiting: Any) -> Round[Any]:
         """Return an open decision of a key again, to be judged; or raise."""
         content = waiting.output
         try:
@@ -310,7 +310,7 @@ class Decisions:
 
     def answer_event(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress[Any],
         waiting: Round[Any],
         event: Any,
@@ -330,13 +330,13 @@ class Decisions:
         return self.settle(setup, progress, waiting, outcome)
 
     def answer(
-        self, setup: "Setup[Any]", progress: Progress[GateTally], waiting: Round[Any], answer: Any
+        self, setup: "Setup", progress: Progress[GateTally], waiting: Round[Any], answer: Any
     ) -> Outcome:
         outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         return self.settle(setup, progress, waiting, outcome)
 
     def read_answer(
-        self, setup: "Setup[Any]", waiting: Round[Any], answer: Any, *, bias: float = 0.0
+        self, setup: "Setup", waiting: Round[Any], answer: Any, *, bias: float = 0.0
     ) -> Outcome:
         """Return what a judgement says of a round, or raise."""
         known = isinstance(answer, Mapping) and answer.keys() & {"right", "judged"}
@@ -346,7 +346,7 @@ class Decisions:
 
     def read_judgement(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         waiting: Round[Any],
         *,
         right: Any = None,
@@ -367,14 +367,14 @@ class Decisions:
         check = None if right is None else _read_miss(right, 0.0) - told
         return Outcome(told + bias, decision.score, weight=weight, check=check)
 
-    def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:  # noqa: ARG002
+    def read_amended(self, answered: Round[Any], setup: "Setup", answer: Any) -> Outcome:  # noqa: ARG002
         """Return what an amended judgement says; its chance is that of the first."""
         right = answer.get("right") if isinstance(answer, Mapping) else answer
         return Outcome(_read_miss(right, 0.0), answered.prediction.score)
 
     def settle(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress[GateTally],
         waiting: Round[Any],
         outcome: Outcome,
@@ -410,7 +410,7 @@ class Decisions:
 
     def count(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress[GateTally],
         counted: CountedRound,
         *,
@@ -430,7 +430,7 @@ class Decisions:
 
     def amend(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress[GateTally],
         answered: Round[Any],
         before: Outcome,
@@ -470,7 +470,7 @@ class Decisions:
     def count_shown(self, tally: GateTally) -> int:
         return tally.accepted
 
-    def find_lateness(self, setup: "Setup[Any]", progress: Progress[GateTally]) -> Lateness:  # noqa: ARG002
+    def find_lateness(self, setup: "Setup", progress: Progress[GateTally]) -> Lateness:  # noqa: ARG002
         # Of what waited when the guard shut, each next one to be judged is older by one; if m of those
         # were accepted, the level is at least m - 1. And all but the first are stale when it comes.
         level = getattr(progress.state, "late", None)
@@ -484,7 +484,7 @@ def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[A
     return [progress.state, *map(progress.states.__getitem__, groups)]
 
 
-def _read_chance(chance: Any, decision: Decision, setup: "Setup[Any]") -> float:
+def _read_chance(chance: Any, decision: Decision, setup: "Setup") -> float:
     if chance is None:
         if decision.accepted and setup.feedback == GateFeedback.REFERRED:
             raise FeedbackError(

@@ -96,7 +96,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def dump(setup: Setup[Any], progress: Progress[Any], waiting: Sequence[Round[Any]]) -> bytes:
+def dump(setup: Setup, progress: Progress[Any], waiting: Sequence[Round[Any]]) -> bytes:
     """Return setup, open rounds and progress as bytes; floats keep every bit."""
     rows = []
     for one in waiting:
@@ -109,11 +109,11 @@ def dump(setup: Setup[Any], progress: Progress[Any], waiting: Sequence[Round[Any
 
 def restore(
     content: bytes, *, holder: str, score: Score[Any] | None = None
-) -> tuple[Setup[Any], Progress[Any], dict[int, Round[Any]]]:
+) -> tuple[Setup, Progress[Any], dict[int, Round[Any]]]:
     """Return what ``dump`` wrote of such a holder, or raise ``SnapshotError``."""
     header, rest = unpack(content)
     try:
-        setup: Setup[Any] = Setup.load(header["setup"], score=score)
+        setup: Setup = Setup.load(header["setup"], score=score)
         waiting, place = _restore_rounds(setup, header["open"], rest)
     except KeyholeError:
         raise
@@ -126,9 +126,7 @@ def restore(
     return setup, Progress.unpack(rest[place:], setup=setup), waiting
 
 
-def _restore_rounds(
-    setup: Setup[Any], rows: list[Any], content: bytes
-) -> tuple[dict[int, Round[Any]], int]:
+def _restore_rounds(setup: Setup, rows: list[Any], content: bytes) -> tuple[dict[int, Round[Any]], int]:
     """Return the open rounds, and where in the content their memos end."""
     place = 0
     waiting: dict[int, Round[Any]] = {}
@@ -146,7 +144,7 @@ def _restore_rounds(
     return waiting, place
 
 
-def _check_round(setup: Setup[Any], number: Any, then: Any, groups: tuple[Any, ...]) -> None:
+def _check_round(setup: Setup, number: Any, then: Any, groups: tuple[Any, ...]) -> None:
     if not is_whole(number, least=0) or not is_whole(then, least=0):
         raise SnapshotError(f"an open round is numbered {number!r}, {then!r}; restore a copy")
     if not all(is_whole(group, least=0, most=setup.groups - 1) for group in groups):

@@ -79,7 +79,7 @@ class Sets:
     def check_features(self, features: Any) -> None:
         """Raise nothing: the learner says how many it takes."""
 
-    def check_feedback(self, setup: "Setup[Any]") -> Feedback:
+    def check_feedback(self, setup: "Setup") -> Feedback:
         learner = setup.learner
         learner.rule.check_kind(self.rules)
         feedback = check_feedback(setup.feedback)
@@ -92,7 +92,7 @@ class Sets:
             )
         return feedback
 
-    def check_levels(self, setup: "Setup[Any]") -> None:
+    def check_levels(self, setup: "Setup") -> None:
         """Raise unless answers tell of several nested sets, one for each alpha."""
         if setup.feedback is Feedback.BANDIT:
             raise FeedbackError(
@@ -102,7 +102,7 @@ class Sets:
 
     def calibrate(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress[Any],
         outputs: Sequence[object],
         labels: Sequence[object],
@@ -135,16 +135,16 @@ class Sets:
         tally.spared_empty = kept.spared_empty + played.tally.spared_empty
         progress.state, progress.tally, progress.scale = played.state, tally, played.scale
 
-    def count_open(self, setup: "Setup[Any]", tally: RoundTally) -> int:  # noqa: ARG002
+    def count_open(self, setup: "Setup", tally: RoundTally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped
 
-    def start(self, setup: "Setup[Any]", *, watch: bool = False) -> Progress:
+    def start(self, setup: "Setup", *, watch: bool = False) -> Progress:
         progress = Progress.start(setup.learner, setup.score, watch=watch)
         if setup.learner.informed and progress.scale is not None and progress.scale.value:
             listen(setup.learner, progress, setup.score)
         return progress
 
-    def read(self, setup: "Setup[Any]", progress: Progress[Any], output: Any) -> Case[Any]:
+    def read(self, setup: "Setup", progress: Progress[Any], output: Any) -> Case[Any]:
         score: Any = setup.score
         _check_form(score.kind, output)
         labels = getattr(score, "labels", None)
@@ -159,14 +159,14 @@ class Sets:
 
     open = staticmethod(propose)
 
-    def is_awaited(self, setup: "Setup[Any]", shown: Any) -> bool:  # noqa: ARG002
+    def is_awaited(self, setup: "Setup", shown: Any) -> bool:  # noqa: ARG002
         return True
 
-    def check_awaited(self, setup: "Setup[Any]", shown: Any) -> None:
+    def check_awaited(self, setup: "Setup", shown: Any) -> None:
         """Raise nothing: every set may be answered."""
 
     def recall(
-        self, setup: "Setup[Any]", kept: Any, *, then: int = 0, memo: bytes | None = None
+        self, setup: "Setup", kept: Any, *, then: int = 0, memo: bytes | None = None
     ) -> Round[Any]:
         """Return a round again from its row; without a memo, only to be judged and amended."""
         learner = setup.learner
@@ -178,7 +178,7 @@ class Sets:
         groups = list_groups(learner, unpack_context(setup, kept.context))
         return waiting._replace(groups=groups)
 
-    def choose_again(self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any]) -> Any:
+    def choose_again(self, setup: "Setup", progress: Progress, waiting: Round[Any]) -> Any:
         """Return a memo as if an open round of another learner were asked about now."""
         return choose_again(setup.learner, progress, waiting.groups)
 
@@ -186,7 +186,7 @@ class Sets:
         """Return whether such a round is one of those whose share of misses is promised."""
         return True
 
-    def translate(self, setup: "Setup[Any]", own: Any, shown: Any, answer: Any) -> Any:  # noqa: ARG002
+    def translate(self, setup: "Setup", own: Any, shown: Any, answer: Any) -> Any:  # noqa: ARG002
         """Return what an answer to the set that was shown tells of another of the case; or None.
 
         Of two sets of a case the one with the lower threshold holds the other.
@@ -200,18 +200,18 @@ class Sets:
         is_known = "label" in parts or "score" in parts or ("hit" if is_larger else "miss") in parts
         return answer if is_known else None
 
-    def unpack_memo(self, setup: "Setup[Any]", content: bytes, groups: int) -> Any:  # noqa: ARG002
+    def unpack_memo(self, setup: "Setup", content: bytes, groups: int) -> Any:  # noqa: ARG002
         return setup.learner.unpack_memo(content)
 
-    def measure_memo(self, setup: "Setup[Any]", groups: int) -> int:  # noqa: ARG002
+    def measure_memo(self, setup: "Setup", groups: int) -> int:  # noqa: ARG002
         return 8 * setup.learner.memory
 
-    def pack_waiting(self, setup: "Setup[Any]", opened: Round[Any]) -> tuple[bytes, bytes]:
+    def pack_waiting(self, setup: "Setup", opened: Round[Any]) -> tuple[bytes, bytes]:
         """Return what an open round of a key remembers: its memo, and what stands before its output."""
         learner = setup.learner
         return learner.pack_memo(opened.memo) if learner.memory else b"", b""
 
-    def unpack_waiting(self, setup: "Setup[Any]", waiting: Any) -> Round[Any]:
+    def unpack_waiting(self, setup: "Setup", waiting: Any) -> Round[Any]:
         """Return an open round of a key again, or raise."""
         try:
             memo = setup.learner.unpack_memo(waiting.memo)
@@ -220,7 +220,7 @@ class Sets:
         return recall_round(setup.score, waiting, then=waiting.then, memo=memo)
 
     def answer_event(
-        self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], event: Any, *, seed: int
+        self, setup: "Setup", progress: Progress, waiting: Round[Any], event: Any, *, seed: int
     ) -> Outcome:
         """Teach the progress what an event says of a round of a key, or raise."""
         learner = setup.learner
@@ -241,15 +241,13 @@ class Sets:
         settle(learner, progress, waiting, outcome)
         return outcome
 
-    def answer(
-        self, setup: "Setup[Any]", progress: Progress, waiting: Round[Any], answer: Any
-    ) -> Outcome:
+    def answer(self, setup: "Setup", progress: Progress, waiting: Round[Any], answer: Any) -> Outcome:
         outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         settle(setup.learner, progress, waiting, outcome)
         return outcome
 
     def read_answer(
-        self, setup: "Setup[Any]", waiting: Round[Any], answer: Any, *, bias: float = 0.0
+        self, setup: "Setup", waiting: Round[Any], answer: Any, *, bias: float = 0.0
     ) -> Outcome:
         """Return what an answer says of a round, or raise; ``bias`` is added to a judge's word."""
         parts = dict(_read_parts(answer))
@@ -264,22 +262,20 @@ class Sets:
         word = HIT if judged == "hit" else MISS
         return read_judged(setup.learner, waiting, word, told, bias=bias, **more)
 
-    def count(
-        self, setup: "Setup[Any]", progress: Progress, counted: CountedRound, *, then: int
-    ) -> None:
+    def count(self, setup: "Setup", progress: Progress, counted: CountedRound, *, then: int) -> None:
         """Count an answer of which nothing but its account is known; the learner does not hear it."""
         tally = progress.tally
         _, stale = measure_delay(counted.number, then, tally.predicted, tally.answered)
         watch_answer(setup.learner.alpha, progress, counted.miss, counted.weight, then=then)
         tally.count(counted.miss, counted.size, counted.weight, stale=stale)
 
-    def read_amended(self, answered: Round[Any], setup: "Setup[Any]", answer: Any) -> Outcome:
+    def read_amended(self, answered: Round[Any], setup: "Setup", answer: Any) -> Outcome:
         """Return what an amended answer says; its chance is that of the first."""
         return self.read_answer(setup, answered, answer)
 
     def amend(
         self,
-        setup: "Setup[Any]",
+        setup: "Setup",
         progress: Progress,
         answered: Round[Any],
         before: Outcome,
@@ -297,7 +293,7 @@ class Sets:
     def count_shown(self, tally: Tally) -> int:
         return tally.predicted
 
-    def find_lateness(self, setup: "Setup[Any]", progress: Progress) -> Lateness:
+    def find_lateness(self, setup: "Setup", progress: Progress) -> Lateness:
         """Return how answers came by now; after a miss that nothing prevents only guards hold."""
         tally, scale = progress.tally, getattr(progress.state, "scale", None)
         came = Lateness(

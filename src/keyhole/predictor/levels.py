@@ -21,7 +21,7 @@ from keyhole.predictor.play import Plan, Shown, measure_bands
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.rounds import MISSING, R
 from keyhole.predictor.tally import Tally, amend_misses
-from keyhole.scores import Interval, LabelSet, Region, Score
+from keyhole.scores import Interval, LabelSet, Score
 
 TELLS_TOO_LITTLE = (
     "it does not say which of the inner levels contain the truth; give label=..., score=..., or "
@@ -376,7 +376,7 @@ def _check_miss(shown: Levels[Any], answer: object) -> None:
         )
 
 
-def _judge(region: Region, label: object, score: float | None) -> float:
+def _judge(region: Any, label: object, score: float | None) -> float:
     """Return whether what was shown missed; where neither label nor score is told, all have."""
     if label is not MISSING:
         return float(label not in region)

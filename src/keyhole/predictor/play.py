@@ -71,7 +71,7 @@ class Played(NamedTuple):
     stales: Any
 
 
-def fits(setup: "Setup[Any]", progress: Progress[Any]) -> bool:
+def fits(setup: "Setup", progress: Progress[Any]) -> bool:
     """Return whether the rounds of a predictor are plain enough to be played at once."""
     learner = setup.learner
     return (

@@ -60,7 +60,7 @@ class Progress(Generic[T]):
         return head + tally + scale + watch + state
 
     @classmethod
-    def unpack(cls, content: bytes, *, setup: "Setup[Any]") -> "Progress[Any]":
+    def unpack(cls, content: bytes, *, setup: "Setup") -> "Progress[Any]":
         if len(content) < _HEAD.size:
             raise SnapshotError(f"{len(content)} bytes are not a predictor's progress; restore a copy")
         version, follows = _HEAD.unpack_from(content)
@@ -84,7 +84,7 @@ class Progress(Generic[T]):
         return Progress(state, tally, scale, watch, states)
 
 
-def _unpack_states(setup: "Setup[Any]", content: bytes) -> list[Any]:
+def _unpack_states(setup: "Setup", content: bytes) -> list[Any]:
     """Return the learner's state, and after it those of the groups that have one of their own."""
     learner, more = setup.learner, setup.groups - setup.learner.groups
     size = learner.layout.sizes[0]

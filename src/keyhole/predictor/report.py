@@ -25,7 +25,7 @@ _TOO_FEW = (
 _ENOUGH = 100  # answers before anything is said
 
 
-def list_notes(setup: Setup[Any], progress: Progress[Any]) -> list[str]:
+def list_notes(setup: Setup, progress: Progress[Any]) -> list[str]:
     tally, alpha = progress.tally, setup.learner.alpha
     return [
         *describe_lateness(setup.learner, tally),
@@ -84,7 +84,7 @@ def describe_reach(learner: Learner, score: Any, tally: RoundTally) -> list[str]
     return notes
 
 
-def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: bool) -> None:
+def warn_of_answers(setup: Setup, before: int, after: int, *, unreachable: bool) -> None:
     """Warn if answers took a learner past its horizon, or told of a value that no threshold covers."""
     learner = setup.learner
     if learner.horizon is not None and before <= learner.horizon < after:
@@ -99,7 +99,7 @@ def warn_of_answers(setup: Setup[Any], before: int, after: int, *, unreachable: 
 
 
 def bound_excess(
-    setup: Setup[Any],
+    setup: Setup,
     progress: Progress[Any],
     *,
     rounds: int | None = None,
@@ -136,7 +136,7 @@ def bound_excess(
     return bounds.clip_excess(proven, alpha, counted, floor=floor, cap=cap, told=told)
 
 
-def _allow_for_chance(setup: Setup[Any], tally: RoundTally, lateness: Lateness) -> Lateness:
+def _allow_for_chance(setup: Setup, tally: RoundTally, lateness: Lateness) -> Lateness:
     """Return how answers came if those that did not come were as rare, and told ones as often wrong.
 
     Of a round without an answer nobody said its chance: that may be the least that is allowed. Of a
@@ -150,19 +150,19 @@ def _allow_for_chance(setup: Setup[Any], tally: RoundTally, lateness: Lateness) 
     return replace(lateness, weight=weight, told=(min(low, 1.0 - high), max(high, 1.0 - low)))
 
 
-def is_floored(setup: Setup[Any], tally: RoundTally) -> bool:
+def is_floored(setup: Setup, tally: RoundTally) -> bool:
     """Whether an empty set is never shown, or was and lost less than alpha: nothing is too little."""
     return getattr(setup.score, "at_least", 0) > 0 or tally.spared_empty > 0
 
 
-def bound_regret(setup: Setup[Any], progress: Progress[Any]) -> float:
+def bound_regret(setup: Setup, progress: Progress[Any]) -> float:
     """Return the bound on the regret, of the horizon or, past it, of the rounds up to now."""
     horizon, rounds = setup.learner.horizon, progress.tally.answered
     past = horizon is None or rounds > horizon
     return bounds.regret(setup.learner, rounds=max(1, rounds) if past else None)
 
 
-def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, Group]:
+def judge_groups(setup: Setup, progress: Progress[Any]) -> dict[str | int, Group]:
     """Return how each group has fared.
 
     What is proven is of the learner's own account, which may hold more or less than the rounds of the
@@ -180,7 +180,7 @@ def judge_groups(setup: Setup[Any], progress: Progress[Any]) -> dict[str | int, 
 
 
 def _bound_group(
-    setup: Setup[Any], progress: Progress[Any], number: int, *, rounds: float, excess: float
+    setup: Setup, progress: Progress[Any], number: int, *, rounds: float, excess: float
 ) -> Excess | None:
     parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
     proven: Excess | None = None
@@ -204,7 +204,7 @@ def _bound_group(
     )
 
 
-def _bound_account(setup: Setup[Any], progress: Progress[Any], row: int, excess: float) -> Excess:
+def _bound_account(setup: Setup, progress: Progress[Any], row: int, excess: float) -> Excess:
     """Return between what an excess lies of which the learner keeps an account, by now.
 
     Row 0 of the accounts is of all rounds, the others are of groups.

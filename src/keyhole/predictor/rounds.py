@@ -28,15 +28,15 @@ from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.tally import Outcome, amend_misses, count_check
-from keyhole.scores import Case, LabelSet, Region, Score
+from keyhole.scores import Case, LabelSet, Predicted, Score
 
 MISSING: Any = object()
 if TYPE_CHECKING:
     from typing_extensions import TypeVar as TypeVarWithDefault
 
-    R = TypeVarWithDefault("R", bound=Region, default=LabelSet)
+    R = TypeVarWithDefault("R", bound=Predicted, default=LabelSet)
 else:
-    R = TypeVar("R", bound=Region)
+    R = TypeVar("R", bound=Predicted)
 _LEAST = Needs.HIT_OR_MISS
 _PLAIN = Ask()  # what a rule is asked with that reads neither draw nor context
 _UNKNOWN = math.nan
@@ -79,7 +79,7 @@ class Recalled(NamedTuple):
         return self.size == 0.0
 
 
-def recall_round(score: Score[Region], kept: Any, *, then: int, memo: Any) -> Round[Any]:
+def recall_round(score: Score[Predicted], kept: Any, *, then: int, memo: Any) -> Round[Any]:
     """Return an open round again, to be answered, from what is kept of it: a row, or the like."""
     case = score.unpack(kept.output, kept.labels)
     # Without limits on its size, the set holds just the labels whose score reaches the threshold.
@@ -457,7 +457,7 @@ def _correct_wrong(learner: Learner, waiting: Round[R], outcome: Outcome, wrong:
     return outcome._replace(miss=_know_miss(waiting, miss), score=_UNKNOWN, residual=None)
 
 
-def _know_miss(waiting: Round[R], told: float) -> float:
+def _know_miss(waiting: Round[Any], told: float) -> float:
     """Return whether a set of everything or nothing misses, which is known; else what is told."""
     shown = waiting.prediction
     if shown.threshold <= 0.0 and getattr(getattr(waiting.case, "kind", None), "at_most", None) is None:

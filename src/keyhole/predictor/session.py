@@ -31,7 +31,7 @@ _SHOWN = {LabelSet, Interval, Decision}
 class History:
     """The last rounds, about 150 bytes each: sets as they are answered, decisions as they are made."""
 
-    def __init__(self, length: int, setup: Setup[Any]) -> None:
+    def __init__(self, length: int, setup: Setup) -> None:
         if not is_whole(length, least=0):
             fault = f"history {length!r} is not a whole number of rounds; try 10_000, or 0"
             raise InvalidError(fault)
@@ -100,7 +100,7 @@ class Answered(Generic[R]):
         )
 
 
-_State = tuple[Setup[R], Progress[Any], dict[int, Round[R] | LabelSets], History | None, Answered[R]]
+_State = tuple[Setup, Progress[Any], dict[int, Round[R] | LabelSets], History | None, Answered[R]]
 
 
 class Session(Generic[R]):
@@ -114,7 +114,7 @@ class Session(Generic[R]):
     _HOLDER: ClassVar[str]
     _progress: Progress[Any]
 
-    def __init__(self, setup: Setup[R], *, history: int, watch: bool, amend_limit: int) -> None:
+    def __init__(self, setup: Setup, *, history: int, watch: bool, amend_limit: int) -> None:
         kept = History(history, setup) if history else None
         progress = setup.kind.start(setup, watch=watch)
         self.__setstate__((setup, progress, {}, kept, Answered(amend_limit)))
@@ -136,7 +136,7 @@ class Session(Generic[R]):
         return f"<{name} {self.learner.name}, alpha {self.alpha:g}: {rounds}{figures}{count}>"
 
     @property
-    def setup(self) -> Setup[R]:
+    def setup(self) -> Setup:
         """What it is made with."""
         return self._setup
 

@@ -4,7 +4,7 @@ import json
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Generic, cast
+from typing import Any, cast
 
 from keyhole import learners, scores
 from keyhole.checks import is_real, is_whole
@@ -14,18 +14,17 @@ from keyhole.learners import Learner
 from keyhole.predictor.context import UNNAMED, Names, check_names
 from keyhole.predictor.draws import check_seed
 from keyhole.predictor.kinds import Kind, KindFeedback, find_kind
-from keyhole.predictor.rounds import R
-from keyhole.scores import Probabilities, Score
+from keyhole.scores import Predicted, Probabilities, Score
 
 MOST_OPEN = 10_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Setup(Generic[R]):
+class Setup:
     """A learner, how to read model outputs, what answers reveal, the seed of every draw, and names."""
 
     learner: Learner
-    score: Score[R]
+    score: Score[Predicted]
     feedback: KindFeedback
     seed: int
     open_limit: int = MOST_OPEN  # Beyond that the oldest open round is dropped.
@@ -68,7 +67,7 @@ class Setup(Generic[R]):
         return json.dumps(self.dump())
 
     @classmethod
-    def load(cls, dumped: dict[str, Any], *, score: Score[R] | None = None) -> "Setup[R]":
+    def load(cls, dumped: dict[str, Any], *, score: Score[Predicted] | None = None) -> "Setup":
         """Return the setup that ``dump`` wrote; a score of the user's own must be given again."""
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", KeyholeWarning)  # It was said when the learner was made.
@@ -94,14 +93,14 @@ def make_setup(
     options: Mapping[str, Any] | None = None,
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
-    score: Score[R] | None = None,
+    score: Score[Predicted] | None = None,
     feedback: str | None = None,
     seed: int | None = None,
     open_limit: int = MOST_OPEN,
     least_chance: float = LEAST_CHANCE,
-) -> Setup[R]:
+) -> Setup:
     """Return the setup of a predictor with these parameters; options are the learner's further ones."""
-    read = cast("Score[R]", Probabilities() if score is None else score)
+    read = Probabilities() if score is None else score
     kind = find_kind(read)
     counts, names = kind.read_names(features, groups)
     if isinstance(learner, Learner):
@@ -164,7 +163,7 @@ def _make_learner(
     )
 
 
-def change_alpha(setup: Setup[R], alpha: float) -> Setup[R]:
+def change_alpha(setup: Setup, alpha: float) -> Setup:
     """Return the setup with another target miss rate, or raise if the learner cannot have it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", KeyholeWarning)  # It was said when the learner was made.

@@ -29,13 +29,14 @@ from keyhole.scores.score import (
 
 __all__ = [
     "SCORES", "BestScore", "BoundedResiduals", "Case", "CustomIntervals", "CustomScores", "Decision",
-    "Interval", "Kind", "Label", "LabelSet", "Probabilities", "QuantileBands", "Region",
+    "Interval", "Kind", "Label", "LabelSet", "Predicted", "Probabilities", "QuantileBands", "Region",
     "ScaledResiduals", "ScaledScore", "Score", "TableScore", "add_labels",
     "check_score", "check_scores", "check_storable", "choose", "dump", "find_labels", "load",
     "register",
 ]  # fmt: skip
 
-R = TypeVar("R", bound=Region | Decision)
+Predicted = Region | Decision  # what a round shows
+R = TypeVar("R", bound=Predicted)
 _MEMBERS = ("name", "kind", "read", "unpack")
 
 

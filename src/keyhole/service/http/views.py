@@ -200,7 +200,7 @@ def _show_distribution(stream: Stream) -> wire.DistributionView:
 class Level(NamedTuple):
     """A level of a stream, or all of one that has no several: what its promise rests on."""
 
-    setup: Setup[Region]
+    setup: Setup
     progress: Progress[Any]
     alarmed: AlarmRow | None
 

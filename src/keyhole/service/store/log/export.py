@@ -19,7 +19,7 @@ from typing import Any
 
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import is_miss
-from keyhole.scores import Case, Decision, Region
+from keyhole.scores import Case, Predicted
 from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
@@ -262,7 +262,7 @@ def _list_candidates(case: Case[Any] | None) -> tuple[str | None, str | None]:
 
 
 def _list_contents(
-    region: Region | Decision | None,
+    region: Predicted | None,
 ) -> tuple[float | None, float | None, str | None]:
     if region is None:
         return None, None, None

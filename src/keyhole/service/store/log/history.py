@@ -12,7 +12,7 @@ import numpy as np
 from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known, show_context, unpack_context
-from keyhole.scores import Case, Region
+from keyhole.scores import Case, Predicted, Region
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
@@ -101,7 +101,7 @@ class LogEntry:
     answered: AnswerRow | None
     amended: AmendmentRow | None
     id: str
-    case: Case[Region] | None
+    case: Case[Predicted] | None
     regions: tuple[Region, ...]  # on each level, the smallest alpha first
     alphas: tuple[float, ...]  # of several levels
     known: Known

@@ -29,7 +29,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import CountedRound, amend_misses
-from keyhole.scores import Region
+from keyhole.scores import Predicted
 from keyhole.service.store.log.chain import FIRST, make_link
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
@@ -186,7 +186,7 @@ def _read_pages(transaction: Transaction, stream_id: int, page: Statement[Any]) 
 class Waiting(NamedTuple):
     """An open round as the replay has it: without what it opened with where it cannot know that."""
 
-    round: Round[Region] | None
+    round: Round[Predicted] | None
     expires: float
     then: int
     size: float
@@ -272,7 +272,7 @@ class Replay:
                 raise Difference(f"{where} cannot be replayed")
 
     def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        setup: Setup[Region] = Setup.load(content["setup"])
+        setup: Setup = Setup.load(content["setup"])
         self._draws = Draws(setup.seed)
         self.made = start_stream(
             setup,
@@ -346,7 +346,7 @@ class Replay:
         stream.next_expiry = min(stream.next_expiry, expires)
         self._expire(row.at)
 
-    def _open(self, where: str, row: RoundRow) -> tuple[Round[Region] | None, str | None]:
+    def _open(self, where: str, row: RoundRow) -> tuple[Round[Predicted] | None, str | None]:
         """Return the round as it was opened, and the shadows' memory; None where neither is known."""
         stream = self.stream
         if self.is_known:
@@ -402,7 +402,7 @@ class Replay:
             self._misses.append(is_miss(row.miss) is True)
             self._follow_alarms(row.at)
 
-    def _learn(self, where: str, row: AnswerRow, waiting: Round[Region], kept: str | None) -> None:
+    def _learn(self, where: str, row: AnswerRow, waiting: Round[Predicted], kept: str | None) -> None:
         """Let the learner hear an answer again, and compare what it comes to."""
         answer, beside = json.loads(row.answer), None
         if self.stream.shadows and kept is not None and self.find is not None:

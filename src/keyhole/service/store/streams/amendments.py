@@ -12,7 +12,6 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Region
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.schema import FORMAT, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.streams import answers
@@ -67,7 +66,7 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
 class _Amended(NamedTuple):
     """A round of a learner that is to be amended, and what it came to before."""
 
-    setup: Setup[Region]
+    setup: Setup
     progress: Progress[Any]
     round: Round[Any]
     before: Outcome
@@ -103,7 +102,7 @@ def apply(
 
 
 def _read_amended(
-    setup: Setup[Region],
+    setup: Setup,
     progress: Progress[Any],
     kept: RoundRow,
     last: AnswerRow | AmendmentRow,

@@ -22,7 +22,7 @@ from keyhole.feedback import BESIDE, is_miss
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Region
+from keyhole.scores import Predicted
 from keyhole.scores.score import write_json
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
@@ -173,7 +173,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
 
 
 def settle_reply(
-    stream: Stream, waiting: Round[Region], reply: object, beside: Beside | None = None
+    stream: Stream, waiting: Round[Predicted], reply: object, beside: Beside | None = None
 ) -> tuple[Outcome | None, bytes | None]:
     """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped.
 
@@ -198,7 +198,7 @@ RESULT = ("miss", "weight", "score", "size")  # columns of the log
 
 
 def list_result(
-    outcome: Outcome | None, waiting: Round[Region]
+    outcome: Outcome | None, waiting: Round[Predicted]
 ) -> tuple[float | None, float, float | None, float]:
     """Return what a reply came to, as the columns ``RESULT`` of the log keep it."""
     size = waiting.prediction.size
@@ -229,7 +229,7 @@ def name_answer(answer: Any) -> str:
     return str(names[0]) if names else "judged"
 
 
-def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Region]:
+def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Predicted]:
     """Return the round that waits for an answer, or raise if it does not."""
     setup, kept = stream.setup, row.round
     if stream.archived is not None:

@@ -13,7 +13,7 @@ from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, pack_cont
 from keyhole.predictor.draws import make_draws
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
-from keyhole.scores import Case, Region, find_labels
+from keyhole.scores import Case, Predicted, Region, find_labels
 from keyhole.scores.score import write_json
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
@@ -157,7 +157,7 @@ def _check(stream: Stream, count: int, makes: str | None) -> None:
         )
 
 
-def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region], Array]:
+def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Predicted], Array]:
     """Return the case and what is known of it, or raise; of a batch, say which of them it is."""
     setup, progress = work.stream.setup, work.stream.progress
     try:
@@ -176,7 +176,7 @@ def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Region]
         raise type(error)(f"prediction {place}: {error}") from None
 
 
-def _find_setup(setup: Setup[Region], row: RoundRow | None) -> Setup[Region]:
+def _find_setup(setup: Setup, row: RoundRow | None) -> Setup:
     """Return a stream's setup with the labels that it had when the round of this row was asked for."""
     score: Any = setup.score
     if row is None or row.labels is not None or find_labels(score) is None:
@@ -186,7 +186,7 @@ def _find_setup(setup: Setup[Region], row: RoundRow | None) -> Setup[Region]:
 
 def _note(
     work: UnitOfWork,
-    opened: Round[Region],
+    opened: Round[Any],
     ask: Query,
     context: Array,
     *,
@@ -252,7 +252,7 @@ def _expire(work: UnitOfWork, now: float) -> None:
         stream.tally.expired += transaction.change(statements.DROP_OLDEST, stream.id, stream.id, excess)
 
 
-def _repeat(stream: Stream, row: RoundRow, case: Case[Region], context: Array) -> Opened:
+def _repeat(stream: Stream, row: RoundRow, case: Case[Predicted], context: Array) -> Opened:
     stored = stream.setup.score.unpack(row.output, row.labels)
     is_same = case.output == stored.output
     if not is_same or pack_context(context) != row.context:

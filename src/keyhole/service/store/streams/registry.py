@@ -7,7 +7,6 @@ from typing import NamedTuple
 from keyhole.errors import InvalidError, QuarantinedError, StreamExistsError
 from keyhole.learners import Learner
 from keyhole.predictor.setup import Setup
-from keyhole.scores import Region
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
@@ -44,7 +43,7 @@ def create(
     database: Database,
     name: str,
     *,
-    setup: Setup[Region],
+    setup: Setup,
     now: float,
     lifetime: float = LIFETIME,
     window: int = WINDOW,

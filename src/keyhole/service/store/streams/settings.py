@@ -15,7 +15,7 @@ from keyhole.learners import Learner
 from keyhole.predictor import setup as setups
 from keyhole.predictor.levels import read_alphas
 from keyhole.predictor.setup import Setup
-from keyhole.scores import Kind, Region, Score
+from keyhole.scores import Kind, Score
 from keyhole.scores.score import write_json
 
 DAY = 86_400.0
@@ -27,20 +27,20 @@ NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _OF_SCORE = ("labels", "power", "at_least", "at_most", "bound", "scale", "side")
 
 
-def dump_setup(setup: Setup[Region]) -> str:
+def dump_setup(setup: Setup) -> str:
     """Return a setup as JSON, without its seed: streams are often alike but for that."""
     return write_json({name: value for name, value in setup.dump().items() if name != "seed"})
 
 
 @lru_cache(maxsize=1024)
-def load_setup(text: str, seed: str) -> Setup[Region]:
+def load_setup(text: str, seed: str) -> Setup:
     # What is alike is checked once and kept once, however many streams there are: a cache of whole
     # setups is of no use to who goes through all of them.
     return replace(_load_alike(text), seed=int(seed))
 
 
 @lru_cache(maxsize=256)
-def _load_alike(text: str) -> Setup[Region]:
+def _load_alike(text: str) -> Setup:
     return Setup.load({**json.loads(text), "seed": 0})
 
 
@@ -50,7 +50,7 @@ def make_setup(
     kind: Kind | None = None,
     score: Mapping[str, Any] | None = None,
     **given: Any,
-) -> tuple[Setup[Region], list[str]]:
+) -> tuple[Setup, list[str]]:
     """Return the setup of these settings, and what Keyhole warns of about them.
 
     They are those of a setup, and those of the score: by its name, or by what its kind takes.
@@ -73,7 +73,7 @@ def collect_notes() -> Iterator[list[str]]:
 
 def make_setups(
     *, alpha: float | Sequence[float], **given: Any
-) -> tuple[Setup[Region], list[str], list[Learner]]:
+) -> tuple[Setup, list[str], list[Learner]]:
     """Return as ``make_setup`` does; of several alphas for the smallest, and the others' learners."""
     if not isinstance(alpha, Sequence):
         return *make_setup(alpha=alpha, **given), []

@@ -32,7 +32,7 @@ from keyhole.predictor.rounds import Round
 from keyhole.predictor.scale import Scale
 from keyhole.predictor.setup import Setup, change_alpha
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Case, Region
+from keyhole.scores import Case, Predicted, Region
 from keyhole.service.store.sql.schema import AlarmRow, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.streams.settings import check_name
 
@@ -51,7 +51,7 @@ class Shadow:
     name: str
     since: int  # the version of the stream with which it came: no other has it
     at: float
-    setup: Setup[Region]
+    setup: Setup
     progress: Progress[Any]  # without a scale: it is the stream's
     rounds: int = 0
     unknown: float = 0.0  # how many of them, by weight, could not tell whether it would have missed
@@ -80,7 +80,7 @@ _COUNTS = [one.name for one in fields(Shadow) if one.name not in ("setup", "prog
 
 
 def start_shadow(
-    setup: Setup[Region],
+    setup: Setup,
     learner: Learner,
     *,
     name: str,
@@ -101,7 +101,7 @@ def describe(shadow: Shadow) -> dict[str, Any]:
     return {"name": shadow.name, **shadow.setup.learner.dump(), **more}
 
 
-def make_setup(setup: Setup[Region], learner: Learner) -> Setup[Region]:
+def make_setup(setup: Setup, learner: Learner) -> Setup:
     """Return a stream's setup with another learner, which may do without features and groups."""
     counts = (learner.features, learner.groups)
     is_same = counts == (setup.learner.features, setup.learner.groups)
@@ -114,9 +114,7 @@ def make_setup(setup: Setup[Region], learner: Learner) -> Setup[Region]:
     return replace(setup, learner=learner, names=setup.names if is_same else UNNAMED)
 
 
-def add_shadow(
-    shadows: list[Shadow], setup: Setup[Region], new: NewShadow, *, since: int, at: float
-) -> Shadow:
+def add_shadow(shadows: list[Shadow], setup: Setup, new: NewShadow, *, since: int, at: float) -> Shadow:
     """Put a further shadow beside a stream of this setup, or raise; return it."""
     if any(shadow.is_level for shadow in shadows):
         raise InvalidError(
@@ -133,7 +131,7 @@ def add_shadow(
     return shadow
 
 
-def _make_learner(setup: Setup[Region], new: NewShadow) -> Learner:
+def _make_learner(setup: Setup, new: NewShadow) -> Learner:
     own = setup.learner
     target = own.alpha if new.alpha is None else new.alpha
     if new[2:] == (None, None, None, None):
@@ -179,7 +177,7 @@ def dump_shadows(shadows: Sequence[Shadow]) -> str | None:
     )
 
 
-def load_shadows(text: str | None, setup: Setup[Region]) -> list[Shadow]:
+def load_shadows(text: str | None, setup: Setup) -> list[Shadow]:
     made = []
     for kept in json.loads(text) if text else ():
         own = make_setup(setup, learners.rebuild(kept["learner"], kept["parameters"]))
@@ -199,7 +197,7 @@ class _Kept(NamedTuple):
 
 
 def open_beside(
-    stream: "Stream", opened: Round[Region], *, draw: float, context: Array
+    stream: "Stream", opened: Round[Predicted], *, draw: float, context: Array
 ) -> tuple[str | None, bytes | None]:
     """Let shadows take the case of a round; return what they must remember of it, as JSON.
 
@@ -322,7 +320,7 @@ def _count(shadow: Shadow, size: float, shown_size: float, outcome: Outcome) -> 
     shadow.shown_misses += outcome.weight * outcome.miss
 
 
-def start_levels(setup: Setup[Region], learners: Sequence[Learner], *, at: float) -> list[Shadow]:
+def start_levels(setup: Setup, learners: Sequence[Learner], *, at: float) -> list[Shadow]:
     """Return the inner levels of a new stream; they come after its making, in the log."""
     return [
         start_shadow(setup, one, name=f"{one.alpha:g}", since=since, at=at, is_level=True)
@@ -356,7 +354,7 @@ def list_outcomes(row: AnswerRow | AmendmentRow) -> list[tuple[float, float]]:
     return list(zip(found[::2], found[1::2], strict=True))
 
 
-def show_regions(case: Case[Region], row: RoundRow) -> tuple[Region, ...]:
+def show_regions(case: Case[Any], row: RoundRow) -> tuple[Region, ...]:
     """Return what a round showed on each level: what the lowest threshold from there inwards gives."""
     if row.levels is None:
         return (case.region(row.number, row.threshold),)

@@ -25,7 +25,6 @@ from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
-from keyhole.scores import Region
 from keyhole.service.store.log.chain import FIRST, SALT, make_link
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.backend import Statement, Transaction
@@ -54,7 +53,7 @@ class Stream:
 
     id: int
     name: str
-    setup: Setup[Region]
+    setup: Setup
     lifetime: float
     window: int
     created: float
@@ -129,7 +128,7 @@ def make_id(row: RoundRow) -> str:
 
 
 def start_stream(
-    setup: Setup[Region],
+    setup: Setup,
     *,
     id: int,  # noqa: A002
     name: str,
