@@ -194,6 +194,30 @@ def test_the_page_is_of_the_full_size_and_everyone_is_on_it() -> None:
     )
 
 
+def test_the_command_builds_the_page_from_a_small_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    built, docs = tmp_path / "board.md", (DOCS / "board.md").read_text()
+    built.write_text(docs)
+    played = [
+        "--entrants",
+        "informed-tracker",
+        "river jackknife",
+        "--scenarios",
+        "airfoil",
+        "just-below",
+    ]
+    written = ["--out", str(tmp_path), "--page", str(built)]
+    assert main(["bench", "--quick", *played, *written]) == 0
+    assert capsys.readouterr().out.endswith(f"{tmp_path / 'board.html'}\n{built}\n")
+    record = boards.read_record(tmp_path / "board.json")
+    assert (record.size, len(record.played)) == (boards.QUICK, 4)
+    fragment = page.write_fragment(record)
+    assert fragment in built.read_text()
+    assert fragment not in docs
+    assert built.read_text().split("\n\n")[:4] == docs.split("\n\n")[:4]
+
+
 def test_a_small_run_has_the_form_of_the_page(small: Board) -> None:
     full = {(one.entrant, one.scenario): one for one in boards.read_record(DOCS / "board.json").played}
     for one in small.played:
