@@ -18,9 +18,9 @@ from keyhole.predictor.monitor import (
     bound_rate,
     find_bets,
     find_monitor,
-    unpack,
     weigh_rate,
 )
+from keyhole.predictor.progress import pack_watch, unpack_watch
 
 
 def below(values: list[float], most: float) -> bool:
@@ -437,12 +437,12 @@ def test_a_watch_goes_on_from_its_bytes_bit_for_bit() -> None:
     for miss in (rng.random(2000) < 0.15).tolist():
         monitor.observe(whole, miss)
         monitor.observe(cut, miss)
-        cut = unpack(cut.pack())
+        cut = unpack_watch(pack_watch(cut))
     assert whole == cut
     assert whole.cleared > 0
-    assert len(whole.pack()) == len(Watch().pack()) < 285
+    assert len(pack_watch(whole)) == len(pack_watch(Watch())) < 285
     with pytest.raises(SnapshotError, match="bytes"):
-        unpack(whole.pack()[:-1])
+        unpack_watch(pack_watch(whole)[:-1])
 
 
 @pytest.mark.parametrize("alpha", [0.0, 1.0, math.nan])

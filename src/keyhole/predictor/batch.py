@@ -13,6 +13,7 @@ from keyhole.feedback import Answer, usable_score, usable_scores
 from keyhole.learners import Learner
 from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
+from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     R,
@@ -20,7 +21,6 @@ from keyhole.predictor.rounds import (
     is_listening,
     listen,
     read_answer,
-    watch_answer,
 )
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, LabelSet, TableScore
@@ -187,12 +187,14 @@ def settle_batch(
         columns = (misses, used, ages, stales)
         for memo, *answer in zip(batch.memos, *(one.tolist() for one in columns), strict=True):
             learner.observe(progress.state, memo, Answer(*answer))
-    if progress.watch is None:
-        progress.tally.count_all(misses, sizes, stales)
+    tally, watch = progress.tally, progress.watch
+    if watch is None:
+        tally.count_all(misses, sizes, stales)
         return
+    monitor, heard = find_monitor(learner.alpha), tally.calibrated + batch.then
     for miss, size, stale in zip(misses.tolist(), sizes.tolist(), stales.tolist(), strict=True):
-        watch_answer(learner.alpha, progress, miss, then=batch.then)
-        progress.tally.count(miss, size, 1.0, stale)
+        monitor.observe(watch, miss, heard=heard, stale=tally.stale)
+        tally.count(miss, size, 1.0, stale)
 
 
 def find_places(batch: LabelSets, answers: Sequence[object]) -> NDArray[np.int64] | None:

@@ -32,6 +32,7 @@ from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
 from keyhole.predictor.draws import CALIBRATION, make_draws
+from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
     Round,
@@ -45,7 +46,6 @@ from keyhole.predictor.rounds import (
     read_judged,
     recall_round,
     settle,
-    watch_answer,
 )
 from keyhole.predictor.tally import CountedRound, Outcome, RoundTally, Tally
 from keyhole.scores import Case, Probabilities, Score
@@ -145,8 +145,14 @@ class Sets:
         return progress
 
     def read(self, setup: "Setup", progress: Progress[Any], output: Any) -> Case[Any]:
+        """Return the case of an output as a request brings it, or raise if it has another form."""
         score: Any = setup.score
-        _check_form(score.kind, output)
+        given = "interval" if isinstance(output, (int, float)) else "labels"
+        given = "band" if isinstance(output, tuple) else given
+        if given != score.kind:
+            raise ScoreError(
+                f"the stream takes {_TAKES[score.kind]}, not {_TAKES[given]}; give that instead"
+            )
         labels = getattr(score, "labels", None)
         if labels is not None and isinstance(output, dict):
             unknown = sorted(set(output) - set(labels), key=repr)
@@ -171,7 +177,7 @@ class Sets:
         """Return a round again from its row; without a memo, only to be judged and amended."""
         learner = setup.learner
         is_empty = memo is None or (learner.runs_interpreted and not learner.memory and not memo)
-        known: Any = [] if is_empty else learner.unpack_memo(memo or b"")
+        known: Any = [] if is_empty else learner.layout.unpack_memo(memo or b"")
         waiting = recall_round(setup.score, kept, then=then, memo=known)
         if not learner.groups:
             return waiting
@@ -201,7 +207,7 @@ class Sets:
         return answer if is_known else None
 
     def unpack_memo(self, setup: "Setup", content: bytes, groups: int) -> Any:  # noqa: ARG002
-        return setup.learner.unpack_memo(content)
+        return setup.learner.layout.unpack_memo(content)
 
     def measure_memo(self, setup: "Setup", groups: int) -> int:  # noqa: ARG002
         return 8 * setup.learner.memory
@@ -266,7 +272,14 @@ class Sets:
         """Count an answer of which nothing but its account is known; the learner does not hear it."""
         tally = progress.tally
         _, stale = measure_delay(counted.number, then, tally.predicted, tally.answered)
-        watch_answer(setup.learner.alpha, progress, counted.miss, counted.weight, then=then)
+        if progress.watch is not None:
+            find_monitor(setup.learner.alpha).observe(
+                progress.watch,
+                counted.miss,
+                counted.weight,
+                heard=tally.calibrated + then,
+                stale=tally.stale,
+            )
         tally.count(counted.miss, counted.size, counted.weight, stale=stale)
 
     def read_amended(self, answered: Round[Any], setup: "Setup", answer: Any) -> Outcome:
@@ -338,14 +351,6 @@ def choose_score(learner: str | Learner | None) -> Score[Any]:
         return Probabilities()
     rule = learner.rule if isinstance(learner, Learner) else find(learner)
     return next(kind.default_score() for kind in _KINDS.values() if kind.rules == rule.kind)
-
-
-def _check_form(kind: KindName, output: Any) -> None:
-    """Raise unless a model output, as a request brings it, is of the form that a kind takes."""
-    given = "interval" if isinstance(output, (int, float)) else "labels"
-    given = "band" if isinstance(output, tuple) else given
-    if given != kind:
-        raise ScoreError(f"the stream takes {_TAKES[kind]}, not {_TAKES[given]}; give that instead")
 
 
 def _read_parts(answer: Any) -> Mapping[str, Any]:

@@ -74,14 +74,13 @@ tells little, and the alarm, which forgets, is what matters.
 """
 
 import math
-import struct
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import lru_cache
 from typing import NamedTuple
 
-from keyhole.errors import InvalidError, SnapshotError
+from keyhole.errors import InvalidError
 from keyhole.numeric import add_up
 
 # Rates as multiples of alpha: what is a little off takes many rounds to tell, what is far off few.
@@ -100,9 +99,7 @@ _PLAIN, _PLAIN_HEARD = (
 _ALLOWED = 20.0  # Late answers: by 1 + sqrt(L) / 20 the rate may be off.
 _SHARED = 20.0  # misses that a target is worth against those of rounds decided together with this one
 _LESS = 0.8  # A lower chance lowers the bets by a fifth at least, so that it is seldom done.
-_COUNT = len(ABOVE) + len(BELOW)
-_LAYOUT = struct.Struct(f"<qbqqqqqqdd5d{_COUNT}d{_COUNT}d{_COUNT}q")
-SIZE = _LAYOUT.size
+RATES = len(ABOVE) + len(BELOW)
 
 
 class Alarm(IntEnum):
@@ -159,9 +156,9 @@ class Watch:
     ratio: float = 1.0
     together: list[float] = field(default_factory=lambda: [-1.0, 0.0, 0.0])
     doubts: list[float] = field(default_factory=lambda: [0.0, 0.0])
-    evidence: list[float] = field(default_factory=lambda: [0.0] * _COUNT)
-    walks: list[float] = field(default_factory=lambda: [1.0] * _COUNT)
-    starts: list[int] = field(default_factory=lambda: [1] * _COUNT)
+    evidence: list[float] = field(default_factory=lambda: [0.0] * RATES)
+    walks: list[float] = field(default_factory=lambda: [1.0] * RATES)
+    starts: list[int] = field(default_factory=lambda: [1] * RATES)
 
     @property
     def starting(self) -> bool:
@@ -174,8 +171,8 @@ class Watch:
         self._forget()
 
     def _forget(self) -> None:
-        self.evidence, self.walks = [0.0] * _COUNT, [1.0] * _COUNT
-        self.starts = [self.rounds + 1] * _COUNT
+        self.evidence, self.walks = [0.0] * RATES, [1.0] * RATES
+        self.starts = [self.rounds + 1] * RATES
 
     def retarget(self, heard: int) -> None:
         """Start again, as the target is another one from here on, where so many answers were heard."""
@@ -189,24 +186,6 @@ class Watch:
         self.scale = min(share, _LESS * self.scale)
         self.doubts = [doubt if doubt == math.inf else 0.0 for doubt in self.doubts]
         self._forget()
-
-    def pack(self) -> bytes:
-        """Return it as bytes, of which there are always as many."""
-        head = (self.rounds, self.alarm, self.since, self.raised, self.cleared, self.alarms, self.heard)
-        rest = (self.tested, self.scale, self.ratio, *self.together, *self.doubts)
-        return _LAYOUT.pack(*head, *rest, *self.evidence, *self.walks, *self.starts)
-
-
-def unpack(content: bytes) -> Watch:
-    """Return what was packed."""
-    if len(content) != _LAYOUT.size:
-        raise SnapshotError(f"a watch has {_LAYOUT.size} bytes, not {len(content)}; restore a copy")
-    rounds, alarm, since, raised, cleared, alarms, heard, *rest = _LAYOUT.unpack(content)
-    tested, scale, ratio, *rest = rest
-    together, doubts, rest = rest[:3], rest[3:5], rest[5:]
-    lists = together, doubts, rest[:_COUNT], rest[_COUNT:-_COUNT], rest[-_COUNT:]
-    head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
-    return Watch(*head, tested, scale, ratio, *lists)
 
 
 class Bets(NamedTuple):
@@ -297,13 +276,15 @@ class Monitor:
         """
         known, late = (heard - watch.heard) * self.alpha, stale * self.alpha
         settled = []
-        if watch.starting:
+        starting = watch.tested == 0
+        if starting:
             settled = [known >= most + times * late for most, times in _MOST_HEARD]
             if all(settled):
                 watch.begin_anew()
+                starting = False
         watch.rounds += 1
         is_heard = known >= _HEARD + late / 2.0
-        if not is_heard and not (watch.starting and heard - watch.heard >= _PLAIN_HEARD + stale / 2.0):
+        if not is_heard and not (starting and heard - watch.heard >= _PLAIN_HEARD + stale / 2.0):
             return
         if (share := self._find_share(miss) / weight) < watch.scale:
             watch.lower(share)
@@ -311,7 +292,7 @@ class Monitor:
         before = _count_together(watch, heard, miss, weight)
         bets = find_bets(self.alpha, math.ceil(math.sqrt(stale)) if stale else 0)
         size = watch.scale * weight
-        if watch.starting:
+        if starting:
             if not self._see_failure(watch, bets, miss, size) and is_heard:
                 _settle(watch, bets, settled, miss, size)
         elif watch.alarm:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
-from keyhole.predictor import monitor
-from keyhole.predictor.monitor import Watch
+from keyhole.predictor.monitor import RATES, Alarm, Watch
 from keyhole.predictor.scale import Scale
 from keyhole.predictor.tally import RoundTally, Tally
 
@@ -27,6 +26,7 @@ VERSION = 2
 _MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 _HEAD = struct.Struct("<BB")  # version, what follows the tally
 _SCALE, _WATCH = 1, 2  # bits of what follows
+_WATCHED = struct.Struct(f"<qbqqqqqqdd5d{RATES}d{RATES}d{RATES}q")
 
 
 @dataclass(slots=True)
@@ -50,9 +50,11 @@ class Progress(Generic[T]):
 
     def pack(self, learner: Learner) -> bytes:
         """Return everything as bytes; floats keep every bit."""
-        tally = _pack_tally(self.tally)
+        values = attrgetter(*_list_names(type(self.tally)))(self.tally)
+        members = b"".join(starmap(_MEMBER.pack, self.tally.members))
+        tally = self.tally.FORMAT.pack(*values) + members
         scale = b"" if self.scale is None else self.scale.pack()
-        watch = b"" if self.watch is None else self.watch.pack()
+        watch = b"" if self.watch is None else pack_watch(self.watch)
         head = _HEAD.pack(VERSION, (_SCALE if scale else 0) | (_WATCH if watch else 0))
         state = learner.layout.pack(self.state)
         if self.states:
@@ -75,8 +77,8 @@ class Progress(Generic[T]):
         scale, taken = Scale.unpack(rest) if follows & _SCALE else (None, 0)
         watch = None
         if follows & _WATCH:
-            watch = monitor.unpack(rest[taken : taken + monitor.SIZE])
-            taken += monitor.SIZE
+            watch = unpack_watch(rest[taken : taken + _WATCHED.size])
+            taken += _WATCHED.size
         try:
             state, *states = _unpack_states(setup, rest[taken:])
         except InvalidError as error:
@@ -93,9 +95,22 @@ def _unpack_states(setup: "Setup", content: bytes) -> list[Any]:
     return [learner.unpack(own), *(learner.unpack(content[at : at + size]) for at in ends)]
 
 
-def _pack_tally(tally: RoundTally) -> bytes:
-    members = b"".join(starmap(_MEMBER.pack, tally.members))
-    return tally.FORMAT.pack(*attrgetter(*_list_names(type(tally)))(tally)) + members
+def pack_watch(watch: Watch) -> bytes:
+    """Return a watch as bytes, of which there are always as many."""
+    counts = (watch.rounds, watch.alarm, watch.since, watch.raised, watch.cleared, watch.alarms)
+    rest = (watch.heard, watch.tested, watch.scale, watch.ratio, *watch.together, *watch.doubts)
+    return _WATCHED.pack(*counts, *rest, *watch.evidence, *watch.walks, *watch.starts)
+
+
+def unpack_watch(content: bytes) -> Watch:
+    if len(content) != _WATCHED.size:
+        raise SnapshotError(f"a watch has {_WATCHED.size} bytes, not {len(content)}; restore a copy")
+    rounds, alarm, since, raised, cleared, alarms, heard, *rest = _WATCHED.unpack(content)
+    tested, scale, ratio, *rest = rest
+    together, doubts, rest = rest[:3], rest[3:5], rest[5:]
+    lists = together, doubts, rest[:RATES], rest[RATES:-RATES], rest[-RATES:]
+    head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
+    return Watch(*head, tested, scale, ratio, *lists)
 
 
 def _unpack_tally(tally: type[T], content: bytes, *, groups: int) -> tuple[T, int]:

@@ -143,7 +143,7 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
     tally = progress.tally
     shown, case, memo, then, groups = waiting
     miss, score, unreachable, residual, weight, check = outcome
-    age, stale, heard = 0.0, 0.0, miss
+    age, stale, loss = 0.0, 0.0, miss
     if then != tally.answered or shown.id + 1 != tally.predicted:
         age, stale = measure_delay(shown.id, then, tally.predicted, tally.answered)
     if (
@@ -151,18 +151,19 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         and (scale := progress.scale) is not None
         and (case.residuals.scale != scale.value or scale.middle)  # type: ignore[attr-defined]
     ):  # The scale was another one, or may still move.
-        heard, score = _rate_residual(learner, progress, case, outcome)
+        loss, score = _rate_residual(learner, progress, case, outcome)
     if learner.needs is not _LEAST or not learner.informed:
         used = usable_score(learner.rule.name, learner.needs, miss, score)
         score = score if learner.informed else used
     cost = _compare_sizes(waiting) if learner.weighs_size else 0.0
-    answer = _new(Answer, (heard, score, age, stale, cost, 1.0, 1.0, 0.0))
+    answer = _new(Answer, (loss, score, age, stale, cost, 1.0, 1.0, 0.0))
     if weight == tally.usual == 1.0:
         learner.observe(progress.state, memo, answer)
     else:
         _observe_weighted(learner, progress, memo, answer, weight)
-    if progress.watch is not None:
-        watch_answer(learner.alpha, progress, miss, weight, then=then)
+    if (watch := progress.watch) is not None:
+        heard = tally.calibrated + then
+        find_monitor(learner.alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
     tally.count(miss, shown.size, weight, stale, groups)
     if check is not None:
         count_check(tally, check)
@@ -205,16 +206,6 @@ def _observe_weighted(
         return
     for _ in range(int(weight)):
         learner.observe(progress.state, memo, answer)
-
-
-def watch_answer(
-    alpha: float, progress: Progress[Any], miss: float, weight: float = 1.0, *, then: int
-) -> None:
-    """Show an answer to whoever watches, before it is counted; ``then`` is of its round."""
-    tally, watch = progress.tally, progress.watch
-    if watch is not None:
-        heard = tally.calibrated + then
-        find_monitor(alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
 
 
 def amend(

@@ -13,9 +13,9 @@ from keyhole.errors import InvalidError, LabelError, ScoreError
 from keyhole.packages import add_entry_points
 from keyhole.scores.decision import BestScore, Decision
 from keyhole.scores.intervals import CustomIntervals, QuantileBands
-from keyhole.scores.labels import CustomScores, Probabilities
+from keyhole.scores.labels import CustomScores, LabelSet, Probabilities
 from keyhole.scores.numbers import check_scores
-from keyhole.scores.regions import Interval, Label, LabelSet, Region
+from keyhole.scores.regions import Interval, Label
 from keyhole.scores.residuals import BoundedResiduals, ScaledResiduals
 from keyhole.scores.score import (
     Case,
@@ -35,6 +35,7 @@ __all__ = [
     "register",
 ]  # fmt: skip
 
+Region = LabelSet | Interval
 Predicted = Region | Decision  # what a round shows
 R = TypeVar("R", bound=Predicted)
 _MEMBERS = ("name", "kind", "read", "unpack")

@@ -3,9 +3,10 @@
 import json
 import struct
 from array import array
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from operator import add
 from typing import Any, ClassVar
 
 import numpy as np
@@ -13,15 +14,144 @@ from numpy.typing import ArrayLike
 
 from keyhole.checks import is_list, is_real, is_whole
 from keyhole.errors import LabelError, ScoreError
-from keyhole.numeric import Array, add_up
+from keyhole.numeric import Array
 from keyhole.scores.numbers import check_callable, check_range, check_row, check_scores
-from keyhole.scores.regions import Label, LabelSet, check_unknown
+from keyhole.scores.regions import Contents, Label
 from keyhole.scores.score import Kind, pack_label, unpack_label, write_json
 
 _PLAIN_KINDS = (dict, np.ndarray, list)
 FEW = 64  # Up to so many scores Python's lists are faster than arrays.
 LEAST_SUM, MOST_SUM = 0.9, 1.01  # between what the probabilities of most labels add up to
 UNREACHABLE = -1.0  # the score of a label that is no candidate: no threshold reaches it
+_SHOWN = 12  # labels in a repr
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class LabelSet:
+    """The labels whose score reaches the threshold, the most plausible first.
+
+    ``labels`` lists them and ``size`` counts them; ``id`` is the round's number, counted from 0, and
+    ``threshold`` what a score had to reach. ``places`` is how many scores there were, where the labels
+    are their places because nobody named them; what is no place is then refused, not taken for a miss.
+    So is what differs from a label by its type alone, such as "1" from 1.
+
+    Examples
+    --------
+    >>> shown = LabelSet(0, 0.2, ("cat", "lynx"))
+    >>> len(shown), "cat" in shown, list(shown)
+    (2, True, ['cat', 'lynx'])
+    """
+
+    noun: ClassVar[str] = "set"
+
+    id: int
+    threshold: float
+    labels: tuple[Label, ...]
+    places: int = field(default=0, compare=False)
+    size: float = field(init=False, compare=False)
+
+    def __init__(
+        self,
+        id: int,  # noqa: A002
+        threshold: float,
+        labels: tuple[Label, ...],
+        places: int = 0,
+    ) -> None:
+        put_id, put_threshold, put_labels, put_places, put_size = _PUT_LABEL_SET
+        put_id(self, id)
+        put_threshold(self, threshold)
+        put_labels(self, labels)
+        put_places(self, places)
+        put_size(self, float(len(labels)))
+
+    def __contains__(self, label: object) -> bool:
+        try:
+            if label in self.labels:
+                return True
+        except (ValueError, TypeError):
+            pass  # What cannot be compared is refused below.
+        check_unknown(label, range(self.places) if self.places else self.labels)
+        return False
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    def __iter__(self) -> Iterator[Label]:
+        return iter(self.labels)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it holds no label."""
+        return not self.labels
+
+    @property
+    def contents(self) -> Contents:
+        """The labels."""
+        return Contents(labels=self.labels)
+
+    def __repr__(self) -> str:
+        names = ", ".join(repr(label) for label in self.labels[:_SHOWN])
+        more = f", ... {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        return f"LabelSet({{{names}{more}}}, id={self.id}, threshold={self.threshold:.4g})"
+
+    def _repr_html_(self) -> str:
+        import html
+
+        chips = " ".join(
+            f'<code style="border:1px solid;padding:0 4px">{html.escape(str(one))}</code>'
+            for one in self.labels[:_SHOWN]
+        )
+        more = f" and {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        return f"{chips or 'no label'}{more} <small>(round {self.id})</small>"
+
+
+# These fill the slots of what is frozen, in half the time that object.__setattr__ takes.
+_PUT_LABEL_SET = [getattr(LabelSet, one).__set__ for one in LabelSet.__slots__]
+
+
+def check_unknown(label: object, labels: Sequence[Label]) -> None:
+    """Raise unless what is none of these labels is certainly another: none is guessed."""
+    if not _is_label(label):
+        raise LabelError(
+            f"{label!r} is no label; leave the round open until the true one is known, skip it, or "
+            "answer keyhole.MISS if it was not in the set"
+        )
+    if type(labels) is range:
+        _check_place(label, len(labels))
+        return
+    kind = type(label)
+    for known in labels:
+        if type(known) is not kind and not _spell(label).isdisjoint(_spell(known)):
+            raise LabelError(
+                f"label {label!r} ({kind.__name__}) is not the label {known!r} "
+                f"({type(known).__name__}), though it is spelt so; convert it to the labels' type"
+            )
+
+
+def _is_label(label: Any) -> bool:
+    """Return whether something can be a label: nothing, NaN, NA and lists cannot."""
+    try:
+        return label is not None and isinstance(label, Hashable) and bool(label == label)
+    except TypeError:  # pandas' NA is neither itself nor another
+        return False
+
+
+def _spell(label: Any) -> set[str]:
+    """Return how a label is written; beside NaN a whole number may have become a float."""
+    whole = isinstance(label, (float, np.floating)) and label.is_integer()
+    return {str(label), str(int(label))} if whole else {str(label)}
+
+
+def _check_place(label: object, places: int) -> None:
+    """Raise if a label is no place among so many scores: whether it is a name is never guessed."""
+    whole = isinstance(label, (int, np.integer))
+    if 0 <= label < places if whole else label in range(places):  # type: ignore[operator]
+        return
+    start = "labels that start at 1" if whole and label == places else "labels of your own"
+    raise LabelError(
+        f"label {label!r} is not one of the {places} positions, 0 to {places - 1}; for "
+        f"{start} name them: score=keyhole.Probabilities(labels=[...]), or predict from a dict"
+    )
 
 
 class Candidates:
@@ -98,7 +228,7 @@ class Candidates:
             scores = scores.tolist()
         power = kind.power
         shares = scores if power == 1.0 else [score ** (1.0 / power) for score in scores]
-        total = add_up(shares)
+        total = reduce(add, shares, 0.0)  # in order: Python's own sum rounds otherwise from 3.12 on
         if not LEAST_SUM <= total <= MOST_SUM:
             return [], []
         return scores, [share / total for share in shares]
@@ -108,20 +238,25 @@ class Candidates:
         content = array("d", scores).tobytes() if isinstance(scores, list) else scores.tobytes()
         if type(labels) is range or tuple(labels) == self.kind.labels:
             return content, None
-        return content, write_json([k if type(k) is str else pack_label(k) for k in labels])
+        is_text = set(map(type, labels)) == {str}
+        return content, write_json(labels if is_text else [pack_label(k) for k in labels])
 
 
-def _unpack(kind: "Probabilities | CustomScores", content: bytes, labels: str | None) -> Candidates:
+def unpack_candidates(
+    kind: "Probabilities | CustomScores", content: bytes, labels: str | None
+) -> Candidates:
+    """Return the case that ``Candidates.pack`` wrote."""
     numbers = array("d")
     numbers.frombytes(content)
     count = len(numbers)
     scores = numbers.tolist() if count <= FEW else np.array(numbers)
-    if labels is not None:
-        return Candidates(
-            [unpack_label(k) if type(k) is dict else k for k in json.loads(labels)], scores, kind
-        )
     # Labels may have been added since, behind those that there were.
-    return Candidates(range(count) if kind.labels is None else kind.labels[:count], scores, kind)
+    names: Any = range(count) if kind.labels is None else kind.labels[:count]
+    if labels is not None:
+        names = json.loads(labels)
+        if dict in map(type, names):
+            names = [unpack_label(name) for name in names]
+    return Candidates(names, scores, kind)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,9 +352,7 @@ class Probabilities:
             )
         return self.labels
 
-    def unpack(self, content: bytes, labels: str | None) -> Candidates:
-        """Return the case that ``pack`` wrote."""
-        return _unpack(self, content, labels)
+    unpack = unpack_candidates
 
 
 @dataclass(frozen=True)
@@ -259,9 +392,7 @@ class CustomScores:
         scores = check_row([self.function(output, label) for label in self.labels])
         return Candidates(self.labels, scores, self)
 
-    def unpack(self, content: bytes, labels: str | None) -> Candidates:
-        """Return the case that ``pack`` wrote."""
-        return _unpack(self, content, labels)
+    unpack = unpack_candidates
 
 
 def _read_scores(values: Collection[Any]) -> list[float] | Array:

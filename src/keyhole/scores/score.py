@@ -14,13 +14,14 @@ import numpy as np
 
 from keyhole.errors import LabelError
 from keyhole.numeric import Array
-from keyhole.scores.regions import Interval, Label, LabelSet, Region
+from keyhole.scores.regions import Interval, Label
 
 if TYPE_CHECKING:
     from keyhole.scores.decision import Decision
+    from keyhole.scores.labels import LabelSet
 
 Kind = Literal["labels", "interval", "band", "gate"]  # what is proposed, and from what
-R_co = TypeVar("R_co", bound="Region | Decision", covariant=True)
+R_co = TypeVar("R_co", bound="LabelSet | Interval | Decision", covariant=True)
 
 
 class Case(Protocol[R_co]):
@@ -101,7 +102,7 @@ class TableScore(Protocol):
     def read_table(self, outputs: Array) -> Array:
         """Return the scores of a table of outputs, a row for each round, or raise."""
 
-    def read_row(self, scores: Array) -> Case[LabelSet]:
+    def read_row(self, scores: Array) -> "Case[LabelSet]":
         """Return the case of a row that ``read_table`` returned."""
 
 

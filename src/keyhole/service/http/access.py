@@ -153,7 +153,7 @@ class Admission:
 
     async def check(self, scope: ScopeOfRequest) -> None:
         """Raise if a request should not be here, or its sender is too fast."""
-        headers, peer = Headers(scope=scope), find_peer(scope)
+        headers, (peer, _) = Headers(scope=scope), scope.get("client") or ("", 0)
         known = None
         if header := headers.get("authorization"):
             known = self._access.recognise(header)
@@ -169,10 +169,6 @@ class Admission:
             check_local(headers, peer=peer)
         if scope["method"] not in BODILESS:
             _check_body(headers)
-
-
-def find_peer(scope: ScopeOfRequest) -> str:
-    return (scope.get("client") or ("",))[0]
 
 
 def _check_body(headers: Headers) -> None:

@@ -8,8 +8,7 @@ import math
 import shutil
 import threading
 import time
-from collections import Counter as Counts
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -19,11 +18,10 @@ from keyhole.service.http.health import Quarantine
 from keyhole.service.http.views import Level, list_levels
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
-from keyhole.service.store.streams.answers import Reply, name_answer
 from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.problems import find_problem
-from keyhole.service.wire.responses import Alert, Receipt
+from keyhole.service.wire.responses import Alert
 
 _SIZES = (0, 1, 2, 3, 5, 10, 20, 50, 100, 200, 500, 1000)
 
@@ -70,14 +68,9 @@ class Metrics:
             if not one.repeated:
                 sized.observe(one.regions[0].size)
 
-    def count_answers(
-        self, replies: Sequence[Reply], results: Sequence[Receipt | KeyholeError]
-    ) -> None:
-        kinds = Counts[tuple[str, str]]()
-        for reply, result in zip(replies, results, strict=True):
-            if isinstance(result, Receipt) and not result.repeated:
-                kinds[result.stream, name_answer(reply.answer)] += 1
-        for (stream, kind), count in kinds.items():
+    def count_answers(self, counted: Mapping[tuple[str, str], int]) -> None:
+        """Count answers, by their stream and kind."""
+        for (stream, kind), count in counted.items():
             self._feedback.labels(stream, kind).inc(count)
 
     def count_refused(self, stream: str, error: KeyholeError) -> None:

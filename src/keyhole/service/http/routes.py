@@ -1,6 +1,7 @@
 """The routes: rounds predicted or decided and answered, streams and their logs, probes."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable
 from enum import Enum
 from functools import partial
@@ -29,7 +30,7 @@ from keyhole.service.store.streams import (
 )
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.shadows import NewShadow
-from keyhole.service.store.streams.stream import Stream, Task, make_separate_task
+from keyhole.service.store.streams.stream import Stream, make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.problems import show_problem
@@ -113,7 +114,7 @@ async def answer(
 ) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.logged = {"prediction": id[:80]}
-    (result,) = await _settle(request, [Reply(id, given)], answers.make_tasks)
+    (result,) = await _settle(request, [Reply(id, given)])
     if isinstance(result, KeyholeError):
         raise result
     return views.send(result)
@@ -127,7 +128,7 @@ async def amend(
 ) -> Response:
     """Correct an answer that turned out to be wrong; all statistics become those of the right one."""
     request.state.logged = {"prediction": id[:80]}
-    (result,) = await _settle(request, [Reply(id, given)], amendments.make_tasks)
+    (result,) = await _settle(request, [Reply(id, given)], amends=True)
     if isinstance(result, KeyholeError):
         raise result
     return views.send(result)
@@ -159,7 +160,7 @@ async def answer_batch(
 ) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
     request.state.logged = {"answers": len(replies)}
-    results = await _settle(request, replies, answers.make_tasks)
+    results = await _settle(request, replies)
     shown = [show_problem(one) if isinstance(one, KeyholeError) else one for one in results]
     return views.send(wire.Receipts(shown))
 
@@ -238,22 +239,26 @@ def _open(
 
 
 async def _settle(
-    request: Request, replies: list[Reply], make_tasks: Callable[..., list[Task]]
+    request: Request, replies: list[Reply], *, amends: bool = False
 ) -> list[wire.Receipt | KeyholeError]:
     """Settle replies, each in the queue of its stream; let the request log say in which ones."""
     state, token = request.app.state, request.state.token
     check = partial(check_stream, token) if token is not None and token.streams else None
+    make_tasks = amendments.make_tasks if amends else answers.make_tasks
     tasks = make_tasks(replies, now=state.clock(), check=check)
     outcomes = await asyncio.gather(*map(state.queues.run, tasks), return_exceptions=True)
-    results, names = answers.gather_results(replies, tasks, outcomes), state.queues.names
+    names = state.queues.names
     streams = sorted({names[task.stream] for task in tasks if task.stream in names})
     request.state.logged["stream"] = streams[0] if len(streams) == 1 else streams[:_MOST_LOGGED]
+    results, counted = answers.gather_results(replies, tasks, outcomes), Counter[tuple[str, str]]()
     for reply, result in zip(replies, results, strict=True):
         if isinstance(result, KeyholeError):
             found = answers.read_id(reply.id)
             state.metrics.count_refused("" if found is None else names.get(found[0], ""), result)
-    if make_tasks is answers.make_tasks:
-        request.state.count = partial(state.metrics.count_answers, replies, results)
+        elif not result.repeated:
+            counted[result.stream, answers.name_answer(reply.answer)] += 1
+    if not amends:
+        request.state.count = partial(state.metrics.count_answers, counted)
     return results
 
 

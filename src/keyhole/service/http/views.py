@@ -45,7 +45,7 @@ def show_prediction(opened: Opened) -> wire.Prediction:
         opened.number,
         shown.threshold,
         contents.labels,
-        _show_ends(contents),
+        None if contents.ends is None else _show_ends(contents),
         shown.size,
         expires,
         levels,

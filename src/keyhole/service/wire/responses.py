@@ -10,7 +10,7 @@ from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
-from keyhole.scores.regions import check_unknown
+from keyhole.scores.labels import check_unknown
 from keyhole.scores.score import Kind
 
 Label = str | int | float

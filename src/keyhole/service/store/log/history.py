@@ -13,6 +13,7 @@ from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known, show_context, unpack_context
 from keyhole.scores import Case, Predicted, Region
+from keyhole.service.store.log.chain import make_id
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
@@ -26,7 +27,6 @@ from keyhole.service.store.streams.shadows import load_shadows, show_misses, sho
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,
-    make_id,
     make_quarantine_error,
 )
 from keyhole.service.store.streams.updates import list_misses

@@ -55,6 +55,7 @@ from keyhole.service.store.streams.answers import (
 )
 from keyhole.service.store.streams.proposals import list_metadata
 from keyhole.service.store.streams.shadows import (
+    NOTHING_BESIDE,
     Beside,
     dump_shadows,
     find_shadow,
@@ -357,7 +358,9 @@ class Replay:
             opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
             expect(where, "threshold", row.threshold, opened.prediction.threshold)
             expect(where, "size", row.size, opened.prediction.size)
-            beside, levels = open_beside(stream, opened, draw=draw, context=context)
+            beside, levels = NOTHING_BESIDE
+            if stream.shadows:
+                beside, levels = open_beside(stream, opened, draw=draw, context=context)
             expect(where, "thresholds of the levels", row.levels, levels)
             return opened, beside
         self.unplayed += 1

@@ -50,7 +50,7 @@ class Transaction(Protocol):
     def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
         """Return the rows of statements with their values, run one by one, in one exchange."""
 
-    def execute(self, statement: Statement[None], *values: object) -> None:
+    def execute(self, statement: Statement[None], *values: object) -> object:
         """Run a statement before the transaction ends; what goes wrong may be raised later."""
 
     def change(self, statement: Statement[None], *values: object) -> int:

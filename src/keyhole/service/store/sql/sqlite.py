@@ -98,26 +98,33 @@ class SqliteBackend:
         self.check()
         return _transaction(self._readers.take, "BEGIN")
 
-    def write(self) -> AbstractContextManager[Transaction]:
-        return _transaction(self._take_writer, "BEGIN IMMEDIATE")
-
-    def probe(self) -> AbstractContextManager[Transaction]:
-        self.check()
-        return _transaction(lambda: closing(self._connect(self._timeouts.probe)), "BEGIN IMMEDIATE")
-
     @contextmanager
-    def _take_writer(self) -> Iterator[sqlite3.Connection]:
+    def write(self) -> Iterator[Transaction]:
         seconds = self._timeouts.lock
         # Threads of one process take turns here: SQLite's own waiting is by sleeping and retrying.
         if not self._turn.acquire(timeout=seconds):
             raise BusyError(f"no turn to write within {seconds:g} seconds; try again")
         try:
-            if self._writer is None:
-                self._writer = self._connect(seconds)
-            yield self._writer
+            self._writer = self._writer or self._connect(seconds)
+            try:
+                self._writer.execute("BEGIN IMMEDIATE")
+                yield SqliteTransaction(self._writer)
+                self._writer.execute("COMMIT")
+            except BaseException:
+                self._writer.rollback()
+                raise
+        except sqlite3.Error as error:
+            if (named := name_error(error)) is None:
+                raise
+            raise named from error
         finally:
             self._turn.release()
-        self.check()  # What went into a file that is gone is not to be acknowledged.
+        if self._file is not None:
+            self._file.check()  # What went into a file that is gone is not to be acknowledged.
+
+    def probe(self) -> AbstractContextManager[Transaction]:
+        self.check()
+        return _transaction(lambda: closing(self._connect(self._timeouts.probe)), "BEGIN IMMEDIATE")
 
     def has_tables(self, transaction: Transaction) -> bool:
         return bool(transaction.fetch(_FIND_META))
@@ -203,20 +210,14 @@ _FIND_META = Statement("SELECT name FROM sqlite_master WHERE name = 'meta'", rea
 def _transaction(
     connect: Callable[[], AbstractContextManager[sqlite3.Connection]], begin: str
 ) -> Iterator[Transaction]:
-    try:
-        with connect() as connection:
-            connection.execute(begin)
-            try:
-                yield SqliteTransaction(connection)
-                connection.execute("COMMIT")
-            except BaseException:
-                connection.rollback()
-                raise
-    except sqlite3.Error as error:
-        named = name_error(error)
-        if named is None:
+    with named_errors(name_error), connect() as connection:
+        connection.execute(begin)
+        try:
+            yield SqliteTransaction(connection)
+            connection.execute("COMMIT")
+        except BaseException:
+            connection.rollback()
             raise
-        raise named from error
 
 
 class SqliteTransaction(NamedTuple):
@@ -225,28 +226,28 @@ class SqliteTransaction(NamedTuple):
     connection: sqlite3.Connection
 
     def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
-        return [*map(statement.make_row, self._run(statement, values))]
+        return [*map(statement.make_row, self.execute(statement, *values))]
 
     def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
-        return [self.fetch(statement, *values) for statement, values in asked]
+        found = []
+        for statement, values in asked:
+            found.append([*map(statement.make_row, self.execute(statement, *values))])
+        return found
 
-    def execute(self, statement: Statement[None], *values: object) -> None:
-        self._run(statement, values)
+    def execute(self, statement: Statement[Any], *values: object) -> sqlite3.Cursor:
+        text, has_list = _translate(statement)
+        if has_list:
+            values = (*values[:-1], json.dumps(values[-1]))
+        return self.connection.execute(text, values)
 
     def change(self, statement: Statement[None], *values: object) -> int:
-        return self._run(statement, values).rowcount
+        return self.execute(statement, *values).rowcount
 
     def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:
         if len(rows) == 1:
             self.connection.execute(table.insert, rows[0])
         elif rows:
             self.connection.executemany(table.insert, rows)
-
-    def _run(self, statement: Statement[Any], values: Values) -> sqlite3.Cursor:
-        text, has_list = _translate(statement)
-        if has_list:
-            values = (*values[:-1], json.dumps(values[-1]))
-        return self.connection.execute(text, values)
 
 
 @cache

@@ -12,6 +12,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
+from keyhole.service.store.log.chain import add_row
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.schema import FORMAT, AmendmentRow, AnswerRow, RoundRow
 from keyhole.service.store.streams import answers
@@ -37,10 +38,7 @@ def make_tasks(
 
 def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Write what an answer turned out to be, or find it written, or raise."""
-    stream, logged = work.stream, work.found.get(reply.id)
-    if logged is None:
-        raise answers.unknown(reply.id)
-    answers.check_there(logged.round, reply.id)
+    stream, logged = work.stream, answers.find_logged(work, reply.id)
     if stream.archived is not None:
         raise make_archived_error(stream.name)
     number, first = logged.round.number, work.answered.get(reply.id) or logged.answer
@@ -56,7 +54,7 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     kind, text, score = name_answer(reply.answer), write_reply(reply.answer), list_score(outcome)
     result = (kind, text, outcome.miss, outcome.weight, score)
     row = AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result, levels=levels)
-    work.add(row)
+    add_row(work, row)
     work.flush()
     if outcome.weight:
         stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))

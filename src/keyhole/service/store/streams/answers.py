@@ -24,8 +24,9 @@ from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Predicted
 from keyhole.scores.score import write_json
+from keyhole.service.store.log.chain import add_row
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import FORMAT, AnswerRow, RoundRow, SnapshotRow
+from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms
 from keyhole.service.store.streams.shadows import (
@@ -138,10 +139,7 @@ def _settle_replies(
 
 def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Count the reply, or find it counted, or raise."""
-    stream, row = work.stream, work.found.get(reply.id)
-    if row is None:
-        raise unknown(reply.id)
-    check_there(row.round, reply.id)
+    stream, row = work.stream, find_logged(work, reply.id)
     answered = work.answered.get(reply.id) or row.answer
     if answered is not None:
         return _repeat(stream, reply, answered)
@@ -158,18 +156,21 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     answered = answered._replace(levels=levels)
     work.answered[reply.id] = answered
     work.closed.append(number)
-    work.add(answered)
+    add_row(work, answered)
     if outcome is None:
         return Receipt(reply.id, stream.name, None)
     if outcome.weight and stream.progress.watch is not None:
         watches = list_watches(stream) if stream.shadows else [stream.progress.watch]
-        _note_alarms(work, watches, now)
+        for level, watch in enumerate(watches):
+            if watch.rounds in (watch.raised, watch.cleared):
+                _note_alarm(work, watch, now, level=level)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed = stream.progress.pack(stream.setup.learner)
         sums = stream.tally.sum_up()
         taken = SnapshotRow(stream.id, stream.version, now, *sums, progress=packed)
         work.snapshots.append(taken._replace(shadows=dump_shadows(stream.shadows)))
-    return Receipt(reply.id, stream.name, is_miss(show_misses(answered)[0]))
+    shown = outcome.miss if levels is None else show_misses(answered)[0]
+    return Receipt(reply.id, stream.name, is_miss(shown))
 
 
 def settle_reply(
@@ -258,18 +259,19 @@ def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     return Receipt(reply.id, stream.name, is_miss(show_misses(first)[0]), repeated=True)
 
 
-def _note_alarms(work: UnitOfWork, watches: Sequence[Watch], now: float) -> None:
-    for level, watch in enumerate(watches):
-        if watch.rounds in (watch.raised, watch.cleared):
-            new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
-            id_ = work.stream.id
-            alarms.note(work.transaction, id_, watch, at=now, unwritten=new, level=level)
+def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> None:
+    new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
+    alarms.note(work.transaction, work.stream.id, watch, at=now, unwritten=new, level=level)
 
 
-def check_there(row: RoundRow, id: str) -> None:  # noqa: A002
-    """Raise if what a round held is erased."""
-    if row.digest is not None:
+def find_logged(work: UnitOfWork, id: str) -> LoggedRound:  # noqa: A002
+    """Return a round as it is in the log, or raise if there is none, or what it held is erased."""
+    row = work.found.get(id)
+    if row is None:
+        raise unknown(id)
+    if row.round.digest is not None:
         raise RefusedError(f"prediction {id} was erased; it takes no answer any more", code="erased")
+    return row
 
 
 def unknown(id: str) -> UnknownRoundError:  # noqa: A002

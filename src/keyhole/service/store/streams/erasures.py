@@ -11,7 +11,7 @@ from itertools import chain
 from typing import Any
 
 from keyhole.errors import InvalidError, UnknownRoundError
-from keyhole.service.store.log.chain import make_digest
+from keyhole.service.store.log.chain import add_row, make_digest, make_id
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
@@ -24,7 +24,6 @@ from keyhole.service.store.streams.stream import (
     UnitOfWork,
     find_stream,
     lock_any_stream,
-    make_id,
     write_stream,
 )
 
@@ -134,7 +133,7 @@ def _close(work: UnitOfWork, rows: Sequence[LoggedRound], *, now: float) -> None
             stream.tally.skipped += 1
             number, size = row.round.number, row.round.size
             what = (answers.SKIP, answers.write_reply(answers.SKIP), None, 0.0, None, size)
-            work.add(AnswerRow(stream.id, stream.version, FORMAT, number, now, *what))
+            add_row(work, AnswerRow(stream.id, stream.version, FORMAT, number, now, *what))
             work.closed.append(number)
     work.flush()
 

@@ -15,16 +15,16 @@ from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Case, Predicted, Region, find_labels
 from keyhole.scores.score import write_json
+from keyhole.service.store.log.chain import add_row, make_id
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
-from keyhole.service.store.streams.shadows import open_beside, show_regions
+from keyhole.service.store.streams.shadows import NOTHING_BESIDE, open_beside, show_regions
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,
     UnitOfWork,
     make_archived_error,
-    make_id,
     run_task,
 )
 
@@ -115,12 +115,17 @@ def _open_rounds(
             opened = stream.setup.kind.open(
                 stream.setup.learner, stream.progress, case, draw=draw, context=context
             )
-            beside = open_beside(stream, opened, draw=draw, context=context)
-            made.append(_note(work, opened, ask, context, now=now, expires=expires, beside=beside))
+            beside = NOTHING_BESIDE
+            if stream.shadows:
+                beside = open_beside(stream, opened, draw=draw, context=context)
+            pack_memo = stream.setup.learner.layout.pack_memo
+            packed = _Packed(*opened.case.pack(), pack_memo(opened.memo), *beside)
+            made.append(_note(work, opened, packed, ask, context, now=now, expires=expires))
     if tally.predicted > first:
         stream.next_expiry = min(stream.next_expiry, expires)
-        waiting = stream.setup.kind.count_open(stream.setup, tally)
-        if stream.next_expiry <= now or waiting > stream.setup.open_limit:
+        # No more can be open than were made and not answered.
+        may_be_many = tally.predicted - tally.answered > stream.setup.open_limit
+        if stream.next_expiry <= now or (may_be_many and stream.open > stream.setup.open_limit):
             _expire(work, now)
     return made
 
@@ -184,21 +189,29 @@ def _find_setup(setup: Setup, row: RoundRow | None) -> Setup:
     return replace(setup, score=replace(score, labels=score.labels[: len(row.output) // _BYTES]))
 
 
+class _Packed(NamedTuple):
+    """What is kept of a round, as bytes and JSON."""
+
+    output: bytes
+    labels: str | None
+    memo: bytes
+    memories: str | None  # of the shadows
+    levels: bytes | None
+
+
 def _note(
     work: UnitOfWork,
     opened: Round[Any],
+    packed: "_Packed",
     ask: Query,
     context: Array,
     *,
     now: float,
     expires: float,
-    beside: tuple[str | None, bytes | None],
 ) -> Opened:
     """Put an opened round into the log, and among those that wait."""
     stream, shown = work.stream, opened.prediction
-    setup, learner = stream.setup, stream.setup.learner
-    output, labels = opened.case.pack()
-    memories, levels = beside
+    setup, (output, labels, memo, memories, levels) = stream.setup, packed
     stream.version += 1
     row = RoundRow(
         stream=stream.id,
@@ -215,7 +228,7 @@ def _note(
         metadata=ask.metadata,
         levels=levels,
     )
-    row = work.add(row)
+    row = add_row(work, row)
     if ask.key is not None:
         work.keyed[ask.key] = row
     if ask.metadata is not None:
@@ -223,8 +236,7 @@ def _note(
     made = Opened(make_id(row), shown.id, (shown,), expires)
     if levels is not None:
         made = made._replace(regions=show_regions(opened.case, row), alphas=stream.alphas)
-    if setup.kind.is_awaited(setup, shown):
-        memo = learner.pack_memo(opened.memo) if learner.memory else b""
+    if not setup.kind.decides or setup.kind.is_awaited(setup, shown):
         work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo, memories))
     return made
 

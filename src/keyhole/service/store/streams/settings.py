@@ -105,12 +105,8 @@ def check_description(text: str | None) -> None:
         )
 
 
-def is_name(name: str) -> bool:
-    return NAME.fullmatch(name) is not None
-
-
 def check_name(name: str) -> str:
-    if not is_name(name):
+    if not NAME.fullmatch(name):
         raise InvalidError(
             f"{name!r} cannot name a stream; use up to 64 letters, digits, dots, dashes and "
             "underscores, a letter or digit first",

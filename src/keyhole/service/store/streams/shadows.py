@@ -196,6 +196,9 @@ class _Kept(NamedTuple):
     memo: str  # as hexadecimal digits
 
 
+NOTHING_BESIDE: tuple[str | None, bytes | None] = (None, None)  # what no shadows remember
+
+
 def open_beside(
     stream: "Stream", opened: Round[Predicted], *, draw: float, context: Array
 ) -> tuple[str | None, bytes | None]:
@@ -203,8 +206,6 @@ def open_beside(
 
     And the thresholds of those that are levels, packed.
     """
-    if not stream.shadows:
-        return None, None
     kept, is_awaited = {}, stream.setup.kind.is_awaited(stream.setup, opened.prediction)
     for shadow in stream.shadows:
         setup = shadow.setup
@@ -215,7 +216,7 @@ def open_beside(
         own, learner = made.prediction, setup.learner
         if not is_awaited and setup.kind.is_counted(own):
             shadow.unknown += 1.0  # It would have been answered, and the stream's is not.
-        memo = learner.pack_memo(made.memo) if learner.memory else b""
+        memo = learner.layout.pack_memo(made.memo)
         kept[shadow.since] = _Kept(own.id, made.then, own.threshold, own.size, memo.hex())
     thresholds = [kept[one.since].threshold for one in stream.levels]
     return json.dumps(kept), pack_reals(thresholds) if thresholds else None

@@ -6,11 +6,10 @@ acknowledged before it is durable, and what one asks for wrongly changes nothing
 """
 
 import math
-import os
 import struct
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from keyhole.errors import (
     ArchivedError,
@@ -25,7 +24,7 @@ from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
-from keyhole.service.store.log.chain import FIRST, SALT, make_link
+from keyhole.service.store.log.chain import FIRST, make_id
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.backend import Statement, Transaction
 from keyhole.service.store.sql.database import Database
@@ -43,7 +42,6 @@ from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import settings
 from keyhole.service.store.streams.shadows import Shadow, dump_shadows, load_shadows
 
-_TAG_BYTES = 8
 _MOST_KEPT = 1024
 
 
@@ -114,17 +112,6 @@ class Stream:
     def pack_recent(self) -> bytes:
         """Return the last rounds as bytes, as many for every stream of the same window."""
         return self.recent.to_bytes(self.window // 8 + 1, "big")
-
-
-def make_id(row: RoundRow) -> str:
-    """Return the public id of a round that has its link.
-
-    A database that was restored, or a standby that took over too early, gives out numbers again, but
-    never a link: it is a hash of all that happened in the stream until then, times included. It also
-    makes an id hard to guess, and a mistyped one unknown.
-    """
-    link = b"" + row.link  # or raise: SQLite keeps whatever it is given
-    return f"{row.stream}-{row.number}-{link[:_TAG_BYTES].hex()}"
 
 
 def start_stream(
@@ -216,7 +203,7 @@ def find_stream_row(
     transaction: Transaction, name: str, query: Statement[StreamRow] = statements.FIND_STREAM
 ) -> StreamRow:
     """Return the row of the stream of this name, whatever it holds, or raise."""
-    rows = transaction.fetch(query, name) if settings.is_name(name) else []
+    rows = transaction.fetch(query, name) if settings.NAME.fullmatch(name) else []
     if not rows:
         raise make_unknown_stream_error(name)
     return rows[0]
@@ -353,7 +340,7 @@ def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
 def _list_rounds(tasks: Sequence[Task]) -> tuple[list[str], str | int, list[int]]:
     """Return the keys of all tasks, of which stream their numbers are, and the numbers; or raise."""
     keys, owner, numbers = list[str](), tasks[0].stream, list[int]()
-    if isinstance(owner, str) and not settings.is_name(owner):
+    if isinstance(owner, str) and not settings.NAME.fullmatch(owner):
         raise make_unknown_stream_error(owner)
     for task in tasks:
         keys += task.keys
@@ -385,16 +372,13 @@ def _run(work: "UnitOfWork", task: Task) -> object:
 _kept: dict[tuple[str, bytes], Progress] = {}
 
 
-LogRow = TypeVar("LogRow", RoundRow, AnswerRow, AmendmentRow)
-
-
 @dataclass(slots=True)
 class UnitOfWork:
     """A stream that is held until the transaction ends, the rounds that are asked for, what is new.
 
     ``found`` has rounds by their public id, ``keyed`` those that were asked for with a key. What is new
-    is put into the lists, rows of the log by ``add``; ``answered`` has the answers of this transaction
-    by the ids of their rounds.
+    is put into the lists, rows of the log by ``chain.add_row``; ``answered`` has the answers of this
+    transaction by the ids of their rounds.
     """
 
     transaction: Transaction
@@ -411,23 +395,11 @@ class UnitOfWork:
     written: bytes | None = None  # The progress, as it was written last.
     _is_moved: bool = False
 
-    def add(self, row: LogRow) -> LogRow:
-        """Put a row into the log; return it with its link."""
-        # A salt, no digest and a link come last; ``_replace`` would take three times as long.
-        stream, salt = self.stream, os.urandom(SALT)
-        content: tuple[Any, ...] = row[:-3]
-        make_row: Any = row._make
-        stream.link = make_link(stream.link, make_row((*content, salt, None, b"")))
-        linked: LogRow = make_row((*content, salt, None, stream.link))
-        self.log.append(linked)
-        return linked
-
     def note_found(self, rounds: Sequence[RoundRow], opened: Sequence[OpenRow]) -> None:
         """Note rounds with what they remember while they are open; of the others find the answers."""
-        waiting = {row.number: row for row in opened}
-        closed = [row.number for row in rounds if row.number not in waiting]
-        answers = dict[int, AnswerRow]()
-        if closed:
+        waiting, answers = {row.number: row for row in opened}, dict[int, AnswerRow]()
+        if len(opened) < len(rounds):
+            closed = [row.number for row in rounds if row.number not in waiting]
             rows = self.transaction.fetch(statements.FIND_ANSWERS, self.stream.id, closed)
             answers = {row.number: row for row in rows}
         for row in rounds:
@@ -480,10 +452,10 @@ class UnitOfWork:
     def write(self) -> None:
         """Write all that is new, and the stream as it is now."""
         stream = self.stream
-        recent = stream.pack_recent()
-        self.flush()
-        if self._is_moved:
+        if self.log or self._is_moved:
+            recent = stream.pack_recent()
             self.written = stream.progress.pack(stream.setup.learner)
+            self.flush()
             moved = (stream.version, self.written, stream.next_expiry, recent, stream.link)
             self.transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
             if stream.shadows:

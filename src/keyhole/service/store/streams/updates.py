@@ -183,7 +183,7 @@ def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[
         for kept, opened, _ in transaction.fetch(statements.LIST_OPEN_ROUNDS, stream.id):
             waiting = setup.kind.recall(setup, kept, then=0 if opened is None else opened.then)
             memo = setup.kind.choose_again(setup, stream.progress, waiting)
-            packed = learner.pack_memo(memo) if learner.memory else b""
+            packed = learner.layout.pack_memo(memo)
             transaction.execute(statements.REMEMBER_ROUND, packed, stream.id, kept.number)
         content = {"name": shadow, "learner": learner.name, "alpha": learner.alpha}
         changes.note(transaction, stream, kind=changes.PROMOTED, content=content, now=now)
