@@ -13,7 +13,18 @@ import numpy as np
 import pytest
 
 import keyhole
-from keyhole.keyed import Answered, Asked, Elapsed, Event, Fold, OutputColumns, Skipped, make_fold, many
+from keyhole.keyed import (
+    Answered,
+    Asked,
+    Elapsed,
+    Event,
+    Fold,
+    OutputColumns,
+    Skipped,
+    make_fold,
+    many,
+    reports,
+)
 from keyhole.keyed import state as states
 from keyhole.keyed.columns import EventColumns
 from tests.test_keyed_columns import read_back, run_each
@@ -29,8 +40,8 @@ def by_the_loop() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(many, "WORTH", 0)
         patch.setattr(many, "can_compile", lambda: True)
-        patch.setattr(many, "compile_for", lambda function, *_: function)
-        patch.setattr(many, "_COMPILED", {})
+        patch.setattr(reports, "compile_for", lambda function, *_: function)
+        patch.setattr(reports, "_COMPILED", {})
         yield
 
 
@@ -479,12 +490,22 @@ def test_outputs_of_no_labels_answer_nothing() -> None:
     compare(fold, {}, found, columns)
 
 
-def test_a_table_without_outputs_is_left_to_each_key() -> None:
-    fold, before = make_fold(alpha=0.1), dict[str, bytes]()
-    compare(fold, before, [(key, Asked("r", [0.5, 0.3])) for key in "ab"])
-    found: Found = [("a", Answered("r", label=0)), ("b", Skipped("r"))]
-    assert find_played(fold, before, write(found)) == ""
-    assert compare(fold, before, found).kind.tolist() == ["counted", "skipped"]
+@pytest.mark.parametrize("empty", [False, True])
+@pytest.mark.parametrize("score", [None, keyhole.Probabilities(labels=[0, 1])], ids=["places", "known"])
+def test_a_table_of_answers_alone_is_played(score: Any, *, empty: bool) -> None:
+    """A label that a round did not score is for the fold to refuse, and rounds differ in how many."""
+    fold, before = make_fold(alpha=0.1, score=score), dict[str, bytes]()
+    compare(fold, before, [(key, Asked("r", [0.5, 0.3])) for key in "abc"])
+    if score is None:
+        compare(fold, before, [(key, Asked("s", [0.5, 0.3, 0.2])) for key in "ac"])
+    found: Found = [("a", Answered("r", label=0)), ("b", Skipped("r")), ("c", Answered("r", label=2))]
+    found += [("d", Answered("r", label=1)), ("a", Answered("s", label=2 if score is None else 0))]
+    found += [("e", Answered("r", label=-1)), ("f", Answered("r", label=2**16))]
+    columns = write(found) | ({"output": [None] * len(found)} if empty else {})
+    assert find_played(fold, before, columns) == "abd"
+    outputs = compare(fold, before, found, columns)
+    third, fifth = ("refused", "counted") if score is None else ("counted", "refused")
+    assert outputs.kind.tolist()[:5] == ["counted", "skipped", third, "refused", fifth]
 
 
 def test_a_table_of_other_labels_than_the_score_has_is_left() -> None:
@@ -603,7 +624,9 @@ def test_many_keys_come_to_the_same_as_each_alone() -> None:
 
 
 @pytest.mark.parametrize("output", [[0.5, 0.3], {"x": 0.5, "y": 0.3, "z": 0.2}])
-def test_a_key_whose_open_round_has_other_labels_is_left(output: Any) -> None:
+def test_a_key_whose_open_round_has_named_labels_is_left_and_one_with_fewer_is_played(
+    output: Any,
+) -> None:
     fold, before = make_fold(alpha=0.1), dict[str, bytes]()
     compare(fold, before, [("a", Asked("r", output)), ("b", Asked("r", [0.5, 0.3, 0.2]))])
     label = "y" if isinstance(output, dict) else 1
@@ -613,7 +636,7 @@ def test_a_key_whose_open_round_has_other_labels_is_left(output: Any) -> None:
         ("b", Answered("s", label=2)),
         ("a", Answered("s", label=0)),
     ]
-    assert find_played(fold, before, write(found)) == "b"
+    assert find_played(fold, before, write(found)) == ("b" if isinstance(output, dict) else "ab")
     compare(fold, before, [*found, ("a", Answered("r", label=label))])
 
 

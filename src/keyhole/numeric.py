@@ -70,6 +70,15 @@ def called(function: Function) -> Function:
     return kernel(function)
 
 
+def merged(function: Function) -> Function:
+    """Mark an entry into which LLVM copies its kernels, not numba: a long one compiles sooner so.
+
+    A loop over a grid is quicker if numba does.
+    """
+    function.__merged__ = True  # type: ignore[attr-defined]
+    return kernel(function)
+
+
 @cache
 def can_compile() -> bool:
     """Return whether there is a compiled lane: numba is installed and not disabled."""
@@ -111,23 +120,28 @@ def compile_function(function: Function) -> Function:
 
 
 @cache
-def _compile(function: FunctionType, *, entry: bool, counts: bool = True) -> Any:
+def _compile(function: FunctionType, *, entry: bool, counts: bool = True, merges: bool = False) -> Any:
     """Return the function compiled, after the functions that it names; entries are kept on disk.
 
     To count references to arrays takes longer than a round; only what makes arrays needs it.
     """
     numba: Any = import_module("numba")
 
+    merges |= hasattr(function, "__merged__")
     named = {
-        name: _compile(value, entry=False, counts=counts)
+        name: _compile(value, entry=False, counts=counts, merges=merges)
         for name, value in globals_of(function).items()
         if isinstance(value, FunctionType)
     }
     copy = bind(function, **named) if named else function
     is_called = entry or hasattr(function, "__called__")  # The others are copied into the entry.
-    options = {"nogil": True, "error_model": "numpy", "inline": "never" if is_called else "always"}
+    options = {"nogil": True, "error_model": "numpy"}
+    if not is_called:
+        options |= {"forceinline": True} if merges else {"inline": "always"}
     if not counts:
         options["_nrt"] = False
+    if not entry:  # Python does not call it.
+        options |= {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
     if not entry or function.__closure__ or is_of_script(function):
         return numba.njit(**options)(copy)
     with _configuring, _cache_folder(function) as folder:

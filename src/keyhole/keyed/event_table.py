@@ -9,10 +9,9 @@ from numpy.typing import NDArray
 from keyhole.checks import is_missing
 from keyhole.keyed.columns import EventColumns
 from keyhole.keyed.state import LATEST, LONGEST_ID
-from keyhole.numeric import Array, Counts
+from keyhole.numeric import Array, Counts, called
 from keyhole.scores import BoundedResiduals, Probabilities, QuantileBands, ScaledResiduals, find_labels
 
-Bytes = NDArray[np.uint8]
 Flags = NDArray[np.bool_]
 LABELS, BOTH, UPPER, LOWER, BOUNDED, BANDS = range(6)  # the forms of scores
 ASKED, ANSWERED, SKIPPED, ELAPSED = range(4)
@@ -21,6 +20,7 @@ KIND, AT, TOLD, PLACE = range(4)  # the columns of events; the last is the place
 _TAKEN = {"key", "id", "at", "output", "label", "hit", "score", "skipped", "elapsed"}
 _SIDES = {"both": BOTH, "upper": UPPER, "lower": LOWER}
 _EMPTY, _UNHEARD = -1, -2  # in the place of a label's place
+_WIDEST = 2**16  # labels by their places that answers alone may name
 _EXACT = 2.0**53  # up to which a float tells whole numbers apart
 
 
@@ -35,7 +35,7 @@ class Batch(NamedTuple):
     key: Counts
     left: Flags
     ids: list[str]
-    text: Bytes
+    text: bytes
     lengths: Counts  # of the ids
     events: Counts
     told: Array  # the true values, or the scores
@@ -59,21 +59,17 @@ def read_batch(table: EventColumns, score: Any, form: int) -> Batch | None:
     labels = find_labels(score) if form == LABELS else None
     if outputs is None or times is None or text is None:
         return None
-    if labels is not None and len(labels) != outputs.shape[1]:
+    if labels is not None and outputs.shape[1] not in (0, len(labels)):
         return None
-    is_asked = ~np.isnan(outputs).all(axis=1)
-    told = _read_told(table, labels or range(outputs.shape[1]), form)
+    told = _read_told(table, labels or range(outputs.shape[1] or _WIDEST), form)
     if told is None:
         return None
-    kind = np.where(is_asked, ASKED, ANSWERED)
+    ids, kind = table.cells("id"), np.full(len(table.keys), ANSWERED)
     for name, meant in (("skipped", SKIPPED), ("elapsed", ELAPSED)):
         if name in table.names:
             kind[_read_flags(table, name) == 1] = meant
-    wrong = (kind == ASKED) & ~_can_ask(outputs, form)
-    wrong |= (kind == ANSWERED) & (told[0] == UNTOLD) | (abs(times) > LATEST)
     left = np.zeros(len(table.distinct), dtype=np.bool_)
-    left[table.number[wrong]] = True
-    ids = table.cells("id")
+    left[table.number[abs(times) > LATEST]] = True
     lengths = np.fromiter(map(len, ids), np.int64, len(ids))
     if lengths.max() > LONGEST_ID:
         return None
@@ -82,27 +78,37 @@ def read_batch(table: EventColumns, score: Any, form: int) -> Batch | None:
     return Batch(list(table.distinct), table.number, left, ids, text, lengths, events, number, outputs)
 
 
-def _read_ids(table: EventColumns) -> Bytes | None:
+@called
+def find_asks(form: int, outputs: Array, key: Counts, events: Counts, left: Flags) -> None:
+    """Let rows with an output ask; keys that ask or answer what the fold must refuse are left to it."""
+    for event in range(events.shape[0]):
+        kind, is_asked, is_usable = events[event, KIND], False, True
+        for place in range(outputs.shape[1]):
+            cell = outputs[event, place]
+            is_asked |= cell == cell
+            is_usable &= 0.0 <= cell <= 1.0 if form == LABELS else abs(cell) < np.inf
+        if form == BANDS:
+            is_usable &= outputs[event, 1] - outputs[event, 0] > 0.0
+        if kind == ANSWERED and is_asked:
+            events[event, KIND] = ASKED
+            left[key[event]] |= not is_usable
+        elif kind == ANSWERED:
+            left[key[event]] |= events[event, TOLD] == UNTOLD
+
+
+def _read_ids(table: EventColumns) -> bytes | None:
     try:
         text = "".join(table.cells("id"))
     except TypeError:  # One is not text.
         return None
-    return np.frombuffer(text.encode(), np.uint8) if text.isascii() else None
-
-
-def _can_ask(outputs: Array, form: int) -> Flags:
-    """Return of which rows the output is one that the score can read."""
-    usable = (outputs >= 0.0) & (outputs <= 1.0) if form == LABELS else np.isfinite(outputs)
-    if form == BANDS:
-        usable &= outputs[:, 1:] - outputs[:, :1] > 0.0
-    return np.logical_and.reduce(usable, axis=1)
+    return text.encode() if text.isascii() else None
 
 
 def _read_outputs(table: EventColumns, form: int) -> Array | None:
     """Return the outputs as a table, NaN in rows without one; None if they are of another form."""
     width = {LABELS: None, BANDS: 2}.get(form, 1)
     if "output" not in table.names:  # Nobody asks.
-        return None if width is None else np.full((len(table.keys), width), np.nan)
+        return np.full((len(table.keys), width or 0), np.nan)
     given = table["output"]
     if width == 1:
         column = _read_numbers(table, "output")
@@ -110,6 +116,8 @@ def _read_outputs(table: EventColumns, form: int) -> Array | None:
     if not (isinstance(given, np.ndarray) and given.ndim == 2):
         cells = table.cells("output")
         is_asked = np.array([not is_missing(cell) for cell in cells], dtype=np.bool_)
+        if not is_asked.any():
+            return np.full((len(cells), width or 0), np.nan)
         try:
             rows = np.array([cell for cell in cells if not is_missing(cell)])
         except ValueError:  # They are not all of one length.

@@ -27,7 +27,8 @@ from keyhole.keyed.events import (
     Outputs,
     Skipped,
 )
-from keyhole.keyed.many import NOTES, play_many
+from keyhole.keyed.many import play_many
+from keyhole.keyed.reports import NOTES
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups, read_context
 from keyhole.predictor.draws import Draws
