@@ -15,7 +15,7 @@ def is_whole(value: Any, *, least: int, most: int = 2**63 - 1) -> bool:
     return whole and least <= value <= most
 
 
-def is_real(value: Any) -> bool:
+def is_real(value: object) -> bool:
     """Return whether the value is a finite real number, and no truth value."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)):
         return False
@@ -42,7 +42,7 @@ def is_list(value: Any) -> bool:
     return True
 
 
-def find_near(name: Any, known: Iterable[str]) -> str | None:
+def find_near(name: object, known: Iterable[str]) -> str | None:
     """Return the known name that this one is a slip of, if there is one: a letter or two apart."""
     import difflib
 

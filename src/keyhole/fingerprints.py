@@ -25,7 +25,7 @@ def fingerprint(function: FunctionType) -> str:
     return blake2b(_text(function, set()).encode(), digest_size=12).hexdigest()
 
 
-def _text(value: Any, seen: set[int]) -> str:
+def _text(value: object, seen: set[int]) -> str:
     if isinstance(value, FunctionType):
         if id(value) in seen:
             return value.__qualname__

@@ -60,7 +60,7 @@ def _observe_flat(
 
 
 @kernel
-def _make_tuple(*parts: Any) -> Any:
+def _make_tuple(*parts: object) -> Any:
     return parts
 
 
@@ -109,7 +109,7 @@ def _bind_plain(learner: "Learner") -> _Entries:
     )
 
 
-def find_maker(parts: Any) -> Any:
+def find_maker(parts: object) -> Any:
     """Return what makes settings, or a state, like these of their parts: the class of a named tuple."""
     return type(parts) if hasattr(parts, "_fields") else _make_tuple
 

@@ -52,7 +52,7 @@ class Constraint:
             return f"in ({self.above:g}, {self.most:g}]"
         return f"a number of at least {self.least:g}"
 
-    def check(self, name: str, value: Any) -> Any:
+    def check(self, name: str, value: object) -> Any:
         """Return the value as the number it is, or raise."""
         if value is None and self.optional:
             return None
@@ -79,7 +79,7 @@ class Constraint:
 def number(
     meaning: str = "",
     *,
-    default: Any = MISSING,
+    default: object = MISSING,
     above: float = -math.inf,
     below: float = math.inf,
     least: float = -math.inf,
@@ -98,14 +98,14 @@ def number(
     return _field(meaning, default, constraint)
 
 
-def positive(meaning: str = "", *, default: Any = MISSING, remedy: str = "") -> Any:
+def positive(meaning: str = "", *, default: object = MISSING, remedy: str = "") -> Any:
     return number(meaning, default=default, above=0.0, remedy=remedy)
 
 
 def whole(
     meaning: str = "",
     *,
-    default: Any = MISSING,
+    default: object = MISSING,
     least: int = 1,
     most: int = 2**63 - 1,
     optional: bool = False,
@@ -164,7 +164,7 @@ def first_threshold(*, default: float) -> Any:
     return number("The first threshold.", default=default, least=0.0, most=1.0)
 
 
-def _field(meaning: str, default: Any, constraint: Constraint) -> Any:
+def _field(meaning: str, default: object, constraint: Constraint) -> Any:
     remedy = constraint.remedy or (f"try {default:g}" if is_real(default) else "")
     if constraint.optional and remedy.startswith("try"):
         remedy += ", or None"
@@ -226,7 +226,7 @@ def describe_fields(kind: Any) -> str:
     )
 
 
-def prepare_settings(given: Any) -> Any:
+def prepare_settings(given: object) -> Any:
     """Return what kernels read of the parameters: what ``prepare`` says, or numbers and arrays."""
     if hasattr(given, "prepare"):
         return given.prepare()

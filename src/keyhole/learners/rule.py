@@ -184,17 +184,17 @@ class Rule(Generic[P]):
             return None
         return found if hasattr(found, "_fields") else None
 
-    def start_state(self, settings: Any) -> Any:
+    def start_state(self, settings: object) -> Any:
         """Return the state before the first round, as arrays."""
         if isinstance(self.state, type):
             return self.state(*(part.copy() for part in self.state._field_defaults.values()))  # type: ignore[attr-defined]
         return self.state(settings)
 
-    def count_memory(self, settings: Any) -> int:
+    def count_memory(self, settings: object) -> int:
         """Return how many numbers a round must remember."""
         return self.memory(settings) if callable(self.memory) else self.memory
 
-    def list_limits(self, settings: Any) -> Limits:
+    def list_limits(self, settings: object) -> Limits:
         """Return the limits of stored numbers."""
         return {} if self.limits is None else self.limits(settings)
 
@@ -231,7 +231,7 @@ def _describe_rule(rule: Rule[...]) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _share(rule: Rule[...], parameters: Any) -> "Learner":
+def _share(rule: Rule[...], parameters: object) -> "Learner":
     return Learner(rule, parameters)
 
 
@@ -341,7 +341,7 @@ class Learner:
         """Return room for what a round must remember."""
         return [0.0] * self.memory if self.runs_interpreted else np.zeros(self.memory)
 
-    def choose(self, state: Any, draw: float = 0.5, context: Array = _NOTHING) -> tuple[float, Any]:
+    def choose(self, state: object, draw: float = 0.5, context: Array = _NOTHING) -> tuple[float, Any]:
         """Return the threshold to play, and the memo of what the round must remember."""
         memo = self.new_memo()
         return self.choose_into(state, memo, Ask(draw, context)), memo
@@ -352,7 +352,7 @@ class Learner:
             return _NOTHING
         return np.concatenate((np.full(self.features, np.nan), np.zeros(self.groups)))
 
-    def distribution(self, state: Any) -> Distribution:
+    def distribution(self, state: object) -> Distribution:
         """Return the thresholds that may be played next and their probabilities."""
         if self.rule.distribution is None:
             threshold, _ = self.choose(state, context=self.make_unknown_context())
@@ -360,7 +360,7 @@ class Learner:
         thresholds, probabilities = self.rule.distribution(self.settings, state)
         return Distribution(thresholds.copy(), probabilities)
 
-    def pack(self, state: Any) -> bytes:
+    def pack(self, state: object) -> bytes:
         """Return a state as bytes, without a file format around it."""
         return self.layout.pack(state)
 

@@ -137,7 +137,7 @@ class Decisions:
             raise InvalidError(fault, field="groups")
         return {}, Names(groups=read_names(groups, "groups")[1])
 
-    def check_features(self, features: Any) -> None:
+    def check_features(self, features: object) -> None:
         """Raise if there are any."""
         if features is not None:
             raise InvalidError(
@@ -233,7 +233,7 @@ class Decisions:
     def is_awaited(self, setup: "Setup", shown: Any) -> bool:
         return bool(shown.accepted) or setup.feedback != GateFeedback.ACCEPTED
 
-    def check_awaited(self, setup: "Setup", shown: Any) -> None:
+    def check_awaited(self, setup: "Setup", shown: object) -> None:
         if isinstance(shown, Decision) and not self.is_awaited(setup, shown):
             raise ReferredError(
                 f"round {shown.id} was referred, and this gate learns only from accepted answers; "
@@ -330,7 +330,7 @@ class Decisions:
         return self.settle(setup, progress, waiting, outcome)
 
     def answer(
-        self, setup: "Setup", progress: Progress[GateTally], waiting: Round[Any], answer: Any
+        self, setup: "Setup", progress: Progress[GateTally], waiting: Round[Any], answer: object
     ) -> Outcome:
         outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         return self.settle(setup, progress, waiting, outcome)
@@ -349,10 +349,10 @@ class Decisions:
         setup: "Setup",
         waiting: Round[Any],
         *,
-        right: Any = None,
+        right: object = None,
         chance: float | None = None,
         wrong: float = 0.0,
-        judged: Any = None,
+        judged: object = None,
         bias: float = 0.0,
     ) -> Outcome:
         """Return what a judgement says of a round, corrected; or raise. A referred case weighs 0."""
@@ -367,7 +367,7 @@ class Decisions:
         check = None if right is None else _read_miss(right, 0.0) - told
         return Outcome(told + bias, decision.score, weight=weight, check=check)
 
-    def read_amended(self, answered: Round[Any], setup: "Setup", answer: Any) -> Outcome:  # noqa: ARG002
+    def read_amended(self, answered: Round[Any], setup: "Setup", answer: object) -> Outcome:  # noqa: ARG002
         """Return what an amended judgement says; its chance is that of the first."""
         right = answer.get("right") if isinstance(answer, Mapping) else answer
         return Outcome(_read_miss(right, 0.0), answered.prediction.score)
@@ -484,7 +484,7 @@ def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[A
     return [progress.state, *map(progress.states.__getitem__, groups)]
 
 
-def _read_chance(chance: Any, decision: Decision, setup: "Setup") -> float:
+def _read_chance(chance: object, decision: Decision, setup: "Setup") -> float:
     if chance is None:
         if decision.accepted and setup.feedback == GateFeedback.REFERRED:
             raise FeedbackError(
@@ -495,7 +495,7 @@ def _read_chance(chance: Any, decision: Decision, setup: "Setup") -> float:
     return check_chance(chance, least=setup.least_chance)
 
 
-def _read_miss(right: Any, wrong: Any) -> float:
+def _read_miss(right: object, wrong: object) -> float:
     """Return 1 for a wrong answer, 0 for a right one; corrected for judges who err at a known rate."""
     if not isinstance(right, (bool, np.bool_)):
         raise FeedbackError(

@@ -286,7 +286,7 @@ class Gate(Session[Any]):
             known = read_contexts(setup, len(history), None, groups)
             setup.kind.calibrate(setup, self._progress, history, list(right), contexts=known)
 
-    def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
+    def plot(self, *, window: int | None = None, axes: object = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.
 
         ``window`` and ``axes`` are as for ``Predictor.plot``.

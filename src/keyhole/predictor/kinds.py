@@ -76,7 +76,7 @@ class Sets:
         groups_counted, groups_named = read_names(groups, "groups")
         return {"features": counted, "groups": groups_counted}, Names(named, groups_named)
 
-    def check_features(self, features: Any) -> None:
+    def check_features(self, features: object) -> None:
         """Raise nothing: the learner says how many it takes."""
 
     def check_feedback(self, setup: "Setup") -> Feedback:
@@ -144,7 +144,7 @@ class Sets:
             listen(setup.learner, progress, setup.score)
         return progress
 
-    def read(self, setup: "Setup", progress: Progress[Any], output: Any) -> Case[Any]:
+    def read(self, setup: "Setup", progress: Progress[Any], output: object) -> Case[Any]:
         """Return the case of an output as a request brings it, or raise if it has another form."""
         score: Any = setup.score
         given = "interval" if isinstance(output, (int, float)) else "labels"
@@ -165,10 +165,10 @@ class Sets:
 
     open = staticmethod(propose)
 
-    def is_awaited(self, setup: "Setup", shown: Any) -> bool:  # noqa: ARG002
+    def is_awaited(self, setup: "Setup", shown: object) -> bool:  # noqa: ARG002
         return True
 
-    def check_awaited(self, setup: "Setup", shown: Any) -> None:
+    def check_awaited(self, setup: "Setup", shown: object) -> None:
         """Raise nothing: every set may be answered."""
 
     def recall(
@@ -188,7 +188,7 @@ class Sets:
         """Return a memo as if an open round of another learner were asked about now."""
         return choose_again(setup.learner, progress, waiting.groups)
 
-    def is_counted(self, shown: Any) -> bool:  # noqa: ARG002
+    def is_counted(self, shown: object) -> bool:  # noqa: ARG002
         """Return whether such a round is one of those whose share of misses is promised."""
         return True
 
@@ -247,13 +247,15 @@ class Sets:
         settle(learner, progress, waiting, outcome)
         return outcome
 
-    def answer(self, setup: "Setup", progress: Progress, waiting: Round[Any], answer: Any) -> Outcome:
+    def answer(
+        self, setup: "Setup", progress: Progress, waiting: Round[Any], answer: object
+    ) -> Outcome:
         outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         settle(setup.learner, progress, waiting, outcome)
         return outcome
 
     def read_answer(
-        self, setup: "Setup", waiting: Round[Any], answer: Any, *, bias: float = 0.0
+        self, setup: "Setup", waiting: Round[Any], answer: object, *, bias: float = 0.0
     ) -> Outcome:
         """Return what an answer says of a round, or raise; ``bias`` is added to a judge's word."""
         parts = dict(_read_parts(answer))
@@ -282,7 +284,7 @@ class Sets:
             )
         tally.count(counted.miss, counted.size, counted.weight, stale=stale)
 
-    def read_amended(self, answered: Round[Any], setup: "Setup", answer: Any) -> Outcome:
+    def read_amended(self, answered: Round[Any], setup: "Setup", answer: object) -> Outcome:
         """Return what an amended answer says; its chance is that of the first."""
         return self.read_answer(setup, answered, answer)
 
@@ -353,7 +355,7 @@ def choose_score(learner: str | Learner | None) -> Score[Any]:
     return next(kind.default_score() for kind in _KINDS.values() if kind.rules == rule.kind)
 
 
-def _read_parts(answer: Any) -> Mapping[str, Any]:
+def _read_parts(answer: object) -> Mapping[str, Any]:
     parts = _WORDS.get(answer, {}) if isinstance(answer, str) else answer
     if isinstance(parts, dict):
         beside = parts.keys() - _ONE_OF

@@ -140,7 +140,7 @@ class LevelPredictor(Generic[R]):
 
     def predict(
         self,
-        output: Any = MISSING,
+        output: object = MISSING,
         *,
         outputs: Mapping[float, Any] | None = None,
         features: Features | None = None,

@@ -21,7 +21,7 @@ def plot_rounds(
     alpha: float,
     sized: str,
     window: int | None = None,
-    axes: Any,
+    axes: object,
     groups: Mapping[str, NDArray[np.bool_]] | None = None,
 ) -> Any:
     """Draw the miss rate so far and in a window, with its target, and the sizes; return two axes.
@@ -55,7 +55,7 @@ def plot_rounds(
 
 
 def plot_decisions(
-    accepted: ArrayLike, wrong: ArrayLike, *, alpha: float, window: int | None = None, axes: Any
+    accepted: ArrayLike, wrong: ArrayLike, *, alpha: float, window: int | None = None, axes: object
 ) -> Any:
     """Draw the share wrong among the accepted, with its target, and the share accepted; return axes.
 

@@ -97,11 +97,11 @@ class Predictor(Session[R]):
 
     @overload
     def __new__(
-        cls, *args: Any, alpha: float | None = None, score: Score[R] | None = None, **options: Any
+        cls, *args: object, alpha: float | None = None, score: Score[R] | None = None, **options: Any
     ) -> "Predictor[R]": ...
     @overload
     def __new__(  # type: ignore[misc]
-        cls, *args: Any, alpha: Sequence[float], score: Score[R] | None = None, **options: Any
+        cls, *args: object, alpha: Sequence[float], score: Score[R] | None = None, **options: Any
     ) -> "LevelPredictor[R]": ...
     def __new__(cls, *args: Any, alpha: Any = None, **options: Any) -> Any:
         """Make a predictor of this class, or with several alphas one of levels."""
@@ -197,7 +197,7 @@ class Predictor(Session[R]):
             return self._setup.learner.distribution(self._progress.state)
 
     def predict(
-        self, output: Any, *, features: Features | None = None, groups: Groups = _NO_GROUPS
+        self, output: object, *, features: Features | None = None, groups: Groups = _NO_GROUPS
     ) -> R:
         """Return the set or interval to show; it stays open until it is answered.
 
@@ -438,7 +438,7 @@ class Predictor(Session[R]):
             settle(learner, progress, one, outcome)
             self._close(one, outcome)
 
-    def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
+    def plot(self, *, window: int | None = None, axes: object = None) -> Any:
         """Draw the miss rate of the rounds that were kept, each group's, and sizes; return both axes.
 
         ``window`` is the number of rounds in the moving rate, by default a tenth of them; ``axes`` are

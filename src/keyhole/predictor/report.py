@@ -61,7 +61,7 @@ def describe_alarm(watch: Watch | None, *, alpha: float, stale: float) -> list[s
     ]
 
 
-def describe_reach(learner: Learner, score: Any, tally: RoundTally) -> list[str]:
+def describe_reach(learner: Learner, score: object, tally: RoundTally) -> list[str]:
     """Return what limits on sets do to the promise, and whether truths out of reach break it."""
     notes = []
     cap, alpha = getattr(score, "at_most", None), learner.alpha

@@ -196,7 +196,7 @@ def _rate_residual(
 
 
 def _observe_weighted(
-    learner: Learner, progress: Progress, memo: Any, answer: Answer, weight: float
+    learner: Learner, progress: Progress, memo: object, answer: Answer, weight: float
 ) -> None:
     """Teach an answer that counts for so many rounds: once, or that often where no weight is read."""
     tally = progress.tally

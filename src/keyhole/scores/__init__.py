@@ -64,7 +64,7 @@ class _Table(Mapping[str, type[Score[Any]]]):
     def __repr__(self) -> str:
         return f"<{len(self)} scores: {', '.join(self)}>"
 
-    def add(self, score: Any) -> None:
+    def add(self, score: object) -> None:
         if not isinstance(score, type):
             raise ScoreError(f"{score!r} is not a class; register the class of the score")
         _check_members(score, score.__name__)
@@ -94,7 +94,7 @@ def register(score: type[Score[Any]]) -> type[Score[Any]]:
     return score
 
 
-def check_score(score: Any) -> None:
+def check_score(score: object) -> None:
     """Raise unless this is a score."""
     if isinstance(score, type) or not callable(getattr(score, "read", None)):
         raise ScoreError(f"score {score!r} is not a score; try keyhole.Probabilities()")

@@ -121,7 +121,7 @@ class BestScore:
     name: ClassVar[str] = "best score"
     kind: ClassVar[Kind] = "gate"
 
-    def read(self, output: Any) -> BestCase:
+    def read(self, output: object) -> BestCase:
         """Return the case of a score, or of scores by candidate; the first of equal ones is best."""
         if not isinstance(output, Mapping):
             return BestCase(_check(output, "score"))

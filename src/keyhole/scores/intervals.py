@@ -33,7 +33,7 @@ class Band:
         reach = half * (1.0 / threshold - 1.0)
         return Interval(id, threshold, middle - reach, middle + reach)
 
-    def score(self, label: Any) -> float:
+    def score(self, label: object) -> float:
         """Return 1 / (1 + distance from the middle in half-widths): 1/2 at the ends of the band."""
         middle, half = 0.5 * (self.lower + self.upper), 0.5 * (self.upper - self.lower)
         return 1.0 / (1.0 + abs(check_number(label, "true value") - middle) / half)
@@ -95,7 +95,7 @@ class Measured:
         lower, upper = self.kind.interval(self.output, max(threshold, 0.0))
         return Interval(id, threshold, float(lower), float(upper))
 
-    def score(self, label: Any) -> float:
+    def score(self, label: object) -> float:
         score = self.kind.function(self.output, check_number(label, "true value"))
         if not 0.0 <= score <= 1.0:
             raise ScoreError(f"score {score!r} of {label!r} is outside [0, 1]; mend the function")
@@ -142,7 +142,7 @@ class CustomIntervals:
         check_callable(self.function, "function")
         check_callable(self.interval, "interval")
 
-    def read(self, output: Any) -> Measured:
+    def read(self, output: object) -> Measured:
         """Return the case of a model output."""
         return Measured(output, self)
 

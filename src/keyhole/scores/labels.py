@@ -128,7 +128,7 @@ def check_unknown(label: object, labels: Sequence[Label]) -> None:
             )
 
 
-def _is_label(label: Any) -> bool:
+def _is_label(label: object) -> bool:
     """Return whether something can be a label: nothing, NaN, NA and lists cannot."""
     try:
         return label is not None and isinstance(label, Hashable) and bool(label == label)
@@ -387,7 +387,7 @@ class CustomScores:
         check_callable(self.function, "function")
         object.__setattr__(self, "labels", _distinct(self.labels))
 
-    def read(self, output: Any) -> Candidates:
+    def read(self, output: object) -> Candidates:
         """Return every label with its score."""
         scores = check_row([self.function(output, label) for label in self.labels])
         return Candidates(self.labels, scores, self)

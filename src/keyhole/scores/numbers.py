@@ -101,7 +101,7 @@ def check_positive(value: float, *, field: str) -> float:
     return float(value)
 
 
-def check_callable(given: Any, name: str) -> None:
+def check_callable(given: object, name: str) -> None:
     """Raise unless this can be called, as a score of one's own is."""
     if not callable(given):
         raise ScoreError(f"{name} {given!r} cannot be called; give a function")

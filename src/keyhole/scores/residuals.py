@@ -3,7 +3,7 @@
 import math
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Protocol
+from typing import ClassVar, Protocol
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import logit, sigmoid
@@ -62,10 +62,10 @@ class Centred:
         lower, upper = self.residuals.offsets(threshold if threshold > 0.0 else 0.0)
         return Interval(id, threshold, self.centre + lower, self.centre + upper)
 
-    def score(self, label: Any) -> float:
+    def score(self, label: object) -> float:
         return self.residuals.score(self.residual(label))
 
-    def residual(self, label: Any) -> float:
+    def residual(self, label: object) -> float:
         """Return by how much the true value is above the centre."""
         return check_number(label, "true value") - self.centre
 

@@ -181,7 +181,7 @@ def _find_model(model: type[BaseModel], place: Sequence[str | int]) -> type[Base
     return model
 
 
-def _list_models(hint: Any) -> list[type[BaseModel]]:
+def _list_models(hint: object) -> list[type[BaseModel]]:
     if isinstance(hint, type) and issubclass(hint, BaseModel):
         return [hint]
     return [found for part in get_args(hint) for found in _list_models(part)]

@@ -106,7 +106,7 @@ def _read_amended(
     last: AnswerRow | AmendmentRow,
     *,
     miss: float,
-    answer: Any,
+    answer: object,
 ) -> _Amended:
     answered = setup.kind.recall(setup, kept)
     before = Outcome(miss, math.nan, weight=last.weight)

@@ -258,7 +258,7 @@ class Heard(NamedTuple):
 
 
 def recall_beside(
-    shadows: Sequence[Shadow], beside: Beside, shown: Round[Any], answer: Any
+    shadows: Sequence[Shadow], beside: Beside, shown: Round[Any], answer: object
 ) -> list[Heard]:
     """Return what an answer tells the shadows; raise if a level cannot take it."""
     remembered, heard = json.loads(beside.kept), list[Heard]()
