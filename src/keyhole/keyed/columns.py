@@ -209,14 +209,14 @@ def join_columns(parts: Sequence[OutputColumns]) -> OutputColumns:
     )
 
 
-def to_cells(values: Sequence[Any]) -> Cells:
+def to_cells(values: Sequence[object]) -> Cells:
     """Return any values as a column; NumPy would make a table of tuples."""
     cells = np.empty(len(values), dtype=object)
     cells[:] = values
     return cells
 
 
-def to_labels(labels: Sequence[Any]) -> NDArray[Any]:
+def to_labels(labels: Sequence[object]) -> NDArray[Any]:
     """Return labels as a column of whole numbers if all are, and as they are otherwise."""
     if all(type(label) is int for label in labels):
         return np.array(labels, dtype=np.int64)

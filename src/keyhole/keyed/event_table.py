@@ -168,7 +168,7 @@ def _read_flags(table: EventColumns, name: str) -> Counts:
 
 
 def _read_told(
-    table: EventColumns, labels: Sequence[Any], form: int
+    table: EventColumns, labels: Sequence[object], form: int
 ) -> tuple[Counts, Counts, Array] | None:
     """Return how each row answers: by what, the place of its label, the true value or the score."""
     count = len(table.keys)
@@ -206,7 +206,7 @@ def _read_told(
     return told, place, number
 
 
-def _read_places(table: EventColumns, labels: Sequence[Any]) -> Counts:
+def _read_places(table: EventColumns, labels: Sequence[object]) -> Counts:
     """Return the places of the true labels among all; one for empty cells, another for the unknown."""
     column, count = table["label"], len(labels)
     if type(labels) is range and isinstance(column, np.ndarray) and column.dtype.kind == "i":

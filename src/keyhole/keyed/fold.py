@@ -102,7 +102,7 @@ class Fold:
         return self._run(key, state, events, outputs, []), outputs
 
     def run_many(
-        self, states: Mapping[str, bytes], events: Mapping[str, Any]
+        self, states: Mapping[str, bytes], events: Mapping[str, object]
     ) -> tuple[dict[str, bytes], OutputColumns]:
         """Return the last states of the keys with events, and all outputs: as ``run`` for each key.
 

@@ -65,7 +65,7 @@ class LevelFold:
         return state, outputs
 
     def run_many(
-        self, states: Mapping[str, bytes], events: Mapping[str, Any]
+        self, states: Mapping[str, bytes], events: Mapping[str, object]
     ) -> tuple[dict[str, bytes], dict[float, OutputColumns]]:
         """Return the last states of the keys with events, and all outputs on each level.
 

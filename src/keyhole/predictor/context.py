@@ -205,7 +205,7 @@ def _suggest(name: object, names: tuple[str, ...], kind: str) -> str:
 def read_contexts(
     setup: "Setup",
     count: int,
-    features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None,
+    features: Mapping[str, Sequence[object]] | Sequence[Features] | Array | None,
     groups: Sequence[Groups] | None,
 ) -> list[Array]:
     """Return the contexts of a batch: one row of features, or one column a name, and groups a case."""
@@ -215,7 +215,7 @@ def read_contexts(
 
 def read_rows(
     count: int,
-    features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None,
+    features: Mapping[str, Sequence[object]] | Sequence[Features] | Array | None,
     groups: Sequence[Groups] | None,
 ) -> tuple[Any, Sequence[Groups]]:
     """Return the features and the groups of a batch case by case, or raise if they are not as many."""

@@ -199,8 +199,8 @@ class Decisions:
         self,
         setup: "Setup",
         progress: Progress[Any],
-        scores: Sequence[Any],
-        rights: Sequence[Any],
+        scores: Sequence[object],
+        rights: Sequence[object],
         *,
         contexts: Sequence[Array],
     ) -> None:

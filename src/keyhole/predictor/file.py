@@ -144,7 +144,7 @@ def _restore_rounds(setup: Setup, rows: list[Any], content: bytes) -> tuple[dict
     return waiting, place
 
 
-def _check_round(setup: Setup, number: object, then: object, groups: tuple[Any, ...]) -> None:
+def _check_round(setup: Setup, number: object, then: object, groups: tuple[object, ...]) -> None:
     if not is_whole(number, least=0) or not is_whole(then, least=0):
         raise SnapshotError(f"an open round is numbered {number!r}, {then!r}; restore a copy")
     if not all(is_whole(group, least=0, most=setup.groups - 1) for group in groups):

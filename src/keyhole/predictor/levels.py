@@ -142,7 +142,7 @@ class LevelPredictor(Generic[R]):
         self,
         output: object = MISSING,
         *,
-        outputs: Mapping[float, Any] | None = None,
+        outputs: Mapping[float, object] | None = None,
         features: Features | None = None,
         groups: Groups = (),
     ) -> Levels[R]:

@@ -245,7 +245,7 @@ _LOOPS: dict[tuple[Any, bool], Callable[..., None]] = {}  # by rule, and whether
 
 
 def _find_loop(
-    learner: Learner, arguments: tuple[Any, ...], *, is_compiled: bool
+    learner: Learner, arguments: tuple[object, ...], *, is_compiled: bool
 ) -> Callable[..., None]:
     """Return the loop around the kernels of a rule, compiled now or loaded."""
     rule = learner.rule

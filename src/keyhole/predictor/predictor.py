@@ -236,7 +236,7 @@ class Predictor(Session[R]):
         self,
         outputs: Iterable[object],
         *,
-        features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
+        features: Mapping[str, Sequence[object]] | Sequence[Features] | Array | None = None,
         groups: Sequence[Groups] | None = None,
     ) -> Sequence[R]:
         """Return a set or interval for each output, as if each had been predicted alone.
@@ -457,7 +457,7 @@ class Predictor(Session[R]):
         outputs: Iterable[object],
         labels: Iterable[object],
         *,
-        features: Mapping[str, Sequence[Any]] | Sequence[Features] | Array | None = None,
+        features: Mapping[str, Sequence[object]] | Sequence[Features] | Array | None = None,
         groups: Sequence[Groups] | None = None,
     ) -> None:
         """Learn from labelled history before the first round; the counts of rounds stay at zero.

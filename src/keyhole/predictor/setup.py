@@ -90,7 +90,7 @@ def make_setup(
     alpha: float | None = None,
     horizon: int | None = None,
     arms: int | None = None,
-    options: Mapping[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     features: int | Iterable[str] | None = None,
     groups: int | Iterable[str] | None = None,
     score: Score[Predicted] | None = None,
@@ -144,7 +144,7 @@ def _make_learner(
     alpha: float | None,
     horizon: int | None,
     arms: int | None,
-    options: Mapping[str, Any],
+    options: Mapping[str, object],
 ) -> Learner:
     if is_real(name):
         raise InvalidError(
@@ -185,7 +185,7 @@ def _replace_alpha(parameters: Any, alpha: float) -> Any:
 
 
 def refuse_unknown(
-    learner: str | Learner | None, unknown: Mapping[str, Any], *, holder: str = "Predictor"
+    learner: str | Learner | None, unknown: Mapping[str, object], *, holder: str = "Predictor"
 ) -> None:
     """Raise if one was given what it does not take, and say where that goes."""
     for name, value in unknown.items():

@@ -143,7 +143,7 @@ def dump(score: Score[Any]) -> dict[str, Any]:
     return {"name": score.name, **settings}
 
 
-def load(dumped: Mapping[str, Any]) -> Score[Any]:
+def load(dumped: Mapping[str, object]) -> Score[Any]:
     """Return the score that ``dump`` wrote, or raise if there is none such."""
     name: Any = dumped.get("name")
     settings = {key: dumped[key] for key in dumped if key != "name"}
@@ -167,7 +167,7 @@ def load(dumped: Mapping[str, Any]) -> Score[Any]:
     return SCORES[name](**{key: unpack_label(value) for key, value in settings.items()})
 
 
-def choose(kind: Kind | None, settings: Mapping[str, Any]) -> Score[Any]:
+def choose(kind: Kind | None, settings: Mapping[str, object]) -> Score[Any]:
     """Return the first score of this kind that takes these settings, or raise if there is none.
 
     Where no kind is given, the settings tell it.

@@ -338,7 +338,7 @@ def _play_channel(
 
 def play_open(
     learner: Learner,
-    kernels: tuple[Callable[..., Any], Callable[..., Any]],
+    kernels: tuple[Callable[..., object], Callable[..., object]],
     deliveries: Any,
     seed: int,
     *,

@@ -60,7 +60,7 @@ def _number(function: Callable[[Item], Result], number: int, item: Item) -> tupl
     return number, function(item)
 
 
-def _one_by_one(joblib: Any, jobs: int, calls: Sequence[Any]) -> Iterator[Any]:
+def _one_by_one(joblib: Any, jobs: int, calls: Sequence[object]) -> Iterator[Any]:
     results = joblib.Parallel(n_jobs=jobs, return_as="generator_unordered")(calls)
     try:
         for result in results:  # noqa: UP028 - "yield from" would close them before we can.

@@ -116,7 +116,7 @@ class StreamQueues:
         self,
         stream: str | int,
         queue: _Queue,
-        futures: Sequence[asyncio.Future[Any]],
+        futures: Sequence[asyncio.Future[object]],
         done: Results,
     ) -> None:
         if done.id is not None:

@@ -133,14 +133,14 @@ def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> T
     return Table(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
 
 
-def _by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
+def _by_alpha(table: Mapping[str, object], data: str) -> Iterator[TableCell]:
     for place, setting in _settings_by_alpha(table, data):
         for metric in (MISS_RATE, SIZE):
             horizon, scenario, column = place
             yield TableCell(("T", horizon, metric, scenario, column), setting, metric)
 
 
-def _slack_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
+def _slack_by_alpha(table: Mapping[str, object], data: str) -> Iterator[TableCell]:
     for place, setting in _settings_by_alpha(table, data):
         yield TableCell(("T", *place), setting, SLACK)
 

@@ -156,7 +156,7 @@ def last(
     *,
     count: int,
     before: int | None = None,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
 ) -> tuple[list[LogEntry], int | None]:
     """Return the newest rounds, the newest first, and before which there may be more; or None.
 

@@ -107,7 +107,7 @@ class Backend(Protocol):
         """Close every connection."""
 
 
-def read_scalar(values: Sequence[Any]) -> Any:
+def read_scalar(values: Sequence[object]) -> Any:
     return values[0]
 
 

@@ -85,7 +85,7 @@ _ANSWER = _OPEN + len(open_rounds.columns)
 _new: Any = tuple.__new__  # makes a named tuple in half the time that its class takes
 
 
-def _join(values: Sequence[Any]) -> LoggedRound:
+def _join(values: Sequence[object]) -> LoggedRound:
     is_open, is_answered = values[_OPEN] is not None, values[_ANSWER] is not None
     parts = (
         _new(RoundRow, values[:_OPEN]),

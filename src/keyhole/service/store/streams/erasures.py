@@ -8,7 +8,6 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain
-from typing import Any
 
 from keyhole.errors import InvalidError, UnknownRoundError
 from keyhole.service.store.log.chain import add_row, make_digest, make_id
@@ -53,7 +52,7 @@ def erase_matching(
     name: str,
     *,
     now: float,
-    metadata: Mapping[str, Any] | None = None,
+    metadata: Mapping[str, object] | None = None,
     before: float = math.inf,
 ) -> int:
     """Erase what rounds hold that were made before a time, with this metadata; return how many.

@@ -48,7 +48,7 @@ def make_setup(
     learner: str | None = None,
     *,
     kind: Kind | None = None,
-    score: Mapping[str, Any] | None = None,
+    score: Mapping[str, object] | None = None,
     **given: Any,
 ) -> tuple[Setup, list[str]]:
     """Return the setup of these settings, and what Keyhole warns of about them.
@@ -116,7 +116,7 @@ def check_name(name: str) -> str:
 
 
 def _make_score(
-    kind: Kind | None, score: Mapping[str, Any] | None, settings: Mapping[str, Any]
+    kind: Kind | None, score: Mapping[str, object] | None, settings: Mapping[str, object]
 ) -> Score[Any]:
     """Return how outputs are read: by the score of a name, or by what was given."""
     given = {name: value for name, value in settings.items() if value is not None}
