@@ -41,7 +41,7 @@ Settle = Callable[[keyhole.Gate, int, Record], None]
 
 def play(scores: list[Record], settle: Settle) -> tuple[keyhole.Gate, float]:
     """Play an export through a gate; return the gate and the share of sent answers that were bad."""
-    gate = keyhole.Gate(alpha=ALPHA, seed=7)
+    gate = keyhole.Gate(alpha=ALPHA, seed=7, history=10_000)
     known: dict[object, Record] = {}  # of each trace, what was said of it
     sent: list[tuple[datetime, int, object]] = []  # not settled yet
     bad = total = 0
@@ -96,7 +96,7 @@ def settle_by_both(gate: keyhole.Gate, number: int, known: Record) -> None:
 
 
 def main() -> None:
-    """Play the recording in three ways, and print the results."""
+    """Play the recording in three ways; print the results, and draw the last."""
     scores = read_recording(RECORDING)
     names = [score["name"] for score in scores]
     for name in ("confidence", "user-feedback", "audit"):
@@ -105,6 +105,8 @@ def main() -> None:
     for name, settle in ways.items():
         gate, bad = play(scores, settle)
         print(f"{name}: {gate.accepted_share:5.1%} sent unread, {bad:.1%} of them bad")
+    top, _ = gate.plot(window=1_000)  # by what the gate was told: thumbs, silence and audits
+    top.figure.savefig("gate-llm.png", dpi=110)
 
 
 # %% [markdown]
