@@ -117,6 +117,14 @@ def test_fingerprint_changes_with_a_default_and_with_a_modules_constant(tmp_path
     assert prints[0][1] != prints[1][1]
 
 
+def test_fingerprint_changes_with_the_name_of_a_module(tmp_path: Path) -> None:
+    """What was compiled under the old name imports that module, which is no longer there."""
+    outer = outer_of(tmp_path / "old")
+    before = fingerprint(outer)
+    outer.__module__ = "renamed"
+    assert fingerprint(outer) != before
+
+
 def test_fingerprint_stays_where_nothing_changed(tmp_path: Path) -> None:
     first, second = (fingerprint(outer_of(tmp_path / name)) for name in ("one", "two"))
     assert first == second

@@ -33,9 +33,9 @@ def _text(value: object, seen: set[int]) -> str:
         named = [f"{name}={_text(held, seen)}" for name, held in globals_of(value).items()]
         cells = [_text(cell.cell_contents, seen) for cell in value.__closure__ or ()]
         kept = [_text(one, seen) for one in value.__defaults__ or ()]
-        return "\n".join(
-            [value.__qualname__, _text(value.__code__, seen), *named, *cells, *kept, *_members(value)]
-        )
+        # With the module: what is kept of a function imports it by that name.
+        name = f"{value.__module__}.{value.__qualname__}"
+        return "\n".join([name, _text(value.__code__, seen), *named, *cells, *kept, *_members(value)])
     if isinstance(value, CodeType):
         parts = (value.co_code.hex(), value.co_names, value.co_varnames, value.co_argcount)
         return repr(parts) + "".join(_text(constant, seen) for constant in value.co_consts)
