@@ -159,3 +159,17 @@ def test_rounds_kept_for_amending_are_pickled() -> None:
         again.amend(shown, MISS)
         assert again.miss_rate == 1.0
     assert predictor.miss_rate == 0.0
+
+
+def test_an_alarm_that_amended_answers_raised_says_what_it_goes_by() -> None:
+    predictor = Predictor(alpha=0.1, watch=True, amend_limit=1_000)
+    shown = []
+    for _ in range(220):
+        shown.append(predictor.predict([0.7, 0.3]))
+        predictor.learn(shown[-1], MISS)
+    assert "more often than 0.1" in predictor.notes[-1]
+    assert "amending" not in predictor.notes[-1]
+    for one in shown:
+        predictor.amend(one, HIT)
+    assert predictor.miss_rate == 0.0
+    assert predictor.notes[-1].endswith("as they first came; amending them does not end it.")

@@ -45,20 +45,17 @@ def test_lateness_says_what_it_does_to_the_learner_or_that_nobody_knows() -> Non
 
 
 def test_an_alarm_is_told_with_its_side_and_its_rounds() -> None:
-    assert (
-        describe_alarm(None, alpha=0.1, stale=0.0)
-        == describe_alarm(Watch(), alpha=0.1, stale=0.0)
-        == []
-    )
+    assert describe_alarm(None, Tally(), alpha=0.1) == []
+    assert describe_alarm(Watch(), Tally(), alpha=0.1) == []
     for alarm, often in ((Alarm.TOO_MANY, "more often"), (Alarm.TOO_FEW, "less often")):
         watch = Watch(alarm=alarm, since=1_200, raised=1_350)
-        assert describe_alarm(watch, alpha=0.1, stale=0.0) == [
+        assert describe_alarm(watch, Tally(), alpha=0.1) == [
             f"Rounds miss {often} than 0.1, since about answer 1,200; it was found at answer 1,350."
             + ("" if alarm > 0 else EITHER)
         ]
         late = " Answers come late or in batches, which makes the miss rate swing."
-        assert describe_alarm(watch, alpha=0.1, stale=30.0)[0].endswith(late)
-        assert not describe_alarm(watch, alpha=0.1, stale=29.0)[0].endswith(late)
+        assert describe_alarm(watch, Tally(stale=30.0), alpha=0.1)[0].endswith(late)
+        assert not describe_alarm(watch, Tally(stale=29.0), alpha=0.1)[0].endswith(late)
 
 
 @pytest.mark.parametrize(

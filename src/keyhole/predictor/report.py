@@ -31,7 +31,7 @@ def list_notes(setup: Setup, progress: Progress[Any]) -> list[str]:
         *describe_lateness(setup.learner, tally),
         *describe_reach(setup.learner, setup.score, tally),
         *setup.kind.list_notes(tally, alpha=alpha),
-        *describe_alarm(progress.watch, alpha=alpha, stale=tally.stale),
+        *describe_alarm(progress.watch, tally, alpha=alpha),
     ]
 
 
@@ -47,14 +47,16 @@ def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
     ]
 
 
-def describe_alarm(watch: Watch | None, *, alpha: float, stale: float) -> list[str]:
+def describe_alarm(watch: Watch | None, tally: RoundTally, *, alpha: float) -> list[str]:
     """Return what it may mean if misses come more often or less often than they may, else nothing."""
     if watch is None or not watch.alarm:
         return []
     many = watch.alarm is Alarm.TOO_MANY
     causes = "" if many else _TOO_FEW
-    if stale >= _LATE:
+    if tally.stale >= _LATE:
         causes += " Answers come late or in batches, which makes the miss rate swing."
+    if tally.amended:
+        causes += " It goes by the answers as they first came; amending them does not end it."
     return [
         f"Rounds miss {'more' if many else 'less'} often than {alpha:g}, since about answer "
         f"{watch.since:,}; it was found at answer {watch.raised:,}.{causes}"
