@@ -394,9 +394,9 @@ def _gather(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def unpack_rows(batches: Iterator[Any]) -> Iterator[Any]:
-    for batch in batches:
-        for rows in batch["rows"].to_pylist():
-            yield from read_table(rows).to_batches()
+    packed = (rows for batch in batches for rows in batch["rows"].to_pylist())
+    for table in _gather(one for rows in packed for one in read_table(rows).to_batches()):
+        yield from table.combine_chunks().to_batches()
 
 
 def write_table(table: Any) -> bytes:
