@@ -260,7 +260,7 @@ def start_query(spark: Any, folder: Path, way: str) -> Any:
 
 
 def count_rows(asks: Any, answers: Any) -> Any:
-    """Return the same query with a processor that only counts, and writes as many rows."""
+    """Return the same query with a processor that only counts, and writes a row for each ask."""
     import pyarrow as arrow
     from pyspark.sql import Row
     from pyspark.sql.streaming import StatefulProcessor

@@ -73,6 +73,10 @@ def test_misses_and_sizes_are_summed_up_by_key_and_overall(spark: Any) -> None:
     assert by_shop == {"shop 0": (3, 2, 0.0, 3.0, 0.0), "shop 1": (4, 2, 0.5, 4.0, 0.25)}
     assert tuple(evaluate(table).first()) == (7, 4, 0.25, 3.5, pytest.approx(1 / 7))
     assert tuple(evaluate(table.drop("kind")).first())[:2] == (12, 4)
+    levels = table.selectExpr("*", "IF(kind = 'repeated', NULL, 0.1D) AS alpha")
+    assert [row.alpha for row in evaluate(levels, by="alpha").collect()] == [0.1]
+    with pytest.raises(InvalidError, match=r"lacks miss, day; write it as Parquet"):
+        evaluate(table.drop("miss"), by=["shop", "day"])
 
 
 def test_a_key_that_text_does_not_carry_is_refused(spark: Any) -> None:

@@ -434,6 +434,13 @@ def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:
     decisions it is the share of ``accepted`` answers instead of the last two; for several levels let
     ``alpha`` be one of the columns.
     """
+    if missing := [name for name in ("miss", *list_names(by)) if name not in sets.columns]:
+        raise InvalidError(
+            f"the table lacks {', '.join(missing)}; write it as Parquet, with the counted rows (JSON "
+            "leaves out what is null everywhere)"
+        )
+    if "alpha" in sets.columns:
+        sets = sets.where(F.col("alpha").isNotNull())
     shown = F.col("kind") == Kind.SHOWN.value if "kind" in sets.columns else F.lit(True)  # noqa: FBT003
     if "accepted" in sets.columns:
         figures = [F.avg(F.when(shown, F.col("accepted").cast("double"))).alias("accepted")]
