@@ -325,17 +325,21 @@ class ContextualTracker(InformedTracker):
 
     def observe(self, opened: Opened, miss: float, *, weight: float, score: float | None) -> None:
         (_, stale), pace = self.find_delay(opened), self.find_pace(weight)
-        always, k = self.told == 5, self.k
-        if always and self.weights:
-            self.leak, self.pull = 0.004, 0.005
-        else:
-            self.leak, self.pull = 0.008, 0.04
-        self.excess = self.accounts[0]
+        always, k, x, owed = self.told == 5, self.k, self.x, self.accounts[0]
+        self.excess = owed
+        step = self.find_step(replace(opened, threshold=opened.bare), miss, stale)
+        now = self.find_threshold(self.find_odds(Case()))
         heard = None if score is None else leave_out(score, opened.said)
         self.learn(replace(opened, threshold=opened.bare), miss, weight, pace, heard)
         self.count(opened, weight * (miss - self.alpha))
         if always and score is not None:
-            miss = float(leave_out(score, self.say(opened.cells, opened.case)) < opened.bare)
+            left = leave_out(score, self.say(opened.cells, opened.case))
+            if self.weights:
+                errors = miss + float(left < now) - 2.0 * self.alpha
+                x -= 0.6 * step * pace * errors
+                x += 0.004 * (step / 0.1) * (-0.6 * step * owed / self.scale - x)
+                self.x = clip(x, -Z, Z)
+            miss = float(left < opened.bare)
         error, slower = miss - self.alpha, 1.0 + stale / 60.0
         cells = sum(len(shares) for _, _, shares in opened.cells) + len(opened.case.groups)
         pull, prior = pace * 0.5 * error / slower, 0.5 * cells

@@ -59,7 +59,7 @@ def test_no_adversary_passes_the_bound(
     bound = bounds.excess(predictor.learner, rounds=1_200)
     assert bound.least <= min(sums)
     assert max(sums) <= bound.most
-    assert max(sums) > 100.0 if wants_miss else min(sums) < -100.0
+    assert max(sums) > 40.0 if wants_miss else min(sums) < -40.0  # He gets somewhere.
 
 
 @pytest.mark.parametrize("name", ["logit-tracker", "pi", "kt"])

@@ -35,13 +35,13 @@ from keyhole.learners.parameters import check_room, number, parameters, positive
 from keyhole.learners.rule import EVERY, NONE, ON_ANY, About, Ask, Rule
 from keyhole.learners.rules.informed_tracker import (
     ALWAYS,
+    EDGE,
     LARGEST_ALPHA,
-    LEAK,
     MARGIN,
-    PULL,
     InformedTrackerSettings,
     InformedTrackerState,
     find_odds,
+    find_step,
     informed_tracker,
     shift_odds,
 )
@@ -54,7 +54,8 @@ from keyhole.numeric import Array, Counts, called, exp, kernel
 _OWN, _ABOVE, _GUARD, _BARE, _SAID, _FEATURES = 0, 1, 2, 3, 4, 5
 _VALUE, _CELL, _SHARE, _PER_FEATURE = 0, 1, 2, 3
 _BASE = len(InformedTrackerState._fields)
-_LEAK, _PULL = 0.004, 0.005  # how the offset falls back where truths are told
+# Where truths are told: the share of a step that each of two errors moves the offset, and its leak.
+_PART, _LEAK = 0.6, 0.004
 _MOVED, _SQUARES, _LONGEST, _WAITED, _RAISED = 0, 1, 2, 3, 4
 _LARGEST = np.finfo(np.float64).max  # Infinities are kept as this, so that a state stays finite.
 _TURN = 2.0**32
@@ -333,13 +334,18 @@ def observe(
     """Teach the informed tracker what the case does not say, and the cells of the case; count the miss.
 
     Where the truth is always told, the cells learn whether it would miss if the case said what it says
-    now, not what it said then; and the offset falls back more slowly.
+    now, not what it said then; and so does half of the offset: see ``_move_offset``.
     """
     number, excess, always = state.rounds[0], state.excess[0], state.told[0] == ALWAYS
-    level = state.lateness[0]
-    leak, pull = (_LEAK, _PULL) if always and settings.features > 0 else (LEAK, PULL)
-    base = InformedTrackerSettings(settings.alpha, settings.step, settings.guard, leak, pull)
-    _teach_base(base, _find_base(state), memo[_BARE:], _leave_out(answer, memo[_SAID]))
+    level, offset, base = state.lateness[0], state.offset[0], _find_base(state)
+    step = find_step(settings.alpha, settings.step, base, memo[_BARE], answer.miss, answer.stale)
+    bare = _find_threshold(shift_odds(find_odds(settings.alpha, base), offset))
+    _teach_base(
+        InformedTrackerSettings(settings.alpha, settings.step, settings.guard),
+        base,
+        memo[_BARE:],
+        _leave_out(answer, memo[_SAID]),
+    )
     if answer.miss != answer.miss:  # It is the model's word.
         return
     state.excess[0] = excess  # which is counted here, with those of groups
@@ -351,12 +357,31 @@ def observe(
         return
     if always and answer.score == answer.score:
         score = _leave_out(answer, _say(settings, state, memo)).score
+        if settings.features > 0:
+            error += (1.0 if score < bare else 0.0) - settings.alpha
+            owed = excess / state.scale[0]
+            state.offset[0] = _move_offset(settings.step, step, offset, answer.pace * error, owed)
         error = (1.0 if score < memo[_BARE] else 0.0) - settings.alpha
     if settings.size_weight > 0.0:
         saved = weigh_size(state.band, state.cost, settings.alpha, number, memo[_ABOVE], answer)
         error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
     _step_cells(settings, state, memo, answer.pace * settings.first * error, slow(answer.stale), groups)
     _keep_features(settings, state, memo, number)
+
+
+@kernel
+def _move_offset(usual: float, step: float, offset: float, errors: float, owed: float) -> float:
+    """Return the offset after an answer that tells the truth, as a controller of two terms moves it.
+
+    Of the two errors one is that of the set that was shown: its sum, the excess, is what the offset
+    falls back to, so that the miss rate is right in the long run. The other is that of a set at the
+    position of now. It follows the truths at once and does not overshoot: of a late batch that missed
+    often, the first answers move the offset, and the others would no longer miss.
+    """
+    aim = -_PART * step * owed
+    moved = offset - _PART * step * errors
+    moved += _LEAK * (step / usual) * (aim - moved)
+    return min(max(moved, -EDGE), EDGE)
 
 
 @called

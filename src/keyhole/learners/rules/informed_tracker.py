@@ -62,13 +62,11 @@ Told: TypeAlias = tuple[Array, Array, Array, Array]  # miss, score, age and stal
 
 
 class InformedTrackerSettings(NamedTuple):
-    """What the kernels read; ``leak`` and ``pull`` say how the offset falls back."""
+    """What the kernels read."""
 
     alpha: float
     step: float
     guard: float
-    leak: float = LEAK
-    pull: float = PULL
 
 
 @parameters
@@ -179,7 +177,7 @@ def shift_odds(odds: float, by: float) -> float:
 @kernel
 def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) -> float:
     """Return the threshold of base and offset, which the memo keeps; all or nothing at the guards."""
-    alpha, _, most, _, _ = settings
+    alpha, _, most = settings
     excess = state.excess[0]
     odds = shift_odds(find_odds(alpha, state), state.offset[0])
     threshold = odds / (1.0 + odds)
@@ -406,7 +404,7 @@ def find_step(
 @kernel
 def observe(settings: Any, state: InformedTrackerState, memo: Array, answer: Answer) -> None:
     """Learn from an answer; one that is neither hit nor miss, but NaN, is the model's word."""
-    alpha, last, _, _, _ = settings
+    alpha, last, _ = settings
     miss, score, age, stale, _, weight, pace, amends = answer
     if miss != miss or amends > 0.0:
         hear_aside(alpha, last, state, answer)
@@ -434,14 +432,14 @@ def learn(
     at: int,
 ) -> None:
     """Step the offset against miss - alpha; let the histogram hear the bin of a score that is told."""
-    alpha, last, _, leak, pull = settings
+    alpha, last, _ = settings
     offset, excess, scale, _, rounds, _, bare, told, places, below, totals, bins = state
     error, over, heard = miss - alpha, excess[0], rounds[0]
     moved = offset[0] - step * pace * error
     if told[0] == ALWAYS:  # The base learns what the offset knew.
-        aim = -pull * over / scale[0]
+        aim = -PULL * over / scale[0]
         aim = aim if -CLIP <= aim <= CLIP else CLIP if aim > 0.0 else -CLIP
-        moved += leak * (step / last) * (aim - moved)
+        moved += LEAK * (step / last) * (aim - moved)
     offset[0] = moved if -EDGE <= moved <= EDGE else EDGE if moved > 0.0 else -EDGE
     # After a set that was to be empty and did not miss, what is below 0 is not owed: no guard gets it.
     owed = 0.0 if over < 0.0 and error < 0.0 and threshold > 1.0 else over
@@ -463,7 +461,7 @@ def observe_table(
 ) -> None:
     """Learn from told scores as ``observe`` does from one after the other, in half the time."""
     misses, scores, ages, stales = told
-    alpha, last, _, _, _ = settings
+    alpha, last, _ = settings
     late: Any = stales
     steps = last / (slow(late) + (late / KNEE) * (late / KNEE))
     bins = np.searchsorted(list_edges(), scores, side="right")
