@@ -125,7 +125,7 @@ def _compile(function: FunctionType, *, entry: bool, counts: bool = True, merges
 
     To count references to arrays takes longer than a round; only what makes arrays needs it.
     """
-    numba: Any = import_module("numba")
+    numba = import_module("numba")
 
     merges |= hasattr(function, "__merged__")
     named = {
@@ -157,7 +157,7 @@ def _cache_folder(function: FunctionType) -> Iterator[Path | None]:
 
     numba alone would return stale code when a kernel in another file changes.
     """
-    numba: Any = import_module("numba")
+    numba = import_module("numba")
 
     folder = cache_root() / f"kernels-{numba.__version__}-{sys.version_info[0]}.{sys.version_info[1]}"
     folder /= f"{function.__name__}-{fingerprint(function)}"
@@ -183,7 +183,7 @@ def compile_for(function: Function, *arguments: object) -> Function:
 
 
 def _compile_for(function: Function, arguments: tuple[object, ...], *, counts: bool) -> Function:
-    numba: Any = import_module("numba")
+    numba = import_module("numba")
 
     dispatcher = _compile(cast("FunctionType", function), entry=True, counts=counts)
     with _configuring, _one_process(dispatcher):
@@ -211,7 +211,7 @@ def _find_cause(error: Exception) -> str:
 
 
 @contextmanager
-def _one_process(dispatcher: Any) -> Iterator[None]:
+def _one_process(dispatcher: object) -> Iterator[None]:
     """Hold the lock of the folder that numba writes to, where there is one."""
     folder = getattr(getattr(dispatcher, "stats", None), "cache_path", None)
     if not folder or os.name != "posix":

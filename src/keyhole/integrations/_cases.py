@@ -67,7 +67,9 @@ def learn_rows(
     predictor.learn_batch([one for one, _ in known], [answer for _, answer in known])
 
 
-def read_context(wrapper: Wrapper, table: Any, *, features: Any, groups: Any) -> dict[str, Any]:
+def read_context(
+    wrapper: Wrapper, table: object, *, features: object, groups: object
+) -> dict[str, Any]:
     """Return the features and the groups of every row, as ``predict_batch`` takes them.
 
     Where they are not given beside the table they are columns of it. Those of groups say by true or

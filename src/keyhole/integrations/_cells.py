@@ -73,7 +73,7 @@ def join_cells(columns: Sequence[Cells]) -> Cells:
     if len(columns) == 1:
         return columns[0]
     first, *rest = columns
-    joined: Any = first.codes
+    joined = first.codes
     for column in rest:
         joined = joined * len(column.values) + column.codes
     _, rows, codes = np.unique(joined, return_index=True, return_inverse=True)

@@ -17,7 +17,7 @@ _BY = ("series", "horizon")
 
 
 def evaluate(
-    table: Any,
+    table: object,
     *,
     models: Sequence[str] | None = None,
     by: Sequence[str] = (),
@@ -124,7 +124,7 @@ def _list_groups(
     ]
 
 
-def _order(value: Any) -> Any:
+def _order(value: object) -> Any:
     return (0, value, "") if not isinstance(value, str) else (1, 0, value)
 
 

@@ -41,7 +41,7 @@ def read_known(
     names: Sequence[str], model: str, times: Cells, cutoffs: Cells, forecasts: Forecasts
 ) -> dict[str, Any]:
     """Return the features of these names that the table knows by itself, a column each."""
-    known: dict[str, Any] = {}
+    known = {}
     for name in names:
         if name in _READERS:
             known[name] = times.spread([_READERS[name](time) for time in times.values])

@@ -25,7 +25,7 @@ class Codes:
         self.values: list[Any] = []
         self._codes: dict[Any, int] = {}
 
-    def add(self, value: Any) -> int:
+    def add(self, value: object) -> int:
         code = self._codes.setdefault(value, len(self.values))
         if code == len(self.values):
             self.values.append(value)
@@ -35,7 +35,7 @@ class Codes:
         """Return the code of every row of a column."""
         return np.array([self.add(value) for value in cells.values], dtype=np.int64)[cells.codes]
 
-    def find(self, value: Any) -> int:
+    def find(self, value: object) -> int:
         """Return the code of a value, -1 if it was never seen."""
         return self._codes.get(value, -1)
 
@@ -69,10 +69,10 @@ class Seen:
                 keys[row] = (*key[:3], place)
         return keys
 
-    def find_at(self, series: Hashable, time: Any) -> At:
+    def find_at(self, series: Hashable, time: object) -> At:
         return self.series.find(series), self.times.find(time)
 
-    def add(self, keys: Sequence[Key], predictors: Iterable[int], outputs: Iterable[Any]) -> int:
+    def add(self, keys: Sequence[Key], predictors: Iterable[int], outputs: Iterable[object]) -> int:
         """Add rows of which nothing is known, and return the slot of the first."""
         first, count = len(self.outputs), len(keys)
         self.slots.update(zip(keys, range(first, first + count), strict=True))
@@ -91,7 +91,7 @@ class Seen:
             if self.truths[self.slots[key]] is None:
                 self.open.setdefault(key[:2], []).append(key)
 
-    def close(self, slots: Iterable[int], truths: Iterable[Any]) -> None:
+    def close(self, slots: Iterable[int], truths: Iterable[object]) -> None:
         """Take note of outcomes, once they were accepted: those refused can be given again."""
         for slot, truth in zip(slots, truths, strict=True):
             self.truths[slot] = truth

@@ -103,7 +103,7 @@ class Model:
             found[code] = self.find_predictor(names.values[code])
         return found[codes]
 
-    def play(self, rows: Rows, *, lag: Any) -> list[list[Any]]:
+    def play(self, rows: Rows, *, lag: object) -> list[list[Any]]:
         """Predict and answer every row in order of time; return what each was shown on each level.
 
         A row that was seen before is not played again: what it was shown then is returned, and its
@@ -149,7 +149,7 @@ class Model:
                     "give the table to amend"
                 )
 
-    def _order(self, rows: Rows, slots: Counts, lag: Any) -> tuple[Counts, Counts, Counts]:
+    def _order(self, rows: Rows, slots: Counts, lag: object) -> tuple[Counts, Counts, Counts]:
         """Return the order in which new rows are predicted and rows answered; and after how many."""
         before, times, forecast, known = _rank_times(rows, lag)
         is_told = np.array([truth is not None for truth in rows.truths], dtype=bool)
@@ -238,7 +238,7 @@ class Model:
         used, begins, whose = np.unique(owners[order], return_index=True, return_inverse=True)
         place_of = np.zeros(len(self.seen.outputs), dtype=np.int64)  # by slot
         place_of[slots[order]] = np.arange(len(slots))
-        truths: list[Any] = [None] * len(slots)
+        truths = [None] * len(slots)
         for place, at in zip(place_of[told].tolist(), answers.tolist(), strict=True):
             truths[place] = events.truths[at]
         places = np.concatenate((place_of[events.first + asked], place_of[told]))
@@ -307,7 +307,7 @@ class Model:
                 continue
             known = rows.read_known(int(events.asked[rounds.asked[place]]))
             if self.pool is None:
-                shown: Any = predictor.predict(seen.outputs[slot], **known)
+                shown = predictor.predict(seen.outputs[slot], **known)
             elif isinstance(predictor, Predictor):
                 shown = predictor.predict(tuple(bands[0][place].tolist()), **known)
             else:
@@ -379,7 +379,7 @@ class Model:
         """Teach the outcomes of the past, each as if it had come before the next forecast."""
         owners = self._find_predictors(self._name_predictors(rows), np.arange(len(rows))).tolist()
         series = self.seen.series.add_cells(rows.series).tolist()
-        played: dict[int, list[tuple[int, list[Any]]]] = defaultdict(list)
+        played = defaultdict(list)
         for row, (output, truth) in enumerate(zip(rows.outputs, rows.truths, strict=True)):
             outputs = [output] * len(self._alphas)
             if self.pool is not None:
@@ -417,7 +417,7 @@ def _spread(table: Array, which: Counts) -> Array:
     return rows
 
 
-def _rank_times(rows: Rows, lag: Any) -> tuple[Counts, Counts, Counts, Counts]:
+def _rank_times(rows: Rows, lag: object) -> tuple[Counts, Counts, Counts, Counts]:
     """Return when rows are forecast, of which time they are, what they know, and when they are known.
 
     What is known at the cutoff of a row is known when it is forecast; of a row without a cutoff, what

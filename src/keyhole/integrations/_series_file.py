@@ -58,7 +58,7 @@ def _list_columns(seen: Seen) -> list[list[Any]]:
     return [seen.predictors, seen.outputs, seen.numbers, seen.truths, *seen.shown]
 
 
-def pack_value(value: Any) -> Any:
+def pack_value(value: object) -> Any:
     """Return a value of a table as what JSON holds: numbers and text plain, others by their kind."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -76,7 +76,7 @@ def pack_value(value: Any) -> Any:
     )
 
 
-def unpack_value(packed: Any) -> Any:
+def unpack_value(packed: object) -> Any:
     if not isinstance(packed, dict):
         return packed
     ((kind, content),) = packed.items()

@@ -60,7 +60,7 @@ class Rows:
 
     def read_known(self, row: int) -> dict[str, Any]:
         """Return the features and the groups of a row, as ``predict`` takes them."""
-        known: dict[str, Any] = {}
+        known = {}
         if self.features.shape[1]:
             known["features"] = self.features[row]
         if self.groups.shape[1]:
@@ -97,7 +97,7 @@ class Rows:
         return False
 
 
-def _are_finite(values: Sequence[Any]) -> bool:
+def _are_finite(values: Sequence[object]) -> bool:
     return set(map(type, values)) <= {float} and bool(np.isfinite(np.array(values, dtype=float)).all())
 
 
@@ -112,7 +112,7 @@ class Columns:
     features: Sequence[str]
     groups: Sequence[str]
 
-    def open(self, table: Any, columns: Sequence[str]) -> Any:
+    def open(self, table: object, columns: Sequence[str]) -> Any:
         """Return a table as narwhals sees it, or raise if a column is not there."""
         own = [name for name in self.features if name not in KNOWN]
         return read_table(table, [*self.series, self.time, *own, *self.groups, *columns])

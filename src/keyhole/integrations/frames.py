@@ -184,7 +184,7 @@ class SeriesPredictors:
             raise InvalidError(f"there is no model {model!r}; those that were seen: {names}")
         return self._models[model]
 
-    def add_intervals(self, table: Any, models: Models, *, lag: Any = None) -> Any:
+    def add_intervals(self, table: object, models: Models, *, lag: object = None) -> Any:
         """Return the table with the columns ``MODEL-lo-LEVEL`` and ``MODEL-hi-LEVEL``.
 
         Series by series and in order of time, each row is predicted and, where its outcome is known,
@@ -209,7 +209,7 @@ class SeriesPredictors:
             frame = frame.with_columns(*(make_column(frame, *one) for one in ends.items()))
         return frame.to_native()
 
-    def calibrate(self, table: Any, models: Models) -> None:
+    def calibrate(self, table: object, models: Models) -> None:
         """Teach forecasts and outcomes of the past, before the first interval; no round is counted.
 
         Each series learns as if each of its outcomes had come before the next forecast.
@@ -219,7 +219,7 @@ class SeriesPredictors:
         for name, rows in given.items():
             self._start_model(name, named[name]).calibrate(rows.pick_known())
 
-    def add_sets(self, table: Any, labels: Mapping[str, object] | Sequence[str]) -> Any:
+    def add_sets(self, table: object, labels: Mapping[str, object] | Sequence[str]) -> Any:
         """Return the table with a column ``set``: the labels to show, the most plausible first.
 
         ``labels`` are the columns that hold a probability each, named as the labels are in the
@@ -241,7 +241,7 @@ class SeriesPredictors:
             frame = frame.with_columns(make_column(frame, name, shown))
         return frame.to_native()
 
-    def learn(self, table: Any) -> int:
+    def learn(self, table: object) -> int:
         """Answer open rows by the outcomes of this table; return how many were answered.
 
         Rows that are not open, or have no outcome, are ignored.
@@ -254,7 +254,7 @@ class SeriesPredictors:
                 check_order([rows.times[0], model.seen.times.values[time]], self.time)
         return sum(model.learn(rows) for model in self._models.values())
 
-    def amend(self, table: Any) -> int:
+    def amend(self, table: object) -> int:
         """Correct outcomes that this table has otherwise than they were told; return how many.
 
         Of each series the last ``amend_limit`` answered rounds can be corrected.
@@ -272,7 +272,7 @@ class SeriesPredictors:
         seen = self._find(name).seen
         ids, times, cutoffs = seen.list_keys_kept()
         parts = [ids] if len(self.series) == 1 else [list(part) for part in zip(*ids, strict=True)]
-        named: dict[str, Any] = dict(zip(self.series, parts, strict=True))
+        named = dict(zip(self.series, parts, strict=True))
         named[self.time] = times
         if any(cutoff is not None for cutoff in cutoffs):
             named[self.cutoff] = cutoffs
@@ -287,7 +287,7 @@ class SeriesPredictors:
         return make_table(named, self._implementation)
 
     def plot(
-        self, series: Hashable, model: str | None = None, *, last: int = 200, axes: Any = None
+        self, series: Hashable, model: str | None = None, *, last: int = 200, axes: object = None
     ) -> Any:
         """Draw the last rows of a series: intervals as a fan, outcomes, and misses; return the axes."""
         from keyhole.integrations._fan_chart import draw_fan
@@ -349,12 +349,12 @@ class SeriesPredictors:
         names = self.series, self.time, self.truth, self.cutoff
         return Columns(*names, self.features or (), self.groups)
 
-    def _open(self, table: Any, columns: Sequence[str]) -> Any:
+    def _open(self, table: object, columns: Sequence[str]) -> Any:
         frame = self._columns.open(table, columns)
         self._implementation = frame.implementation
         return frame
 
-    def _read(self, table: Any, named: Mapping[str, str | Pair]) -> tuple[Any, dict[str, Rows]]:
+    def _read(self, table: object, named: Mapping[str, str | Pair]) -> tuple[Any, dict[str, Rows]]:
         """Return a table and the rows of each model, all of which can be read; or raise."""
         frame = self._open(table, [column for one in named.values() for column in list_columns(one)])
         forecasts = self._find_features(frame, named)

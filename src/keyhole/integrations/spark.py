@@ -371,7 +371,7 @@ def pack_rows(batches: Iterator[Any]) -> Iterator[Any]:
             write_table(ordered[start:end]) for start, end in pairwise([*starts.tolist(), len(buckets)])
         ]
         latest = pc.max(table["at"]).as_py()
-        columns: list[list[Any]] = [
+        columns = [
             [*buckets[starts].tolist(), NO_ROWS],
             [*(None for _ in packed), None if latest is None else 1000 * latest],
             [*packed, None],
@@ -382,7 +382,7 @@ def pack_rows(batches: Iterator[Any]) -> Iterator[Any]:
 
 def _gather(batches: Iterator[Any]) -> Iterator[Any]:
     """Yield tables of many rows each."""
-    held: list[Any] = []
+    held = []
     for batch in batches:
         if batch.num_rows:
             held.append(batch)

@@ -28,7 +28,7 @@ __all__ = ["backtest", "evaluate"]
 
 
 def backtest(
-    table: Any,
+    table: object,
     *,
     key: str | Sequence[str],
     output: str | Sequence[str] = "output",
@@ -77,7 +77,7 @@ def backtest(
 
 
 def _read_rounds(
-    table: Any, keys: list[str], time: str, output: str | Sequence[str], label: str
+    table: object, keys: list[str], time: str, output: str | Sequence[str], label: str
 ) -> tuple[Any, Any]:
     """Return a table as narwhals sees it, and its rounds as ``play_table`` takes them."""
     outputs = list_names(output)
@@ -93,7 +93,7 @@ def _read_rounds(
     return frame, pa.table(columns)
 
 
-def evaluate(table: Any, *, by: str | Sequence[str] = ()) -> Any:
+def evaluate(table: object, *, by: str | Sequence[str] = ()) -> Any:
     """Return how the sets of ``backtest`` have fared, overall or by columns such as the key's.
 
     The result has ``rounds``, ``answered``, ``miss_rate`` of those answered, ``size``, the mean of the
@@ -127,7 +127,7 @@ def evaluate(table: Any, *, by: str | Sequence[str] = ()) -> Any:
     return frame.group_by(*names).agg(**figures).sort(*names).to_native()
 
 
-def _read(table: Any, names: list[str]) -> Any:
+def _read(table: object, names: list[str]) -> Any:
     if hasattr(table, "to_arrow_table"):  # DuckDB's relations are lazy
         table = table.to_arrow_table()
     return read_table(table, names)

@@ -124,8 +124,7 @@ def _list_cells(column: Any) -> list[Any]:
         return list(column)
     for method in ("to_pylist", "tolist"):  # Arrow's, NumPy's and pandas'
         if hasattr(column, method):
-            cells: list[Any] = getattr(column, method)()
-            return cells
+            return getattr(column, method)()
     return list(column)
 
 
@@ -144,7 +143,7 @@ def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
     if "output" in given:
         known = {name: given[name] for name in KNOWN if name in given}
         return Asked(id, given["output"], at, **known)
-    answer: dict[str, Any] = {name: given[name] for name in ANSWERS if name in given}
+    answer = {name: given[name] for name in ANSWERS if name in given}
     for name, called in (("answer", "hit"), ("judged", "judged")):
         if called in given:
             answer[name] = HIT if given[called] else MISS

@@ -212,7 +212,7 @@ def _read_places(table: EventColumns, labels: Sequence[object]) -> Counts:
     if type(labels) is range and isinstance(column, np.ndarray) and column.dtype.kind == "i":
         places: Counts = np.where((column >= 0) & (column < count), column, _UNHEARD).astype(np.int64)
         return places
-    known: dict[Any, int] = {None: _EMPTY, **dict(zip(labels, range(count), strict=True))}
+    known = {None: _EMPTY, **dict(zip(labels, range(count), strict=True))}
     cells = table.cells("label")
     try:
         found = list(map(known.get, cells))

@@ -248,7 +248,7 @@ class Fold:
         """Return the progress of a new key."""
         if self.start:
             return Progress.unpack(self.start, setup=self.setup)
-        progress: Any = self.setup.kind.start(self.setup)
+        progress = self.setup.kind.start(self.setup)
         return cast("Progress", progress)
 
     def next_due(self, state: bytes) -> int | None:
@@ -264,7 +264,7 @@ class Fold:
 
 def pack_start(setup: Setup, start: Progress) -> bytes:
     """Return what has been learnt without what was counted, or raise if it is of another learner."""
-    fresh: Any = setup.kind.start(setup)
+    fresh = setup.kind.start(setup)
     known = isinstance(start, Progress) and isinstance(start.state, type(fresh.state))
     try:
         if known and (start.scale is None) == (fresh.scale is None):

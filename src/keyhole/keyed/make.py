@@ -87,6 +87,6 @@ def _make_fold(
     **parameters: Any,
 ) -> Fold:
     read = choose_score(learner) if score is None else score
-    setup: Any = make_setup(learner, score=read, **parameters)
+    setup = make_setup(learner, score=read, **parameters)
     begin = b"" if start is None else pack_start(setup, start)
     return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)

@@ -82,7 +82,7 @@ class Key(NamedTuple):
     events: int
 
 
-def make_form(learner: Learner, score: Any, form: int, width: int) -> Form:
+def make_form(learner: Learner, score: object, form: int, width: int) -> Form:
     narrow = learner.layout.narrow
     limits: Any = learner.rule.list_limits(learner.settings)
     parts, place = [], LEARNER

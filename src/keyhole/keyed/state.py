@@ -252,7 +252,7 @@ def unpack_whole(content: bytes, setup: Setup) -> KeyState:
             )
         end = _WHOLE.size + length
         last = end + DIGEST * closed
-        progress: Any = Progress.unpack(content[_WHOLE.size : end], setup=setup)
+        progress = Progress.unpack(content[_WHOLE.size : end], setup=setup)
         waiting, count, earliest = unpack_open(content[last:])
     except (struct.error, InvalidError) as error:
         raise SnapshotError(

@@ -251,7 +251,7 @@ def derive_tuple(owner: Any, name: str, parts: Iterable[str]) -> Any:
     """
     if name not in vars(owner):
         title = f"{owner.__name__.removesuffix('Parameters')}{name}"
-        made: Any = _named(title, parts, module=owner.__module__)
+        made = _named(title, parts, module=owner.__module__)
         made.__qualname__ = f"{owner.__qualname__}.{name}"
         setattr(owner, name, made)
     return vars(owner)[name]

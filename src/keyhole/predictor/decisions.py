@@ -179,8 +179,8 @@ class Decisions:
         states, memos, threshold = _list_states(progress, groups), list[Any](), -math.inf
         ask = Ask(draw)
         for state in states:
-            memo: Any = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
-            own: Any = learner.choose_into(state, memo, ask)
+            memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
+            own = learner.choose_into(state, memo, ask)
             if own.__class__ is not float or own != own:
                 check_choice(learner.rule.name, own)
             threshold = max(threshold, own)
@@ -244,7 +244,7 @@ class Decisions:
         self, setup: "Setup", kept: Any, *, then: int = 0, memo: bytes | None = None
     ) -> Round[Any]:
         """Return a round again from its row; without a memo, only to be judged and amended."""
-        case: Any = setup.score.unpack(kept.output, kept.labels)
+        case = setup.score.unpack(kept.output, kept.labels)
         groups = list_groups(setup.learner, unpack_context(setup, kept.context))
         memos = [] if memo is None else self.unpack_memo(setup, memo, len(groups))
         return Round(case.region(kept.number, kept.threshold), case, memos, then, groups)
@@ -295,7 +295,7 @@ class Decisions:
             begin = _COUNT.size * (1 + count)
             end = begin + self.measure_memo(setup, count)
             memos = self.unpack_memo(setup, content[begin:end], count)
-            case: Any = setup.score.unpack(content[end:], waiting.labels)
+            case = setup.score.unpack(content[end:], waiting.labels)
         except (struct.error, InvalidError, ValueError, LookupError) as error:
             raise SnapshotError(
                 f"an open decision of a key is not to be read ({error}); restore its state from a copy"

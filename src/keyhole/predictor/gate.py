@@ -154,7 +154,7 @@ class Gate(Session[Any]):
         InvalidError
             For features, and groups that the gate was not made with. Nothing changes.
         """
-        case: Any = self._setup.score.read(score)
+        case = self._setup.score.read(score)
         context = read_context(self._setup, features, groups)
         with self._lock:
             decision: Decision = self._open_round(case, context)

@@ -125,7 +125,7 @@ class Sets:
             draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=CALIBRATION).tolist()
         for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
             case = played.read(setup.score, output)
-            opened: Round[Any] = propose(learner, played, case, draw=draw, context=known)
+            opened = propose(learner, played, case, draw=draw, context=known)
             settle(learner, played, opened, read_answer(learner, opened, label=label))
         excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
         tally = Tally.start(learner.groups)
@@ -177,7 +177,7 @@ class Sets:
         """Return a round again from its row; without a memo, only to be judged and amended."""
         learner = setup.learner
         is_empty = memo is None or (learner.runs_interpreted and not learner.memory and not memo)
-        known: Any = [] if is_empty else learner.layout.unpack_memo(memo or b"")
+        known = [] if is_empty else learner.layout.unpack_memo(memo or b"")
         waiting = recall_round(setup.score, kept, then=then, memo=known)
         if not learner.groups:
             return waiting
@@ -230,7 +230,7 @@ class Sets:
     ) -> Outcome:
         """Teach the progress what an event says of a round of a key, or raise."""
         learner = setup.learner
-        given: dict[str, Any] = {
+        given = {
             "label": event.label,
             "score": event.score,
             "loss": event.loss,

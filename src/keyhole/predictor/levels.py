@@ -150,7 +150,7 @@ class LevelPredictor(Generic[R]):
 
         A model of intervals may have an output for each alpha, such as two quantiles: ``outputs``.
         """
-        given: dict[str, Any] = {"groups": groups} if groups else {}
+        given = {"groups": groups} if groups else {}
         each = dict.fromkeys(self._predictors, output) if outputs is None else outputs
         if output is MISSING and (outputs is None or outputs.keys() != self._predictors.keys()):
             known = ", ".join(f"{one:g}" for one in self._predictors)
@@ -177,7 +177,7 @@ class LevelPredictor(Generic[R]):
     ) -> list[Levels[R]]:
         """Return the nested sets or intervals of each output."""
         check_rows(outputs)
-        given: Any = outputs if hasattr(outputs, "__len__") else list(outputs)
+        given = outputs if hasattr(outputs, "__len__") else list(outputs)
         with self._lock:
             columns = [
                 one.predict_batch(given, features=features, groups=groups)
@@ -226,7 +226,7 @@ class LevelPredictor(Generic[R]):
         """Correct the answer of a round on every level, as ``Predictor.amend`` does."""
         if answer is not None and answer != MISS:
             raise FeedbackError(f"a hit is about the outermost one only: {TELLS_TOO_LITTLE}")
-        number: Any = prediction.id if isinstance(prediction, Levels) else prediction
+        number = prediction.id if isinstance(prediction, Levels) else prediction
         with self._lock:
             kept = [one._answered.find(number) for one in self._predictors.values()]  # noqa: SLF001
             shown = self._nest([answered.prediction for answered, _ in kept])

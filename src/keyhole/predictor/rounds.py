@@ -84,7 +84,7 @@ def recall_round(score: Score[Predicted], kept: Any, *, then: int, memo: Any) ->
     case = score.unpack(kept.output, kept.labels)
     # Without limits on its size, the set holds just the labels whose score reaches the threshold.
     if getattr(case, "is_unlimited", False):
-        shown: Any = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
+        shown = _new(Recalled, (kept.number, kept.threshold, kept.size, case))
     else:
         shown = case.region(kept.number, kept.threshold)
     return _new(Round, (shown, case, memo, then, ()))
@@ -102,10 +102,10 @@ def propose(
     number = tally.predicted
     if learner.informed and state.rounds[0] < LISTENS and number < MOST_HEARD:
         listen(learner, progress, case)
-    memo: Any = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
+    memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
     choose = learner.choose_into
-    threshold: Any = choose(state, memo, ask)
+    threshold = choose(state, memo, ask)
     if threshold.__class__ is not float or threshold != threshold:  # A call would take longer.
         check_choice(learner.name, threshold)
     shown = case.region(number, threshold)

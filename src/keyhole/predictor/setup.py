@@ -72,7 +72,7 @@ class Setup:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", KeyholeWarning)  # It was said when the learner was made.
             learner = learners.rebuild(dumped["learner"], dumped["parameters"])
-        kind: Any = scores.load(dumped["score"]) if score is None else score
+        kind = scores.load(dumped["score"]) if score is None else score
         return cls(
             learner=learner,
             score=kind,

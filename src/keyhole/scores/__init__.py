@@ -209,8 +209,7 @@ def _list_functions(score: Score[Any]) -> list[str]:
 
 def find_labels(score: Score[Any]) -> Sequence[Any] | None:
     """Return the labels that a score fixes, by the places of an array of scores; if it does."""
-    labels: Sequence[Any] | None = getattr(score, "labels", None)
-    return labels
+    return getattr(score, "labels", None)
 
 
 def add_labels(score: Score[R], labels: Sequence[Label]) -> Score[R]:

@@ -251,7 +251,7 @@ def unpack_candidates(
     count = len(numbers)
     scores = numbers.tolist() if count <= FEW else np.array(numbers)
     # Labels may have been added since, behind those that there were.
-    names: Any = range(count) if kind.labels is None else kind.labels[:count]
+    names = range(count) if kind.labels is None else kind.labels[:count]
     if labels is not None:
         names = json.loads(labels)
         if dict in map(type, names):

@@ -139,6 +139,6 @@ def pack_label(label: Label) -> Any:
     raise LabelError(f"label {label!r} cannot be saved; use text, numbers, or tuples of them as labels")
 
 
-def unpack_label(value: Any) -> Label:
+def unpack_label(value: object) -> Label:
     """Return the label that ``pack_label`` made a JSON value of."""
     return tuple(unpack_label(part) for part in value["tuple"]) if isinstance(value, dict) else value

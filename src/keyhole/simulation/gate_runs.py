@@ -70,7 +70,7 @@ class GateRun:
         """How many more wrong answers were accepted than alpha of the accepted, round by round."""
         return np.cumsum(self.accepted * (self.wrong - self.learner.alpha))
 
-    def plot(self, *, window: int | None = None, axes: Any = None) -> Any:
+    def plot(self, *, window: int | None = None, axes: object = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted."""
         from keyhole.predictor.plot import plot_decisions
 

@@ -87,7 +87,7 @@ class Table:
         )
 
     def find_published(self, cell: TableCell) -> float:
-        found: Any = read_published()[self.key]
+        found = read_published()[self.key]
         for step in cell.path:
             found = found[step]
         return float(found)

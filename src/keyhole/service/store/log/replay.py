@@ -426,7 +426,7 @@ class Replay:
             stream.tally.skipped += 1
             return
         counted = CountedRound(row.number, waiting.size, row.miss, row.weight)
-        progress: Any = stream.progress
+        progress = stream.progress
         stream.setup.kind.count(stream.setup, progress, counted, then=waiting.then)
         for one, (miss, size) in zip(stream.levels, list_outcomes(row), strict=True):
             known = counted._replace(miss=miss, size=size)

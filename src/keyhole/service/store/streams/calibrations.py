@@ -102,7 +102,7 @@ def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     for shadow in stream.shadows:
         calibrate_beside(shadow, outputs, labels, contexts=contexts, scale=scale)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
-    content: dict[str, Any] = {"rounds": len(history), "digest": digest, "of": of}
+    content = {"rounds": len(history), "digest": digest, "of": of}
     content["excess"] = stream.tally.calibrated_excess - before
     if stream.shadows:
         content["shadows"] = json.loads(dump_shadows(stream.shadows) or "[]")

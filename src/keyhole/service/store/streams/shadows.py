@@ -90,7 +90,7 @@ def start_shadow(
 ) -> Shadow:
     """Return a shadow of a stream of this setup, which has heard nothing yet."""
     own = make_setup(setup, learner)
-    progress: Progress[Any] = own.kind.start(own, watch=is_level)
+    progress = own.kind.start(own, watch=is_level)
     progress.scale = None
     return Shadow(name, since, at, own, progress, is_level=is_level)
 
@@ -210,9 +210,7 @@ def open_beside(
     for shadow in stream.shadows:
         setup = shadow.setup
         known = context if setup.context else NOTHING_KNOWN
-        made: Round[Any] = setup.kind.open(
-            setup.learner, shadow.progress, opened.case, draw=draw, context=known
-        )
+        made = setup.kind.open(setup.learner, shadow.progress, opened.case, draw=draw, context=known)
         own, learner = made.prediction, setup.learner
         if not is_awaited and setup.kind.is_counted(own):
             shadow.unknown += 1.0  # It would have been answered, and the stream's is not.

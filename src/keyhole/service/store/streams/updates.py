@@ -54,7 +54,7 @@ def update(database: Database, name: str, update: Update, *, now: float) -> tupl
 
 def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
     """Return what would be other than it is, as the log keeps it, or raise."""
-    content: dict[str, Any] = {}
+    content = {}
     if update.alpha is not None and stream.levels:
         raise InvalidError(
             "the alphas of a stream of several levels stay as they are; make a new stream, and "
