@@ -349,18 +349,17 @@ class DatabaseFile:
     def __init__(self, path: Path, bring_in_log: Callable[[], bool] = lambda: True) -> None:
         self._path, self._log = path, Path(f"{path}-wal")
         self._bring_in_log, self._tried = bring_in_log, -math.inf
-        self._identity = _identify(path.stat())
+        self._opened = [(path, _identify(path.stat()))]  # and its log
         self._seen: tuple[int, int] | None = None
         # Opened once: when a process closes any handle to a file, the system takes away all its locks
         # there, SQLite's too, and the next to close the database would remove the log in use.
         self._handle = os.open(path, os.O_RDONLY)
-        self._logged = _identify(self._log.stat()) if self._log.is_file() else None
+        if self._log.is_file():
+            self._opened.append((self._log, _identify(self._log.stat())))
 
     def check(self) -> None:
         """Raise if the file or its log is not the one that was opened, or the file was cut short."""
-        found = self._find(self._path, self._identity)
-        if self._logged is not None:
-            self._find(self._log, self._logged)
+        found = self._find(self._opened)
         # Changes go into the write-ahead log; the file itself changes only now and then.
         seen = (found.st_size, found.st_mtime_ns)
         if seen != self._seen and self._check_length():
@@ -369,7 +368,7 @@ class DatabaseFile:
     def is_in_place(self) -> bool:
         """Return whether the file that was opened has its name still, whatever became of its log."""
         try:
-            self._find(self._path, self._identity)
+            self._find(self._opened[:1])
         except LostDatabaseError:
             return False
         return True
@@ -378,14 +377,17 @@ class DatabaseFile:
         """Close the file, which no connection may use any more."""
         os.close(self._handle)
 
-    def _find(self, path: Path, identity: tuple[int, int]) -> os.stat_result:
-        try:
-            found = os.stat(path)  # noqa: PTH116 - half the price of Path.stat
-        except FileNotFoundError:
-            raise self._lost("was deleted", path) from None
-        if (found.st_dev, found.st_ino) != identity:
-            raise self._lost("was replaced by another", path)
-        return found
+    def _find(self, opened: Sequence[tuple[Path, tuple[int, int]]]) -> os.stat_result:
+        """Return what is known of the first of these files; raise if one is not what was opened."""
+        found = list[os.stat_result]()
+        for path, identity in opened:
+            try:
+                found.append(os.stat(path))  # noqa: PTH116 - half the price of Path.stat
+            except FileNotFoundError:
+                raise self._lost("was deleted", path) from None
+            if (found[-1].st_dev, found[-1].st_ino) != identity:
+                raise self._lost("was replaced by another", path)
+        return found[0]
 
     def _check_length(self) -> bool:
         """Return whether the file is as long as its own header says, or raise if it was cut short.

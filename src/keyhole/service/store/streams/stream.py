@@ -452,10 +452,10 @@ class UnitOfWork:
     def write(self) -> None:
         """Write all that is new, and the stream as it is now."""
         stream = self.stream
-        if self.log or self._is_moved:
-            recent = stream.pack_recent()
+        recent = stream.pack_recent()
+        self.flush()
+        if self._is_moved:
             self.written = stream.progress.pack(stream.setup.learner)
-            self.flush()
             moved = (stream.version, self.written, stream.next_expiry, recent, stream.link)
             self.transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
             if stream.shadows:
