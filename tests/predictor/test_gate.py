@@ -443,6 +443,13 @@ def test_a_watched_gate_raises_an_alarm_and_says_so() -> None:
         _ = Gate(alpha=0.1).watch
 
 
+def test_a_referred_round_that_is_judged_by_its_number_is_refused_and_says_that_it_may_be() -> None:
+    gate = Gate(alpha=0.1)
+    number = gate.decide(0.0).id
+    with pytest.raises(AnsweredError, match="round 0 is not open any more: it was referred, answered"):
+        gate.learn(number, right=True)
+
+
 def test_a_batch_decides_and_learns_as_one_by_one() -> None:
     rng = np.random.default_rng(3)
     scores, rights = rng.beta(4.0, 1.0, 200), rng.random(200) < 0.9

@@ -125,6 +125,7 @@ class Decisions:
     name: ClassVar[Literal["gate"]] = "gate"
     decides: ClassVar[bool] = True
     makes: ClassVar[str] = "decisions"
+    closed: ClassVar[str] = "referred, answered, or closed without an answer"
     rules: ClassVar[RuleKind] = FOR_GATES
     default_score: ClassVar[type[BestScore]] = BestScore
     tally: ClassVar[type[GateTally]] = GateTally

@@ -66,6 +66,7 @@ class Sets:
     name: KindName
     decides: ClassVar[bool] = False  # whether a round counts once it is opened, answered or not
     makes: ClassVar[str] = "predictions"  # what its rounds are called, over HTTP too
+    closed: ClassVar[str] = "answered, or closed without an answer"
     rules: ClassVar[RuleKind] = FOR_SETS
     default_score: ClassVar[type[Probabilities]] = Probabilities
     tally: ClassVar[type[Tally]] = Tally

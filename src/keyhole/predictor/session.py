@@ -346,8 +346,8 @@ class Session(Generic[R]):
                 f"{self._setup.open_limit} rounds stay open (open_limit), the oldest is dropped"
             )
         raise AnsweredError(
-            f"round {number} is not open any more: it was answered, or closed without an answer; "
-            "this one was not counted"
+            f"round {number} is not open any more: it was {self._setup.kind.closed}; this one was not "
+            "counted"
         )
 
     def _close(self, answered: Round[R], outcome: Outcome) -> None:
