@@ -73,7 +73,6 @@ class Bucket:
 
 
 def _cut_text(body: bytes, places: list[int]) -> list[str]:
-    """Return the texts between these places."""
     text = body[places[0] : places[-1]]
     if not text.isascii():
         return [body[start:end].decode() for start, end in pairwise(places)]

@@ -56,7 +56,6 @@ def read_events(tables: Sequence[Any], *, indexed: bool) -> dict[str, Any]:
 
 
 def tell_time(keys: Sequence[str], now: int) -> dict[str, Any]:
-    """Return the events that say the time to these keys."""
     count = len(keys)
     return {"key": keys, "id": [""] * count, "at": [now] * count, "elapsed": [True] * count}
 
@@ -98,7 +97,6 @@ def list_cells(column: Any) -> Any:
 
 
 def _list_ends(column: Any) -> Any:
-    """Return where each list of a column begins and ends in its values."""
     return pairwise(column.offsets.to_pylist())
 
 

@@ -36,7 +36,6 @@ class Codes:
         return np.array([self.add(value) for value in cells.values], dtype=np.int64)[cells.codes]
 
     def find(self, value: object) -> int:
-        """Return the code of a value, -1 if it was never seen."""
         return self._codes.get(value, -1)
 
 

@@ -95,7 +95,6 @@ class Model:
         return code
 
     def _find_predictors(self, names: Cells, rows: Counts) -> Counts:
-        """Return the codes of the predictors of these rows, which are made in the rows' order."""
         codes = names.codes[rows]
         used, first = np.unique(codes, return_index=True)
         found = np.zeros(len(names.values), dtype=np.int64)
@@ -228,7 +227,6 @@ class Model:
         return [centres[:, None] + np.array(bands, dtype=float).reshape(-1, 2) for bands in found]
 
     def _list_rounds(self, events: _Events, is_known: Any, has_round: Any) -> _Rounds:
-        """Return the rounds and their events, predictor by predictor."""
         asked, answers = np.flatnonzero(is_known), np.flatnonzero(has_round)
         told = events.answered[answers]
         old = told[told < events.first]

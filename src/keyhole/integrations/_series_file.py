@@ -32,7 +32,6 @@ def pack_model(model: Model) -> tuple[dict[str, Any], bytes]:
 
 
 def unpack_model(model: Model, packed: dict[str, Any], content: bytes) -> bytes:
-    """Fill a new model with what was packed; return the content after it."""
     holder: Any = LevelPredictor if model.has_levels else Predictor
     for name, size in zip(packed["predictors"], packed["sizes"], strict=True):
         known = unpack_value(name)

@@ -46,7 +46,6 @@ class Rows:
         return f"row {self.numbers[row]} ({self.series[row]!r}, {self.times[row]})"
 
     def pick(self, rows: Counts) -> "Rows":
-        """Return these rows, in this order."""
         return Rows(
             numbers=self.numbers[rows],
             series=self.series.pick(rows),
@@ -261,7 +260,6 @@ def _check_filled(cells: Cells, column: str, what: str) -> None:
 
 
 def check_order(times: Sequence[Any], column: str) -> None:
-    """Raise if times have no order."""
     try:
         sorted(times)
     except TypeError as error:

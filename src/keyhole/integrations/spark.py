@@ -294,8 +294,6 @@ def list_states(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _pack_states(states: DataFrame, buckets: int) -> DataFrame:
-    """Return the states of each bucket as one value."""
-
     def pack(group: Any) -> Any:
         held = dict(zip(group["key"].to_pylist(), group["state"].to_pylist(), strict=True))
         content = Bucket(held).pack(buckets=buckets)
@@ -412,7 +410,6 @@ def read_table(content: bytes) -> Any:
 
 
 def find_answers(answers: DataFrame) -> list[str]:
-    """Return the columns by which answers answer, or raise if there are none."""
     known = [name for name in ANSWERS if name in answers.columns]
     if not known:
         raise InvalidError(f"answers have none of the columns {', '.join(ANSWERS)}; add one")

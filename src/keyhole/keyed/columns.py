@@ -84,7 +84,6 @@ class EventColumns:
         return self._given[name]
 
     def cells(self, name: str) -> list[Any]:
-        """Return a column as a list."""
         if name not in self._cells:
             self._cells[name] = _list_cells(self._given[name])
         return self._cells[name]
@@ -99,7 +98,6 @@ class EventColumns:
         return rows
 
     def events(self, rows: Sequence[int]) -> Iterator[Event]:
-        """Yield the events of these rows."""
         ids, columns = self.cells("id"), [(name, self.cells(name)) for name in self._given]
         for row in rows:
             given = {name: cells[row] for name, cells in columns if not _is_nothing(cells[row])}

@@ -245,7 +245,6 @@ class Fold:
         return self._read_state(state).progress if state else self.start_progress()
 
     def start_progress(self) -> Progress:
-        """Return the progress of a new key."""
         if self.start:
             return Progress.unpack(self.start, setup=self.setup)
         progress = self.setup.kind.start(self.setup)
@@ -462,7 +461,6 @@ def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool
 
 
 def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound | None:  # noqa: A002
-    """Return the open round of an id; report that there is none."""
     waiting = states.find_round(state.waiting, id, memory=fold.memory)
     if waiting is None and not _is_remembered(state, id, outputs):
         outputs.append(Output(_REFUSED, id, note=NOTES["unknown"]))

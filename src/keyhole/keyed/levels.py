@@ -100,7 +100,6 @@ class LevelFold:
         return next(iter(self.folds.values())).next_due(self._split(state)[0])
 
     def _split(self, state: bytes) -> list[bytes]:
-        """Return the states of the levels, or raise ``SnapshotError``."""
         if not state:
             return [b""] * len(self.folds)
         count = len(self.folds)
@@ -178,7 +177,6 @@ def _find_fault(event: Answered | Amended) -> str:
 
 
 def make_level_fold(alphas: Iterable[float], start: Any, make: Any) -> LevelFold:
-    """Return the fold of several levels, each made with its alpha and its start."""
     given = list(alphas)
     if start is not None and not (isinstance(start, Mapping) and set(start) == set(given)):
         raise InvalidError(

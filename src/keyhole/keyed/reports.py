@@ -75,7 +75,6 @@ def find_open(key: Key, event: int) -> int:
 
 @kernel
 def _is_same(key: Key, event: int, row: int) -> bool:
-    """Return whether the id of an event is that of a row."""
     ids, text = key.ids, key.text
     begin, other, length = ids[event, BEGIN], ids[row, BEGIN], ids[event, LENGTH]
     is_same = ids[event, DIGEST] == ids[row, DIGEST] and length == ids[row, LENGTH]
@@ -187,7 +186,6 @@ def arrange(reports: Reports, starts: Counts, order: Counts, whole: Counts, real
 
 @kernel
 def find_score(key: Key, outputs: Array, row: int, place: int) -> float:
-    """Return the score of a label in the output of a row."""
     return outputs[row, place] if row < key.events else read_output(key, row, place)
 
 

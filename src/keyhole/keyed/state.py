@@ -276,7 +276,6 @@ def find_due(content: bytes, learner: Learner) -> int:
 
 
 def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
-    """Put into the tally what ``_note_rare`` noted."""
     numbers = iter(rare)
     tally.expired = int(next(numbers)) if layout & EXPIRED else 0
     tally.unreachable = int(next(numbers)) if layout & UNREACHABLE else 0

@@ -491,7 +491,6 @@ def _check_counts(arms: int, horizon: int) -> None:
 
 
 def _bound_miss_rate(loss: Loss, regret_per_round: float) -> float:
-    """Return the bound on the miss rate that comes from comparing with threshold 0."""
     per_miss = (1.0 - loss.alpha) * (1.0 - 2.0 * loss.alpha)
     per_hit = loss.scale / (1.0 - loss.alpha)
     return (regret_per_round + per_hit) / (per_miss + per_hit)

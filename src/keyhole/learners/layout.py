@@ -128,7 +128,6 @@ class Layout:
         return _new(self._kind, [self._unpack_part(content, part) for part in self._parts])
 
     def _name_part(self, place: int) -> str:
-        """Return the name of the part that holds the number at a place among all."""
         names = [part.name for part in self._parts for _ in range(part.first.size)]
         return names[place]
 

@@ -53,7 +53,6 @@ class Constraint:
         return f"a number of at least {self.least:g}"
 
     def check(self, name: str, value: object) -> Any:
-        """Return the value as the number it is, or raise."""
         if value is None and self.optional:
             return None
         if self.many:

@@ -49,7 +49,6 @@ class LabelSets(Sequence[LabelSet]):
 
     @property
     def sizes(self) -> Array:
-        """How many labels each set holds."""
         return self.mask.sum(axis=1).astype(np.float64)
 
     @property
@@ -88,7 +87,6 @@ class LabelSets(Sequence[LabelSet]):
         return (self[place] for place in range(len(self)))
 
     def case(self, place: int) -> Case[LabelSet]:
-        """Return the case of a round."""
         return self.score.read_row(self.scores[place])
 
     def open(self, number: int) -> Round[LabelSet]:
@@ -160,7 +158,6 @@ def check_answers(predictions: Sized, answers: Sized) -> None:
 def read_answers(
     learner: Learner, waiting: Sequence[Round[R]], answers: Sequence[object]
 ) -> list[Outcome]:
-    """Return what each answer says of its round; raise if one says too little."""
     outcomes = [
         read_answer(learner, one, given)
         if isinstance(given, Answer)

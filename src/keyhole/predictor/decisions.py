@@ -318,7 +318,6 @@ class Decisions:
         *,
         seed: int,  # noqa: ARG002
     ) -> Outcome:
-        """Teach the progress what an event says of a decision of a key, or raise."""
         outcome = self.read_judgement(
             setup,
             waiting,
@@ -339,7 +338,6 @@ class Decisions:
     def read_answer(
         self, setup: "Setup", waiting: Round[Any], answer: Any, *, bias: float = 0.0
     ) -> Outcome:
-        """Return what a judgement says of a round, or raise."""
         known = isinstance(answer, Mapping) and answer.keys() & {"right", "judged"}
         if not known or not answer.keys() <= _PARTS:
             raise FeedbackError(f"{answer!r} is not a judgement; give right, true or false, or skip")

@@ -60,5 +60,4 @@ class Draws:
 
 
 def draw_rounding(seed: int, number: int) -> float:
-    """Return the draw that rounds how often an answer to this round counts."""
     return float(make_draws(seed, number, 1, kind=ROUNDING)[0])

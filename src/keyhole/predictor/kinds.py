@@ -229,7 +229,6 @@ class Sets:
     def answer_event(
         self, setup: "Setup", progress: Progress, waiting: Round[Any], event: Any, *, seed: int
     ) -> Outcome:
-        """Teach the progress what an event says of a round of a key, or raise."""
         learner = setup.learner
         given = {
             "label": event.label,
@@ -286,7 +285,6 @@ class Sets:
         tally.count(counted.miss, counted.size, counted.weight, stale=stale)
 
     def read_amended(self, answered: Round[Any], setup: "Setup", answer: object) -> Outcome:
-        """Return what an amended answer says; its chance is that of the first."""
         return self.read_answer(setup, answered, answer)
 
     def amend(

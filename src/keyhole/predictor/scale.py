@@ -46,7 +46,6 @@ class Scale:
         return self.count >= MOST
 
     def fit(self, score: ScaledScore) -> ScaledScore:
-        """Return the score at the scale of now."""
         if self._fitted is None:
             self._fitted = score.at_scale(self.value or None)
         return self._fitted

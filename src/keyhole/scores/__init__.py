@@ -95,7 +95,6 @@ def register(score: type[Score[Any]]) -> type[Score[Any]]:
 
 
 def check_score(score: object) -> None:
-    """Raise unless this is a score."""
     if isinstance(score, type) or not callable(getattr(score, "read", None)):
         raise ScoreError(f"score {score!r} is not a score; try keyhole.Probabilities()")
     _check_members(score, type(score).__name__)
@@ -144,7 +143,6 @@ def dump(score: Score[Any]) -> dict[str, Any]:
 
 
 def load(dumped: Mapping[str, object]) -> Score[Any]:
-    """Return the score that ``dump`` wrote, or raise if there is none such."""
     name: Any = dumped.get("name")
     settings = {key: dumped[key] for key in dumped if key != "name"}
     if "functions" in settings:

@@ -100,7 +100,6 @@ class BestCase:
         return Decision(id, float(threshold), self.best, self.candidate)
 
     def score(self, label: Label) -> float:  # noqa: ARG002
-        """Return the score of the one answer there is."""
         return self.best
 
     def pack(self) -> tuple[bytes, str | None]:

@@ -396,7 +396,6 @@ class CustomScores:
 
 
 def _read_scores(values: Collection[Any]) -> list[float] | Array:
-    """Return the scores of one round, a list if they are few; or raise."""
     count = len(values)
     try:
         if count > FEW:

@@ -44,7 +44,6 @@ def check_row(values: ArrayLike) -> Array:
 
 
 def _read_numbers(values: ArrayLike) -> Array:
-    """Return real numbers as an array, or raise."""
     text = None
     try:
         given = np.asarray(values)
@@ -66,7 +65,6 @@ def _find_text(values: ArrayLike) -> str | bytes | None:
 
 
 def check_range(scores: Array) -> Array:
-    """Return a row of scores as it is, or raise."""
     # As bits, the numbers from 0 to 1 are those up to 1's: one look where two comparisons take three.
     if scores.ndim == 1 and scores.size and _largest(scores.view(_BITS)) <= _BITS_OF_ONE:
         return scores
@@ -84,7 +82,6 @@ def check_range(scores: Array) -> Array:
 
 
 def check_number(value: Any, what: str) -> float:
-    """Return a finite number, or raise."""
     if type(value) is float and value - value == 0.0:  # finite: infinities and NaN give NaN
         return value
     if not is_real(value):

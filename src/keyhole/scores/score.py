@@ -112,7 +112,6 @@ def pack_numbers(*numbers: float) -> bytes:
 
 
 def unpack_numbers(content: bytes) -> list[float]:
-    """Return the numbers that ``pack_numbers`` wrote."""
     numbers = array("d")
     numbers.frombytes(content)
     return numbers.tolist()
@@ -140,5 +139,4 @@ def pack_label(label: Label) -> Any:
 
 
 def unpack_label(value: object) -> Label:
-    """Return the label that ``pack_label`` made a JSON value of."""
     return tuple(unpack_label(part) for part in value["tuple"]) if isinstance(value, dict) else value

@@ -37,7 +37,6 @@ class DifferenceError(KeyholeError):
 
 
 def add(commands: "Commands") -> None:
-    """Add the commands to a parser's."""
     _add_serve(commands)
     _add_token(commands)
     verify = _command(

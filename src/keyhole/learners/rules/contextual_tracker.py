@@ -393,7 +393,6 @@ def _teach_base(
 
 @kernel
 def _find_base(state: Any) -> InformedTrackerState:
-    """Return the part of the state that is an informed tracker's."""
     return InformedTrackerState(*state[:_BASE])
 
 

@@ -33,8 +33,6 @@ _SELF = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
 def _waits(operation: Callable[Given, Steps[Result]]) -> Callable[Concatenate["Client", Given], Result]:
-    """Return the operation as a method that waits for its result."""
-
     def method(self: "Client", /, *given: Given.args, **named: Given.kwargs) -> Result:
         return self._run(operation(*given, **named))
 
@@ -44,8 +42,6 @@ def _waits(operation: Callable[Given, Steps[Result]]) -> Callable[Concatenate["C
 def _awaits(
     operation: Callable[Given, Steps[Result]],
 ) -> Callable[Concatenate["AsyncClient", Given], Coroutine[Any, Any, Result]]:
-    """Return the operation as a method whose result is awaited."""
-
     async def method(self: "AsyncClient", /, *given: Given.args, **named: Given.kwargs) -> Result:
         return await self._run(operation(*given, **named))
 

@@ -201,7 +201,6 @@ def needs(scope: Scope) -> Callable[[Request], Awaitable[None]]:
 
 
 def check_stream(token: Token | None, name: str) -> None:
-    """Raise if a token is for other streams than the one of this name."""
     if token is not None and not token.covers(name):
         raise RefusedError(
             f"the token is for streams whose names begin with {token.streams!r}, and this is about "

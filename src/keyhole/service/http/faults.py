@@ -56,7 +56,6 @@ class _Found(NamedTuple):
 
 
 def explain_body(model: type[BaseModel], content: bytes, error: ValidationError) -> InvalidError:
-    """Return what is wrong with a body that a model refused."""
     if error.error_count() > _MOST:
         return InvalidError(
             f"{error.error_count():,} values are not what they must be; /docs says what that is"
@@ -174,7 +173,6 @@ def _join(place: Sequence[str | int]) -> str:
 
 
 def _find_model(model: type[BaseModel], place: Sequence[str | int]) -> type[BaseModel]:
-    """Return the model that reads what is at a place."""
     for part in place:
         if isinstance(part, str) and part in model.model_fields:
             model = _list_models(model.model_fields[part].annotation)[0]

@@ -23,7 +23,6 @@ class Outage:
         self.damage: DamagedDatabaseError | None = None  # which no retry mends
 
     def notice(self, error: Exception) -> None:
-        """Log the error if it is the first of an outage."""
         if isinstance(error, DamagedDatabaseError):
             self.damage = error
         if isinstance(error, DatabaseError) and not isinstance(error, BusyError) and not self.is_on:

@@ -69,7 +69,6 @@ class Metrics:
                 sized.observe(one.regions[0].size)
 
     def count_answers(self, counted: Mapping[tuple[str, str], int]) -> None:
-        """Count answers, by their stream and kind."""
         for (stream, kind), count in counted.items():
             self._feedback.labels(stream, kind).inc(count)
 

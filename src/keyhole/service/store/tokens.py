@@ -42,7 +42,6 @@ class Token(NamedTuple):
         return scope in self.scopes or Scope.ADMIN in self.scopes
 
     def covers(self, stream: str) -> bool:
-        """Return whether it is for the stream of this name."""
         return stream.startswith(self.streams)
 
 

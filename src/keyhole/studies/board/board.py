@@ -342,7 +342,6 @@ def list_pairs(
 
 
 def play(entrant: str, scenario: BoardScenario, size: Size) -> Played:
-    """Play all runs of an entrant on a scenario."""
     if scenario.division is GATED:
         return _play_gate(entrant, scenario, size)
     if entrant in PEERS:

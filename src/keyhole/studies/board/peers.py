@@ -45,7 +45,6 @@ class PeerRule:
 
     @property
     def installed(self) -> str | None:
-        """The version of the package, or None where there is none."""
         try:
             return version(self.package)
         except PackageNotFoundError:

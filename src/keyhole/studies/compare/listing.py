@@ -99,7 +99,6 @@ def _list_reading(name: str, scenario: log.LogScenario) -> Listed:
 
 
 def pick_scenarios(names: Iterable[str], scenarios: dict[str, Listed]) -> list[Listed]:
-    """Return the scenarios of these names, or raise with those there are."""
     unknown = [name for name in names if name not in scenarios]
     if unknown:
         near = find_near(unknown[0], scenarios)

@@ -96,7 +96,6 @@ def pieces(database: Database, name: str, format: Format) -> Iterator[bytes]:  #
 
 
 def csv_lines(database: Database, name: str) -> Iterator[str]:
-    """Yield the log as CSV, a line at a time."""
     yield ",".join(COLUMNS) + "\r\n"
     for entry in log(database, name):
         buffer = io.StringIO()

@@ -182,7 +182,6 @@ def last(
 
 
 def find_round(database: Database, name: str, key: str) -> str:
-    """Return the id of the round that was asked for with this key, or raise."""
     with database.read() as transaction:
         stream = find_stream(transaction, name)
         # A key is printable, and PostgreSQL cannot even be asked for all that is not.

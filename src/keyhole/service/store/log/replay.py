@@ -420,7 +420,6 @@ class Replay:
         expect(where, "outcome on the levels", row.levels, levels)
 
     def _count(self, row: AnswerRow, waiting: "Waiting") -> None:
-        """Count an answer by its account alone."""
         stream = self.stream
         if row.miss is None:
             stream.tally.skipped += 1

@@ -80,7 +80,6 @@ class Lesson(NamedTuple):
 
 
 def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
-    """Teach a stream its history, and return what is to be noted of that."""
     if stream.tally.predicted:
         raise InvalidError(
             f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "

@@ -202,7 +202,6 @@ def find_stream(transaction: Transaction, name: str) -> Stream:
 def find_stream_row(
     transaction: Transaction, name: str, query: Statement[StreamRow] = statements.FIND_STREAM
 ) -> StreamRow:
-    """Return the row of the stream of this name, whatever it holds, or raise."""
     rows = transaction.fetch(query, name) if settings.NAME.fullmatch(name) else []
     if not rows:
         raise make_unknown_stream_error(name)
