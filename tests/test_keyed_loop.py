@@ -265,3 +265,36 @@ def test_a_state_that_ends_anywhere_is_refused_as_it_is_alone(kind: str) -> None
                     fold.run_many({"a": state[:end]}, columns)
             else:
                 assert fold.run_many({"a": state[:end]}, columns)[0] == {"a": expected}
+
+
+def test_a_bit_for_a_byte_that_a_learner_does_not_have_is_refused_as_it_is_alone() -> None:
+    """The bits say which bytes of the learner's state follow; there is room for one more of them."""
+    fold = make_fold(alpha=0.1, score=keyhole.ScaledResiduals())
+    state, _ = fold.run("a", b"", [Asked("r", 1.0), Answered("r", label=2.5)])
+    size = fold.setup.learner.layout.sizes[1]
+    assert size % 8 > 0
+    (bits,) = [at for at in range(len(state)) if is_squeezed_at(fold, state, at)]
+    spoilt = bytearray(state)
+    spoilt[bits + (size + 7) // 8 - 1] |= 1 << size % 8
+    for content in (bytes(spoilt), bytes(spoilt) + b"\0"):
+        with pytest.raises(KeyholeError):
+            fold.run("a", content, [Elapsed(5)])
+        with pytest.raises(KeyholeError):
+            fold.run_many({"a": content}, write([("a", Elapsed(5))]))
+
+
+def is_squeezed_at(fold: Fold, state: bytes, at: int) -> bool:
+    """Return whether the learner's state of a key begins here, without its zeros."""
+    learner = fold.setup.learner
+    packed = states._squeeze(learner.layout.pack_narrow(fold.read(state).state))
+    return state.startswith(packed, at)
+
+
+def test_an_open_round_of_no_scores_is_shown_again_as_it_is_alone() -> None:
+    fold = make_fold(alpha=0.1)
+    state, _ = fold.step("a", b"", Asked("r", [0.7]))
+    at = len(state) - states.ROUND_SIZE - 1 - 8 - 8  # its id, its memo, its score
+    length = int.from_bytes(state[at : at + 4], "little")
+    spoilt = state[:at] + (length - 8).to_bytes(4, "little") + state[at + 4 : at + 6]
+    spoilt += bytes(4) + state[at + 10 : -8]
+    compare(fold, {"a": spoilt}, [("a", Asked("r", [0.7]))])

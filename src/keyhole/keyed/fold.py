@@ -139,7 +139,8 @@ class Fold:
         table = EventColumns(events)
         after, parts = play_many(self, states, table)
         said: list[tuple[int, Output]] = []
-        for key, rows in table.group(but=after).items():
+        left = table.group(but=after) if len(after) < len(table.distinct) else {}
+        for key, rows in left.items():
             outputs: Outputs = []
             ends: list[int] = []
             state = states.get(key, b"")

@@ -333,20 +333,13 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
     written = make_form(learner, fold.setup.score, form, width)
     least = ROUND_SIZE + 8  # bytes of an open round
     held = sizes // least  # rounds that a state may have open
-    ids = np.empty((rows + held.sum(), OUTPUTS + 1), np.int64)
-    ids[:rows, BEGIN], ids[:rows, LENGTH] = np.cumsum(batch.lengths) - batch.lengths, batch.lengths
-    ids[:rows, OUTPUTS] = width
-    numbers, state = make_numbers(learner, fold.start_progress())
-    rounds = np.empty(((held + events).max(), OPEN + 1), np.int64)
     text = b"".join([batch.text, *contents, bytes(4 * written.raw.size)])  # read beyond a state's end
-    room = FIXED_PART + written.raw.size
+    numbers, state = make_numbers(learner, fold.start_progress())
+    room = len(contents) * (FIXED_PART + written.raw.size) + rows * (least + 8 * written.outputs)
     world = _World(
         settings=learner.settings,
         form=written,
-        key=Key(
-            numbers, numbers.view(np.float64), rounds, rounds.view(np.float64), ids,
-            np.frombuffer(text, np.uint8), rows,
-        ),
+        key=_make_key(batch, numbers, text, rounds=(held + events).max(), recalled=held.sum()),
         state=state,
         reports=make_reports(2 * rows + int(held.sum())),
         events=batch.events,
@@ -357,7 +350,7 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
         lifetime=fold.lifetime or 0,
         open_limit=fold.setup.open_limit,
         recall=fold.recall,
-    )  # fmt: skip
+    )
     spans = _Spans(
         key=batch.key,
         order=np.empty(rows, np.int64),
@@ -367,6 +360,24 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
         left=batch.left,
         fresh=numbers.copy(),
         digests=make_digests(),
-        out=np.empty(len(contents) * room + len(text) + rows * (least + 8 * written.outputs), np.uint8),
+        out=np.empty(room + len(text), np.uint8),
     )
     return world, spans
+
+
+def _make_key(batch: Batch, numbers: Counts, text: bytes, *, rounds: int, recalled: int) -> Key:
+    """Return room for one key: so many rounds, and ids of so many that were open before."""
+    (count, width), whole = batch.outputs.shape, np.empty((rounds, OPEN + 1), np.int64)
+    ids = np.empty((count + recalled, OUTPUTS + 1), np.int64)
+    own = ids[:count]
+    own[:, BEGIN], own[:, LENGTH] = np.cumsum(batch.lengths) - batch.lengths, batch.lengths
+    own[:, OUTPUTS] = width
+    return Key(
+        whole=numbers,
+        real=numbers.view(np.float64),
+        rounds=whole,
+        rounds_real=whole.view(np.float64),
+        ids=ids,
+        text=np.frombuffer(text, np.uint8),
+        events=count,
+    )
