@@ -5,8 +5,9 @@ from typing import Any
 
 from keyhole.errors import MissingExtraError
 
-_BLUE, _RED, _INK = "#1f5fa8", "#b3261e", "#30343b"
-_STRONGEST, _WEAKEST = 0.45, 0.15  # how dark the innermost interval is, and the outermost
+_BLUE, _RED = "#3b7dd8", "#d3382f"  # which can be told from white and from black
+_STRONGEST, _WEAKEST = 0.5, 0.2  # how dark the innermost interval is, and the outermost
+_NARROW = 5.0  # inches of axes beside whose title there is no room for a legend
 
 
 def draw_fan(
@@ -36,7 +37,7 @@ def draw_fan(
     level, outermost = next(iter(shown.items()))
     rows = list(zip(times, truths, outermost, strict=True))
     for name, colour, size, wanted in (
-        ("outcome", _INK, 9, False),
+        ("outcome", axis.xaxis.label.get_color(), 9, False),
         (f"outside {level} %", _RED, 20, True),
     ):
         dots = [
@@ -48,10 +49,21 @@ def draw_fan(
             [time for time, _ in dots], [truth for _, truth in dots], s=size, color=colour,
             label=name, zorder=3,
         )  # fmt: skip
-    axis.set_title(title, loc="left")
-    axis.legend(frameon=False, fontsize="small", ncols=3, loc="lower right", bbox_to_anchor=(1.0, 1.0))
+    _add_legend(axis, title)
     axis.figure.autofmt_xdate()
     return axis
+
+
+def _add_legend(axis: Any, title: str) -> None:
+    """Put title and legend above the axes: beside each other, or where these are narrow one above."""
+    if axis.get_window_extent().width / axis.figure.dpi > _NARROW:
+        axis.set_title(title, loc="left")
+        columns, place = 3, {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0)}
+    else:
+        rows = (len(axis.get_legend_handles_labels()[0]) + 1) // 2
+        axis.set_title(title, loc="left", pad=6.0 + 14.0 * rows)
+        columns, place = 2, {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
+    axis.legend(frameon=False, fontsize="small", ncols=columns, borderaxespad=0.0, **place)
 
 
 def _make_axes() -> Any:

@@ -34,7 +34,7 @@ class Pool:
 
     def __init__(self, *, asymmetric: bool = False) -> None:
         self._signed: dict[Hashable, deque[float]] | None = {} if asymmetric else None
-        self._own: dict[Hashable, deque[float]] = {}  # logarithms of residuals, the last ones
+        self._own: dict[Hashable, deque[float]] = {}  # roots of residuals, the last ones
         self._fixed: dict[float, dict[Hashable, float]] = defaultdict(dict)  # by alpha and series
         # Of residuals: the logarithm; n / (n + 1), and the middle of the series, as they were before;
         # and the size of the forecast.
@@ -103,7 +103,7 @@ class Pool:
             for column, value in zip(self._seen, row, strict=True):
                 column.append(value)
             own = self._own.setdefault(series, deque(maxlen=_MOST))
-            own.append(size)
+            own.append(math.exp(0.5 * size))
             places[series] = _place(own)
         self._shapes.clear()
 
@@ -120,7 +120,7 @@ class Pool:
         if before and self._seen[0]:
             old, new = math.log(abs(before)), self._measure(after)
             own = self._own.get(series, deque())
-            if _replace(own, old, new):
+            if _replace(own, math.exp(0.5 * old), math.exp(0.5 * new)):
                 self._places[series] = _place(own)
             _replace(self._seen[0], old, new)
             self._shapes.clear()
@@ -137,8 +137,8 @@ class Pool:
 
     def restore(self, state: list[Any]) -> None:
         owns, signed, fixed, seen, self._least = state
-        for series, sizes in owns:
-            own = self._own[series] = deque(sizes, maxlen=_MOST)
+        for series, roots in owns:
+            own = self._own[series] = deque(roots, maxlen=_MOST)
             self._places[series] = _place(own)
         if self._signed is not None:
             self._signed = {series: deque(values, maxlen=_MOST_SIGNED) for series, values in signed}
@@ -168,9 +168,8 @@ class Pool:
 
 
 def _place(own: deque[float]) -> tuple[float, float]:
-    """Return how far a series stands by itself, and the middle of its sizes."""
-    count = len(own)
-    return count / (count + 1.0), 2.0 * math.log(sum(math.exp(0.5 * size) for size in own) / count)
+    """Return how far a series stands by itself, and the middle of its residuals: of their roots."""
+    return len(own) / (len(own) + 1.0), 2.0 * math.log(sum(own) / len(own))
 
 
 def _replace(values: MutableSequence[float], before: float, after: float) -> bool:

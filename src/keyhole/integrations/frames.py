@@ -289,15 +289,19 @@ class SeriesPredictors:
     def plot(
         self, series: Hashable, model: str | None = None, *, last: int = 200, axes: object = None
     ) -> Any:
-        """Draw the last rows of a series: intervals as a fan, outcomes, and misses; return the axes."""
+        """Draw the last rows of a series: intervals as a fan, outcomes, and misses; return the axes.
+
+        Of several forecasts of one time it draws the last that was made.
+        """
         from keyhole.integrations._fan_chart import draw_fan
 
         seen = self._find(model).seen
-        ids, times, _ = seen.list_keys_kept()
-        chosen = [place for place, one in enumerate(ids) if one == series]
-        if not chosen:
+        ids, times, cutoffs = seen.list_keys_kept()
+        own = [place for place, one in enumerate(ids) if one == series]
+        if not own:
             raise InvalidError(f"no row of series {series!r} was seen")
-        chosen = sorted(chosen, key=times.__getitem__)[-last:]
+        own.sort(key=lambda place: (cutoffs[place] is not None, cutoffs[place]))
+        chosen = sorted({times[place]: place for place in own}.values(), key=times.__getitem__)[-last:]
 
         def cut(column: list[Any]) -> list[Any]:
             kept = seen.pick(column)
