@@ -18,6 +18,7 @@ import keyhole
 
 ALPHA = 0.1
 _BURSTS = 200
+HEARD = 20  # answers up to which a predictor also hears what the model says of each label
 
 
 class BareTracker:
@@ -141,13 +142,18 @@ def measure_together(rng: np.random.Generator) -> None:
 
 def measure_many(ten: dict[str, float]) -> None:
     """Rounds of one predictor after another, and what each takes of memory."""
-    (one,) = measure(play_in_turn(make_many(1), ten), rounds=50)
+    alone = play_in_turn(make_many(1), ten)
     for count in (256, 1_000, 10_000):
         tracemalloc.start()
         crowd = make_many(count)
         held = tracemalloc.get_traced_memory()[0] / count
         tracemalloc.stop()
-        (turn,) = measure(play_in_turn(crowd, ten), rounds=50)
+        play = play_in_turn(crowd, ten)
+        first, one = measure(play, alone, rounds=min(50, count * HEARD // 2 // _BURSTS))
+        report(f"{count:,} in turn, first rounds", first, one, of="one alone", reach="")
+        for _ in range(count * HEARD):
+            play()
+        turn, one = measure(play, alone, rounds=50)
         report(f"{count:,} predictors in turn", turn, one, of="one alone", reach="flat")
     print(f"{'memory of each of 10,000':<36}{held / 1000:>8.2f} kB{'':>20}   3 kB")
 

@@ -222,7 +222,14 @@ def test_an_array_for_a_number_is_told_so() -> None:
 
 
 @pytest.mark.parametrize(
-    "shown", [LabelSet(3, 0.5, ("a",), 4), Interval(3, 0.5, 1.0, 2.0), Decision(3, 0.5, 0.7, "a")]
+    "shown",
+    [
+        LabelSet(3, 0.5, ("a",), 4),
+        Interval(3, 0.5, 1.0, 2.0),
+        Decision(3, 0.5, 0.7, "a"),
+        Probabilities().read({"a": 0.7}).region(3, 0.5),
+        ScaledResiduals(scale=0.5).read(1.0).region(3, 0.5),
+    ],
 )
 def test_what_was_shown_cannot_be_changed_and_is_the_same_after_pickling(shown: Any) -> None:
     with pytest.raises(AttributeError, match="cannot assign to field 'threshold'"):
