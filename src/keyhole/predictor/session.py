@@ -75,7 +75,7 @@ class History:
         return {name: table[:, place].copy() for place, name in enumerate(self._columns)}
 
 
-class Answered(Generic[R]):
+class AnsweredRounds(Generic[R]):
     """The rounds that were answered last, and what their answers came to; as many as are to be kept."""
 
     def __init__(self, limit: int = 0) -> None:
@@ -100,7 +100,7 @@ class Answered(Generic[R]):
         )
 
 
-_State = tuple[Setup, Progress[Any], dict[int, Round[R] | LabelSets], History | None, Answered[R]]
+_State = tuple[Setup, Progress[Any], dict[int, Round[R] | LabelSets], History | None, AnsweredRounds[R]]
 
 
 class Session(Generic[R]):
@@ -117,7 +117,7 @@ class Session(Generic[R]):
     def __init__(self, setup: Setup, *, history: int, watch: bool, amend_limit: int) -> None:
         kept = History(history, setup) if history else None
         progress = setup.kind.start(setup, watch=watch)
-        self.__setstate__((setup, progress, {}, kept, Answered(amend_limit)))
+        self.__setstate__((setup, progress, {}, kept, AnsweredRounds(amend_limit)))
 
     def __getstate__(self) -> "_State[R]":
         with self._lock:
@@ -276,7 +276,7 @@ class Session(Generic[R]):
         """Return the object that ``dump`` wrote, or raise ``SnapshotError``."""
         made = cls.__new__(cls)
         setup, progress, waiting = file.restore(content, holder=cls._HOLDER, score=score)
-        made.__setstate__((setup, progress, {**waiting}, None, Answered()))
+        made.__setstate__((setup, progress, {**waiting}, None, AnsweredRounds()))
         return made
 
     def _open_round(self, case: Case[R], context: Array) -> R:
