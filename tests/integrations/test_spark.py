@@ -146,6 +146,7 @@ def test_a_timer_that_fires_for_an_answered_round_is_set_to_the_next() -> None:
     play(spark, [ask("1", 0), answer("1", 1, "0"), ask("2", 30)])
     assert list_rows(spark.setWatermark(START + 60_000)) == []
     assert list(spark.handle._timers.listTimers(1)) == [START + 90_000]
+    assert spark.peekValueState("keyhole", 1)[1] == START + 90_000
     assert [row["id"] for row in list_rows(spark.setWatermark(START + 90_000))] == ["2"]
 
 
