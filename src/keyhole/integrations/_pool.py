@@ -92,17 +92,21 @@ class Pool:
         self, each: Sequence[Hashable], forecasts: Sequence[float], residuals: Sequence[float]
     ) -> None:
         """Hear the residuals of several series, one after the other."""
-        places = self._places
+        places, (sizes, shares, middles, heard) = self._places, self._seen
         for series, forecast, residual in zip(each, forecasts, residuals, strict=True):
             if self._signed is not None:
                 self._signed.setdefault(series, deque(maxlen=_MOST_SIGNED)).append(residual)
             if residual == 0.0 and not self._seen[0]:
                 continue  # From forecasts that were all exact nothing is known of the width.
             size = self._measure(residual)
-            row = size, *places.get(series, _NOWHERE), forecast
-            for column, value in zip(self._seen, row, strict=True):
-                column.append(value)
-            own = self._own.setdefault(series, deque(maxlen=_MOST))
+            share, middle = places.get(series, _NOWHERE)
+            sizes.append(size)
+            shares.append(share)
+            middles.append(middle)
+            heard.append(forecast)
+            own = self._own.get(series)
+            if own is None:
+                own = self._own[series] = deque(maxlen=_MOST)
             own.append(math.exp(0.5 * size))
             places[series] = _place(own)
         self._shapes.clear()
