@@ -246,6 +246,7 @@ class Fold:
         return self._read_state(state).progress if state else self.start_progress()
 
     def start_progress(self) -> Progress:
+        """Return the progress that a new key begins with."""
         if self.start:
             return Progress.unpack(self.start, setup=self.setup)
         progress = self.setup.kind.start(self.setup)
