@@ -457,7 +457,7 @@ def backtest(
     >>> table = pandas.DataFrame({"unique_id": "a", "ds": range(300), "Zero": 0.0, "y": outcomes})
     >>> backtest(table, "Zero", levels=[80, 90], seed=7).scores[["level", "coverage"]].round(2)
        level  coverage
-    0   90.0      0.90
+    0   90.0      0.89
     1   80.0      0.79
     """
     predictors = SeriesPredictors(**options)
