@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from keyhole.errors import ScoreError
 from keyhole.scores.numbers import check_callable, check_number
-from keyhole.scores.regions import Interval, make_empty_interval, make_interval
+from keyhole.scores.regions import Interval, make_empty_interval
 from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 
 
@@ -28,10 +28,10 @@ class Band:
         if threshold > 1.0:
             return make_empty_interval(id, threshold)
         if threshold <= 0.0:
-            return make_interval(id, threshold, -math.inf, math.inf)
+            return Interval(id, threshold, -math.inf, math.inf)
         middle, half = 0.5 * (self.lower + self.upper), 0.5 * (self.upper - self.lower)
         reach = half * (1.0 / threshold - 1.0)
-        return make_interval(id, threshold, middle - reach, middle + reach)
+        return Interval(id, threshold, middle - reach, middle + reach)
 
     def score(self, label: object) -> float:
         """Return 1 / (1 + distance from the middle in half-widths): 1/2 at the ends of the band."""
@@ -93,7 +93,7 @@ class Measured:
         if threshold > 1.0:
             return make_empty_interval(id, threshold)
         lower, upper = self.kind.interval(self.output, max(threshold, 0.0))
-        return make_interval(id, threshold, float(lower), float(upper))
+        return Interval(id, threshold, float(lower), float(upper))
 
     def score(self, label: object) -> float:
         score = self.kind.function(self.output, check_number(label, "true value"))

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Hashable
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 from keyhole.errors import ScoreError
 from keyhole.pictures import draw_span
@@ -20,7 +20,7 @@ class Contents(NamedTuple):
     verdict: Verdict | None = None
 
 
-@dataclass(frozen=True, slots=True, repr=False)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class Interval:
     """The values whose score reaches the threshold, from ``lower`` to ``upper``, both included.
 
@@ -40,6 +40,13 @@ class Interval:
     threshold: float
     lower: float
     upper: float
+
+    def __init__(self, id: int, threshold: float, lower: float, upper: float) -> None:  # noqa: A002
+        put_id, put_threshold, put_lower, put_upper = _PUT
+        put_id(self, id)
+        put_threshold(self, threshold)
+        put_lower(self, lower)
+        put_upper(self, upper)
 
     @property
     def size(self) -> float:
@@ -83,18 +90,9 @@ class Interval:
         return self.size
 
 
-_OpenInterval: Any = type("_OpenInterval", (), {"__slots__": Interval.__slots__})
-
-
-def make_interval(id: int, threshold: float, lower: float, upper: float) -> Interval:  # noqa: A002
-    """Return the interval, filled before it is frozen: in half the time that its class takes."""
-    made = _OpenInterval()
-    made.id, made.threshold = id, threshold
-    made.lower, made.upper = lower, upper
-    made.__class__ = Interval
-    return made
+_PUT = [getattr(Interval, one).__set__ for one in Interval.__slots__]
 
 
 def make_empty_interval(id: int, threshold: float) -> Interval:  # noqa: A002
     """Return the interval that holds nothing."""
-    return make_interval(id, threshold, math.inf, -math.inf)
+    return Interval(id, threshold, math.inf, -math.inf)

@@ -8,7 +8,7 @@ from typing import ClassVar, Protocol
 from keyhole.errors import InvalidError
 from keyhole.numeric import logit, sigmoid
 from keyhole.scores.numbers import check_number, check_positive
-from keyhole.scores.regions import Interval, make_empty_interval, make_interval
+from keyhole.scores.regions import Interval, make_empty_interval
 from keyhole.scores.score import Kind, pack_numbers, unpack_numbers
 
 _SIDES = ("both", "upper", "lower")
@@ -60,7 +60,7 @@ class Centred:
         if threshold > 1.0:
             return make_empty_interval(id, threshold)
         lower, upper = self.residuals.offsets(threshold if threshold > 0.0 else 0.0)
-        return make_interval(id, threshold, self.centre + lower, self.centre + upper)
+        return Interval(id, threshold, self.centre + lower, self.centre + upper)
 
     def score(self, label: object) -> float:
         return self.residuals.score(self.residual(label))
