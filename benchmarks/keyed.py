@@ -3,8 +3,9 @@
 ``python benchmarks/keyed.py`` measures the fold in one process. ``.venv-spark/bin/python
 benchmarks/keyed.py --spark`` measures Spark on two cores: keys in buckets, a key a bucket, and the same
 query with a processor that only counts. It keeps what it has measured in ``--out``, goes on where it
-was stopped, and measures a part where ``--keys``, ``--rows`` and ``--ways`` say so. Times are the best
-of several repeats: the machine may be busy.
+was stopped, and measures a part where ``--keys``, ``--rows`` and ``--ways`` say so. ``--backtest``
+plays a finished table: of polars and pandas, or with ``--spark`` of Spark. Times are the best of
+several repeats: the machine may be busy.
 """
 
 import argparse
@@ -150,6 +151,45 @@ def measure_million() -> None:
     seconds = time.perf_counter() - began
     size = sum(map(len, states.values()))
     print(f"a million keys, a round each: {seconds:.0f} s, {size / 1e6:.0f} MB of states")
+
+
+def measure_backtest(*, on_spark: bool) -> None:
+    """A finished table of two hundred thousand rows, by those who hold it; seconds on the wall."""
+    import pyarrow as arrow
+
+    names = ("Spark",) if on_spark else ("polars", "pandas")
+    print(f"a backtest of {2 * MANY:,} rows; rows a second")
+    print(f"{'keys':>9}" + "".join(f"{name:>12}" for name in names))
+    for keys in KEYS[1:]:
+        rng = np.random.default_rng(1)
+        outputs = arrow.array(rng.dirichlet(np.ones(10), 2 * MANY).ravel())
+        columns = {
+            "shop": arrow.array(rng.integers(0, keys, 2 * MANY)),
+            "at": arrow.array(np.arange(2 * MANY)),
+            "output": arrow.ListArray.from_arrays(np.arange(0, 20 * MANY + 1, 10), outputs),
+            "label": arrow.array(rng.integers(0, 10, 2 * MANY)),
+        }
+        table = arrow.table(columns)
+        calls = [play_on_spark(table)] if on_spark else play_in_memory(table)
+        rates = [2 * MANY / best(one, 3) for one in calls]
+        print(f"{keys:9,}" + "".join(f"{rate:12,.0f}" for rate in rates), flush=True)
+
+
+def play_in_memory(table: Any) -> list[Callable[[], object]]:
+    import polars
+
+    from keyhole.integrations.tables import backtest
+
+    frames = (polars.from_arrow(table), table.to_pandas())
+    return [lambda one=one: backtest(one, key="shop", alpha=0.1) for one in frames]
+
+
+def play_on_spark(table: Any) -> Callable[[], object]:
+    from keyhole.integrations.spark import backtest
+
+    held = start_spark().createDataFrame(table).cache()
+    held.count()
+    return lambda: backtest(held, key="shop", alpha=0.1).write.format("noop").mode("overwrite").save()
 
 
 def measure_spark(given: argparse.Namespace) -> None:
@@ -324,6 +364,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--spark", action="store_true")
     parser.add_argument("--million", action="store_true")
+    parser.add_argument("--backtest", action="store_true", help="of a finished table")
     parser.add_argument("--keys", type=int, nargs="*", help="how many, for Spark")
     parser.add_argument("--rows", type=int, nargs="*", help="a batch, for Spark")
     parser.add_argument("--ways", choices=WAYS, nargs="*", help="of keeping states, for Spark")
@@ -331,7 +372,9 @@ if __name__ == "__main__":
     parser.add_argument("--out", type=Path, default=Path("out/keyed.json"), help="measured before")
     parser.add_argument("--again", action="store_true", help="measure also what was measured before")
     given = parser.parse_args()
-    if given.spark:
+    if given.backtest:
+        measure_backtest(on_spark=given.spark)
+    elif given.spark:
         measure_spark(given)
     else:
         measure_fold()

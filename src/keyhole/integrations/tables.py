@@ -20,7 +20,7 @@ except ImportError:
         "tables need narwhals and pyarrow; pip install 'keyhole-conformal[frames,parquet]'"
     ) from None
 
-from keyhole.integrations._columns import PLAYED, play_table
+from keyhole.integrations._columns import play_table
 from keyhole.integrations._table import make_column, read_table
 from keyhole.integrations.rows import KNOWN, list_names, make_row_fold, name_key
 
@@ -71,8 +71,11 @@ def backtest(
     )  # fmt: skip
     frame, rounds = _read_rounds(table, list_names(key), time, output, label)
     indexed = pa.types.is_list(rounds["output"].type) and not find_labels(fold.setup.score)
-    played = play_table(fold, rounds, indexed=indexed).to_pydict()
-    added = [make_column(frame, name, played[name]) for name in PLAYED.names]
+    played = play_table(fold, rounds, indexed=indexed)
+    if frame.implementation.is_polars():  # It takes Arrow's columns as they are.
+        added = [*nw.from_arrow(played, backend=frame.implementation).iter_columns()]
+    else:
+        added = [make_column(frame, *one) for one in played.to_pydict().items()]
     return frame.with_columns(*added).to_native()
 
 
