@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -181,7 +182,7 @@ def play_in_memory(table: Any) -> list[Callable[[], object]]:
     from keyhole.integrations.tables import backtest
 
     frames = (polars.from_arrow(table), table.to_pandas())
-    return [lambda one=one: backtest(one, key="shop", alpha=0.1) for one in frames]
+    return [partial(backtest, one, key="shop", alpha=0.1) for one in frames]
 
 
 def play_on_spark(table: Any) -> Callable[[], object]:
