@@ -80,7 +80,10 @@ def test_what_the_page_says_of_the_long_run_is_what_the_evidence_has() -> None:
     assert f"{100 * min(map(float, least)):.0f}" == said[4]
 
 
-def test_the_example_with_a_language_model_runs(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_example_with_a_language_model_runs(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)  # It draws a picture where it runs.
     load_example("gate_llm").main()
     told = capsys.readouterr().out
     sent = [float(share) for share in re.findall(r"([\d.]+)% sent", told)]
