@@ -210,6 +210,7 @@ def first_round() -> None:
     with tempfile.TemporaryDirectory() as cache:
         alone = _quickest("import numpy", cache)
         imported = _quickest("import keyhole", cache)
+        predictor = _quickest("from keyhole import Predictor", cache)
         played, of_grid = (
             _quickest(code.format(""), cache),
             _quickest(code.format("'ocp-unlock+', "), cache),
@@ -218,6 +219,7 @@ def first_round() -> None:
     for name, seconds, reach in (
         ("import numpy", alone, ""),
         ("import keyhole", imported, "1.5 x"),
+        ("from keyhole import Predictor", predictor, "1.5 x"),
         ("and a first round of the default", played, "2 x"),
         ("and a first round of ocp-unlock+", of_grid, "4 x"),
     ):

@@ -7,8 +7,7 @@ from itertools import islice
 from typing import Any
 
 from keyhole.errors import BoundWarning, TheoremError, TheoryWarning, warn_user
-from keyhole.learners import Excess, Learner, bounds
-from keyhole.learners.bounds import check_rounds
+from keyhole.learners import Excess, Learner
 from keyhole.learners.lateness import Lateness
 from keyhole.pictures import draw_rate, write_table
 from keyhole.predictor.context import Group
@@ -108,9 +107,11 @@ def bound_excess(
     delta: float | None = None,
 ) -> Excess:
     """Return between what sum(miss - alpha) lies after so many rounds, or after those up to now."""
+    from keyhole.learners import bounds  # here and below: a first round does without
+
     tally, alpha = progress.tally, setup.learner.alpha
     if rounds is not None:
-        check_rounds(rounds)
+        bounds.check_rounds(rounds)
     count = max(1, setup.kind.count_bounded(tally)) if rounds is None else rounds
     lateness = setup.kind.find_lateness(setup, progress)
     if rounds is None and setup.learner.groups and hasattr(setup.learner.parameters, "bound_groups"):
@@ -159,6 +160,8 @@ def is_floored(setup: Setup, tally: RoundTally) -> bool:
 
 def bound_regret(setup: Setup, progress: Progress[Any]) -> float:
     """Return the bound on the regret, of the horizon or, past it, of the rounds up to now."""
+    from keyhole.learners import bounds
+
     horizon, rounds = setup.learner.horizon, progress.tally.answered
     past = horizon is None or rounds > horizon
     return bounds.regret(setup.learner, rounds=max(1, rounds) if past else None)
@@ -184,6 +187,8 @@ def judge_groups(setup: Setup, progress: Progress[Any]) -> dict[str | int, Group
 def _bound_group(
     setup: Setup, progress: Progress[Any], number: int, *, rounds: float, excess: float
 ) -> Excess | None:
+    from keyhole.learners import bounds
+
     parameters, alpha, tally = setup.learner.parameters, setup.learner.alpha, progress.tally
     proven: Excess | None = None
     if hasattr(parameters, "bound_group"):  # Each has a rule of its own.
