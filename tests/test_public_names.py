@@ -35,7 +35,8 @@ def test_every_rule_is_found_by_its_name_and_nothing_else_is() -> None:
 
 
 def test_rooms_are_found_without_being_imported() -> None:
-    shown = "import keyhole; print(keyhole.simulation.Channel(delay=3).delay, keyhole.keyed.Fold)"
+    rooms = "keyhole.keyed.Fold, keyhole.errors.ScoreError, keyhole.learners.LEARNERS, keyhole.scores"
+    shown = f"import keyhole; print(keyhole.simulation.Channel(delay=3).delay, {rooms})"
     subprocess.run([sys.executable, "-c", shown], check=True, capture_output=True)  # noqa: S603
 
 

@@ -36,7 +36,17 @@ _HOMES = {
     "make": "learners",
     "simulate": "simulation.simulate",
 }
-_ROOMS = ("integrations", "keyed", "learners", "scenarios", "scores", "simulation")
+_ROOMS = (
+    "errors",
+    "feedback",
+    "integrations",
+    "keyed",
+    "learners",
+    "predictor",
+    "scenarios",
+    "scores",
+    "simulation",
+)
 
 __all__ = [
     "GATES",
