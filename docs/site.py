@@ -10,6 +10,7 @@ import ast
 import contextlib
 import html
 import importlib
+import importlib.metadata
 import importlib.util
 import inspect
 import json
@@ -28,6 +29,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 import latex2mathml.converter
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
 
 import keyhole
 from keyhole.errors import MissingExtraError
@@ -71,6 +74,9 @@ _SPACED = (  # what the converter leaves to fonts for mathematics, which not eve
     (r"<msubsup>(<mi>[^<]*</mi>)(<m[in]>[^<]*</m[in]>)<mi>&#x02032;</mi></msubsup>",
      r"<msub><mrow>\1<mo>&#x02032;</mo></mrow>\2</msub>"),
 )  # fmt: skip
+# Browsers draw what a formula does not write: a root's sign, and a variable x as U+1D465, one of the
+# italic letters, of which h is elsewhere, and Greek.
+_DRAWN = "".join(map(chr, (0x221A, 0x210E, *range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C))))
 # What may be wider than the page.
 _SCROLLS = re.compile(r'<pre>|<div class="arithmatex">|<table.*?</table>', re.DOTALL)
 GENERATED = (
@@ -90,6 +96,7 @@ def main() -> int:
     build = [str(program), "build", "--clean", "--strict", "--config-file", str(config)]
     finished = subprocess.run(build, cwd=ROOT, check=False)
     faults = [*undocumented_names(), *finish_pages(SITE), *broken_links(SITE)]
+    write_font(SITE)
     for fault in faults:
         print(f"docs: {fault}", file=sys.stderr)
     print(f"{SITE / 'index.html'}: {len(list(SITE.rglob('*.html')))} pages, {len(faults)} faults")
@@ -132,7 +139,7 @@ def write_config(path: Path) -> Path:
 def finish_pages(site: Path) -> Iterator[str]:
     """Typeset the formulas of the built pages, let keys scroll what scrolls; yield what fails.
 
-    MathML needs no program and no font from elsewhere, is read aloud and can be copied.
+    MathML needs no program, is read aloud and can be copied; its font is served with the pages.
     """
     for path in site.rglob("*.html"):
         text = path.read_text()
@@ -157,6 +164,23 @@ def typeset_formula(tex: str, *, wide: bool) -> str:
     for found, mended in _SPACED:
         typeset = re.sub(found, mended, typeset)
     return typeset
+
+
+def write_font(site: Path) -> None:
+    """Serve STIX Two Math with the pages, cut down to the characters that their formulas use.
+
+    Without a font for mathematics indices and exponents stand at the wrong height, and readers seldom
+    have one. It comes with a package of the extra docs; its licence, the OFL, lets it be served.
+    """
+    formulas = [re.findall(r"<math .*?</math>", path.read_text()) for path in site.rglob("*.html")]
+    letters = {letter for page in formulas for one in page for letter in html.unescape(one)}
+    package = importlib.metadata.distribution("ziamath")
+    font = TTFont(str(package.locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
+    wanted = Subsetter(Options(layout_features=["*"]))
+    wanted.populate(text="".join(sorted(letters)) + _DRAWN)
+    wanted.subset(font)
+    font.flavor = "woff"
+    font.save(site / "assets" / "math.woff")
 
 
 def _let_keys_scroll(found: re.Match[str]) -> str:

@@ -116,6 +116,21 @@ def test_every_formula_of_a_page_is_paired_and_can_be_typeset(site: ModuleType) 
         assert "$" not in left, f"{page.name}: {left[max(0, left.find('$') - 60) :][:120]}"
 
 
+def test_the_font_of_formulas_has_their_signs_and_their_italic_letters(
+    site: ModuleType, tmp_path: Path
+) -> None:
+    from fontTools.ttLib import TTFont
+
+    (tmp_path / "assets").mkdir()
+    formula = site.typeset_formula(r"\alpha \le \sqrt{h}", wide=False)
+    (tmp_path / "page.html").write_text(f"<p>{formula}</p> <p>not of a formula: \N{SNOWMAN}</p>")
+    site.write_font(tmp_path)
+    font = TTFont(tmp_path / "assets" / "math.woff")
+    assert "MATH" in font  # where indices and exponents stand
+    assert {0x2264, 0x221A, 0x1D6FC, 0x210E} <= font.getBestCmap().keys()
+    assert ord("\N{SNOWMAN}") not in font.getBestCmap()
+
+
 def test_broken_links_are_seen(site: ModuleType, tmp_path: Path) -> None:
     (tmp_path / "a.html").write_text(
         '<h1 id="top"></h1><a href="b.html#part"></a><a href="c.html"></a>'
