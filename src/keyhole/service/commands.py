@@ -6,8 +6,7 @@ import logging
 import os
 import sys
 import time
-from collections.abc import Callable
-from contextlib import ExitStack, closing
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +19,8 @@ from keyhole.errors import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from keyhole.service.http.webhooks import Receiver
     from keyhole.service.store.sql.database import Database
     from keyhole.studies.commands import Commands
@@ -27,8 +28,6 @@ if TYPE_CHECKING:
 DATABASE = "sqlite:///keyhole.db"
 WEBHOOK_SECRET = "KEYHOLE_WEBHOOK_SECRET"  # noqa: S105 - a variable of the environment
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
-
-
 BACKUPS = "KEYHOLE_BACKUPS"
 
 
@@ -41,12 +40,13 @@ def add(commands: "Commands") -> None:
     _add_token(commands)
     verify = _command(
         commands, _verify, "verify", "replay the logs of streams and compare",
-        "verify --database sqlite:///keyhole.db digits",
+        "verify --database sqlite:///keyhole.db digits", read_only=True,
     )  # fmt: skip
     verify.add_argument("streams", nargs="*", metavar="STREAM", help="default: every stream")
     backup = _command(
-        commands, _backup, "backup", "copy a SQLite database that is in use", "backup keyhole-monday.db"
-    )
+        commands, _backup, "backup", "copy a SQLite database that is in use",
+        "backup keyhole-monday.db", read_only=True,
+    )  # fmt: skip
     backup.add_argument(
         "out", type=Path, metavar="PATH", help="a file for the copy, or a folder of copies"
     )
@@ -57,8 +57,9 @@ def add(commands: "Commands") -> None:
         help="PATH is a folder, made if need be, which keeps the newest N copies; default: 14",
     )
     export = _command(
-        commands, _export, "export", "write the log of a stream to a file", "export digits digits.csv"
-    )
+        commands, _export, "export", "write the log of a stream to a file",
+        "export digits digits.csv", read_only=True,
+    )  # fmt: skip
     export.add_argument("stream", metavar="STREAM", help="name of the stream")
     export.add_argument("out", type=Path, metavar="FILE", help="a .csv, .jsonl or .parquet file")
     erase = _command(
@@ -87,9 +88,20 @@ def add(commands: "Commands") -> None:
 
 
 def _command(
-    commands: "Commands", run: Callable[[argparse.Namespace], None], name: str, help_: str, example: str
+    commands: "Commands",
+    run: "Callable[[Database, argparse.Namespace], None]",
+    name: str,
+    help_: str,
+    example: str,
+    *,
+    read_only: bool = False,
+    may_create: bool = False,
+    is_patient: bool = True,
 ) -> argparse.ArgumentParser:
-    """Add a command, described by the text of the function that runs it."""
+    """Add a command, described by the text of the function that runs it on an open database.
+
+    Unless it may create one, a mistyped name makes no new database.
+    """
     epilog = f"example: keyhole {example}"
     parser = commands.add_parser(name, help=help_, description=run.__doc__, epilog=epilog)
     parser.add_argument(
@@ -99,18 +111,33 @@ def _command(
         help=f"SQLite or PostgreSQL; default: {VARIABLE}, or {DATABASE}",
     )
 
-    def run_and_close(options: argparse.Namespace) -> None:
-        with ExitStack() as options.opened:  # or the file would look like one that was not closed
-            run(options)
+    def open_and_run(options: argparse.Namespace) -> None:
+        try:
+            import fastapi  # noqa: F401
 
-    parser.set_defaults(run=run_and_close)
+            from keyhole.service.store.sql.backend import Timeouts
+            from keyhole.service.store.sql.database import Database
+        except ImportError as error:
+            raise MissingExtraError(
+                f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
+            ) from None
+        # A command may take as long as it takes; a request may not.
+        timeouts = Timeouts(statement=0.0) if is_patient else Timeouts()
+        must_exist = not (read_only or may_create)
+        database = Database(
+            options.database, timeouts=timeouts, read_only=read_only, must_exist=must_exist
+        )
+        with closing(database):  # or the file would look like one that was not closed
+            run(database, options)
+
+    parser.set_defaults(run=open_and_run)
     return parser
 
 
 def _add_serve(commands: "Commands") -> None:
     parser = _command(
         commands, _serve, "serve", "run the service and its page",
-        "serve --database sqlite:///keyhole.db --port 8000",
+        "serve --database sqlite:///keyhole.db --port 8000", may_create=True, is_patient=False,
     )  # fmt: skip
     parser.add_argument("--host", default="127.0.0.1", help="default: %(default)s")
     parser.add_argument(
@@ -174,13 +201,12 @@ def _read_port(text: str) -> int:
     return int(text)
 
 
-def _serve(options: argparse.Namespace) -> None:
+def _serve(database: "Database", options: argparse.Namespace) -> None:
     """Serve predictors as streams over HTTP, with a durable log of every round and a live page.
 
     Requests need a token: the first start makes one and prints it, keyhole token shows it again. With
     --open, and while there is no token, every program of this machine may do everything.
     """
-    database = _database(options, waits=False)
     from keyhole.service.http import access, app, digits_demo, server
     from keyhole.service.http.limits import Limits
     from keyhole.service.store import tokens
@@ -236,7 +262,7 @@ def _add_token(commands: "Commands") -> None:
     parser.set_defaults(run=show.get_default("run"), database=show.get_default("database"))
     make = _command(
         actions, _token_create, "create", "create a token and show it once",
-        "token create warehouse --scopes predict feedback",
+        "token create warehouse --scopes predict feedback", may_create=True,
     )  # fmt: skip
     make.add_argument("name", help="name of its owner")
     make.add_argument(
@@ -256,17 +282,15 @@ def _add_token(commands: "Commands") -> None:
     revoke.add_argument("id", help="as keyhole token list shows it")
 
 
-def _token_show(options: argparse.Namespace) -> None:
+def _token_show(database: "Database", _options: argparse.Namespace) -> None:
     """Print the token that the first start of the service made, and kept beside its database."""
-    database = _database(options, there=True)
     from keyhole.service.store import tokens
 
     print(tokens.find_first(database, now=time.time()))
 
 
-def _token_create(options: argparse.Namespace) -> None:
+def _token_create(database: "Database", options: argparse.Namespace) -> None:
     """Create a token and print it; only its hash is stored."""
-    database = _database(options)
     from keyhole.service.store import tokens
 
     now = time.time()
@@ -283,9 +307,8 @@ def _token_create(options: argparse.Namespace) -> None:
     print("Keep it: it is not shown again.", file=sys.stderr)
 
 
-def _token_list(options: argparse.Namespace) -> None:
+def _token_list(database: "Database", _options: argparse.Namespace) -> None:
     """Print id, state, scopes, streams and name of every token."""
-    database = _database(options, there=True)
     from keyhole.service.store import tokens
 
     for token in tokens.every(database):
@@ -297,21 +320,19 @@ def _token_list(options: argparse.Namespace) -> None:
         print(f"{token.id}  {state:<18} {scopes:<22} {token.streams + '*':<12} {token.name}")
 
 
-def _token_revoke(options: argparse.Namespace) -> None:
+def _token_revoke(database: "Database", options: argparse.Namespace) -> None:
     """Revoke a token; a running service refuses it within a second."""
-    database = _database(options, there=True)
     from keyhole.service.store import tokens
 
     tokens.revoke(database, options.id, now=time.time())
     print(f"token {options.id} is revoked")
 
 
-def _verify(options: argparse.Namespace) -> None:
+def _verify(database: "Database", options: argparse.Namespace) -> None:
     """Replay every logged round and compare.
 
     It fails if one choice differs, or if there is nothing to verify.
     """
-    database = _database(options, read_only=True)
     from keyhole.service.store.log import replay
     from keyhole.service.store.streams import registry
 
@@ -352,13 +373,12 @@ def _verify_one(database: "Database", name: str) -> bool:
     return found.difference is None
 
 
-def _backup(options: argparse.Namespace) -> None:
+def _backup(database: "Database", options: argparse.Namespace) -> None:
     """Make a complete, verified copy of a SQLite database while a service writes to it.
 
     A copy whose replay differs replaces no earlier one: it is kept as PATH.damaged. For PostgreSQL use
     pg_dump.
     """
-    database = _database(options, read_only=True)
     from keyhole.service.store.sql.database import Database
 
     if options.keep is not None:
@@ -399,21 +419,19 @@ def _count(number: int, what: str) -> str:
     return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
-def _export(options: argparse.Namespace) -> None:
+def _export(database: "Database", options: argparse.Namespace) -> None:
     """Write every round of a stream, with its answer, as a table for keyhole compare --scores."""
-    database = _database(options, read_only=True)
     from keyhole.service.store.log import export
 
     export.write(database, options.stream, options.out)
     print(f"{options.out}: {export.describe_scores(database, options.stream)}")
 
 
-def _erase(options: argparse.Namespace) -> None:
+def _erase(database: "Database", options: argparse.Namespace) -> None:
     """Erase outputs, labels, answers, features, keys and metadata of rounds permanently.
 
     The statistics stay, and the log can be verified as before.
     """
-    database = _database(options, there=True)
     from keyhole.service.store.streams import erasures
 
     now = time.time()
@@ -440,22 +458,20 @@ def _read_metadata(text: str) -> dict[str, object]:
     return found
 
 
-def _vacuum(options: argparse.Namespace) -> None:
+def _vacuum(database: "Database", _options: argparse.Namespace) -> None:
     """Rewrite a SQLite file without what was erased or deleted; it needs space for a second copy.
 
     A service that uses the file accepts no writes meanwhile.
     """
-    database = _database(options, there=True)
     database.backend.vacuum()
     print("nothing that was erased or deleted is left in the file")
 
 
-def _calibrate(options: argparse.Namespace) -> None:
+def _calibrate(database: "Database", options: argparse.Namespace) -> None:
     """Teach a stream labelled history before its first round.
 
     Its first set then starts from what that history taught; its counts stay at zero.
     """
-    database = _database(options, there=True)
     from keyhole.live_line import live_line
     from keyhole.service.history_file import read_history
     from keyhole.service.store.streams import calibrations, registry
@@ -467,26 +483,3 @@ def _calibrate(options: argparse.Namespace) -> None:
             calibrations.calibrate(database, options.stream, batch, now=time.time())
     tally = registry.get(database, options.stream).tally
     print(f"{options.stream}: {tally.calibrated - before:,} rounds of history played")
-
-
-def _database(
-    options: argparse.Namespace, *, read_only: bool = False, there: bool = False, waits: bool = True
-) -> "Database":
-    """Return the database, which is closed with the command.
-
-    Where it must be there, a mistyped name makes no new one.
-    """
-    try:
-        import fastapi  # noqa: F401
-
-        from keyhole.service.store.sql.backend import Timeouts
-        from keyhole.service.store.sql.database import Database
-    except ImportError as error:
-        raise MissingExtraError(
-            f"the service needs {error.name}; pip install 'keyhole-conformal[service]'"
-        ) from None
-    # A command may take as long as it takes; a request may not.
-    timeouts = Timeouts(statement=0.0) if waits else Timeouts()
-    database = Database(options.database, timeouts=timeouts, read_only=read_only, must_exist=there)
-    options.opened.callback(database.close)
-    return database
