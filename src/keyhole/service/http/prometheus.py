@@ -15,7 +15,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from keyhole.errors import KeyholeError
 from keyhole.service.http.health import Quarantine
-from keyhole.service.http.views import Level, list_levels
+from keyhole.service.http.views import Level, find_alert, list_levels
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.proposals import Opened
@@ -112,12 +112,11 @@ class StreamMetrics:
             self._seen, self._lines = found.digests, kept
         self._quarantine.update(found.quarantined)
         parts = [
-            write_family(name, text, kind, (line for lines in kept.values() for line in lines[place]))
-            for place, (name, text, kind, _) in enumerate((*_STREAM_METRICS, *_LEVEL_METRICS))
+            write_family(*about, (line for lines in kept.values() for line in lines[place]))
+            for place, about in enumerate(_FAMILIES)
         ]
         unusable = [write_sample(_QUARANTINED[0], 1.0, stream=name) for name in found.quarantined]
-        alerts = (line for lines in kept.values() for line in lines[-1])
-        return "".join([*parts, write_family(*_ALERT, alerts), write_family(*_QUARANTINED, unusable)])
+        return "".join([*parts, write_family(*_QUARANTINED, unusable)])
 
 
 class HostMetrics:
@@ -158,38 +157,30 @@ _BACKUP = ("keyhole_backup_timestamp_seconds", "When the newest backup was made.
 
 
 def list_lines(stream: Stream) -> list[list[str]]:
-    """Return the lines of a stream for each metric, its alert last; an archived one has none."""
+    """Return the lines of a stream for each family; an archived one has none."""
     if stream.archived is not None:
-        return [[] for _ in range(len(_STREAM_METRICS) + len(_LEVEL_METRICS) + 1)]
+        return [[] for _ in _FAMILIES]
+    own = {"stream": stream.name}
+    levels = [
+        (level, {**own, "level": f"{level.setup.learner.alpha:g}"} if stream.alphas else own)
+        for level in list_levels(stream)
+    ]
     lines = [
-        [write_sample(_name(name, kind), value(stream), stream=stream.name)]
+        [write_sample(_name(name, kind), read(stream), **own)] if _applies(name, stream) else []
+        for name, _, kind, read in _STREAM_METRICS
+    ]
+    lines += [
+        [write_sample(_name(name, kind), read(level), **labels) for level, labels in levels]
         if _applies(name, stream)
         else []
-        for name, _, kind, value in _STREAM_METRICS
+        for name, _, kind, read in _LEVEL_METRICS
     ]
-    alerts = list[str]()
-    levels = list_levels(stream)
-    for name, _, kind, of_level in _LEVEL_METRICS:
-        lines.append(
-            [
-                write_sample(_name(name, kind), of_level(level), **_label(stream, level))
-                for level in levels
-                if _applies(name, stream)
-            ]
-        )
-    for level in levels:
-        labels = _label(stream, level)
-        alerts += [
-            write_sample(_ALERT[0], float(alert is level.alert), state=alert.value, **labels)
-            for alert in Alert
-        ]
+    alerts = [
+        write_sample(_ALERT[0], float(alert is find_alert(level)), state=alert.value, **labels)
+        for level, labels in levels
+        for alert in Alert
+    ]
     return [*lines, alerts]
-
-
-def _label(stream: Stream, level: Level) -> dict[str, str]:
-    """Return the labels of a level; only where there are several its alpha is among them."""
-    named = {"level": f"{level.setup.learner.alpha:g}"} if stream.alphas else {}
-    return {"stream": stream.name, **named}
 
 
 def write_family(name: str, text: str, kind: str, lines: Iterable[str]) -> str:
@@ -262,3 +253,4 @@ _LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float]], ...] = (
         lambda one: _or_nan(one.progress.tally.describe().mean_size),
     ),
 )
+_FAMILIES = (*(metric[:3] for metric in (*_STREAM_METRICS, *_LEVEL_METRICS)), _ALERT)

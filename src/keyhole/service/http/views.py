@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any
 
 from pydantic_core import to_json
 from starlette.responses import Response
@@ -15,9 +15,7 @@ from starlette.responses import Response
 from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, Watch, bound_misses, bound_rate, find_monitor
-from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
-from keyhole.predictor.setup import Setup
 from keyhole.scores import Region, find_labels
 from keyhole.scores.regions import Contents
 from keyhole.service.store.log.history import LevelCurve, LogEntry, StreamCurve
@@ -156,7 +154,7 @@ def show_stream(
         miss_rate=tally.miss_rate,
         **tally.describe()._asdict(),
         recent=wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None),
-        promise=_show_promise(Level(setup, stream.progress, stream.alarmed)),
+        promise=_show_promise(stream),
         distribution=None if listed else _show_distribution(stream),
         shadows=[_show_shadow(shadow) for shadow in stream.shadows if not shadow.is_level],
         levels=[_show_level(one) for one in list_levels(stream)] if stream.alphas else None,
@@ -197,26 +195,21 @@ def _show_distribution(stream: Stream) -> wire.DistributionView:
     return wire.DistributionView(thresholds.tolist(), chances.tolist())
 
 
-class Level(NamedTuple):
-    """A level of a stream, or all of one that has no several: what its promise rests on."""
-
-    setup: Setup
-    progress: Progress[Any]
-    alarmed: AlarmRow | None
-
-    @property
-    def watch(self) -> Watch:
-        return self.progress.watch or Watch()
-
-    @property
-    def alert(self) -> Alert:
-        return Alert.STARTING if self.watch.starting else _ALERTS[Alarm(self.watch.alarm)]
+Level = Stream | Shadow  # of several levels the stream itself is the outermost
 
 
 def list_levels(stream: Stream) -> list[Level]:
     """Return the levels of a stream, the smallest alpha first; of a single alpha the one."""
-    inner = [Level(one.setup, one.progress, one.alarmed) for one in stream.levels]
-    return [Level(stream.setup, stream.progress, stream.alarmed), *inner]
+    return [stream, *stream.levels]
+
+
+def _find_watch(level: Level) -> Watch:
+    return level.progress.watch or Watch()
+
+
+def find_alert(level: Level) -> Alert:
+    watch = _find_watch(level)
+    return Alert.STARTING if watch.starting else _ALERTS[Alarm(watch.alarm)]
 
 
 def _show_level(level: Level) -> wire.LevelView:
@@ -235,7 +228,7 @@ def _show_level(level: Level) -> wire.LevelView:
     )
 
 
-def _show_groups(level: Stream | Level, *, retargeted: int | None) -> list[wire.GroupView]:
+def _show_groups(level: Level, *, retargeted: int | None) -> list[wire.GroupView]:
     groups = judge_groups(level.setup, level.progress)
     return [
         wire.GroupView(
@@ -256,15 +249,15 @@ _WORST = (Alert.TOO_MANY, Alert.TOO_FEW, Alert.STARTING, Alert.KEPT)
 
 def find_worst(stream: Stream) -> tuple[Alert, AlarmRow | None]:
     """Return the alert of the level that is off the most, and its last alarm."""
-    worst = min(list_levels(stream), key=lambda level: _WORST.index(level.alert))
-    return worst.alert, worst.alarmed
+    worst = min(list_levels(stream), key=lambda level: _WORST.index(find_alert(level)))
+    return find_alert(worst), worst.alarmed
 
 
 def _show_promise(level: Level) -> wire.Promise:
-    tally, watch = level.progress.tally, level.watch
+    tally, watch = level.progress.tally, _find_watch(level)
     scale = watch.scale  # An answer of the least chance counts as one round, the others as less.
     return wire.Promise(
-        state=level.alert,
+        state=find_alert(level),
         tested=watch.tested or None,
         alarm=None if level.alarmed is None else show_alarm(level.alarmed),
         run_length=find_monitor(level.setup.learner.alpha).run_length,
@@ -295,13 +288,12 @@ def _list_notes(stream: Stream) -> list[str]:
 def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
     alpha, rounds = stream.setup.learner.alpha, curve.answered
     opened, accepted, decides = curve.predicted, curve.accepted, stream.setup.kind.decides
-    outer = Level(stream.setup, stream.progress, stream.alarmed)
     own = LevelCurve(curve.misses, curve.weights, curve.sizes, curve.bounded, curve.last)
     return wire.HistoryView(
         alpha=alpha,
         rounds=rounds,
         at=[show_time(at) for at in curve.at],
-        **_show_curve(outer, own),
+        **_show_curve(stream, own),
         accepted_share=_divide(accepted, opened) if decides else None,
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
         on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
@@ -325,18 +317,18 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
 
 
 def _show_curve(level: Level, curve: LevelCurve) -> dict[str, Any]:
-    alpha = level.setup.learner.alpha
+    alpha, scale = level.setup.learner.alpha, _find_watch(level).scale
     return {
         "miss_rate": _divide(curve.misses, curve.weights),
         "mean_size": _divide(curve.sizes, curve.bounded),
         "local_miss_rate": _divide(_step(curve.misses), _step(curve.weights)),
         "local_mean_size": _divide(_step(curve.sizes), _step(curve.bounded)),
-        "band": [bound_misses(level.watch.scale * weight, alpha=alpha) for weight in curve.weights],
+        "band": [bound_misses(scale * weight, alpha=alpha) for weight in curve.weights],
         "last": [int(missed) for missed in curve.last],
     }
 
 
-def _show_proven(level: Stream | Level) -> wire.ProvenBounds:
+def _show_proven(level: Level) -> wire.ProvenBounds:
     tally = level.progress.tally
     excess = tally.misses - level.setup.learner.alpha * tally.weight
     try:
