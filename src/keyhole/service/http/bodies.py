@@ -30,6 +30,9 @@ _FEW = Field(max_length=200, fail_fast=True)
 Whole = Annotated[int, Field(ge=-(2**63), lt=2**63)]
 Label = str | Whole | float
 Option = Whole | float | Annotated[list[Whole | float], Field(max_length=5000, fail_fast=True)] | None
+Options = Annotated[dict[str, Option], Field(max_length=100)]
+Horizon = Annotated[int, Field(ge=1, le=10**12)]
+Arms = Annotated[int, Field(ge=2, le=5000)]
 LabelName = Annotated[str, Field(max_length=200)]
 Names = Annotated[
     Annotated[list[Annotated[str, Field(min_length=1, max_length=200)]], Field(fail_fast=True)],
@@ -75,16 +78,9 @@ class ShadowBody(Body):
     name: str = Field(max_length=64, examples=["wider"], description="Its own, within the stream.")
     alpha: float | None = Field(None, examples=[0.05])
     learner: str | None = Field(None, max_length=64, examples=["aci"])
-    horizon: int | None = Field(
-        None, ge=1, le=10**12, description="Number of rounds to come, if known.", examples=[10_000]
-    )
-    arms: int | None = Field(None, ge=2, le=5000, description="Number of thresholds.", examples=[100])
-    options: dict[str, Option] | None = Field(
-        None,
-        max_length=100,
-        description="Further parameters of the learner, by name.",
-        examples=[{"step": 0.05}],
-    )
+    horizon: Horizon | None = Field(None, examples=[10_000])
+    arms: Arms | None = Field(None, examples=[100])
+    options: Options | None = Field(None, examples=[{"step": 0.05}])
 
     def read(self) -> NewShadow:
         return NewShadow(**self.__dict__)
@@ -108,13 +104,9 @@ class NewStream(Body):
         "what the other settings imply.",
     )
     learner: str | None = Field(None, max_length=64)
-    horizon: int | None = Field(
-        None, ge=1, le=10**12, description="Number of rounds to come, if known."
-    )
-    arms: int | None = Field(None, ge=2, le=5000, description="Number of thresholds.")
-    options: dict[str, Option] | None = Field(
-        None, max_length=100, description="Further parameters of the learner, by name."
-    )
+    horizon: Horizon | None = None
+    arms: Arms | None = None
+    options: Options | None = None
     features: Names | Count | None = Field(
         None,
         description="Names of the features of every case, or how many there are.",

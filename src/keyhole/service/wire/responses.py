@@ -62,9 +62,7 @@ class Prediction:
     interval: Pair | None
     size: float | None
     expires: Annotated[str, "Until when it can be answered."]
-    levels: Annotated[
-        list[LevelPrediction] | None, "Each level, the smallest alpha first; null where there is one."
-    ] = None
+    levels: list[LevelPrediction] | None = None
 
     def __contains__(self, label: object) -> bool:
         return _holds(self.labels, self.interval, label)
@@ -91,7 +89,7 @@ class Verdict:
 
     id: Annotated[str, "Give it back with the judgement."]
     round: int
-    accepted: bool
+    accepted: Annotated[bool, "Whether the answer may be used as it is; otherwise ask a person."]
     threshold: Annotated[float, "The score from which on an answer was accepted."]
     score: Annotated[float, "The answer's score."]
     candidate: Annotated[Label | None, "The answer, where several were offered."]
@@ -123,7 +121,7 @@ class Receipt:
     """
 
     id: str
-    stream: str
+    stream: Annotated[str, "The name of its stream."]
     missed: Annotated[bool | None, "Null where the round was skipped."]
     repeated: Annotated[bool, "Whether the service had it already."] = False
 
@@ -132,8 +130,8 @@ class Receipt:
 class Fault:
     """What is wrong, in a word for programs and a sentence for people."""
 
-    code: str
-    message: str
+    code: Annotated[str, "What is wrong, in a word for programs."]
+    message: Annotated[str, "What is wrong and how to fix it, in a sentence for people."]
     field: Annotated[str | None, "The field at fault, if it is one."]
 
 
@@ -148,7 +146,9 @@ class Problem:
 class Receipts:
     """A receipt for each answer of a batch, or why it was not counted."""
 
-    results: list[Receipt | Problem]
+    results: Annotated[
+        list[Receipt | Problem], "For each answer, in order, its receipt or why it was not counted."
+    ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,8 +206,8 @@ class Promise:
 class DistributionView:
     """The probability of each threshold to be chosen next."""
 
-    thresholds: list[float | None]
-    probabilities: list[float | None]
+    thresholds: Annotated[list[float | None], "Those that may be chosen next."]
+    probabilities: Annotated[list[float | None], "The probability that each threshold is chosen next."]
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,11 +291,13 @@ class StreamView:
     name: str
     learner: str
     parameters: Annotated[dict[str, Json], "The learner's own, by name."]
-    needs: str
-    guarantee: str
-    source: str
+    needs: Annotated[str, "What an answer must reveal for the learner to learn."]
+    guarantee: Annotated[str, "What is proven about the learner, in a sentence."]
+    source: Annotated[str, "Where the learner comes from."]
     alpha: float
-    feedback: str
+    feedback: Annotated[
+        str, "What answers can reveal: bandit, semi-bandit or full; of decisions, which are judged."
+    ]
     kind: Kind
     labels: list[Label] | None
     score: Annotated[dict[str, Json], "How model outputs are read."]
@@ -304,19 +306,19 @@ class StreamView:
     open_limit: int
     least_chance: float
     lifetime: float
-    created: str
+    created: Annotated[str, "When it was made."]
     archived: str | None
     description: str | None
     retention: Annotated[
         float | None, "Seconds after which the content of rounds is erased; null if it is kept."
     ]
-    predicted: int
+    predicted: Annotated[int, "Rounds predicted."]
     rounds: int
     misses: float
     open: int
-    expired: int
+    expired: Annotated[int, "Rounds that expired before an answer came."]
     skipped: Annotated[int, "Rounds closed because nobody will answer them."]
-    unreachable: int
+    unreachable: Annotated[int, "True values that no threshold would have covered."]
     calibrated: Annotated[int, "Rounds of history learnt before the first round."]
     miss_rate: float | None
     mean_size: Annotated[float | None, "Of the answered sets or intervals that were bounded."]
@@ -332,22 +334,20 @@ class StreamView:
         DistributionView | None, "Null in lists, where it would be the largest part."
     ]
     shadows: Annotated[list[ShadowView], "Other learners that get the same answers."]
-    levels: Annotated[
-        list[LevelView] | None, "Each level, the smallest alpha first; null where there is one."
-    ]
+    levels: list[LevelView] | None
     refused: Annotated[
         dict[str, int],
         "Answers and amendments that this process has refused since its start, by the code of the "
         "reason; empty in lists.",
     ]
-    notes: list[str]
+    notes: Annotated[list[str], "What a user should know about its state; usually nothing."]
 
 
 @dataclass(frozen=True, slots=True)
 class StreamsView:
     """Streams, the oldest first; and those that cannot be used, by name, with the reason."""
 
-    streams: list[StreamView]
+    streams: Annotated[list[StreamView], "Each stream with its statistics."]
     quarantined: dict[str, str]
     next: Annotated[str | None, "Ask for what comes after this; null at the end."]
 
@@ -474,10 +474,7 @@ class HistoryView:
     ]
     recent: RecentRounds
     proven: Annotated[ProvenBounds | None, "Null once the target was changed."]
-    levels: Annotated[
-        list[LevelHistoryView] | None,
-        "Each level, the smallest alpha first; null where there is one.",
-    ]
+    levels: list[LevelHistoryView] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -497,15 +494,18 @@ class RoundView:
         "By name, or in order where they have none; null where none are known.",
     ]
     groups: list[str | int]
-    answer: Literal["hit", "miss", "skip"] | dict[str, bool | Label] | None
-    answered_at: str | None
+    answer: Annotated[
+        Literal["hit", "miss", "skip"] | dict[str, bool | Label] | None,
+        "As it was given, a word or its fields by name; null while the round is open.",
+    ]
+    answered_at: Annotated[str | None, "When its answer came."]
     amended_at: Annotated[str | None, "When the answer was last amended; null if it never was."]
     first_answer: Annotated[
         Literal["hit", "miss"] | dict[str, bool | Label] | None, "The first one, if it was amended."
     ]
-    missed: bool | None
+    missed: Annotated[bool | None, "Whether the set missed the truth; null while that is not known."]
     weight: Annotated[float | None, "How many rounds the answer counts for."]
-    score: float | None
+    score: Annotated[float | None, "The true label's score, where the answer revealed it."]
     key: Annotated[str | None, "The caller's own, if one was given."]
     metadata: Annotated[dict[str, Json] | None, "As it was given."]
     erased: Annotated[bool, "Whether its content was erased; it still counts in the statistics."]
@@ -551,4 +551,4 @@ class Health:
     """That the service works, and which streams it has quarantined."""
 
     quarantined: list[str]
-    status: Literal["ok"] = "ok"
+    status: Annotated[Literal["ok"], "That all is well."] = "ok"
