@@ -9,11 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from keyhole.errors import (
-    FeedbackError,
-    InvalidError,
-    KeyholeError,
-)
+from keyhole.errors import FeedbackError, InvalidError, KeyholeError
 from keyhole.feedback import Answer
 from keyhole.predictor.context import Features, Groups, read_rows
 from keyhole.scores.score import Kind
@@ -95,18 +91,8 @@ def create_stream(
 
     Several alphas give nested sets or intervals: the ``levels`` of its predictions.
     """
-    given = {
-        "name": name, "alpha": alpha, "kind": kind, "learner": learner, "horizon": horizon,
-        "arms": arms, "options": options, "features": features, "groups": groups, "labels": labels,
-        "power": power, "at_least": at_least, "at_most": at_most, "bound": bound, "scale": scale,
-        "side": side, "score": score, "feedback": feedback, "seed": seed, "open_limit": open_limit,
-        "least_chance": least_chance,
-        "lifetime": lifetime, "window": window, "description": description, "retention": retention,
-        "calibrate_from": calibrate_from, "shadows": shadows,
-    }  # fmt: skip
-    body = _leave_out_none(given)
     # Sent twice it would fail the second time.
-    return send(Call("POST", ("streams",), read_json(StreamView), json=body, safe=False))
+    return _request_stream("POST", (), json=_list_given(locals()), safe=False)
 
 
 def streams() -> Steps[list[StreamView]]:
@@ -124,7 +110,7 @@ def streams() -> Steps[list[StreamView]]:
 
 def stream(name: str) -> Steps[StreamView]:
     """Return the settings and the statistics of a stream."""
-    return send(Call("GET", ("streams", name), read_json(StreamView)))
+    return _request_stream("GET", (name,))
 
 
 def update_stream(
@@ -138,9 +124,7 @@ def update_stream(
     retention: float | None = None,
 ) -> Steps[StreamView]:
     """Change a stream from now on; labels are added to the existing ones."""
-    given = {"alpha": alpha, "lifetime": lifetime, "window": window, "labels": labels}
-    changes = _leave_out_none({**given, "description": description, "retention": retention})
-    return send(Call("PATCH", ("streams", name), read_json(StreamView), json=changes))
+    return _request_stream("PATCH", (name,), json=_list_given(locals(), but="name"))
 
 
 def add_shadow(
@@ -154,24 +138,18 @@ def add_shadow(
     options: Mapping[str, object] | None = None,
 ) -> Steps[StreamView]:
     """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
-    given = {
-        "name": name, "alpha": alpha, "learner": learner, "horizon": horizon, "arms": arms,
-        "options": options,
-    }  # fmt: skip
-    parts, body = ("streams", stream, "shadows"), _leave_out_none(given)
-    return send(Call("POST", parts, read_json(StreamView), json=body, safe=False))
+    body = _list_given(locals(), but="stream")
+    return _request_stream("POST", (stream, "shadows"), json=body, safe=False)
 
 
 def remove_shadow(stream: str, name: str) -> Steps[StreamView]:
     """Remove a shadow."""
-    parts = ("streams", stream, "shadows", name)
-    return send(Call("DELETE", parts, read_json(StreamView), safe=False))
+    return _request_stream("DELETE", (stream, "shadows", name), safe=False)
 
 
 def promote_shadow(stream: str, name: str) -> Steps[StreamView]:
     """Make a shadow the learner of its stream from now on."""
-    parts = ("streams", stream, "shadows", name, "promotion")
-    return send(Call("POST", parts, read_json(StreamView), safe=False))
+    return _request_stream("POST", (stream, "shadows", name, "promotion"), safe=False)
 
 
 def delete(name: str) -> Steps[None]:
@@ -181,7 +159,7 @@ def delete(name: str) -> Steps[None]:
 
 def archive(name: str) -> Steps[StreamView]:
     """Close a stream permanently; its log stays."""
-    return send(Call("POST", ("streams", name, "archive"), read_json(StreamView)))
+    return _request_stream("POST", (name, "archive"))
 
 
 def calibrate(
@@ -212,14 +190,8 @@ def calibrate(
                     rounds.append({**write_case(output), **known, "right": write_right(label)})
                 else:
                     rounds.append({**write_output(output), **known, "label": plain_label(label)})
-        found = yield from send(
-            Call(
-                "POST",
-                ("streams", name, "calibration"),
-                read_json(StreamView),
-                json={"decisions" if decides else "rounds": rounds, "after": found.calibrated},
-            )
-        )
+        body = {"decisions" if decides else "rounds": rounds, "after": found.calibrated}
+        found = yield from _request_stream("POST", (name, "calibration"), json=body)
     return found
 
 
@@ -428,7 +400,7 @@ def rounds(
             "metadata": None if metadata is None else json.dumps(metadata),
         }
         parts, read = ("streams", stream, "rounds"), read_json(RoundsView)
-        page = yield from send(Call("GET", parts, read, parameters=_leave_out_none(given)))
+        page = yield from send(Call("GET", parts, read, parameters=_list_given(given)))
         found += page.rounds
         before = page.next
         if before is None:
@@ -467,8 +439,16 @@ def export(
     return send(Call("GET", parts, lambda response: response.content, parameters=parameters))
 
 
-def _leave_out_none(given: Mapping[str, Value | None]) -> dict[str, Value]:
-    return {name: value for name, value in given.items() if value is not None}
+def _list_given(parameters: Mapping[str, Value | None], *, but: str = "") -> dict[str, Value]:
+    """Return the parameters of an operation that are not None, which its body has by the same names."""
+    return {name: one for name, one in parameters.items() if one is not None and name != but}
+
+
+def _request_stream(
+    method: str, parts: tuple[str, ...], *, json: Body | None = None, safe: bool = True
+) -> Steps[StreamView]:
+    """Send what is answered with a stream, as it is then."""
+    return send(Call(method, ("streams", *parts), read_json(StreamView), json=json, safe=safe))
 
 
 def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened]) -> Steps[Opened]:
