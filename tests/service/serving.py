@@ -11,7 +11,8 @@ from itertools import takewhile
 
 from fastapi import FastAPI
 
-from keyhole.service.http.server import Bounds, make_server
+from keyhole.service.http.limits import Limits
+from keyhole.service.http.server import make_server
 from tests.patience import SECONDS
 
 
@@ -55,9 +56,10 @@ def hear(line: socket.socket) -> bytes:
 
 
 @contextmanager
-def serving(app: FastAPI, bounds: Bounds | None = None) -> Iterator[Address]:
+def serving(app: FastAPI, limits: Limits | None = None) -> Iterator[Address]:
     """Serve until the block is left."""
-    server = make_server(app, host="127.0.0.1", port=0, bounds=bounds)
+    app.state.limits = limits or app.state.limits
+    server = make_server(app, host="127.0.0.1", port=0)
     listening = server.config.bind_socket()
     listening.listen(1024)
     thread = threading.Thread(target=server.run, args=([listening],))

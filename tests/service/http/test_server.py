@@ -14,7 +14,7 @@ from starlette.responses import StreamingResponse
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyhole.service.http.app import create_app
-from keyhole.service.http.server import Bounds
+from keyhole.service.http.limits import Limits
 from keyhole.service.store.sql.database import Database
 from tests.patience import SECONDS
 from tests.service.serving import Address, hear, say, serving, wait_until
@@ -37,16 +37,16 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
 @pytest.fixture(scope="module")
 def hasty(database: Database) -> Iterator[Address]:
     """A server that waits for half a second, which any client may miss."""
-    bounds = Bounds(head_seconds=0.5, body_seconds=0.5)
-    with serving(create_app(database), bounds) as found:
+    limits = Limits(head_seconds=0.5, body_seconds=0.5)
+    with serving(create_app(database), limits) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
 def patient(database: Database) -> Iterator[Address]:
     """A server that waits for longer than a test does, and closes for other reasons alone."""
-    bounds = Bounds(head_seconds=3600.0, body_seconds=3600.0, idle_seconds=3600, connections=5)
-    with serving(create_app(database), bounds) as found:
+    limits = Limits(head_seconds=3600.0, body_seconds=3600.0, idle_seconds=3600, connections=5)
+    with serving(create_app(database), limits) as found:
         yield found
 
 
@@ -82,8 +82,8 @@ def connect_from(place: Address, address: str) -> socket.socket:
 
 
 def test_silent_connections_of_one_address_lock_nobody_out(database: Database) -> None:
-    bounds = Bounds(head_seconds=3600.0, connections=40, address_connections=30)
-    with serving(create_app(database), bounds) as place, ExitStack() as stack:
+    limits = Limits(head_seconds=3600.0, connections=40, address_connections=30)
+    with serving(create_app(database), limits) as place, ExitStack() as stack:
         for address in ("127.0.0.2",) * 60 + ("127.0.0.3",) * 60:
             stack.enter_context(closing(connect_from(place, address)))
         for address in ("127.0.0.1", "127.0.0.2", "127.0.0.3"):
@@ -94,8 +94,8 @@ def test_silent_connections_of_one_address_lock_nobody_out(database: Database) -
 def test_where_all_connections_of_an_address_are_at_work_probes_alone_are_answered(
     database: Database,
 ) -> None:
-    bounds = Bounds(body_seconds=3600.0, address_connections=3)
-    with serving(create_app(database), bounds) as place, ExitStack() as stack:
+    limits = Limits(body_seconds=3600.0, address_connections=3)
+    with serving(create_app(database), limits) as place, ExitStack() as stack:
         for _ in range(3):  # Their bodies do not come.
             line = stack.enter_context(closing(place.connect()))
             line.sendall(POST)
@@ -111,8 +111,8 @@ def test_who_stops_in_the_middle_is_left(hasty: Address, said: bytes) -> None:
 
 
 def test_who_has_nothing_more_to_say_is_left(database: Database) -> None:
-    bounds = Bounds(head_seconds=3600.0, idle_seconds=1)
-    with serving(create_app(database), bounds) as found:
+    limits = Limits(head_seconds=3600.0, idle_seconds=1)
+    with serving(create_app(database), limits) as found:
         assert found.say(GET + b"\r\n").startswith(b"HTTP/1.1 200")
 
 
@@ -133,8 +133,8 @@ def test_a_body_that_comes_in_pieces_is_waited_for(patient: Address) -> None:
 
 
 def test_a_request_that_is_half_sent_holds_up_nobody(database: Database) -> None:
-    bounds = Bounds(head_seconds=3600.0, body_seconds=3600.0)
-    with serving(create_app(database), bounds) as found, ExitStack() as stack:
+    limits = Limits(head_seconds=3600.0, body_seconds=3600.0)
+    with serving(create_app(database), limits) as found, ExitStack() as stack:
         for _ in range(10):
             stack.enter_context(closing(found.connect())).sendall(POST)
         assert httpx.get(f"{found.url}/healthz", timeout=SECONDS).status_code == 200
@@ -160,8 +160,8 @@ def ask_and_not_read(address: Address, request: bytes) -> socket.socket:
 def test_who_does_not_read_the_answer_is_left(database: Database, ending: bytes) -> None:
     # Many small answers fill the buffers as one large one does.
     asked = (GET + b"\r\n") * 2_000 + b"GET /large HTTP/1.1\r\nHost: localhost\r\n"
-    bounds = Bounds(unread_seconds=0.5, idle_seconds=1, connections=2)
-    with serving(with_a_large_file(database), bounds) as narrow, ExitStack() as stack:
+    limits = Limits(unread_seconds=0.5, idle_seconds=1, connections=2)
+    with serving(with_a_large_file(database), limits) as narrow, ExitStack() as stack:
         for _ in range(2):
             line = ask_and_not_read(narrow, asked + ending + b"\r\n")
             stack.enter_context(closing(line))
@@ -181,7 +181,7 @@ def read_slowly(line: socket.socket) -> tuple[int, float]:
 
 def test_who_reads_slowly_is_told_everything(database: Database) -> None:
     request = b"GET /large HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-    with serving(with_a_large_file(database), Bounds(unread_seconds=2.0)) as hasty:
+    with serving(with_a_large_file(database), Limits(unread_seconds=2.0)) as hasty:
         for _ in range(20):
             with closing(ask_and_not_read(hasty, request)) as line:
                 heard, pause = read_slowly(line)

@@ -23,7 +23,12 @@ class Limits:
     waiting
         Requests that may wait for one stream.
     connections, address_connections
-        That may be open, from everywhere and from one address; a proxy is one address.
+        That may be open, from everywhere and from one address; a proxy is one address. One more takes
+        the place of the oldest that has nothing to do; where all are at work it is for probes alone.
+    head_seconds, body_seconds, idle_seconds
+        That a connection may take for a head, for a body, and for nothing.
+    unread_seconds
+        How long a response may wait for somebody who does not read it.
     """
 
     body_bytes: int = 8_000_000
@@ -36,8 +41,12 @@ class Limits:
     waiting: int = 64
     connections: int = 1000
     address_connections: int = 500
+    head_seconds: float = 10.0
+    body_seconds: float = 30.0
+    idle_seconds: int = 5
+    unread_seconds: float = 30.0
 
     def __post_init__(self) -> None:
         for name, value in vars(self).items():
-            if math.isnan(value) or value < 1:
+            if math.isnan(value) or value < (0 if name.endswith("_seconds") else 1):
                 raise InvalidError(f"{name} {value} is not a limit; give at least 1")

@@ -11,7 +11,6 @@ import socket
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -36,68 +35,50 @@ _PROBES = (b"/healthz", b"/readyz")
 _LEAST_READ = 32_768  # Bytes that a slow reader must take before it is looked at again.
 
 
-@dataclass(frozen=True, kw_only=True)
-class Bounds:
-    """What a connection may take: bytes of a head, and seconds for it, for a body, for nothing.
-
-    ``unread_seconds`` is how long a response may wait for somebody who does not read it. Of
-    ``connections`` one address has ``address_connections`` at the most; one more takes the place of the
-    oldest that has nothing to do, and where all are at work it is let in for probes alone.
-    """
-
-    head_bytes: int = Limits.head_bytes
-    head_seconds: float = 10.0
-    body_seconds: float = 30.0
-    idle_seconds: int = 5
-    unread_seconds: float = 30.0
-    connections: int = Limits.connections
-    address_connections: int = Limits.address_connections
-
-
-class Lines:
+class Connections:
     """The connections of a server, by the address they come from, the oldest first."""
 
-    def __init__(self, bounds: Bounds) -> None:
-        self._bounds, self._count, self._extra = bounds, 0, 0
+    def __init__(self, limits: Limits) -> None:
+        self._limits, self._count, self._extra = limits, 0, 0
         self._by_address: dict[str, dict[BoundedProtocol, None]] = {}
 
-    def add(self, line: "BoundedProtocol") -> bool:
+    def add(self, new: "BoundedProtocol") -> bool:
         """Take a connection in, or return False if there is no room and none can be made."""
-        mine = self._by_address.get(line.address, {})
-        crowd = mine if len(mine) >= self._bounds.address_connections else None
-        if crowd is None and self._count >= self._bounds.connections:
-            crowd = max(self._by_address.values(), key=len)
-        if crowd is not None:
-            silent = next((one for one in crowd if one.is_silent), None)
+        own = self._by_address.get(new.address, {})
+        full = own if len(own) >= self._limits.address_connections else None
+        if full is None and self._count >= self._limits.connections:
+            full = max(self._by_address.values(), key=len)
+        if full is not None:
+            silent = next((one for one in full if one.is_silent), None)
             if silent is not None:
                 self.remove(silent)
                 silent.transport.abort()
             elif self._extra >= _MOST_EXTRA:
                 return False
             else:
-                line.is_extra = True
+                new.is_extra = True
                 self._extra += 1
                 return True
-        self._by_address.setdefault(line.address, {})[line] = None
+        self._by_address.setdefault(new.address, {})[new] = None
         self._count += 1
         return True
 
-    def remove(self, line: "BoundedProtocol") -> None:
+    def remove(self, old: "BoundedProtocol") -> None:
         """Forget a connection, if it is known."""
-        if line.is_extra:
-            line.is_extra = False
+        if old.is_extra:
+            old.is_extra = False
             self._extra -= 1
             return
-        mine = self._by_address.get(line.address, {})
-        if line in mine:
-            del mine[line]
+        own = self._by_address.get(old.address, {})
+        if old in own:
+            del own[old]
             self._count -= 1
-            if not mine:
-                del self._by_address[line.address]
+            if not own:
+                del self._by_address[old.address]
 
 
-async def refuse_crowd(scope: Any, receive: Any, send: Any) -> None:
-    """Answer who is let in for probes alone."""
+async def refuse_all(scope: Any, receive: Any, send: Any) -> None:
+    """Answer a request on a connection that is there for probes alone."""
     message = "too many connections are at work; try again, or close some"
     await respond(Fault("busy", message, None), status=503)(scope, receive, send)
 
@@ -105,9 +86,9 @@ async def refuse_crowd(scope: Any, receive: Any, send: Any) -> None:
 class BoundedProtocol(HttpToolsProtocol):
     """A connection that is closed when what comes over it is too much, or too slow."""
 
-    def __init__(self, *arguments: Any, bounds: Bounds, lines: Lines, **named: Any) -> None:
+    def __init__(self, *arguments: Any, limits: Limits, connections: Connections, **named: Any) -> None:
         super().__init__(*arguments, **named)
-        self._bounds, self._timer, self._lines = bounds, None, lines
+        self._limits, self._timer, self._connections = limits, None, connections
         self.is_extra, self.address = False, ""  # whether it is there for probes alone, and from where
         self._in_head, self._framing, self._unread = True, 0, None
 
@@ -120,10 +101,10 @@ class BoundedProtocol(HttpToolsProtocol):
         transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _MOST_UNREAD)
         transport.set_write_buffer_limits(high=_MOST_UNSENT)
         self.address = (self.client or ("",))[0]
-        if not self._lines.add(self):
+        if not self._connections.add(self):
             transport.close()
             return
-        self._set_timer(_SECONDS_FOR_PROBE if self.is_extra else self._bounds.head_seconds)
+        self._set_timer(_SECONDS_FOR_PROBE if self.is_extra else self._limits.head_seconds)
 
     @property
     def is_silent(self) -> bool:
@@ -132,7 +113,7 @@ class BoundedProtocol(HttpToolsProtocol):
         return done and not self.transport.get_write_buffer_size()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._lines.remove(self)
+        self._connections.remove(self)
         self._set_timer(None)
         self._forget_reader()
         super().connection_lost(exc)
@@ -140,20 +121,20 @@ class BoundedProtocol(HttpToolsProtocol):
     def data_received(self, data: bytes) -> None:
         self._framing += len(data)
         super().data_received(data)
-        most = self._bounds.head_bytes if self._in_head else _MOST_FRAMING
+        most = self._limits.head_bytes if self._in_head else _MOST_FRAMING
         if self._framing > most and not self.transport.is_closing():
             self.send_400_response("The headers are too large.")
 
     def on_message_begin(self) -> None:
         self._in_head, self._framing = True, 0  # What came before it in the same piece is not its own.
-        self._set_timer(self._bounds.head_seconds)
+        self._set_timer(self._limits.head_seconds)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
         self._in_head, self._framing = False, 0
-        self._set_timer(self._bounds.body_seconds)
+        self._set_timer(self._limits.body_seconds)
         if self.is_extra and self.url.partition(b"?")[0] not in _PROBES:
-            self.app = refuse_crowd
+            self.app = refuse_all
         super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
@@ -187,7 +168,7 @@ class BoundedProtocol(HttpToolsProtocol):
     def _watch_reader(self) -> None:
         self._forget_reader()
         left = self.transport.get_write_buffer_size()
-        self._unread = self.loop.call_later(self._bounds.unread_seconds, self._check_reader, left)
+        self._unread = self.loop.call_later(self._limits.unread_seconds, self._check_reader, left)
 
     def _check_reader(self, before: int) -> None:
         if before - self.transport.get_write_buffer_size() < _LEAST_READ:
@@ -211,20 +192,20 @@ class BoundedProtocol(HttpToolsProtocol):
             self.transport.close()
 
 
-def make_server(app: FastAPI, *, host: str, port: int, bounds: Bounds | None = None) -> uvicorn.Server:
+def make_server(app: FastAPI, *, host: str, port: int) -> uvicorn.Server:
     """Return a server that is bounded, and believes nobody about where a request comes from."""
-    chosen = Bounds() if bounds is None else bounds
+    limits: Limits = app.state.limits
     config = uvicorn.Config(
         app,
         host=host,
         port=port,
-        http=partial(BoundedProtocol, bounds=chosen, lines=Lines(chosen)),  # type: ignore[arg-type]
+        http=partial(BoundedProtocol, limits=limits, connections=Connections(limits)),  # type: ignore[arg-type]
         ws="none",
         proxy_headers=False,
         server_header=False,
         log_level="warning",
         access_log=False,
-        timeout_keep_alive=chosen.idle_seconds,
+        timeout_keep_alive=limits.idle_seconds,
         timeout_graceful_shutdown=_SECONDS_TO_FINISH,
     )
     return uvicorn.Server(config)
@@ -239,9 +220,7 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
     found = registry.survey(database)
     app.state.quarantine.update(found.quarantined)
     compile_streams(found.usable)
-    limits: Limits = app.state.limits
-    bounds = Bounds(address_connections=limits.address_connections)
-    server = make_server(app, host=host, port=port, bounds=bounds)
+    server = make_server(app, host=host, port=port)
     lost = stop_if_lost(server, database)
     listening = bind(host, port)
     listening.listen(server.config.backlog)  # From now on a request waits instead of being refused.
