@@ -31,21 +31,8 @@ from keyhole.service.client.values import (
     write_output,
     write_right,
 )
+from keyhole.service.wire import responses as wire
 from keyhole.service.wire.problems import read_error
-from keyhole.service.wire.responses import (
-    Erased,
-    HistoryView,
-    Label,
-    Prediction,
-    Predictions,
-    Receipt,
-    RoundsView,
-    RoundView,
-    StreamsView,
-    StreamView,
-    Verdict,
-    Verdicts,
-)
 
 if TYPE_CHECKING:
     from httpx import Response
@@ -53,7 +40,8 @@ if TYPE_CHECKING:
 _AT_ONCE, _MOST_ROUNDS = 1000, 500  # rounds of history in a request, of the log in a response
 Output = Mapping[Any, float] | Sequence[float] | float | Any  # Any: an array of numpy or its like
 Columns = Mapping[str, Sequence[object]] | Sequence[Features]
-Opened = TypeVar("Opened", Prediction, Verdict)
+Answerable = wire.Prediction | wire.Verdict | str  # what was opened, or its id
+Opened = TypeVar("Opened", wire.Prediction, wire.Verdict)
 Value = TypeVar("Value")
 
 
@@ -86,7 +74,7 @@ def create_stream(
     retention: float | None = None,
     calibrate_from: str | None = None,
     shadows: Sequence[Mapping[str, object]] | None = None,
-) -> Steps[StreamView]:
+) -> Steps[wire.StreamView]:
     """Create a stream; the settings are those of ``POST /v1/streams``.
 
     Several alphas give nested sets or intervals: the ``levels`` of its predictions.
@@ -95,12 +83,12 @@ def create_stream(
     return _request_stream("POST", (), json=_list_given(locals()), safe=False)
 
 
-def streams() -> Steps[list[StreamView]]:
+def streams() -> Steps[list[wire.StreamView]]:
     """Return every stream, with its statistics."""
-    found: list[StreamView] = []
+    found: list[wire.StreamView] = []
     parameters: dict[str, str] = {}
     while True:
-        call = Call("GET", ("streams",), read_json(StreamsView), parameters=parameters)
+        call = Call("GET", ("streams",), read_json(wire.StreamsView), parameters=parameters)
         page = yield from send(call)
         found += page.streams
         if page.next is None:
@@ -108,7 +96,7 @@ def streams() -> Steps[list[StreamView]]:
         parameters = {"after": page.next}
 
 
-def stream(name: str) -> Steps[StreamView]:
+def stream(name: str) -> Steps[wire.StreamView]:
     """Return the settings and the statistics of a stream."""
     return _request_stream("GET", (name,))
 
@@ -122,7 +110,7 @@ def update_stream(
     labels: Sequence[str] | None = None,
     description: str | None = None,
     retention: float | None = None,
-) -> Steps[StreamView]:
+) -> Steps[wire.StreamView]:
     """Change a stream from now on; labels are added to the existing ones."""
     return _request_stream("PATCH", (name,), json=_list_given(locals(), but="name"))
 
@@ -136,18 +124,18 @@ def add_shadow(
     horizon: int | None = None,
     arms: int | None = None,
     options: Mapping[str, object] | None = None,
-) -> Steps[StreamView]:
+) -> Steps[wire.StreamView]:
     """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
     body = _list_given(locals(), but="stream")
     return _request_stream("POST", (stream, "shadows"), json=body, safe=False)
 
 
-def remove_shadow(stream: str, name: str) -> Steps[StreamView]:
+def remove_shadow(stream: str, name: str) -> Steps[wire.StreamView]:
     """Remove a shadow."""
     return _request_stream("DELETE", (stream, "shadows", name), safe=False)
 
 
-def promote_shadow(stream: str, name: str) -> Steps[StreamView]:
+def promote_shadow(stream: str, name: str) -> Steps[wire.StreamView]:
     """Make a shadow the learner of its stream from now on."""
     return _request_stream("POST", (stream, "shadows", name, "promotion"), safe=False)
 
@@ -157,7 +145,7 @@ def delete(name: str) -> Steps[None]:
     return send(Call("DELETE", ("streams", name), lambda _: None, safe=False))
 
 
-def archive(name: str) -> Steps[StreamView]:
+def archive(name: str) -> Steps[wire.StreamView]:
     """Close a stream permanently; its log stays."""
     return _request_stream("POST", (name, "archive"))
 
@@ -165,11 +153,11 @@ def archive(name: str) -> Steps[StreamView]:
 def calibrate(
     name: str,
     outputs: Sequence[Output],
-    labels: Sequence[Label],
+    labels: Sequence[wire.Label],
     *,
     features: Columns | None = None,
     groups: Sequence[Groups] | None = None,
-) -> Steps[StreamView]:
+) -> Steps[wire.StreamView]:
     """Teach a stream labelled history before its first round, a thousand rounds at a time.
 
     For decisions the outputs are scores and the labels whether each answer was right. Features and
@@ -203,13 +191,13 @@ def predict(
     groups: Groups = (),
     key: str | None = None,
     metadata: Metadata | None = None,
-) -> Steps[Prediction]:
+) -> Steps[wire.Prediction]:
     """Return the set for a label-to-score map, a list or an array of scores.
 
     Or the interval for a centre, or for a tuple of a lower and an upper quantile.
     """
     body = {**write_output(output), **write_known(features, groups), **write_metadata(metadata)}
-    return _open(stream, "predictions", body, key, Prediction)
+    return _open(stream, "predictions", body, key, wire.Prediction)
 
 
 def decide(
@@ -219,10 +207,10 @@ def decide(
     groups: Iterable[str] = (),
     key: str | None = None,
     metadata: Metadata | None = None,
-) -> Steps[Verdict]:
+) -> Steps[wire.Verdict]:
     """Return whether to accept an answer of this score, or the best of several candidates."""
     body = {**write_case(score), **write_known(None, groups), **write_metadata(metadata)}
-    return _open(stream, "decisions", body, key, Verdict)
+    return _open(stream, "decisions", body, key, wire.Verdict)
 
 
 def predict_batch(
@@ -232,7 +220,7 @@ def predict_batch(
     features: Columns | None = None,
     groups: Sequence[Groups] | None = None,
     metadata: Metadata | None = None,
-) -> Steps[list[Prediction]]:
+) -> Steps[list[wire.Prediction]]:
     """Return a prediction for every output, in order, made in one transaction.
 
     Features are a row for each output, or a column for each name; groups a list for each.
@@ -245,7 +233,7 @@ def predict_batch(
         with name_place("output", len(bodies)):
             bodies.append({**write_output(output), **write_known(row, own), **more, **new_key()})
     parts, body = ("streams", stream, "predictions", "batch"), {"predictions": bodies}
-    made = yield from send(Call("POST", parts, read_json(Predictions), json=body))
+    made = yield from send(Call("POST", parts, read_json(wire.Predictions), json=body))
     return made.predictions
 
 
@@ -255,7 +243,7 @@ def decide_batch(
     *,
     groups: Sequence[Iterable[str]] | None = None,
     metadata: Metadata | None = None,
-) -> Steps[list[Verdict]]:
+) -> Steps[list[wire.Verdict]]:
     """Return a verdict for every score or map of candidates, in order, in one transaction."""
     given = list(scores)
     _, members = read_rows(len(given), None, groups)
@@ -265,12 +253,12 @@ def decide_batch(
         with name_place("case", len(bodies)):
             bodies.append({**write_case(score), **write_known(None, own), **more, **new_key()})
     parts, body = ("streams", stream, "decisions", "batch"), {"decisions": bodies}
-    made = yield from send(Call("POST", parts, read_json(Verdicts), json=body))
+    made = yield from send(Call("POST", parts, read_json(wire.Verdicts), json=body))
     return made.decisions
 
 
 def learn(
-    prediction: Prediction | Verdict | str,
+    prediction: Answerable,
     answer: Answer | None = None,
     *,
     label: object = MISSING,
@@ -280,7 +268,7 @@ def learn(
     chance: float | None = None,
     wrong: float = 0.0,
     judged: Answer | bool | None = None,
-) -> Steps[Receipt]:
+) -> Steps[wire.Receipt]:
     """Answer a prediction as ``Predictor.learn`` does, or judge a decision with ``right``."""
     body = write_answer(
         answer,
@@ -296,18 +284,18 @@ def learn(
 
 
 def amend(
-    prediction: Prediction | Verdict | str,
+    prediction: Answerable,
     answer: Answer | None = None,
     *,
     label: object = MISSING,
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
-) -> Steps[Receipt]:
+) -> Steps[wire.Receipt]:
     """Correct an answer or a judgement that turned out to be wrong, as ``Predictor.amend`` does."""
     body = write_answer(answer, label=label, score=score, loss=loss, right=right)
     parts = ("predictions", find_id(prediction), "amendment")
-    return send(Call("POST", parts, read_json(Receipt), json=body))
+    return send(Call("POST", parts, read_json(wire.Receipt), json=body))
 
 
 def learn_key(
@@ -322,7 +310,7 @@ def learn_key(
     chance: float | None = None,
     wrong: float = 0.0,
     judged: Answer | bool | None = None,
-) -> Steps[Receipt]:
+) -> Steps[wire.Receipt]:
     """Answer the prediction that was requested with this key; otherwise as ``learn``."""
     body = write_answer(
         answer,
@@ -346,25 +334,25 @@ def amend_key(
     score: float | None = None,
     loss: float | None = None,
     right: bool | None = None,
-) -> Steps[Receipt]:
+) -> Steps[wire.Receipt]:
     """Correct the answer to the prediction that was requested with this key, as ``amend`` does."""
     body = write_answer(answer, label=label, score=score, loss=loss, right=right)
     return _put(stream, "amendments", key, body)
 
 
-def skip(prediction: Prediction | Verdict | str) -> Steps[Receipt]:
+def skip(prediction: Answerable) -> Steps[wire.Receipt]:
     """Close a round that nobody will answer."""
     return _answer(prediction, {"skip": True})
 
 
-def skip_key(stream: str, key: str) -> Steps[Receipt]:
+def skip_key(stream: str, key: str) -> Steps[wire.Receipt]:
     """Close the round that was requested with this key, which nobody will answer."""
     return _put(stream, "answers", key, {"skip": True})
 
 
 def learn_batch(
-    answers: Sequence[tuple[Prediction | Verdict | str, object]],
-) -> Steps[list[Receipt | KeyholeError]]:
+    answers: Sequence[tuple[Answerable, object]],
+) -> Steps[list[wire.Receipt | KeyholeError]]:
     """Answer many, each with ``HIT``, ``MISS`` or a label; an error stays in its place.
 
     Or with what ``learn`` takes by name, ``{"right": True}`` or ``{"score": 0.4, "chance": 0.5}``,
@@ -375,31 +363,31 @@ def learn_batch(
         with name_place("answer", len(bodies)):
             bodies.append({"id": find_id(prediction), **write_answer_of_batch(given)})
 
-    def read_results(response: "Response") -> list[Receipt | KeyholeError]:
+    def read_results(response: "Response") -> list[wire.Receipt | KeyholeError]:
         results = response.json()["results"]
-        return [read_error(one) if "error" in one else read_as(Receipt, one) for one in results]
+        return [read_error(one) if "error" in one else read_as(wire.Receipt, one) for one in results]
 
     return send(Call("POST", ("feedback",), read_results, json={"answers": bodies}))
 
 
-def history(stream: str, *, points: int = 300) -> Steps[HistoryView]:
+def history(stream: str, *, points: int = 300) -> Steps[wire.HistoryView]:
     """Return miss rate and mean size as curves."""
     parts = ("streams", stream, "history")
-    return send(Call("GET", parts, read_json(HistoryView), parameters={"points": points}))
+    return send(Call("GET", parts, read_json(wire.HistoryView), parameters={"points": points}))
 
 
 def rounds(
     stream: str, *, limit: int = 20, before: int | None = None, metadata: Metadata | None = None
-) -> Steps[list[RoundView]]:
+) -> Steps[list[wire.RoundView]]:
     """Return the newest rounds, the newest first; those before a round, or with this metadata."""
-    found: list[RoundView] = []
+    found: list[wire.RoundView] = []
     while len(found) < limit:
         given: dict[str, str | int | None] = {
             "limit": min(limit - len(found), _MOST_ROUNDS),
             "before": before,
             "metadata": None if metadata is None else json.dumps(metadata),
         }
-        parts, read = ("streams", stream, "rounds"), read_json(RoundsView)
+        parts, read = ("streams", stream, "rounds"), read_json(wire.RoundsView)
         page = yield from send(Call("GET", parts, read, parameters=_list_given(given)))
         found += page.rounds
         before = page.next
@@ -410,7 +398,7 @@ def rounds(
 
 def erase(
     stream: str,
-    prediction: Prediction | Verdict | str | None = None,
+    prediction: Answerable | None = None,
     *,
     metadata: Metadata | None = None,
 ) -> Steps[int]:
@@ -425,7 +413,7 @@ def erase(
     parameters = {} if metadata is None else {"metadata": json.dumps(metadata)}
     if prediction is not None:
         parts += (find_id(prediction),)
-    call = Call("DELETE", parts, read_json(Erased), parameters=parameters)
+    call = Call("DELETE", parts, read_json(wire.Erased), parameters=parameters)
     return (yield from send(call)).erased
 
 
@@ -446,9 +434,9 @@ def _list_given(parameters: Mapping[str, Value | None], *, but: str = "") -> dic
 
 def _request_stream(
     method: str, parts: tuple[str, ...], *, json: Body | None = None, safe: bool = True
-) -> Steps[StreamView]:
+) -> Steps[wire.StreamView]:
     """Send what is answered with a stream, as it is then."""
-    return send(Call(method, ("streams", *parts), read_json(StreamView), json=json, safe=safe))
+    return send(Call(method, ("streams", *parts), read_json(wire.StreamView), json=json, safe=safe))
 
 
 def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened]) -> Steps[Opened]:
@@ -456,10 +444,10 @@ def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened
     return send(Call("POST", ("streams", stream, what), read_json(kind), json=body, headers=headers))
 
 
-def _answer(prediction: Prediction | Verdict | str, body: Body) -> Steps[Receipt]:
+def _answer(prediction: Answerable, body: Body) -> Steps[wire.Receipt]:
     parts = ("predictions", find_id(prediction), "feedback")
-    return send(Call("POST", parts, read_json(Receipt), json=body))
+    return send(Call("POST", parts, read_json(wire.Receipt), json=body))
 
 
-def _put(stream: str, what: str, key: str, body: Body) -> Steps[Receipt]:
-    return send(Call("PUT", ("streams", stream, what, key), read_json(Receipt), json=body))
+def _put(stream: str, what: str, key: str, body: Body) -> Steps[wire.Receipt]:
+    return send(Call("PUT", ("streams", stream, what, key), read_json(wire.Receipt), json=body))

@@ -10,14 +10,7 @@ from keyhole.service.http.views import find_worst
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.stream import Stream
-from keyhole.service.wire.responses import (
-    Alert,
-    OverviewView,
-    Recent,
-    Selection,
-    StreamLine,
-    show_time,
-)
+from keyhole.service.wire.responses import Alert, OverviewView, Recent, Selection, StreamLine, show_time
 
 _SECONDS_TO_KEEP = 1.0
 _PARTS, _LEAST = 20, 10  # of a trend, and rounds in each
@@ -43,7 +36,13 @@ class Overview:
             lines = [line for line in self._lines.values() if line.name.startswith(prefix)]
             apart = self._quarantined.items()
             quarantined = {name: why for name, why in apart if name.startswith(prefix)}
-        selected = {one: [line for line in lines if _is(line, one)] for one in Selection}
+        live = [line for line in lines if line.archived is None]
+        selected = {
+            Selection.ALL: live,
+            Selection.ALERTS: [line for line in live if line.state in _ALERTS],
+            Selection.STARTING: [line for line in live if line.state is Alert.STARTING],
+            Selection.ARCHIVED: [line for line in lines if line.archived is not None],
+        }
         sought = words.casefold()
         found = [line for line in selected[only] if sought in f"{line.name} {line.learner}".casefold()]
         found.sort(key=lambda line: (line.state not in _ALERTS, line.name.casefold(), line.name))
@@ -60,14 +59,6 @@ class Overview:
         self._lines = {one: line for one, line in self._lines.items() if one in seen.digests}
         self._digests, self._quarantined = seen.digests, seen.quarantined
         self._at = time.monotonic()
-
-
-def _is(line: StreamLine, only: Selection) -> bool:
-    if only is Selection.ARCHIVED or line.archived is not None:
-        return only is Selection.ARCHIVED and line.archived is not None
-    if only is Selection.ALL:
-        return True
-    return line.state in _ALERTS if only is Selection.ALERTS else line.state is Alert.STARTING
 
 
 def _show(stream: Stream) -> StreamLine:
