@@ -134,17 +134,17 @@ def test_a_retry_after_a_lost_response_gives_the_same_round(
     client: keyhole.Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     client.create_stream("retries", alpha=0.1)
-    send = httpx.Client.request
+    send = httpx.Client.send
     lost: list[httpx.Response] = []
 
-    def unreliable(self: httpx.Client, method: str, url: str, **request: object) -> httpx.Response:
-        response = send(self, method, url, **request)  # type: ignore[arg-type]
+    def unreliable(self: httpx.Client, request: httpx.Request) -> httpx.Response:
+        response = send(self, request)
         if len(lost) < 3:
             lost.append(response)
             raise httpx.ReadError("the line was cut")
         return response
 
-    monkeypatch.setattr(httpx.Client, "request", unreliable)
+    monkeypatch.setattr(httpx.Client, "send", unreliable)
     made = client.predict("retries", [0.5])
     assert {response.json()["id"] for response in lost} == {made.id}
     lost.clear()

@@ -13,14 +13,11 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Self, TypeVar, ge
 from keyhole.errors import InvalidError
 from keyhole.service.client import operations
 from keyhole.service.client.exchange import (
-    Call,
     Retries,
     Steps,
-    check_open,
     check_url,
     exchange,
     find_httpx,
-    list_arguments,
     list_headers,
 )
 
@@ -133,22 +130,20 @@ class Client:
     export = _waits(operations.export)
 
     def _run(self, steps: Steps[Result]) -> Result:
-        work = exchange(steps, retries=self._retries, url=self._http.base_url)
-        outcome = None
+        work, outcome = exchange(steps, self._http, retries=self._retries), None
         while True:
             try:
                 step = work.send(outcome)
             except StopIteration as done:
                 return done.value
-            if isinstance(step, Call):
-                outcome = self._try(step)
-            else:
+            if isinstance(step, int | float):
                 time.sleep(step)
+            else:
+                outcome = self._send(step)
 
-    def _try(self, call: Call[object]) -> "httpx.Response | Exception":
-        check_open(self._http)
+    def _send(self, request: "httpx.Request") -> "httpx.Response | Exception":
         try:
-            return self._http.request(call.method, call.path, **list_arguments(call))
+            return self._http.send(request)
         except find_httpx().RequestError as error:
             return error
 
@@ -214,21 +209,19 @@ class AsyncClient:
                 "the client was used in another event loop before; make one client for each loop"
             )
         self._loop = loop
-        work = exchange(steps, retries=self._retries, url=self._http.base_url)
-        outcome = None
+        work, outcome = exchange(steps, self._http, retries=self._retries), None
         while True:
             try:
                 step = work.send(outcome)
             except StopIteration as done:
                 return done.value
-            if isinstance(step, Call):
-                outcome = await self._try(step)
-            else:
+            if isinstance(step, int | float):
                 await asyncio.sleep(step)
+            else:
+                outcome = await self._send(step)
 
-    async def _try(self, call: Call[object]) -> "httpx.Response | Exception":
-        check_open(self._http)
+    async def _send(self, request: "httpx.Request") -> "httpx.Response | Exception":
         try:
-            return await self._http.request(call.method, call.path, **list_arguments(call))
+            return await self._http.send(request)
         except find_httpx().RequestError as error:
             return error

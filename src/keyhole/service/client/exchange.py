@@ -21,7 +21,7 @@ from keyhole.errors import (
 from keyhole.service.wire import problems
 
 if TYPE_CHECKING:
-    from httpx import AsyncClient, Client, Response
+    from httpx import AsyncClient, Client, Request, Response
 
 _RETRIED = (429, 502, 503, 504)
 _FIRST_PAUSE = 0.1
@@ -57,11 +57,11 @@ def send(call: Call[Result]) -> Steps[Result]:
 
 
 def exchange(
-    steps: Steps[Result], *, retries: "Retries", url: object
-) -> Generator[Call[Any] | float, Any, Result]:
-    """Yield calls to try once and seconds to wait, until the operation returns.
+    steps: Steps[Result], http: "Client | AsyncClient", *, retries: "Retries"
+) -> "Generator[Request | float, Any, Result]":
+    """Yield requests to send once and seconds to wait, until the operation returns.
 
-    A call is answered with a response, or with the exception that there was instead.
+    A request is answered with a response, or with the exception that there was instead.
     """
     received = None
     while True:
@@ -70,8 +70,8 @@ def exchange(
         except StopIteration as done:
             return done.value
         for turn in count():
-            outcome = yield call
-            pause = _judge(outcome, call, turn, retries=retries, url=url)
+            outcome = yield _build_request(http, call)
+            pause = _judge(outcome, call, turn, retries=retries, url=http.base_url)
             if pause is None:
                 break
             yield pause
@@ -165,12 +165,15 @@ def _judge(
     return retries.pause(turn, asked=outcome.headers.get("retry-after"))
 
 
-def list_arguments(call: Call[object]) -> dict[str, Any]:
-    headers, parameters = dict(call.headers), dict(call.parameters)
-    if call.json is None:
-        return {"headers": headers, "params": parameters}
-    headers["Content-Type"] = "application/json"
-    return {"headers": headers, "params": parameters, "content": write_body(call.json)}
+def _build_request(http: "Client | AsyncClient", call: Call[object]) -> "Request":
+    if http.is_closed:
+        raise UnreachableError("the client is closed; make another one")
+    headers, content = dict(call.headers), None
+    if call.json is not None:
+        headers["Content-Type"], content = "application/json", write_body(call.json)
+    return http.build_request(
+        call.method, call.path, params=call.parameters, headers=headers, content=content
+    )
 
 
 def write_body(body: Mapping[str, object]) -> bytes:
@@ -206,11 +209,6 @@ def check_url(url: str) -> str:
     if parsed.scheme not in ("http", "https") or not parsed.host:
         raise InvalidError(f"{url!r} is no URL of a service; give one such as http://localhost:8000")
     return url
-
-
-def check_open(http: "Client | AsyncClient") -> None:
-    if http.is_closed:
-        raise UnreachableError("the client is closed; make another one")
 
 
 def list_headers(token: str | None) -> dict[str, str]:
