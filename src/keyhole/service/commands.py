@@ -10,13 +10,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from keyhole.errors import (
-    DatabaseError,
-    InvalidError,
-    KeyholeError,
-    MissingExtraError,
-    UnknownStreamError,
-)
+from keyhole.errors import DatabaseError, InvalidError, MissingExtraError, UnknownStreamError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,10 +23,6 @@ DATABASE = "sqlite:///keyhole.db"
 WEBHOOK_SECRET = "KEYHOLE_WEBHOOK_SECRET"  # noqa: S105 - a variable of the environment
 VARIABLE = "KEYHOLE_DATABASE"  # A password in it is seen by fewer than one on a command line.
 BACKUPS = "KEYHOLE_BACKUPS"
-
-
-class DifferenceError(KeyholeError):
-    """A log and its replay are not the same."""
 
 
 def add(commands: "Commands") -> None:
@@ -339,15 +329,15 @@ def _verify(database: "Database", options: argparse.Namespace) -> None:
     names = options.streams or registry.list_names(database)
     strays = [] if options.streams else replay.find_strays(database)
     if not names and not strays:
-        raise DifferenceError(f"there is nothing to verify: {options.database} holds no streams")
+        raise DatabaseError(f"there is nothing to verify: {options.database} holds no streams")
     differing = sum([not _verify_one(database, name) for name in names])
     for stray in strays:
         print(stray)
     if differing or strays:
         gone = f", and rows of {len(strays)} streams that are gone" if strays else ""
-        raise DifferenceError(f"{differing} of {len(names)} streams are not what their log says{gone}")
+        raise DatabaseError(f"{differing} of {len(names)} streams are not what their log says{gone}")
     if database.backend.lacks_log:
-        raise DifferenceError("what is there is sound, but it may not be all: its log is missing")
+        raise DatabaseError("what is there is sound, but it may not be all: its log is missing")
 
 
 def _verify_one(database: "Database", name: str) -> bool:
@@ -409,7 +399,7 @@ def _check_copy(copy: "Database", path: Path) -> None:
     wrong = [f"{one.stream}: {one.difference}" for one in found if one.difference is not None]
     wrong += replay.find_strays(copy)
     if wrong:
-        raise DifferenceError(
+        raise DatabaseError(
             f"the copy is not what its log says, so that no earlier one was touched; it is {path}, and "
             f"the first difference is: {wrong[0]}"
         )

@@ -79,28 +79,24 @@ def exchange(
 
 
 def read_json(kind: type[Result]) -> Callable[["Response"], Result]:
-    return lambda response: read_as(kind, response.json())
-
-
-def read_as(kind: type[Result], value: object) -> Result:
-    """Return a JSON value as this type; fields that the type does not know are left out."""
     described: Any = kind  # mypy takes not every type for hashable
-    found: Result = _make_reader(described)(value)
-    return found
+    read = make_reader(described)
+    return lambda response: read(response.json())
 
 
 @cache
-def _make_reader(kind: Any) -> Callable[[Any], Any]:
+def make_reader(kind: Any) -> Callable[[Any], Any]:
+    """Return what makes a value of this type from JSON; fields that it does not know are left out."""
     make: Callable[..., object] = kind
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is UnionType and len(arguments) == 2 and NoneType in arguments:
-        read = _make_reader(next(one for one in arguments if one is not NoneType))
+        read = make_reader(next(one for one in arguments if one is not NoneType))
         return lambda value: None if value is None else read(value)
     if origin in (list, tuple):
-        read = _make_reader(arguments[0])
+        read = make_reader(arguments[0])
         return lambda value: origin(read(one) for one in value)
     if is_dataclass(kind):
-        readers = {name: _make_reader(hint) for name, hint in get_type_hints(kind).items()}
+        readers = {name: make_reader(hint) for name, hint in get_type_hints(kind).items()}
         return lambda value: make(**{name: read(value[name]) for name, read in readers.items()})
     if isinstance(kind, type) and issubclass(kind, Enum):
         return make

@@ -13,7 +13,7 @@ from keyhole.errors import FeedbackError, InvalidError, KeyholeError
 from keyhole.feedback import Answer
 from keyhole.predictor.context import Features, Groups, read_rows
 from keyhole.scores.score import Kind
-from keyhole.service.client.exchange import Call, Steps, read_as, read_json, send
+from keyhole.service.client.exchange import Call, Steps, make_reader, read_json, send
 from keyhole.service.client.values import (
     MISSING,
     Body,
@@ -364,8 +364,8 @@ def learn_batch(
             bodies.append({"id": find_id(prediction), **write_answer_of_batch(given)})
 
     def read_results(response: "Response") -> list[wire.Receipt | KeyholeError]:
-        results = response.json()["results"]
-        return [read_error(one) if "error" in one else read_as(wire.Receipt, one) for one in results]
+        results, read = response.json()["results"], make_reader(wire.Receipt)
+        return [read_error(one) if "error" in one else read(one) for one in results]
 
     return send(Call("POST", ("feedback",), read_results, json={"answers": bodies}))
 

@@ -189,9 +189,10 @@ def write_family(name: str, text: str, kind: str, lines: Iterable[str]) -> str:
     return f"# HELP {full} {text}\n# TYPE {full} {kind}\n{''.join(lines)}"
 
 
-def write_sample(name: str, value: float, **labels: str) -> str:
+def write_sample(name: str, value: float | None, **labels: str) -> str:
     written = ",".join([f'{key}="{_escape(label)}"' for key, label in labels.items()])
-    shown = repr(float(value)).replace("nan", "NaN").replace("inf", "Inf")
+    known = math.nan if value is None else float(value)
+    shown = repr(known).replace("nan", "NaN").replace("inf", "Inf")
     return f"{name}{{{written}}} {shown}\n"
 
 
@@ -213,11 +214,7 @@ def _applies(metric: str, stream: Stream) -> bool:
     return not (metric == _SIZE if stream.setup.kind.decides else metric in (_ACCEPTED, _WRONG))
 
 
-def _or_nan(value: float | None) -> float:
-    return math.nan if value is None else value
-
-
-_STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
+_STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float | None]], ...] = (
     ("keyhole_stream_predictions", "Rounds predicted.", "counter", lambda s: s.tally.predicted),
     ("keyhole_stream_answers", "Rounds answered.", "counter", lambda s: s.tally.answered),
     ("keyhole_stream_expired", "Rounds expired.", "counter", lambda s: s.expired),
@@ -226,13 +223,13 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
         "keyhole_recent_miss_rate",
         "Miss rate of the last window.",
         "gauge",
-        lambda s: s.recent_misses / s.recent_rounds if s.recent_rounds else math.nan,
+        lambda s: s.recent_misses / s.recent_rounds if s.recent_rounds else None,
     ),
     (
         _ACCEPTED,
         "Share of decisions that accepted.",
         "gauge",
-        lambda s: _or_nan(s.tally.describe().accepted_share),
+        lambda s: s.tally.describe().accepted_share,
     ),
     (
         _WRONG,
@@ -242,7 +239,7 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float]], ...] = (
     ),
 )
 # Of several levels each has a sample of these, with its alpha as the label "level".
-_LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float]], ...] = (
+_LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float | None]], ...] = (
     ("keyhole_stream_misses", "Rounds missed.", "counter", lambda one: one.progress.tally.misses),
     ("keyhole_alpha", "Target miss rate.", "gauge", lambda one: one.setup.learner.alpha),
     ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda one: one.progress.tally.miss_rate),
@@ -250,7 +247,7 @@ _LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float]], ...] = (
         _SIZE,
         "Mean set size.",
         "gauge",
-        lambda one: _or_nan(one.progress.tally.describe().mean_size),
+        lambda one: one.progress.tally.describe().mean_size,
     ),
 )
 _FAMILIES = (*(metric[:3] for metric in (*_STREAM_METRICS, *_LEVEL_METRICS)), _ALERT)

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator
 from functools import lru_cache
 from hashlib import blake2b
 from importlib import resources
-from typing import NamedTuple
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response, StreamingResponse
@@ -19,13 +18,6 @@ _KINDS = {
     "svg": "image/svg+xml",
     "json": "application/json",
 }
-
-
-class File(NamedTuple):
-    """What a file holds, and a word for it that changes with it."""
-
-    content: bytes
-    tag: str
 
 
 @router.api_route("/", methods=_READING)
@@ -47,20 +39,21 @@ def asset(request: Request, name: str) -> Response:
 
 def _send(request: Request, name: str, *, demo: bool = False) -> Response:
     """Send a file, unless the reader has it already."""
-    kind, file = _KINDS[name.rpartition(".")[2]], _read(name, demo)
-    headers = {"cache-control": "no-cache", "etag": file.tag}
-    if request.headers.get("if-none-match") == file.tag:
+    kind, (content, tag) = _KINDS[name.rpartition(".")[2]], _read(name, demo)
+    headers = {"cache-control": "no-cache", "etag": tag}
+    if request.headers.get("if-none-match") == tag:
         return Response(status_code=304, headers=headers)
-    headers["content-length"] = str(len(file.content))
-    return StreamingResponse(_cut(file.content), media_type=f"{kind}; charset=utf-8", headers=headers)
+    headers["content-length"] = str(len(content))
+    return StreamingResponse(_cut(content), media_type=f"{kind}; charset=utf-8", headers=headers)
 
 
 @lru_cache(maxsize=32)
-def _read(name: str, demo: bool) -> File:  # noqa: FBT001
+def _read(name: str, demo: bool) -> tuple[bytes, str]:  # noqa: FBT001
+    """Return what a file holds, and a tag that changes with it."""
     content = (_folder() / name).read_bytes()
     if demo:
         content = content.replace(b"<body>", b"<body data-demo>")
-    return File(content, f'"{blake2b(content, digest_size=8).hexdigest()}"')
+    return content, f'"{blake2b(content, digest_size=8).hexdigest()}"'
 
 
 def _folder() -> resources.abc.Traversable:
