@@ -451,11 +451,6 @@ class ReadBody:
         return await run_in_threadpool(parse, self.model, content, limits)
 
 
-def describe_body(model: type[Body]) -> dict[str, object]:
-    schema = {"$ref": f"#/components/schemas/{model.__name__}"}
-    return {"requestBody": {"required": True, "content": {"application/json": {"schema": schema}}}}
-
-
 def parse(model: type[Body], content: bytes, limits: Limits) -> object:
     # What is not a batch has few values, and every wrong one of them takes time and space.
     most = limits.batch_elements if issubclass(model, BATCHES) else limits.elements

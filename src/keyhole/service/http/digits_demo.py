@@ -13,7 +13,7 @@ from keyhole.learners import DEFAULT
 from keyhole.scenarios import digits
 from keyhole.service.http import bodies, views
 from keyhole.service.http.access import covers_all, needs
-from keyhole.service.http.bodies import ReadBody, describe_body
+from keyhole.service.http.bodies import ReadBody
 from keyhole.service.http.openapi import PROBLEMS
 from keyhole.service.store.log import history
 from keyhole.service.store.sql.database import Database
@@ -70,7 +70,7 @@ def next_picture(request: Request) -> Response:
     return views.send(Picture(shown, image.tolist()))
 
 
-@router.post("/simulate", response_model=Simulated, openapi_extra=describe_body(bodies.SimulationBody))
+@router.post("/simulate", response_model=Simulated)
 def simulate(
     request: Request,
     asked: Annotated[bodies.SimulationBody, Depends(ReadBody(bodies.SimulationBody))],

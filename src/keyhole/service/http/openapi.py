@@ -1,12 +1,15 @@
 """The OpenAPI document: what a field means is said beside it, or here for all fields of its name."""
 
+from collections.abc import Sequence
 from dataclasses import is_dataclass
+from itertools import chain
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
+from fastapi.routing import APIRoute
 from pydantic.json_schema import models_json_schema
 
-from keyhole.service.http.bodies import BODIES
+from keyhole.service.http.bodies import BODIES, ReadBody
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import problems, responses
 
@@ -69,7 +72,7 @@ def demand_token(scope: Scope) -> dict[str, Any]:
     return {"security": [{"token": [scope.value]}]}
 
 
-def describe(app: FastAPI) -> dict[str, Any]:
+def describe(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
     document = FastAPI.openapi(app)
     # The bodies are read by our own dependencies, which FastAPI cannot look into.
     template = "#/components/schemas/{model}"
@@ -77,6 +80,10 @@ def describe(app: FastAPI) -> dict[str, Any]:
     document["components"]["securitySchemes"] = {"token": _TOKEN}
     schemas = document["components"]["schemas"]
     schemas.update(bodies["$defs"])
+    for route in chain.from_iterable(router.routes for router in routers):
+        if isinstance(route, APIRoute) and (body := _describe_body(route)) is not None:
+            for method in route.methods:
+                document["paths"][route.path_format][method.lower()]["requestBody"] = body
     kinds = (*problems.PROBLEMS.values(), *problems.REFUSALS.values())
     schemas["Fault"]["properties"]["code"]["enum"] = sorted({*_CODES, *(one.code for one in kinds)})
     for title, schema in schemas.items():
@@ -85,6 +92,14 @@ def describe(app: FastAPI) -> dict[str, Any]:
             if not field.get("description") and name in meanings:
                 field["description"] = meanings[name]
     return document
+
+
+def _describe_body(route: APIRoute) -> dict[str, object] | None:
+    for one in route.dependant.dependencies:
+        if isinstance(one.call, ReadBody):
+            schema = {"$ref": f"#/components/schemas/{one.call.model.__name__}"}
+            return {"required": True, "content": {"application/json": {"schema": schema}}}
+    return None
 
 
 def _list_meanings(kind: type | None) -> dict[str, str]:

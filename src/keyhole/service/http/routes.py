@@ -15,7 +15,7 @@ from starlette.responses import Response, StreamingResponse
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, LabelError
 from keyhole.service.http import bodies, event_stream, views
 from keyhole.service.http.access import check_stream, covers_all, needs
-from keyhole.service.http.bodies import ReadBody, describe_body, read_object
+from keyhole.service.http.bodies import ReadBody, read_object
 from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.store.log import export, history
 from keyhole.service.store.streams import (
@@ -61,12 +61,11 @@ def _route(
     place: str,
     scope: Scope,
     *,
-    takes: type[bodies.Body] | None = None,
     gives: type | None = None,
     status: int = 200,
     responses: Responses | None = None,
 ) -> Callable[[Handler], Handler]:
-    """Add a route to what tokens of a scope may do; its body and its response are JSON, if any."""
+    """Add a route to what tokens of a scope may do; its response is JSON, if any."""
     method, path = place.split()
     return router.api_route(
         path,
@@ -77,7 +76,7 @@ def _route(
         responses=responses,
         dependencies=[Depends(needs(scope))],
         tags=[_TAGS[scope]],
-        openapi_extra=demand_token(scope) | ({} if takes is None else describe_body(takes)),
+        openapi_extra=demand_token(scope),
     )
 
 
@@ -88,7 +87,6 @@ def _describe_content(*kinds: str, schema: dict[str, str]) -> Responses:
 @_route(
     "POST /streams/{name}/predictions",
     Scope.PREDICT,
-    takes=bodies.OutputBody,
     gives=wire.Prediction,
     status=201,
     responses={200: {"model": wire.Prediction, "description": _REPEATED}},
@@ -106,7 +104,7 @@ async def predict(
     return views.send(views.show_prediction(opened), status=200 if opened.repeated else 201)
 
 
-@_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, takes=bodies.AnswerBody, gives=wire.Receipt)
+@_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, gives=wire.Receipt)
 async def answer(
     request: Request,
     id: Id,  # noqa: A002
@@ -120,7 +118,7 @@ async def answer(
     return views.send(result)
 
 
-@_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, takes=bodies.AnswerBody, gives=wire.Receipt)
+@_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, gives=wire.Receipt)
 async def amend(
     request: Request,
     id: Id,  # noqa: A002
@@ -134,13 +132,7 @@ async def amend(
     return views.send(result)
 
 
-@_route(
-    "POST /streams/{name}/predictions/batch",
-    Scope.PREDICT,
-    takes=bodies.OutputsBody,
-    gives=wire.Predictions,
-    status=201,
-)
+@_route("POST /streams/{name}/predictions/batch", Scope.PREDICT, gives=wire.Predictions, status=201)
 async def predict_batch(
     request: Request,
     name: Name,
@@ -154,7 +146,7 @@ async def predict_batch(
     return views.send(shown, status=201)
 
 
-@_route("POST /feedback", Scope.FEEDBACK, takes=bodies.AnswersBody, gives=wire.Receipts)
+@_route("POST /feedback", Scope.FEEDBACK, gives=wire.Receipts)
 async def answer_batch(
     request: Request, replies: Annotated[list[Reply], Depends(ReadBody(bodies.AnswersBody))]
 ) -> Response:
@@ -168,7 +160,6 @@ async def answer_batch(
 @_route(
     "POST /streams/{name}/decisions",
     Scope.PREDICT,
-    takes=bodies.CaseBody,
     gives=wire.Verdict,
     status=201,
     responses={200: {"model": wire.Verdict, "description": _REPEATED}},
@@ -185,13 +176,7 @@ async def decide(
     return views.send(views.show_decision(opened), status=200 if opened.repeated else 201)
 
 
-@_route(
-    "POST /streams/{name}/decisions/batch",
-    Scope.PREDICT,
-    takes=bodies.CasesBody,
-    gives=wire.Verdicts,
-    status=201,
-)
+@_route("POST /streams/{name}/decisions/batch", Scope.PREDICT, gives=wire.Verdicts, status=201)
 async def decide_batch(
     request: Request,
     name: Name,
@@ -203,23 +188,13 @@ async def decide_batch(
     return views.send(wire.Verdicts([views.show_decision(one) for one in opened]), status=201)
 
 
-@_route(
-    "PUT /streams/{name}/answers/{key:path}",
-    Scope.FEEDBACK,
-    takes=bodies.AnswerBody,
-    gives=wire.Receipt,
-)
+@_route("PUT /streams/{name}/answers/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
 async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
     """Answer the prediction that was requested with this key, as by its id."""
     return await answer(request, await _find_id(request, name, key), given)
 
 
-@_route(
-    "PUT /streams/{name}/amendments/{key:path}",
-    Scope.FEEDBACK,
-    takes=bodies.AnswerBody,
-    gives=wire.Receipt,
-)
+@_route("PUT /streams/{name}/amendments/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
 async def amend_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
     """Amend the answer to the prediction that was requested with this key, as by its id."""
     return await amend(request, await _find_id(request, name, key), given)
@@ -262,7 +237,7 @@ async def _settle(
     return results
 
 
-@_route("POST /streams", Scope.ADMIN, takes=bodies.NewStream, gives=wire.StreamView, status=201)
+@_route("POST /streams", Scope.ADMIN, gives=wire.StreamView, status=201)
 async def create_stream(
     request: Request, new: Annotated[bodies.NewStream, Depends(ReadBody(bodies.NewStream))]
 ) -> Response:
@@ -324,7 +299,7 @@ def get_stream(request: Request, name: Name) -> Response:
     return views.send(views.show_stream(found, refused=state.metrics.list_refused(name)))
 
 
-@_route("PATCH /streams/{name}", Scope.ADMIN, takes=bodies.UpdateBody, gives=wire.StreamView)
+@_route("PATCH /streams/{name}", Scope.ADMIN, gives=wire.StreamView)
 async def update_stream(
     request: Request,
     name: Name,
@@ -343,13 +318,7 @@ async def update_stream(
     )
 
 
-@_route(
-    "POST /streams/{name}/shadows",
-    Scope.ADMIN,
-    takes=bodies.ShadowBody,
-    gives=wire.StreamView,
-    status=201,
-)
+@_route("POST /streams/{name}/shadows", Scope.ADMIN, gives=wire.StreamView, status=201)
 async def add_shadow(
     request: Request, name: Name, new: Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
 ) -> Response:
@@ -389,9 +358,7 @@ async def delete_stream(request: Request, name: Name) -> None:
     state.metrics.forget(name)
 
 
-@_route(
-    "POST /streams/{name}/calibration", Scope.ADMIN, takes=bodies.Calibration, gives=wire.StreamView
-)
+@_route("POST /streams/{name}/calibration", Scope.ADMIN, gives=wire.StreamView)
 async def calibrate(
     request: Request,
     name: Name,
