@@ -31,7 +31,7 @@ PLAIN: dict[str, Any] = {"learner": "logit-tracker", "horizon": None, "labels": 
 
 
 def make(database: Database, url: str, **given: Any) -> Webhooks:
-    quick = {"look_seconds": 0.02, "first_pause": 0.01, "clock": Clock(), **given}
+    quick = {"poll_seconds": 0.02, "first_pause": 0.01, "clock": Clock(), **given}
     return Webhooks(database, Receiver(url, SECRET), **quick)
 
 
@@ -100,7 +100,7 @@ def test_refusals_are_told_together(light: Database) -> None:
     clock = Clock()
     with receiving() as mailbox:
         app = create_app(light, Settings(clock=clock, webhook=Receiver(mailbox.url, SECRET)))
-        app.state.webhooks._look_seconds = 0.02
+        app.state.webhooks._poll_seconds = 0.02
         http = TestClient(app, base_url="http://localhost", client=("127.0.0.1", 50_000))
         with app.state.webhooks:
             for _ in range(3):
@@ -116,7 +116,7 @@ def test_refusals_are_told_together(light: Database) -> None:
 
 def test_a_message_is_signed_so_that_whoever_has_the_secret_can_verify_it(light: Database) -> None:
     with receiving() as mailbox, make(light, mailbox.url) as hooks:
-        hooks.tell(Message("msg_1", "test", NOW, {"a": 1}))
+        hooks.enqueue(Message("msg_1", "test", NOW, {"a": 1}))
         wait_until(lambda: mailbox.came)
     ((headers, body),) = mailbox.came
     signed = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
@@ -131,7 +131,7 @@ def test_what_the_how_to_verifies_with_takes_ours_and_refuses_others(light: Data
     scene: dict[str, Any] = {}
     exec(block, scene)  # noqa: S102
     with receiving() as mailbox, make(light, mailbox.url, clock=time.time) as hooks:
-        hooks.tell(Message("msg_1", "test", time.time(), {"a": 1}))
+        hooks.enqueue(Message("msg_1", "test", time.time(), {"a": 1}))
         wait_until(lambda: mailbox.came)
     ((headers, body),) = mailbox.came
     assert scene["verify"](headers, body, SECRET)["type"] == "test"
@@ -147,7 +147,7 @@ def test_a_receiver_that_refuses_or_is_away_gets_everything_later_in_order(light
         port = int(mailbox.url.rpartition(":")[2].partition("/")[0])
     with make(light, mailbox.url, metrics=registry) as hooks:  # Nobody is there.
         for n in range(3):
-            hooks.tell(Message(f"msg_{n}", "test", NOW, {"n": n}))
+            hooks.enqueue(Message(f"msg_{n}", "test", NOW, {"n": n}))
         wait_until(lambda: registry.get_sample_value("keyhole_webhooks_total", {"outcome": "failed"}))
         assert registry.get_sample_value("keyhole_webhooks_waiting") == 3.0
         with receiving(port) as back:
@@ -166,7 +166,7 @@ def test_a_dead_receiver_fills_a_bounded_queue_and_holds_nobody_up(
     with hooks:
         began = time.monotonic()
         for n in range(100):
-            hooks.tell(Message(f"msg_{n}", "test", NOW, {"n": n}))
+            hooks.enqueue(Message(f"msg_{n}", "test", NOW, {"n": n}))
         assert time.monotonic() - began < SECONDS
         assert [message.data["n"] for message in hooks._waiting] == [95, 96, 97, 98, 99]
         assert registry.get_sample_value("keyhole_webhooks_total", {"outcome": "dropped"}) == 95.0
@@ -175,8 +175,8 @@ def test_a_dead_receiver_fills_a_bounded_queue_and_holds_nobody_up(
 
 def test_what_is_a_day_old_is_dropped(light: Database) -> None:
     with receiving() as mailbox, make(light, mailbox.url) as hooks:
-        hooks.tell(Message("old", "test", NOW - DAY - 1.0, {}))
-        hooks.tell(Message("new", "test", NOW, {}))
+        hooks.enqueue(Message("old", "test", NOW - DAY - 1.0, {}))
+        hooks.enqueue(Message("new", "test", NOW, {}))
         wait_until(lambda: mailbox.came)
         assert mailbox.came[0][0]["webhook-id"] == "new"
 

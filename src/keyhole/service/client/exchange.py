@@ -52,7 +52,6 @@ Steps = Generator[Call[Any], Any, Result]  # an operation: calls to send, and wh
 
 
 def send(call: Call[Result]) -> Steps[Result]:
-    """Yield a call, and return what its response says."""
     return (yield call)
 
 

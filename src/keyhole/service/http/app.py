@@ -64,7 +64,6 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
 
 
 def _fill_state(state: State, database: Database, chosen: Settings) -> None:
-    """Put what the routes use where they find it."""
     limits, clock = chosen.limits, chosen.clock
     state.database, state.clock, state.limits, state.demo = database, clock, limits, chosen.demo
     state.access, state.bodies = Access(database, clock=clock), Bodies(limits)

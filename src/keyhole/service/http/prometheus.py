@@ -73,7 +73,7 @@ class Metrics:
             self._feedback.labels(stream, kind).inc(count)
 
     def count_refused(self, stream: str, error: KeyholeError) -> None:
-        """Count an answer that was refused; what is to no stream that was used of late has no name."""
+        """Count an answer that was refused; of a stream not used recently it has no name."""
         self._refused.labels(stream, find_problem(error).code).inc()
 
     def list_refused(self, stream: str) -> dict[str, int]:
@@ -184,7 +184,6 @@ def list_lines(stream: Stream) -> list[list[str]]:
 
 
 def write_family(name: str, text: str, kind: str, lines: Iterable[str]) -> str:
-    """Return a metric with its samples, in the text format."""
     full = _name(name, kind)
     return f"# HELP {full} {text}\n# TYPE {full} {kind}\n{''.join(lines)}"
 

@@ -51,7 +51,6 @@ class Retention:
 
 @asynccontextmanager
 async def keep_retention(app: FastAPI) -> AsyncIterator[None]:
-    """Erase what is old while the service runs."""
     retention = Retention(app.state)
 
     async def work() -> None:

@@ -1,11 +1,11 @@
-"""Webhooks: what happens to streams, told to an address of the operator's.
+"""Webhooks: messages to the operator's address about what happens to streams.
 
-A thread looks at the streams every few seconds, whoever changed them, and another sends what it found:
-no request waits for either. A message is signed as the Standard Webhooks specification says, so that
-its libraries verify it. It is sent until the receiver takes it, for a day; a receiver that is away is
-tried less and less often, and what is too much to wait is dropped, the oldest first. Nothing of that is
-durable: at a start, alarms of the last day are told again, under the same id as before, and so are
-streams that are quarantined, under another.
+A thread polls the streams every few seconds, whichever process changed them, and another sends what it
+found: no request waits for either. A message is signed as the Standard Webhooks specification says, so
+that its libraries verify it. It is sent until the receiver accepts it, for a day. A receiver that does
+not answer is tried less and less often, and messages beyond the limit are dropped, the oldest first.
+Nothing of that is durable: after a start, alarms of the last day are sent again, under the same id as
+before, and so are streams that are quarantined, under another.
 """
 
 import base64
@@ -36,7 +36,7 @@ from keyhole.service.wire.responses import show_time
 
 log = logging.getLogger("keyhole.service")
 DAY = 86_400.0
-_SECONDS_BETWEEN_LOOKS = 5.0
+_SECONDS_BETWEEN_POLLS = 5.0
 _SECONDS_BETWEEN_SUMMARIES = 60.0
 _SECONDS_TO_ANSWER = 10.0
 _LONGEST_PAUSE = 300.0
@@ -46,7 +46,7 @@ _ENCODED = "whsec_"  # before a secret in base64
 
 
 class Message(NamedTuple):
-    """What is told, and when it was so; what is told twice has the same id."""
+    """What happened, and when; what is sent twice has the same id."""
 
     id: str
     type: str
@@ -100,7 +100,7 @@ def sign(secret: str, *, id: str, at: int, body: bytes) -> str:  # noqa: A002
 
 
 class Webhooks:
-    """Looks for what is to be told, and tells it, in two threads of its own while it runs."""
+    """Polls the streams and sends messages, in two threads of its own while it runs."""
 
     def __init__(
         self,
@@ -109,19 +109,20 @@ class Webhooks:
         *,
         metrics: CollectorRegistry | None = None,
         clock: Callable[[], float] = time.time,
-        look_seconds: float = _SECONDS_BETWEEN_LOOKS,
+        poll_seconds: float = _SECONDS_BETWEEN_POLLS,
         summary_seconds: float = _SECONDS_BETWEEN_SUMMARIES,
         first_pause: float = 1.0,
     ) -> None:
-        self._lookout = Lookout(database, clock=clock)
+        self._poller = StreamPoller(database, clock=clock)
         self._receiver, self._clock = receiver, clock
-        self._look_seconds, self._summary_seconds = look_seconds, summary_seconds
+        self._poll_seconds, self._summary_seconds = poll_seconds, summary_seconds
         self._first_pause = first_pause
         self._waiting: deque[Message] = deque()
         self._changed, self._stopped = threading.Condition(), threading.Event()
         self._refused: Counts[tuple[str, int]] = Counts()
         self._threads = [
-            threading.Thread(target=run, daemon=True) for run in (self._look_on, self._send_on)
+            threading.Thread(target=run, daemon=True)
+            for run in (self._poll_streams, self._send_messages)
         ]
         registry = CollectorRegistry() if metrics is None else metrics
         self._sent = Counter(
@@ -145,11 +146,11 @@ class Webhooks:
             thread.join(1.0)
 
     def count_refused(self, route: str, status: int) -> None:
-        """Note a request that was refused; they are told together, once a minute."""
+        """Note a request that was refused; they are sent as one message, once a minute."""
         self._refused[route, status] += 1
 
-    def tell(self, message: Message) -> None:
-        """Put a message in line, and drop the oldest if there are too many."""
+    def enqueue(self, message: Message) -> None:
+        """Let a message wait to be sent, and drop the oldest if there are too many."""
         with self._changed:
             if len(self._waiting) >= _MOST_WAITING:
                 self._waiting.popleft()
@@ -157,21 +158,21 @@ class Webhooks:
             self._waiting.append(message)
             self._changed.notify()
 
-    def _look_on(self) -> None:
+    def _poll_streams(self) -> None:
         summed = self._clock()
         while not self._stopped.is_set():
             try:
-                for message in self._lookout.look():
-                    self.tell(message)
-            except KeyholeError as error:  # The database is away: what it would say is told later.
+                for message in self._poller.poll():
+                    self.enqueue(message)
+            except KeyholeError as error:  # The database is away: the next poll finds the rest.
                 log.debug("%s", error)
             except Exception:
-                log.exception("looking for what webhooks should tell failed")
+                log.exception("polling the streams for webhooks failed")
             now = self._clock()
             if self._refused and now - summed >= self._summary_seconds:
-                self.tell(self._sum_up_refused(now))
+                self.enqueue(self._sum_up_refused(now))
                 summed = now
-            self._stopped.wait(self._look_seconds)
+            self._stopped.wait(self._poll_seconds)
 
     def _sum_up_refused(self, now: float) -> Message:
         refused, self._refused = self._refused, Counts()
@@ -182,7 +183,7 @@ class Webhooks:
         data = {"total": refused.total(), "requests": counts}
         return Message(_make_id("requests.refused", now), "requests.refused", now, data)
 
-    def _send_on(self) -> None:
+    def _send_messages(self) -> None:
         pause = self._first_pause
         with httpx.Client(timeout=_SECONDS_TO_ANSWER, trust_env=False) as client:
             while (message := self._take()) is not None:
@@ -227,18 +228,18 @@ class Webhooks:
         return response.is_success
 
 
-class Lookout:
-    """Finds out what is new about streams since it last looked."""
+class StreamPoller:
+    """Finds out what is new about streams since the last poll."""
 
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database, self._clock = database, clock
         self._seen: dict[int, int] = {}
         # of each level: when its last alarm was raised, and cleared
         self._alarms: dict[tuple[int, int], tuple[int, int | None]] = {}
-        self._quarantined: set[str] | None = None  # None before the first look
+        self._quarantined: set[str] | None = None  # None before the first poll
 
-    def look(self) -> Iterator[Message]:
-        """Yield what is new; at the first look, what happened within a day."""
+    def poll(self) -> Iterator[Message]:
+        """Yield what is new; at first, what happened within a day."""
         found, now = registry.survey_changed(self._database, self._seen), self._clock()
         registry.add_alarms(self._database, found.changed)
         self._seen = found.digests
