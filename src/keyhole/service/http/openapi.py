@@ -82,7 +82,7 @@ def describe(app: FastAPI, routers: Sequence[APIRouter]) -> dict[str, Any]:
     schemas.update(bodies["$defs"])
     for route in chain.from_iterable(router.routes for router in routers):
         if isinstance(route, APIRoute) and (body := _describe_body(route)) is not None:
-            for method in route.methods:
+            for method in route.methods or ():
                 document["paths"][route.path_format][method.lower()]["requestBody"] = body
     kinds = (*problems.PROBLEMS.values(), *problems.REFUSALS.values())
     schemas["Fault"]["properties"]["code"]["enum"] = sorted({*_CODES, *(one.code for one in kinds)})
