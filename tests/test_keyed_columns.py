@@ -22,7 +22,6 @@ from keyhole.keyed import (
     Skipped,
     make_fold,
     many,
-    reports,
 )
 from keyhole.keyed.columns import EventColumns
 from keyhole.numeric import can_compile
@@ -318,8 +317,8 @@ def play_interpreted(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the loop of many keys run interpreted where nothing is compiled."""
     if not can_compile():
         monkeypatch.setattr(many, "can_compile", lambda: True)
-        monkeypatch.setattr(reports, "compile_for", lambda function, *_: function)
-        monkeypatch.setattr(reports, "_COMPILED", {})
+        monkeypatch.setattr(many, "compile_for", lambda function, *_: function)
+        monkeypatch.setattr(many, "_COMPILED", {})
 
 
 @folds
@@ -378,5 +377,5 @@ def test_intervals_are_played_together_and_answered_by_a_table_of_answers_alone(
 def test_small_tables_add_up_until_the_loop_is_worth_while(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(many, "WORTH", 30)
     monkeypatch.setattr(many, "_met", 0)
-    monkeypatch.setattr(reports, "_COMPILED", {})
+    monkeypatch.setattr(many, "_COMPILED", {})
     assert [many._is_worth_while(events) for events in (20, 9, 1, 1)] == [False, False, True, True]

@@ -23,7 +23,6 @@ from keyhole.keyed import (
     Skipped,
     make_fold,
     many,
-    reports,
 )
 from keyhole.keyed import state as states
 from keyhole.keyed.columns import EventColumns
@@ -40,8 +39,8 @@ def by_the_loop() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(many, "WORTH", 0)
         patch.setattr(many, "can_compile", lambda: True)
-        patch.setattr(reports, "compile_for", lambda function, *_: function)
-        patch.setattr(reports, "_COMPILED", {})
+        patch.setattr(many, "compile_for", lambda function, *_: function)
+        patch.setattr(many, "_COMPILED", {})
         yield
 
 

@@ -111,6 +111,15 @@ class Kind(StrEnum):
     REFUSED = "refused"
 
 
+NOTES = {  # why something is reported, wherever it is said
+    "over": "its lifetime is over",
+    "pushed": "too many rounds are open",
+    "closed": "this round is closed",
+    "late": "asked too late: its lifetime is over already",
+    "unknown": "no round of this id is open, nor was one recently",
+}
+
+
 class Output(NamedTuple):
     """An output about a round: the set that is shown, the miss that an answer or an amendment counts.
 

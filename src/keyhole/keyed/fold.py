@@ -6,10 +6,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from itertools import chain, repeat
-from operator import sub
-from typing import Any, cast
+from typing import Any, ClassVar, cast
 from zlib import crc32
+
+import numpy as np
 
 from keyhole.checks import is_real, is_whole
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError, SnapshotError
@@ -17,6 +17,7 @@ from keyhole.feedback import check_chance
 from keyhole.keyed import state as states
 from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
 from keyhole.keyed.events import (
+    NOTES,
     Amended,
     Answered,
     Asked,
@@ -28,7 +29,6 @@ from keyhole.keyed.events import (
     Skipped,
 )
 from keyhole.keyed.many import play_many
-from keyhole.keyed.reports import NOTES
 from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER, KeyState, OpenRound
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups, read_context
 from keyhole.predictor.draws import Draws
@@ -79,6 +79,7 @@ class Fold:
     lifetime: int | None = None
     recall: int = RECALL
     start: bytes = b""
+    has_levels: ClassVar[bool] = False
     _cache: dict[bytes, KeyState] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -138,18 +139,15 @@ class Fold:
         """
         table = EventColumns(events)
         after, parts = play_many(self, states, table)
-        said: list[tuple[int, Output]] = []
         left = table.group(but=after) if len(after) < len(table.distinct) else {}
+        about: list[int] = []
+        outputs: Outputs = []
         for key, rows in left.items():
-            outputs: Outputs = []
-            ends: list[int] = []
-            state = states.get(key, b"")
-            after[key] = self._run(key, state, table.events(rows), outputs, ends)
-            counts = map(sub, ends, [0, *ends])
-            about = chain.from_iterable(map(repeat, rows, counts))
-            said += zip(about, outputs, strict=True)
-        if said or not parts:
-            parts.append(write_columns([row for row, _ in said], [one for _, one in said]))
+            ends = [len(outputs)]
+            after[key] = self._run(key, states.get(key, b""), table.events(rows), outputs, ends)
+            about += np.repeat(rows, np.diff(ends)).tolist()
+        if outputs or not parts:
+            parts.append(write_columns(about, outputs))
         return after, join_columns(parts)
 
     def _run(
@@ -188,10 +186,14 @@ class Fold:
         return self._read_state(content) if cached is None else cached
 
     def _read_state(self, content: bytes) -> KeyState:
-        setup = self.setup
         if self.decides:
-            return states.unpack_whole(content, setup)
-        return states.unpack(content, setup.learner)
+            return states.unpack_whole(content, self.setup)
+        return states.unpack(content, self.setup.learner)
+
+    @property
+    def first(self) -> "Fold":
+        """The fold itself; of several levels, the first of them."""
+        return self
 
     @cached_property
     def decides(self) -> bool:

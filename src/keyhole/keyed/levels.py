@@ -3,14 +3,15 @@
 import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
+from operator import itemgetter
+from typing import ClassVar
 
-from keyhole.errors import InvalidError, SnapshotError
+from keyhole.errors import SnapshotError
 from keyhole.feedback import MISS
-from keyhole.keyed.columns import EventColumns, OutputColumns, join_columns, write_columns
+from keyhole.keyed.columns import EventColumns, OutputColumns, write_levels
 from keyhole.keyed.events import Amended, Answered, Event, Kind, Output, Outputs
 from keyhole.keyed.fold import Fold
-from keyhole.keyed.state import refuse_version
+from keyhole.keyed.state import refuse_content, refuse_version
 from keyhole.predictor.levels import TELLS_TOO_LITTLE, nest
 from keyhole.predictor.progress import Progress
 
@@ -39,10 +40,16 @@ class LevelFold:
     """
 
     folds: Mapping[float, Fold]  # by alpha, from the smallest to the largest
+    has_levels: ClassVar[bool] = True
+
+    @property
+    def first(self) -> Fold:
+        """The fold of the smallest alpha, which in all but alpha is like the others."""
+        return next(iter(self.folds.values()))
 
     def seed_of(self, key: str) -> int:
         """Return the seed of a key's draws."""
-        return next(iter(self.folds.values())).seed_of(key)
+        return self.first.seed_of(key)
 
     def step(self, key: str, state: bytes, event: Event) -> tuple[bytes, Outputs]:
         """Return the key's next state and the outputs; ``b""`` is the state of a new key."""
@@ -73,17 +80,16 @@ class LevelFold:
         """
         table = EventColumns(events)
         after: dict[str, bytes] = {}
-        rows: list[int] = []
-        said: Outputs = []
-        for key, places in table.group().items():
+        reported: list[tuple[int, Output]] = []
+        for key, rows in table.group().items():
             state = states.get(key, b"")
-            for row, event in zip(places, table.events(places), strict=True):
+            for row, event in zip(rows, table.events(rows), strict=True):
                 state, outputs = self.step(key, state, event)
-                rows += [row] * len(outputs)
-                said += outputs
+                reported += [(row, one) for one in outputs]
             after[key] = state
-        levels = {alpha: [_pick(one, alpha) for one in said] for alpha in self.folds}
-        return after, {alpha: join_columns([write_columns(rows, own)]) for alpha, own in levels.items()}
+        reported.sort(key=itemgetter(0))
+        in_order = [row for row, _ in reported], [one for _, one in reported]
+        return after, write_levels(*in_order, self.folds)
 
     def read(self, state: bytes) -> dict[float, Progress]:
         """Return the progress of a key on each level, of what that level chose by itself."""
@@ -97,7 +103,7 @@ class LevelFold:
 
     def next_due(self, state: bytes) -> int | None:
         """Return the earliest time at which an open round of the key expires, if any does."""
-        return next(iter(self.folds.values())).next_due(self._split(state)[0])
+        return self.first.next_due(self._split(state)[0])
 
     def _split(self, state: bytes) -> list[bytes]:
         if not state:
@@ -113,9 +119,7 @@ class LevelFold:
                 )
             sizes = struct.unpack_from(f"<{count}I", state, _HEAD.size)
         except struct.error as error:
-            raise SnapshotError(
-                f"{len(state)} bytes are no key's state ({error}); restore a copy"
-            ) from None
+            raise refuse_content(state, error) from None
         parts, at = [], _HEAD.size + 4 * count
         for size in sizes:
             parts.append(state[at : at + size])
@@ -141,17 +145,6 @@ class LevelFold:
         return first._replace(miss=ordered[next(iter(ordered))], misses=ordered)
 
 
-def _pick(said: Output, alpha: float) -> Output:
-    """Return what is reported of a round on one level."""
-    region: Any = said.region
-    misses = said.misses
-    return said._replace(
-        region=None if region is None else region[alpha],
-        miss=said.miss if misses is None else misses[alpha],
-        misses=None,
-    )
-
-
 def _pack(parts: list[bytes]) -> bytes:
     sizes = struct.pack(f"<{len(parts)}I", *map(len, parts))
     return _HEAD.pack(VERSION, len(parts)) + sizes + b"".join(parts)
@@ -174,16 +167,3 @@ def _find_fault(event: Answered | Amended) -> str:
     if event.judged is not None or event.loss is not None or event.wrong:
         return f"judged, loss and wrong are of one level: {TELLS_TOO_LITTLE}"
     return ""
-
-
-def make_level_fold(alphas: Iterable[float], start: Any, make: Any) -> LevelFold:
-    given = list(alphas)
-    if start is not None and not (isinstance(start, Mapping) and set(start) == set(given)):
-        raise InvalidError(
-            "start is not of these levels; give {alpha: predictor[alpha].progress, ...} of a predictor "
-            "with the same alphas"
-        )
-    folds = {alpha: make(alpha, None if start is None else start[alpha]) for alpha in given}
-    first = next(iter(folds.values()))
-    first.setup.kind.check_levels(first.setup)
-    return LevelFold(folds)

@@ -4,9 +4,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, overload
 
+from keyhole.errors import InvalidError
 from keyhole.feedback import LEAST_CHANCE
 from keyhole.keyed.fold import OPEN_LIMIT, RECALL, Fold, pack_start
-from keyhole.keyed.levels import LevelFold, make_level_fold
+from keyhole.keyed.levels import LevelFold
 from keyhole.learners import Learner
 from keyhole.predictor.kinds import choose_score
 from keyhole.predictor.levels import read_alphas
@@ -62,19 +63,23 @@ def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
     >>> shown.region.labels
     (0, 1)
     """
-    if isinstance(alpha, Iterable):
-        one_level = partial(
-            _make_fold, learner, horizon=horizon, arms=arms, features=features, groups=groups,
-            score=score, feedback=feedback, seed=seed, open_limit=open_limit,
-            least_chance=least_chance, lifetime=lifetime, recall=recall,
-        )  # fmt: skip
-        alphas = read_alphas(learner, alpha)
-        return make_level_fold(alphas, start, lambda one, own: one_level(alpha=one, start=own))
-    return _make_fold(
-        learner, alpha=alpha, horizon=horizon, arms=arms, features=features, groups=groups,
-        score=score, feedback=feedback, seed=seed, open_limit=open_limit, least_chance=least_chance,
-        lifetime=lifetime, recall=recall, start=start,
+    make = partial(
+        _make_fold, learner, horizon=horizon, arms=arms, features=features, groups=groups, score=score,
+        feedback=feedback, seed=seed, open_limit=open_limit, least_chance=least_chance,
+        lifetime=lifetime, recall=recall,
     )  # fmt: skip
+    if not isinstance(alpha, Iterable):
+        return make(alpha=alpha, start=start)
+    alphas = read_alphas(learner, alpha)
+    starts = dict.fromkeys(alphas) if start is None else start
+    if not isinstance(starts, Mapping) or set(starts) != set(alphas):
+        raise InvalidError(
+            "start is not of these levels; give {alpha: predictor[alpha].progress, ...} of a predictor "
+            "with the same alphas"
+        )
+    levels = LevelFold({one: make(alpha=one, start=starts[one]) for one in alphas})
+    levels.first.setup.kind.check_levels(levels.first.setup)
+    return levels
 
 
 def _make_fold(

@@ -1,298 +1,75 @@
-"""Many keys at once: one compiled loop over the events of all of them.
+"""Many keys at once: a table of events as numbers for one compiled loop, and what it reports.
 
-It plays what is most common: the default learner, sets of labels from tables of scores or intervals,
-and answers that are a label, a true value, a score, a hit or a miss. A key with anything else is left
-to the fold, as a whole.
+The loop plays what is most common: the default learner, sets of labels from tables of scores or
+intervals, and answers that are a label, a true value, a score, a hit or a miss. A key with anything
+else is left to the fold, as a whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import pairwise, repeat
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keyhole.feedback import Answer
-from keyhole.keyed.columns import NO_NUMBER, EventColumns, OutputColumns
-from keyhole.keyed.event_table import (
-    ASKED,
-    AT,
-    BOTH,
-    ELAPSED,
-    KIND,
+from keyhole.checks import is_missing
+from keyhole.keyed.columns import EventColumns, OutputColumns, to_cells
+from keyhole.keyed.events import NOTES, Kind
+from keyhole.keyed.loop import (
+    ANSWER,
+    ELAPSE,
+    EVENT,
+    HIT,
     LABEL,
-    LABELS,
-    LOWER,
-    SKIPPED,
-    TOLD,
-    Batch,
+    MISS,
+    SCORE,
+    SKIP,
+    UNTOLD,
     Flags,
-    find_asks,
-    find_form,
-    read_batch,
+    Spans,
+    World,
+    make_reports,
+    play,
+    sort,
 )
-from keyhole.keyed.judging import judge, measure, rate_residual
 from keyhole.keyed.packed import (
-    ANSWERED,
+    BANDS,
     BEGIN,
-    CLOCK,
-    DUE,
-    EARLIEST,
-    ENDLESS,
-    ENDLESS_ROUNDS,
-    EXPIRED_ROUNDS,
-    FIRST,
+    BOTH,
+    BOUNDED,
     FIXED_PART,
-    HELD,
+    LABELS,
     LENGTH,
-    MADE,
-    MEMO,
-    MISSES,
-    NUMBER,
+    LOWER,
     OPEN,
-    OUT_OF_REACH,
     OUTPUTS,
-    PREDICTED,
-    RECALLED,
-    ROW,
     SAID,
-    SCALE_NOW,
-    SECOND,
-    SIZE,
-    SIZES,
-    THEN,
-    THRESHOLD,
-    Bytes,
-    Form,
+    UPPER,
     Key,
-    add_residual,
-    digest,
     make_digests,
     make_form,
     make_numbers,
-    read_key,
-    start_key,
-    write_key,
+    read_output,
 )
-from keyhole.keyed.reports import (
-    AGAIN,
-    CLOSED_BEFORE,
-    COUNTED,
-    LATE,
-    LEFT,
-    MISSED,
-    PUSHED,
-    SHOWN,
-    UNKNOWN,
-    WHAT,
-    Reports,
-    advance,
-    call,
-    close,
-    drop,
-    find_open,
-    is_closed,
-    is_compiled,
-    make_reports,
-    say,
-    show,
-    sort,
-    write_reports,
-)
-from keyhole.keyed.state import NEVER, ROUND_SIZE
-from keyhole.learners import Ask
-from keyhole.learners.rules.informed_tracker import choose, hear, informed_tracker, observe
-from keyhole.numeric import Array, Counts, called, can_compile, kernel, merged
-from keyhole.predictor.rounds import LISTENS, MOST_HEARD, measure_delay
-from keyhole.scores import find_labels
-from keyhole.scores.labels import LEAST_SUM, MOST_SUM
+from keyhole.keyed.state import LATEST, LONGEST_ID, ROUND_SIZE
+from keyhole.learners.rules.informed_tracker import informed_tracker
+from keyhole.numeric import Array, Counts, can_compile, compile_for, kernel
+from keyhole.scores import BoundedResiduals, Probabilities, QuantileBands, ScaledResiduals, find_labels
 from keyhole.scores.residuals import list_shape
 
 if TYPE_CHECKING:
     from keyhole.keyed.fold import Fold
 
 WORTH = 10_000  # events of a process, in one table or several, from which on the loop pays
-
-
-class _World(NamedTuple):
-    """All that is played with: the table, and one key."""
-
-    settings: Any
-    form: Form
-    key: Key
-    state: Any  # of the learner, in the key's numbers
-    reports: Reports
-    events: Counts
-    told: Array
-    outputs: Array
-    shares: Array
-    shape: Array  # what is assumed of residuals
-    lifetime: int
-    open_limit: int
-    recall: int
-
-
-class _Spans(NamedTuple):
-    """Of each key where its events begin in their order, its state as it was, and as it is."""
-
-    key: Counts  # of each event
-    order: Counts
-    event: Counts
-    before: Counts
-    after: Counts
-    left: Flags  # to the fold
-    fresh: Counts  # the numbers of a new key
-    digests: Counts
-    out: Bytes
-
-
-@called
-def _listen(alpha: float, state: Any, scores: Array, shares: Array) -> None:
-    """Let the learner hear the model's word, if the scores are a distribution."""
-    total = 0.0
-    for place in range(scores.size):
-        total += scores[place]
-    if scores.size > 1 and LEAST_SUM <= total <= MOST_SUM:
-        for place in range(scores.size):
-            shares[place] = scores[place] / total
-        hear(alpha, state, scores, shares)
-
-
-@kernel
-def _propose(world: _World, event: int) -> int:
-    """Open a round; return which it is."""
-    key, own = world.key, world.outputs[event]
-    predicted, which = key.whole[PREDICTED], key.whole[MADE]
-    whole, real = key.rounds[which], key.rounds_real[which]
-    if world.form.score == LABELS and world.state.rounds[0] < LISTENS and predicted < MOST_HEARD:
-        _listen(world.settings.alpha, world.state, own, world.shares)
-    real[THRESHOLD] = choose(world.settings, world.state, real[MEMO : MEMO + 1], Ask(0.5, own[:0]))
-    whole[ROW], whole[NUMBER], whole[THEN] = event, predicted, key.whole[ANSWERED]
-    real[FIRST], real[SECOND] = 0.0, 0.0
-    measure(key, world.form, own, real)
-    key.whole[PREDICTED], key.whole[MADE] = predicted + 1, which + 1
-    return which
-
-
-@kernel
-def _ask(world: _World, event: int) -> None:
-    key, reports, at = world.key, world.reports, world.events[event, AT]
-    whole, rounds = key.whole, key.rounds
-    due = at + world.lifetime if world.lifetime > 0 else NEVER
-    place, was_closed = find_open(key, event), is_closed(key, event)
-    if place >= 0:
-        reports.whole[show(key, world.form, reports, event, rounds[place, OPEN]), WHAT] = AGAIN
-    elif was_closed or due <= whole[CLOCK]:
-        said = say(key, reports, event, event, NO_NUMBER)
-        reports.whole[said, WHAT] = CLOSED_BEFORE if was_closed else LATE
-    else:
-        advance(key, reports, world.recall, event, at)
-        which = _propose(world, event)
-        reports.whole[show(key, world.form, reports, event, which), WHAT] = SHOWN
-        rounds[which, DUE] = due
-        rounds[whole[HELD], OPEN] = which
-        whole[HELD] += 1
-        whole[EARLIEST] = min(whole[EARLIEST], due)
-        if whole[HELD] > world.open_limit:
-            drop(key, reports, world.recall, 0, event, PUSHED)
-
-
-@called
-def _learn_scale(alpha: float, world: _World, residual: float, scale: float, score: float) -> float:
-    """Learn the residual of a true value; return its score at the scale of now."""
-    key = world.key
-    was_unknown = key.real[SCALE_NOW] == 0.0
-    add_residual(key, residual)
-    found = key.real[SCALE_NOW]
-    if was_unknown and found != 0.0:
-        hear(alpha, world.state, world.shape[0], world.shape[1])
-    if scale != found:
-        score = rate_residual(world.form.score, residual, found if found != 0.0 else ENDLESS)
-    return score
-
-
-@kernel
-def _settle(world: _World, event: int, which: int) -> float:
-    """Teach the learner an answer, and count it; return the miss, NaN if it cannot be."""
-    key, form, settings, told = world.key, world.form, world.settings, world.told[event]
-    counts, whole, real = key.whole, key.rounds[which], key.rounds_real[which]
-    miss, score, is_beyond = judge(key, form, world.events, told, world.outputs, event, which)
-    if miss == miss:
-        number, then, age, stale, heard = whole[NUMBER], whole[THEN], 0.0, 0.0, miss
-        if then != counts[ANSWERED] or number + 1 != counts[PREDICTED]:
-            age, stale = measure_delay(number, then, counts[PREDICTED], counts[ANSWERED])
-        if BOTH <= form.score <= LOWER and world.events[event, TOLD] == LABEL:
-            score = _learn_scale(settings.alpha, world, told - real[FIRST], real[SECOND], score)
-            if real[SECOND] == ENDLESS:  # The whole line says nothing of any threshold.
-                heard = settings.alpha
-        answer = Answer(heard, score, age, stale, 0.0, 1.0, 1.0, 0.0)
-        observe(settings, world.state, real[MEMO : MEMO + 1], answer)
-        counts[ANSWERED] += 1
-        counts[OUT_OF_REACH] += 1 if is_beyond else 0
-        key.real[MISSES] += miss
-        if real[SIZE] == ENDLESS:
-            counts[ENDLESS_ROUNDS] += 1
-        else:
-            key.real[SIZES] += real[SIZE]
-    return miss
-
-
-@kernel
-def _answer(world: _World, event: int) -> bool:
-    """Answer a round or skip it; return whether it could be, or the fold must say what is wrong."""
-    key, reports, miss = world.key, world.reports, 0.0
-    place = find_open(key, event)
-    if place < 0:
-        said = say(key, reports, event, event, NO_NUMBER)
-        reports.whole[said, WHAT] = CLOSED_BEFORE if is_closed(key, event) else UNKNOWN
-    elif world.events[event, KIND] == SKIPPED:
-        drop(key, reports, world.recall, place, event, LEFT)
-    else:
-        miss = _settle(world, event, key.rounds[place, OPEN])
-        if miss == miss:
-            said = close(key, reports, world.recall, place, event)
-            reports.whole[said, WHAT], reports.real[said, MISSED] = COUNTED, miss
-    return miss == miss
-
-
-@kernel
-def _begin(world: _World, spans: _Spans, number: int) -> bool:
-    """Take up a key, as it was or new; return whether the loop can play it."""
-    key, whole, begin, end = world.key, world.key.whole, spans.before[number], spans.before[number + 1]
-    is_played, recalled = True, key.events + whole[RECALLED]
-    if begin == end:
-        start_key(key, spans.fresh, world.events[spans.order[spans.event[number]], AT])
-    else:
-        is_played = read_key(key, world.form, begin, end)
-    whole[MADE] = whole[HELD]
-    whole[PREDICTED] = whole[ANSWERED] + whole[EXPIRED_ROUNDS] + whole[HELD]
-    for row in range(recalled, key.events + whole[RECALLED]):
-        digest(key.text, key.ids[row], spans.digests)
-    return is_played
-
-
-@merged
-def _play(world: _World, spans: _Spans) -> None:
-    """Play the events of all keys."""
-    key, events, after = world.key, world.events, spans.after
-    find_asks(world.form.score, world.outputs, spans.key, events, spans.left)
-    for event in range(key.events):
-        digest(key.text, key.ids[event], spans.digests)
-    sort(spans.key, key.events, spans.event, spans.order)
-    for number in range(spans.left.size):
-        before, end = key.whole[SAID], after[number]
-        is_played = not spans.left[number] and _begin(world, spans, number)
-        for place in range(spans.event[number], spans.event[number + 1]):
-            event = spans.order[place]
-            if is_played and events[event, KIND] == ASKED:
-                _ask(world, event)
-            elif is_played:
-                advance(key, world.reports, world.recall, event, events[event, AT])
-                is_played = events[event, KIND] == ELAPSED or _answer(world, event)
-        if is_played:
-            end = write_key(key, world.form, world.outputs.view(np.int64), spans.out, end)
-        if not is_played or end < 0:  # The fold must play it instead.
-            spans.left[number], key.whole[SAID], end = True, before, after[number]
-        after[number + 1] = end
+_TAKEN = {"key", "id", "at", "output", "label", "hit", "score", "skipped", "elapsed"}
+_SIDES = {"both": BOTH, "upper": UPPER, "lower": LOWER}
+_EMPTY, _UNHEARD = -1, -2  # in the place of a label's place
+_WIDEST = 2**16  # labels by their places that answers alone may name
+_EXACT = 2.0**53  # up to which a float tells whole numbers apart
+_KINDS = to_cells(
+    [Kind.SHOWN, Kind.COUNTED, Kind.SKIPPED, Kind.EXPIRED, Kind.EXPIRED, Kind.REPEATED, Kind.REPEATED]
+    + [Kind.REFUSED] * 2
+)
+_NOTED = to_cells([None, None, None, NOTES["over"], NOTES["pushed"], None, *list(NOTES.values())[2:]])
 
 
 _met = 0  # events of this process that the loop could have played
@@ -301,7 +78,7 @@ _met = 0  # events of this process that the loop could have played
 def _is_worth_while(events: int) -> bool:
     global _met
     _met += events
-    return _met >= WORTH or is_compiled(_play)
+    return _met >= WORTH or play in _COMPILED
 
 
 def play_many(
@@ -315,17 +92,195 @@ def play_many(
     if form is None or batch is None:
         return {}, []
     world, spans = _set_up(fold, batch, form, list(map(before.get, batch.keys, repeat(b""))))
-    call(_play, world, spans)
+    call(play, world, spans)
     content, ends = spans.out[: spans.after[-1]].tobytes(), pairwise(spans.after.tolist())
     states = {key: content[start:end] for key, (start, end) in zip(batch.keys, ends, strict=True)}
     for place in np.flatnonzero(spans.left).tolist():
         del states[batch.keys[place]]
-    return states, [
-        write_reports(world.key, world.form, world.reports, batch, find_labels(setup.score))
-    ]
+    return states, [_write_reports(world, batch, find_labels(setup.score))]
 
 
-def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tuple[_World, _Spans]:
+class Batch(NamedTuple):
+    """The events of a table, a row each; ``text`` are their ids one behind the other.
+
+    Each event has its kind, its time, by what it answers and the place of its label.
+    ``key`` is which of the ``keys`` a row is of; those that are ``left`` the loop cannot play.
+    """
+
+    keys: list[str]
+    key: Counts
+    left: Flags
+    ids: list[str]
+    text: bytes
+    lengths: Counts  # of the ids
+    events: Counts
+    told: Array  # the true values, or the scores
+    outputs: Array
+
+
+def find_form(score: object) -> int | None:
+    """Return the form of a score, or None if the loop does not know it."""
+    if type(score) is Probabilities:
+        return LABELS if score.is_unlimited and score.power == 1.0 else None
+    if type(score) is ScaledResiduals:
+        return _SIDES[score.side]
+    return {BoundedResiduals: BOUNDED, QuantileBands: BANDS}.get(type(score))
+
+
+def read_batch(table: EventColumns, score: Any, form: int) -> Batch | None:
+    """Return the events as numbers, and which keys must be left to the fold; None if all must."""
+    if not table.keys or not table.names <= _TAKEN:
+        return None
+    outputs, times, text = _read_outputs(table, form), _read_times(table), _read_ids(table)
+    labels = find_labels(score) if form == LABELS else None
+    if outputs is None or times is None or text is None:
+        return None
+    if labels is not None and outputs.shape[1] not in (0, len(labels)):
+        return None
+    told = _read_told(table, labels or range(outputs.shape[1] or _WIDEST), form)
+    if told is None:
+        return None
+    ids, kind = table.cells("id"), np.full(len(table.keys), ANSWER)
+    for name, meant in (("skipped", SKIP), ("elapsed", ELAPSE)):
+        if name in table.names:
+            kind[_read_flags(table, name) == 1] = meant
+    left = np.zeros(len(table.distinct), dtype=np.bool_)
+    left[table.number[abs(times) > LATEST]] = True
+    lengths = np.fromiter(map(len, ids), np.int64, len(ids))
+    if lengths.max() > LONGEST_ID:
+        return None
+    by, place, number = told
+    events = np.stack((kind, times, by, place), axis=1)
+    return Batch(list(table.distinct), table.number, left, ids, text, lengths, events, number, outputs)
+
+
+def _read_ids(table: EventColumns) -> bytes | None:
+    try:
+        text = "".join(table.cells("id"))
+    except TypeError:  # One is not text.
+        return None
+    return text.encode() if text.isascii() else None
+
+
+def _read_outputs(table: EventColumns, form: int) -> Array | None:
+    """Return the outputs as a table, NaN in rows without one; None if they are of another form."""
+    width = {LABELS: None, BANDS: 2}.get(form, 1)
+    if "output" not in table.names:  # Nobody asks.
+        return np.full((len(table.keys), width or 0), np.nan)
+    given = table["output"]
+    if width == 1:
+        column = _read_numbers(table, "output")
+        return None if column is None else column[:, np.newaxis]
+    if not (isinstance(given, np.ndarray) and given.ndim == 2):
+        cells = table.cells("output")
+        is_asked = np.array([not is_missing(cell) for cell in cells], dtype=np.bool_)
+        if not is_asked.any():
+            return np.full((len(cells), width or 0), np.nan)
+        try:
+            rows = np.array([cell for cell in cells if not is_missing(cell)])
+        except ValueError:  # They are not all of one length.
+            return None
+        if rows.ndim != 2 or rows.dtype.kind not in "fiu":
+            return None
+        given = np.full((len(cells), rows.shape[1]), np.nan)
+        given[is_asked] = rows
+    if given.dtype.kind not in "fiu" or given.shape[1] != (width or max(1, given.shape[1])):
+        return None
+    return np.ascontiguousarray(given, dtype=np.float64)
+
+
+def _read_numbers(table: EventColumns, name: str) -> Array | None:
+    """Return a column of numbers, NaN where there is none; None if it holds something else."""
+    column = table[name]
+    if not (isinstance(column, np.ndarray) and column.dtype.kind in "fiu" and column.ndim == 1):
+        column = table.cells(name)
+        if not set(map(type, column)) <= {float, int, type(None)}:
+            return None
+    try:
+        numbers = np.array(column, dtype=np.float64)
+    except OverflowError:
+        return None
+    is_whole = isinstance(column, list) or column.dtype.kind != "f"
+    return None if is_whole and (abs(numbers) > _EXACT).any() else numbers
+
+
+def _read_times(table: EventColumns) -> Counts | None:
+    if "at" not in table.names:
+        return np.zeros(len(table.keys), dtype=np.int64)
+    cells = table["at"]
+    if not isinstance(cells, np.ndarray):
+        cells = table.cells("at")
+        if set(map(type, cells)) != {int} or max(cells) > LATEST or min(cells) < -LATEST:
+            return None
+    times = np.asarray(cells)
+    return times.astype(np.int64) if times.dtype.kind == "i" else None
+
+
+def _read_flags(table: EventColumns, name: str) -> Counts:
+    """Return 1 for true, 0 for false, -1 for empty cells."""
+    column = table[name]
+    if isinstance(column, np.ndarray) and column.dtype.kind == "b":
+        return column.astype(np.int64)
+    cells = table.cells(name)
+    return np.array([-1 if is_missing(cell) else int(bool(cell)) for cell in cells])
+
+
+def _read_told(
+    table: EventColumns, labels: Sequence[object], form: int
+) -> tuple[Counts, Counts, Array] | None:
+    """Return how each row answers: by what, the place of its label, the true value or the score."""
+    count = len(table.keys)
+    told, place, given = np.zeros((3, count), np.int64)  # the last: by how many columns it answers
+    number = np.full(count, np.nan)
+    if "label" in table.names and form == LABELS:
+        place = _read_places(table, labels)
+        told[place >= 0] = LABEL
+        given += place != _EMPTY
+    elif "label" in table.names:
+        values = _read_numbers(table, "label")
+        if values is None:
+            return None
+        number = values
+        told[np.isfinite(values)] = LABEL
+        given += ~np.isnan(values)
+    if "hit" in table.names:
+        flags = _read_flags(table, "hit")
+        told[flags >= 0] = np.where(flags[flags >= 0] == 1, HIT, MISS)
+        given += flags >= 0
+    if "score" in table.names:
+        cells = table.cells("score")
+        if not set(map(type, cells)) <= {float, type(None)}:
+            return None
+        score = np.array(cells, dtype=np.float64)
+        is_told = (score >= 0.0) & (score <= 1.0)
+        told[is_told] = SCORE
+        number = np.where(is_told, score, number)
+        given += ~np.isnan(score)
+    told[given != 1] = UNTOLD
+    return told, place, number
+
+
+def _read_places(table: EventColumns, labels: Sequence[object]) -> Counts:
+    """Return the places of the true labels among all; one for empty cells, another for the unknown."""
+    column, count = table["label"], len(labels)
+    if type(labels) is range and isinstance(column, np.ndarray) and column.dtype.kind == "i":
+        places: Counts = np.where((column >= 0) & (column < count), column, _UNHEARD).astype(np.int64)
+        return places
+    known = {None: _EMPTY, **dict(zip(labels, range(count), strict=True))}
+    cells = table.cells("label")
+    try:
+        found = list(map(known.get, cells))
+    except TypeError:  # One cannot be a label.
+        return np.full(len(table.keys), _UNHEARD)
+    if None in found:
+        found = [
+            (_EMPTY if is_missing(cell) else _UNHEARD) if place is None else place
+            for cell, place in zip(cells, found, strict=True)
+        ]
+    return np.array(found)
+
+
+def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tuple[World, Spans]:
     """Return what the loop plays with, and where each key's part of it is."""
     learner, (rows, width) = fold.setup.learner, batch.outputs.shape
     sizes = np.fromiter(map(len, contents), np.int64, len(contents))
@@ -336,7 +291,7 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
     text = b"".join([batch.text, *contents, bytes(4 * written.raw.size)])  # read beyond a state's end
     numbers, state = make_numbers(learner, fold.start_progress())
     room = len(contents) * (FIXED_PART + written.raw.size) + rows * (least + 8 * written.outputs)
-    world = _World(
+    world = World(
         settings=learner.settings,
         form=written,
         key=_make_key(batch, numbers, text, rounds=(held + events).max(), recalled=held.sum()),
@@ -351,7 +306,7 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
         open_limit=fold.setup.open_limit,
         recall=fold.recall,
     )
-    spans = _Spans(
+    spans = Spans(
         key=batch.key,
         order=np.empty(rows, np.int64),
         event=np.concatenate(([0], np.cumsum(events))),
@@ -381,3 +336,93 @@ def _make_key(batch: Batch, numbers: Counts, text: bytes, *, rounds: int, recall
         text=np.frombuffer(text, np.uint8),
         events=count,
     )
+
+
+_COMPILED: dict[Any, Any] = {}
+
+
+def call(function: Any, *arguments: Any) -> Any:
+    """Call a kernel, compiled once in a process."""
+    if function not in _COMPILED:
+        _COMPILED[function] = compile_for(function, *arguments)
+    return _COMPILED[function](*arguments)
+
+
+def _write_reports(world: World, batch: Batch, labels: Any) -> OutputColumns:
+    """Return what was reported, in the order of the events."""
+    key, count = world.key, int(world.key.whole[SAID])
+    given_whole, given_real = world.reports.whole[:count], world.reports.real[:count]
+    counts = np.bincount(given_whole[:, EVENT], minlength=key.events)
+    starts, order = np.concatenate(([0], np.cumsum(counts))), np.empty(count, np.int64)
+    whole, real = np.empty(given_whole.shape[::-1], np.int64), np.empty(given_real.shape[::-1])
+    call(arrange, given_whole, given_real, starts, order, whole, real)
+    (what, event, row, number), (threshold, size, lower, upper, miss) = whole, real
+    offsets, places = np.zeros(count + 1, np.int64), np.zeros(0, np.int64)
+    if world.form.score == LABELS:
+        offsets[1:] = np.cumsum(np.nan_to_num(size).astype(np.int64))
+        places = np.zeros(offsets[-1], np.int64)
+        call(rank, key, batch.outputs, row, threshold, offsets, places)
+    return OutputColumns(
+        row=event,
+        id=_find_ids(key, batch, row),
+        kind=_KINDS[what],
+        number=number,
+        threshold=threshold,
+        size=size,
+        offsets=offsets,
+        labels=places if labels is None else to_cells(labels)[places],
+        lower=lower,
+        upper=upper,
+        miss=miss,
+        note=_NOTED[what],
+    )
+
+
+def _find_ids(key: Key, batch: Batch, rows: Counts) -> Any:
+    """Return the ids of rows; those of rounds that were open before are in the states."""
+    ids, is_event = to_cells(batch.ids), rows < key.events
+    if is_event.all():
+        return ids[rows]
+    found = ids[np.where(is_event, rows, 0)]
+    for place in np.flatnonzero(~is_event).tolist():
+        begin, length = key.ids[rows[place], : LENGTH + 1]
+        found[place] = key.text[begin : begin + length].tobytes().decode()
+    return found
+
+
+@kernel
+def arrange(
+    given_whole: Counts, given_real: Array, starts: Counts, order: Counts, whole: Counts, real: Array
+) -> None:
+    """Put the reports into the order of their events, a row for each column."""
+    sort(given_whole[:, EVENT], order.size, starts, order)
+    for place in range(order.size):
+        for column in range(whole.shape[0]):
+            whole[column, place] = given_whole[order[place], column]
+        for column in range(real.shape[0]):
+            real[column, place] = given_real[order[place], column]
+
+
+@kernel
+def rank(
+    key: Key, outputs: Array, about: Counts, thresholds: Array, offsets: Counts, places: Counts
+) -> None:
+    """Put the labels of all sets one behind the other, the highest scores of a set first."""
+    for which in range(about.size):
+        start, end, row = offsets[which], offsets[which], about[which]
+        if offsets[which + 1] == start:
+            continue
+        for place in range(key.ids[row, OUTPUTS]):
+            score = find_score(key, outputs, row, place)
+            if score >= thresholds[which]:
+                at = end
+                while at > start and find_score(key, outputs, row, places[at - 1]) < score:
+                    places[at] = places[at - 1]
+                    at -= 1
+                places[at] = place
+                end += 1
+
+
+@kernel
+def find_score(key: Key, outputs: Array, row: int, place: int) -> float:
+    return outputs[row, place] if row < key.events else read_output(key, row, place)

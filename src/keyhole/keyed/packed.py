@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from keyhole.keyed.event_table import BOTH, LABELS, LOWER
 from keyhole.keyed.state import (
     COUNTS_AT,
     EXPIRED,
@@ -37,6 +36,7 @@ from keyhole.predictor.scale import FIXED, HALF, MOST
 from keyhole.scores import BoundedResiduals
 
 Bytes = NDArray[np.uint8]
+LABELS, BOTH, UPPER, LOWER, BOUNDED, BANDS = range(6)  # the forms of scores
 ENDLESS = float("inf")  # the scale of a round before there was one
 FIXED_PART = 700  # bytes that a state takes at most beside its open rounds and the learner's state
 # The numbers of a key: what was said and recalled of all, counts and times, sums, then some of a kind.

@@ -197,11 +197,7 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
         layout, closed, rule = _LAYOUT.unpack_from(content)
         if layout >> VERSION_AT != VERSION:
             raise refuse_version(layout >> VERSION_AT)
-        if rule != number_rule(learner.rule.name):
-            raise SnapshotError(
-                f"a key's state is of another learner than {learner.rule.name}; go on with that one, "
-                "or start the keys afresh"
-            )
+        _check_rule(rule, learner, called="learner")
         form = _FORMS[layout & _TALLY]
         _, _, _, time, answered, misses, size, *rare = form.unpack_from(content)
         scale, begin = None, form.size
@@ -217,9 +213,7 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
         last = end + DIGEST * closed
         waiting, count, earliest = unpack_open(content[last:])
     except (struct.error, InvalidError) as error:
-        raise SnapshotError(
-            f"{len(content)} bytes are no key's state ({error}); restore a copy"
-        ) from None
+        raise refuse_content(content, error) from None
     tally = Tally(answered + count, answered, float(answered), float(misses), float(size))
     if rare:
         _read_rare(tally, layout, rare)
@@ -245,19 +239,13 @@ def unpack_whole(content: bytes, setup: Setup) -> KeyState:
         version, closed, rule, time, length = _WHOLE.unpack_from(content)
         if version != WHOLE_VERSION:
             raise refuse_version(version, WHOLE_VERSION)
-        if rule != number_rule(setup.learner.rule.name):
-            raise SnapshotError(
-                f"a key's state is of another rule than {setup.learner.rule.name}; go on with that "
-                "one, or start the keys afresh"
-            )
+        _check_rule(rule, setup.learner, called="rule")
         end = _WHOLE.size + length
         last = end + DIGEST * closed
         progress = Progress.unpack(content[_WHOLE.size : end], setup=setup)
         waiting, count, earliest = unpack_open(content[last:])
     except (struct.error, InvalidError) as error:
-        raise SnapshotError(
-            f"{len(content)} bytes are no key's state ({error}); restore a copy"
-        ) from None
+        raise refuse_content(content, error) from None
     if len(content) < last:
         raise SnapshotError(f"{len(content)} bytes of a key's state are cut short; restore a copy")
     clock = int.from_bytes(time, "little", signed=True)
@@ -290,6 +278,18 @@ def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
 def number_rule(name: str) -> int:
     """Return a byte that differs between the states of nearly any two rules."""
     return zlib.crc32(name.encode()) & 0xFF
+
+
+def _check_rule(number: int, learner: Learner, *, called: str) -> None:
+    if number != number_rule(learner.rule.name):
+        raise SnapshotError(
+            f"a key's state is of another {called} than {learner.rule.name}; go on with that one, or "
+            "start the keys afresh"
+        )
+
+
+def refuse_content(content: bytes, fault: Exception) -> SnapshotError:
+    return SnapshotError(f"{len(content)} bytes are no key's state ({fault}); restore a copy")
 
 
 def refuse_version(version: int, newest: int = VERSION) -> SnapshotError:
