@@ -11,8 +11,13 @@ from keyhole.keyed import Answered, Asked, make_fold
 
 arrow = pytest.importorskip("pyarrow")
 
-from keyhole.integrations._buckets import Bucket  # noqa: E402
-from keyhole.integrations._columns import list_cells, play_table, read_events, tell_time  # noqa: E402
+from keyhole.integrations._arrow import (  # noqa: E402
+    Bucket,
+    list_cells,
+    play_table,
+    read_events,
+    tell_time,
+)
 
 
 @pytest.mark.parametrize("null", [None, math.nan])
@@ -21,7 +26,7 @@ def test_the_rounds_of_a_table_are_those_of_a_predictor_that_is_not_always_answe
     truths = [0.0, 1.0, null, 1.0] * 10
     columns = {"key": ["a"] * 40, "at": range(40), "output": [[0.6, 0.4]] * 40, "label": truths}
     table = arrow.table(columns | {"features": [[1.0]] * 40})
-    played = play_table(fold, table.take(list(range(39, -1, -1))), indexed=True).to_pylist()
+    played = play_table(fold, table.take(list(range(39, -1, -1)))).to_pylist()
     beside: Predictor[Any] = Predictor(
         alpha=0.1, features=["hour"], score=Probabilities(), seed=fold.seed_of("a")
     )
@@ -42,7 +47,7 @@ def test_keys_of_a_table_are_played_each_by_itself_and_rows_come_back_in_their_o
     rows = [("ab"[n % 2], 100 - n, 0.0, (n * 7 % 11) / 5) for n in range(60)]
     names = ("key", "at", "output", "label")
     table = arrow.table(dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)))
-    played = play_table(fold, table, indexed=False).to_pylist()
+    played = play_table(fold, table).to_pylist()
     for key in "ab":
         beside = Predictor(alpha=0.1, score=score, seed=fold.seed_of(key))
         mine = [(row, one) for row, one in zip(rows, played, strict=True) if row[0] == key]
@@ -56,7 +61,7 @@ def test_keys_of_a_table_are_played_each_by_itself_and_rows_come_back_in_their_o
 def test_labels_that_are_names_are_not_read_as_places() -> None:
     fold = make_fold(alpha=0.1, score=Probabilities(labels=["1", "0"]), seed=3)
     columns = {"key": ["a"] * 2, "at": [1, 2], "output": [[0.9, 0.1]] * 2, "label": ["1", "0"]}
-    played = play_table(fold, arrow.table(columns), indexed=False).to_pylist()
+    played = play_table(fold, arrow.table(columns)).to_pylist()
     assert played[0]["labels"] == ["1"]
     assert played[0]["miss"] == 0.0
 
@@ -64,7 +69,7 @@ def test_labels_that_are_names_are_not_read_as_places() -> None:
 def test_a_row_of_a_table_that_cannot_be_used_is_named() -> None:
     columns = {"key": ["a", "b"], "at": [2, 1], "output": [[0.9, 0.1], [0.5, 7.0]], "label": [0, 0]}
     with pytest.raises(InvalidError, match="row 1, of key 'b'"):
-        play_table(make_fold(alpha=0.1), arrow.table(columns), indexed=True)
+        play_table(make_fold(alpha=0.1), arrow.table(columns))
 
 
 def test_lists_of_one_length_are_a_table_and_others_are_not() -> None:

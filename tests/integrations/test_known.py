@@ -6,9 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole.integrations._cells import Cells
-from keyhole.integrations._known import Forecasts, find_known
-from keyhole.integrations._known import read_known as read_columns
+from keyhole.integrations._forecasts import Cells, Forecasts, find_known
+from keyhole.integrations._forecasts import read_known as read_columns
 
 MONDAY = datetime(2026, 1, 5, 6, 30)
 

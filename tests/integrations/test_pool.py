@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from keyhole import QuantileBands, ScaledResiduals
-from keyhole.integrations._pool import Pool
+from keyhole.integrations._pool import ResidualPool
 from keyhole.integrations.frames import SeriesPredictors
 from keyhole.scores.residuals import list_shape
 
@@ -22,18 +22,18 @@ def add_widths(table: pd.DataFrame, predictors: SeriesPredictors) -> pd.DataFram
     return added.assign(width=width, miss=~added["y"].between(added["M-lo-90"], added["M-hi-90"]))
 
 
-def add(pool: Pool, series: str, residual: float, forecast: float = 0.0) -> None:
+def add(pool: ResidualPool, series: str, residual: float, forecast: float = 0.0) -> None:
     pool.add_all([series], [forecast], [residual])
 
 
 def find_band(
-    pool: Pool, series: str, alpha: float = ALPHA, forecast: float = 0.0
+    pool: ResidualPool, series: str, alpha: float = ALPHA, forecast: float = 0.0
 ) -> tuple[float, float]:
     (band,) = pool.find_bands([series], np.array([forecast]), alpha)
     return band
 
 
-def find_half(pool: Pool, series: str, alpha: float = ALPHA, forecast: float = 0.0) -> float:
+def find_half(pool: ResidualPool, series: str, alpha: float = ALPHA, forecast: float = 0.0) -> float:
     return find_band(pool, series, alpha, forecast)[1]
 
 
@@ -47,7 +47,7 @@ def make_panel(seed: int) -> tuple[pd.DataFrame, np.ndarray]:
 
 
 def test_before_the_first_residual_nothing_is_known_and_one_gives_a_width() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     assert math.isnan(find_half(pool, "a"))
     add(pool, "a", -2.0)
     # Five answers of Student's shape with one degree of freedom and one at its median, 2: of 6 answers
@@ -58,7 +58,7 @@ def test_before_the_first_residual_nothing_is_known_and_one_gives_a_width() -> N
 
 
 def test_a_series_is_half_its_own_after_one_residual_and_a_new_one_like_all() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     add(pool, "a", 1.0)
     add(pool, "b", math.e**2)
     halves = {name: find_half(pool, name) for name in "abc"}
@@ -70,7 +70,7 @@ def test_a_series_is_half_its_own_after_one_residual_and_a_new_one_like_all() ->
 
 
 def test_the_shape_is_of_what_lies_beyond_the_offset_of_before() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for residual in (1.0, 16.0, 16.0, 2.5e7):
         add(pool, "a", residual)
     # Roots 1, 4, 4, 5000 have the mean 1252.25, by 25/4 the middle of the first three is far below. The
@@ -81,7 +81,7 @@ def test_the_shape_is_of_what_lies_beyond_the_offset_of_before() -> None:
 
 
 def test_a_new_series_has_the_width_that_forecasts_of_its_size_have() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for n in range(40):
         add(pool, f"small {n}", 1.0, forecast=10.0)
         add(pool, f"large {n}", 100.0, forecast=-1_000.0)
@@ -97,7 +97,7 @@ def test_a_new_series_has_the_width_that_forecasts_of_its_size_have() -> None:
 
 def test_forecasts_whose_sizes_tell_nothing_leave_widths_as_they_are() -> None:
     rng = np.random.default_rng(3)
-    pool, plain = Pool(), Pool()
+    pool, plain = ResidualPool(), ResidualPool()
     for n in range(400):
         residual = rng.normal()
         add(pool, str(n), residual, forecast=math.exp(rng.normal()))
@@ -109,7 +109,7 @@ def test_forecasts_whose_sizes_tell_nothing_leave_widths_as_they_are() -> None:
 
 def test_a_residual_that_is_amended_counts_as_if_it_had_been_told_so() -> None:
     for asymmetric in (False, True):
-        amended, told = Pool(asymmetric=asymmetric), Pool(asymmetric=asymmetric)
+        amended, told = ResidualPool(asymmetric=asymmetric), ResidualPool(asymmetric=asymmetric)
         for n in range(60):
             add(amended, "a", 1.0 + n)
             add(told, "a", 900.0 if n == 59 else 1.0 + n)
@@ -120,7 +120,7 @@ def test_a_residual_that_is_amended_counts_as_if_it_had_been_told_so() -> None:
 
 
 def test_after_twenty_five_residuals_a_series_goes_on_by_itself() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for residual in range(1, 25):
         add(pool, "a", float(residual))
     early = find_half(pool, "a")
@@ -135,7 +135,7 @@ def test_after_twenty_five_residuals_a_series_goes_on_by_itself() -> None:
 
 
 def test_a_series_that_is_all_but_exact_is_at_least_e_to_the_minus_4_as_wide_as_a_new_one() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for _ in range(5):
         add(pool, "exact", 1e-12)
         for name in "abc":
@@ -238,7 +238,7 @@ def test_a_pickled_pool_goes_on_bit_for_bit() -> None:
 
 
 def test_a_series_that_was_exact_at_first_gets_a_width_once_it_errs() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for _ in range(30):
         add(pool, "a", 0.0)
     assert math.isnan(find_half(pool, "a"))
@@ -312,7 +312,7 @@ def test_the_pool_is_what_its_page_says_residual_by_residual() -> None:
     rng = np.random.default_rng(4)
     names = ["a", "b", *"cdefgh" * 2, *"xyz" * 3]
     scales = {name: math.exp(3.0 * rng.normal()) for name in names} | {"a": 1e-9, "b": 1e9}
-    pool, plain = Pool(), PlainPool()
+    pool, plain = ResidualPool(), PlainPool()
     for step in range(1_900):
         name = names[rng.integers(len(names))]
         residual = 0.0 if step % 17 == 16 else scales[name] * rng.normal()
@@ -326,7 +326,7 @@ def test_the_pool_is_what_its_page_says_residual_by_residual() -> None:
 
 
 def test_many_series_are_remembered_by_three_residuals_each() -> None:
-    pool, plain = Pool(), PlainPool()
+    pool, plain = ResidualPool(), PlainPool()
     rng = np.random.default_rng(5)
     for step in range(1_600):
         residual = math.exp(rng.normal() + step / 400)
@@ -336,7 +336,7 @@ def test_many_series_are_remembered_by_three_residuals_each() -> None:
 
 
 def test_a_width_that_no_number_holds_is_the_largest_that_one_does() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for _ in range(3):
         add(pool, "a", 1e308)
     half = find_half(pool, "a", 0.001)
@@ -349,7 +349,7 @@ def test_both_sides_are_the_shortest_span_of_a_share_from_the_fiftieth_residual_
     alpha: float, count: int
 ) -> None:
     residuals = np.random.default_rng(count).exponential(size=count).tolist()
-    pool = Pool(asymmetric=True)
+    pool = ResidualPool(asymmetric=True)
     for residual in residuals[:49]:
         add(pool, "a", residual)
     low, high = find_band(pool, "a", alpha)
@@ -366,7 +366,7 @@ def test_both_sides_are_the_shortest_span_of_a_share_from_the_fiftieth_residual_
 
 
 def test_the_two_sides_forget_what_is_four_hundred_residuals_old() -> None:
-    pool = Pool(asymmetric=True)
+    pool = ResidualPool(asymmetric=True)
     add(pool, "a", 1e6)
     for residual in range(399):
         add(pool, "a", float(residual))
@@ -378,11 +378,11 @@ def test_the_two_sides_forget_what_is_four_hundred_residuals_old() -> None:
 @pytest.mark.parametrize("asymmetric", [False, True])
 def test_a_pool_that_was_kept_goes_on_bit_for_bit(*, asymmetric: bool) -> None:
     rng = np.random.default_rng(8)
-    one = Pool(asymmetric=asymmetric)
+    one = ResidualPool(asymmetric=asymmetric)
     for step in range(450):
         add(one, "a", 0.0 if step in (3, 4) else rng.normal())
     find_band(one, "a")
-    other = Pool(asymmetric=asymmetric)
+    other = ResidualPool(asymmetric=asymmetric)
     other.restore(one.list_state())
     for step in range(60):
         for name in ("a", "b"):
@@ -394,7 +394,7 @@ def test_a_pool_that_was_kept_goes_on_bit_for_bit(*, asymmetric: bool) -> None:
 
 
 def test_the_two_sides_are_equally_far_unless_told() -> None:
-    pool = Pool()
+    pool = ResidualPool()
     for residual in range(1, 61):
         add(pool, "a", float(residual))
     low, high = find_band(pool, "a")

@@ -2,7 +2,9 @@ from typing import Any
 
 import pytest
 
-from keyhole.integrations.rows import name_key, read_index
+pytest.importorskip("pyarrow")
+
+from keyhole.integrations._arrow import name_key, read_index
 
 
 @pytest.mark.parametrize(("label", "place"), [("3", 3), (3, 3), (3.0, 3)])

@@ -14,8 +14,7 @@ from pyspark.sql import Row  # noqa: E402
 
 from keyhole import HIT, MISS  # noqa: E402
 from keyhole.errors import InvalidError  # noqa: E402
-from keyhole.integrations._buckets import Bucket  # noqa: E402
-from keyhole.integrations.rows import name_key  # noqa: E402
+from keyhole.integrations._arrow import Bucket, name_key  # noqa: E402
 from keyhole.integrations.spark import (  # noqa: E402
     BucketProcessor,
     backtest,

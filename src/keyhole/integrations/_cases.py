@@ -14,14 +14,14 @@ from keyhole.scores import Region, Score
 Columns = Sequence[str | int] | None
 
 
-class Known(Protocol):
+class HasContext(Protocol):
     """An adapter that knows which columns hold features and groups."""
 
     features: Any  # columns, which each adapter names in its own way
     groups: Any
 
 
-class Wrapper(Known, Protocol):
+class Wrapper(HasContext, Protocol):
     """An adapter, with the parameters that it has in common with a predictor."""
 
     alpha: float
@@ -31,7 +31,6 @@ class Wrapper(Known, Protocol):
 
 
 def start_predictor(wrapper: Wrapper, kind: Score[Any], *, seed: int | None) -> Predictor[Any]:
-    """Return a predictor with a wrapper's parameters, which has seen nothing yet."""
     return Predictor(
         wrapper.learner,
         alpha=None if isinstance(wrapper.learner, Learner) else wrapper.alpha,
@@ -86,8 +85,7 @@ def read_context(
     return {"features": features, "groups": groups}
 
 
-def read_case(wrapper: Known, x: Mapping[Any, object]) -> dict[str, Any]:
-    """Return the features and the groups of one case, as ``predict`` takes them."""
+def read_case(wrapper: HasContext, x: Mapping[Any, object]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if wrapper.features:
         known["features"] = {name: x.get(name) for name in wrapper.features}
@@ -108,7 +106,6 @@ def is_member(value: object, group: str | int) -> bool:
 
 
 def _column(table: Any, column: str | int, kind: str) -> Any:
-    """Return a column by name or number, or raise with the remedy."""
     names = getattr(table, "columns", None)
     if isinstance(column, str) and names is not None and column in list(names):
         return np.asarray(table[column])

@@ -19,7 +19,7 @@ _FARTHEST, _LARGEST = 4.0, 690.0  # logarithms: of a part of an offset, of any s
 _RIDGE = 5.0  # squares of logarithms that forecasts must differ by before their sizes tell anything
 
 
-class Pool:
+class ResidualPool:
     """Forecasts how wide the interval of a series must be, from the residuals of all series.
 
     The logarithm of a residual is the series' own offset and a shape that all have in common. The
@@ -91,7 +91,6 @@ class Pool:
     def add_all(
         self, each: Sequence[Hashable], forecasts: Sequence[float], residuals: Sequence[float]
     ) -> None:
-        """Hear the residuals of several series, one after the other."""
         places, (sizes, shares, middles, heard) = self._places, self._seen
         for series, forecast, residual in zip(each, forecasts, residuals, strict=True):
             if self._signed is not None:
@@ -130,7 +129,6 @@ class Pool:
             self._shapes.clear()
 
     def list_state(self) -> list[Any]:
-        """Return all that it has heard, to be kept; ``restore`` takes it."""
         return [
             [(series, list(own)) for series, own in self._own.items()],
             [(series, list(signed)) for series, signed in (self._signed or {}).items()],
@@ -177,7 +175,6 @@ def _place(own: deque[float]) -> tuple[float, float]:
 
 
 def _replace(values: MutableSequence[float], before: float, after: float) -> bool:
-    """Replace the last value that is the one before; return whether there is one."""
     for place in range(len(values) - 1, -1, -1):
         if values[place] == before:
             values[place] = after

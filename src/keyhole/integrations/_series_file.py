@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import SnapshotError
-from keyhole.integrations._seen import Seen
 from keyhole.integrations._series import Model
 from keyhole.predictor.levels import LevelPredictor
 from keyhole.predictor.predictor import Predictor
@@ -16,9 +15,8 @@ _PLAIN = (str, bool, int, float, type(None))
 
 
 def pack_model(model: Model) -> tuple[dict[str, Any], bytes]:
-    """Return a model as what JSON holds, and the bytes of its predictors."""
     parts, seen = [one.dump() for one in model.predictors.values()], model.seen
-    columns = [list(seen.slots), *(seen.pick(one) for one in _list_columns(seen))]
+    columns = [list(seen.slots), *(seen.pick(one) for one in seen.list_columns())]
     packed = {
         "predictors": [pack_value(name) for name in model.predictors],
         "sizes": [len(part) for part in parts],
@@ -44,17 +42,13 @@ def unpack_model(model: Model, packed: dict[str, Any], content: bytes) -> bytes:
             codes.add(unpack_value(value))
     keys, *columns = ([unpack_value(one) for one in column] for column in packed["rows"])
     seen.add(keys, [], [])
-    for column, values in zip(_list_columns(seen), columns, strict=True):
+    for column, values in zip(seen.list_columns(), columns, strict=True):
         column[:] = values
     for series, time, cutoff, place in packed["open"]:
         seen.open.setdefault((series, time), []).append((series, time, cutoff, place))
     if model.pool is not None:
         model.pool.restore(unpack_value(packed["pool"]))
     return content
-
-
-def _list_columns(seen: Seen) -> list[list[Any]]:
-    return [seen.predictors, seen.outputs, seen.numbers, seen.truths, *seen.shown]
 
 
 def pack_value(value: object) -> Any:

@@ -16,23 +16,25 @@ import numpy as np
 from keyhole import scores
 from keyhole.checks import is_list
 from keyhole.errors import InvalidError, LabelError, SnapshotError
-from keyhole.integrations._cells import read_numbers
-from keyhole.integrations._evaluate import evaluate, name_level
-from keyhole.integrations._known import TABLE, Forecasts, find_known
-from keyhole.integrations._pool import Pool
-from keyhole.integrations._series import AnyPredictor, Model
-from keyhole.integrations._series_file import pack_model, pack_value, unpack_model, unpack_value
-from keyhole.integrations._table import (
+from keyhole.integrations._evaluate import draw_fan, evaluate, name_level
+from keyhole.integrations._forecasts import (
+    TABLE,
     Columns,
+    Forecasts,
     Models,
     Pair,
     Rows,
     check_order,
+    find_known,
     list_columns,
     make_column,
     make_table,
     name_models,
+    read_numbers,
 )
+from keyhole.integrations._pool import ResidualPool
+from keyhole.integrations._series import AnyPredictor, Model
+from keyhole.integrations._series_file import pack_model, pack_value, unpack_model, unpack_value
 from keyhole.learners import Learner
 from keyhole.predictor import file
 from keyhole.predictor.predictor import Predictor
@@ -293,8 +295,6 @@ class SeriesPredictors:
 
         Of several forecasts of one time it draws the last that was made.
         """
-        from keyhole.integrations._fan_chart import draw_fan
-
         seen = self._find(model).seen
         ids, times, cutoffs = seen.list_keys_kept()
         own = [place for place, one in enumerate(ids) if one == series]
@@ -343,7 +343,7 @@ class SeriesPredictors:
         score = None if header["score"] is None else scores.load(header["score"])
         made = cls(score=score, **options)
         for name, packed in header["models"].items():
-            pool = Pool(asymmetric=made.asymmetric) if packed["pool"] is not None else None
+            pool = ResidualPool(asymmetric=made.asymmetric) if packed["pool"] is not None else None
             model = made._make_model(name, scores.load(packed["score"]), pool=pool)
             content = unpack_model(model, packed, content)
         return made
@@ -393,11 +393,10 @@ class SeriesPredictors:
 
     def _start_model(self, name: str, column: str | Pair) -> Model:
         pools = self.pool and self.score is None and isinstance(column, str)
-        pool = Pool(asymmetric=self.asymmetric) if pools else None
+        pool = ResidualPool(asymmetric=self.asymmetric) if pools else None
         return self._make_model(name, QuantileBands() if pools else self._find_score(column), pool=pool)
 
-    def _make_model(self, name: str, score: Score[Any], *, pool: Pool | None) -> Model:
-        """Return a model of this name, made when it is first seen."""
+    def _make_model(self, name: str, score: Score[Any], *, pool: ResidualPool | None) -> Model:
         if name not in self._models:
             # All series share a learner: to make one takes longer than all else.
             first = self._start_predictor(score, 0)
@@ -478,7 +477,6 @@ def backtest(
 def _read_alpha(
     alpha: float | Sequence[float] | None, levels: Sequence[float] | None
 ) -> float | list[float]:
-    """Return the target miss rates, from either way of writing them."""
     if (alpha is None) == (levels is None):
         raise InvalidError(
             "give alpha, the share that may miss, such as 0.1; or levels in percent, such as [80, 90]"
@@ -503,7 +501,6 @@ def _list_features(features: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _name_outputs(name: str, outputs: list[Any]) -> dict[str, list[Any]]:
-    """Return the columns of what a model gave: of two quantiles, or of several labels, one each."""
     if not outputs or not isinstance(outputs[0], tuple):
         return {name: outputs}
     return {f"{name}-{place}": list(part) for place, part in enumerate(zip(*outputs, strict=True))}
@@ -512,7 +509,6 @@ def _name_outputs(name: str, outputs: list[Any]) -> dict[str, list[Any]]:
 def _name_ends(
     name: str, alphas: Sequence[float], shown: Sequence[Sequence[tuple[float, float]]]
 ) -> dict[str, list[float]]:
-    """Return the columns of the intervals of a model, on each level its lower and its upper ends."""
     columns = {}
     for alpha, ends in zip(alphas, shown, strict=True):
         level = name_level(alpha)

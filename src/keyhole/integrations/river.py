@@ -36,14 +36,12 @@ class _OpenRounds:
         self._count = 0
 
     def put(self, x: Case, number: int) -> None:
-        """Remember a prediction; the oldest is forgotten where there are too many."""
         self._ids.setdefault(_key(x), deque()).append(number)
         self._count += 1
         if self._count > self._limit:
             self._take(next(iter(self._ids)))
 
     def take(self, x: Case) -> int | None:
-        """Return the oldest prediction for such a case, and forget it; None if there is none."""
         key = _key(x)
         return self._take(key) if key in self._ids else None
 

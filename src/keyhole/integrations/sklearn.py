@@ -106,7 +106,6 @@ class _Wrapper:
         """Raise if the fitted estimator cannot be used; nothing has changed then."""
 
     def _start(self, kind: Score[Any]) -> None:
-        """Start a predictor, or go on with the one there is."""
         if not (self.warm_start and hasattr(self, "predictor_")):
             self.predictor_ = start_predictor(self, kind, seed=self.seed)
 

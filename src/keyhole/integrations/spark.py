@@ -22,7 +22,7 @@ from keyhole.keyed import Fold, Kind, LevelFold, make_fold
 from keyhole.keyed.state import NEVER
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
-from keyhole.scores import Score, find_labels
+from keyhole.scores import Score
 
 try:
     import pyarrow as pa
@@ -37,20 +37,22 @@ except ImportError:
         "Spark needs pyspark 4.1 or later; pip install 'keyhole-conformal[spark]'"
     ) from None
 
-from keyhole.integrations._buckets import MOST_BUCKETS, Bucket
-from keyhole.integrations._columns import (
+from keyhole.integrations._arrow import (
     ANSWERS,
-    LEVELS,
-    OUTPUT,
+    KNOWN,
+    MOST_BUCKETS,
     PLAYED,
+    Bucket,
+    find_schema,
+    has_indexes,
+    list_names,
+    make_row_fold,
     play_table,
     read_events,
     refuse_rows,
     tell_time,
-    write_levels,
     write_outputs,
 )
-from keyhole.integrations.rows import KNOWN, list_names, make_row_fold
 
 __all__ = ["backtest", "evaluate", "read_states", "streams"]
 
@@ -87,7 +89,6 @@ class BucketProcessor(StatefulProcessor):
         self._value = handle.getValueState("keyhole", _STATE)
 
     def handleInitialState(self, key: Any, initialState: Any, timerValues: Any) -> None:  # noqa: ARG002, N802, N803
-        """Begin with the states that a bucket is given."""
         bucket = Bucket.unpack(bytes(initialState.rows))
         bucket.is_changed = True
         self._write(bucket, 0, self._find_due(bucket), timerValues.getCurrentWatermarkInMs())
@@ -123,14 +124,11 @@ class BucketProcessor(StatefulProcessor):
             yield Row("rows")(write_table(table))
 
     def _play(self, bucket: Bucket, events: dict[str, Any]) -> Any:
-        outputs = bucket.play(self._fold, events)
-        write = write_levels if isinstance(outputs, dict) else write_outputs
-        return write(events["key"], outputs, self._kinds)
+        return write_outputs(events["key"], bucket.play(self._fold, events), self._kinds)
 
     def _find_earliest(self, tables: list[Any]) -> int:
-        """Return when the first of the rounds that are asked for would expire."""
         asked = [pc.min(one["at"]).as_py() for one in tables if "output" in one.column_names]
-        lifetime = find_first(self._fold).lifetime
+        lifetime = self._fold.first.lifetime
         times = [] if lifetime is None else [at + lifetime for at in asked if at is not None]
         return min(times, default=NEVER)
 
@@ -138,7 +136,6 @@ class BucketProcessor(StatefulProcessor):
         return min(bucket.find_dues(self._fold).values(), default=NEVER)
 
     def _read(self) -> tuple[Bucket, int]:
-        """Return the bucket, and when its timer fires, or 0."""
         held = self._value.get()
         if held is None:
             return Bucket({}), 0
@@ -228,8 +225,9 @@ def streams(
     )  # fmt: skip
     keys = list_names(key)
     count = count_buckets(asks, buckets)
+    is_array = isinstance(asks.schema["output"].dataType, T.ArrayType)
     processor = BucketProcessor(
-        fold, buckets=count, kinds=map(Kind, kinds), indexed=has_indexes(asks, fold)
+        fold, buckets=count, kinds=map(Kind, kinds), indexed=is_array and has_indexes(fold)
     )
     inputs = pack_inputs(asks, answers, keys=keys, delay=delay, buckets=count)
     begun = None if states is None else _pack_states(states, count)
@@ -239,27 +237,14 @@ def streams(
 
 
 def list_columns(fold: Fold | LevelFold) -> list[Any]:
-    """Return the columns of what a fold shows, but the key's."""
-    if find_first(fold).decides:
+    if fold.first.decides:
         accepted = (F.col("size") == 1.0).alias("accepted")
         return ["id", "kind", "number", "threshold", accepted, "miss", "note"]
     return list(find_schema(fold).names[1:])
 
 
-def find_schema(fold: Fold | LevelFold) -> Any:
-    return LEVELS if isinstance(fold, LevelFold) else OUTPUT
-
-
-def find_first(fold: Fold | LevelFold) -> Fold:
-    """Return the fold, or of several levels the first."""
-    return next(iter(fold.folds.values())) if isinstance(fold, LevelFold) else fold
-
-
 def process(inputs: DataFrame, processor: StatefulProcessor, states: DataFrame | None) -> DataFrame:
-    """Return what a processor makes of the rows of each bucket, which may begin with a state."""
-    conf = inputs.sparkSession.conf
-    if conf.get(_PROVIDER, "") != _ROCKS_DB:
-        conf.set(_PROVIDER, _ROCKS_DB)  # the only provider that transformWithState works with
+    _use_rocks_db(inputs.sparkSession)
     return inputs.groupBy("bucket").transformWithState(
         statefulProcessor=processor,
         outputStructType="rows BINARY",
@@ -269,6 +254,11 @@ def process(inputs: DataFrame, processor: StatefulProcessor, states: DataFrame |
     )
 
 
+def _use_rocks_db(spark: SparkSession) -> None:
+    if spark.conf.get(_PROVIDER, "") != _ROCKS_DB:
+        spark.conf.set(_PROVIDER, _ROCKS_DB)  # the only provider that transformWithState works with
+
+
 def read_states(spark: SparkSession, checkpoint: str) -> DataFrame:
     """Return the states of all keys of a stopped query: columns ``key`` and ``state``.
 
@@ -276,16 +266,13 @@ def read_states(spark: SparkSession, checkpoint: str) -> DataFrame:
     buckets or of shuffle partitions, or keep them as a table; ``Fold.read`` reads one. The new query
     must read its inputs from where the old one ended.
     """
-    conf = spark.conf
-    if conf.get(_PROVIDER, "") != _ROCKS_DB:
-        conf.set(_PROVIDER, _ROCKS_DB)
+    _use_rocks_db(spark)
     reader = spark.read.format("statestore").option("stateVarName", "keyhole")
     buckets = reader.load(checkpoint).select("value.state")
     return buckets.mapInArrow(list_states, "key STRING, state BINARY")
 
 
 def list_states(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield the keys of buckets with their states."""
     for batch in batches:
         for content in batch["state"].to_pylist():
             held = Bucket.unpack(content).states
@@ -336,7 +323,6 @@ def read_keys(table: DataFrame, keys: Sequence[str]) -> list[Any]:
 
 
 def _pack(table: DataFrame, buckets: int) -> DataFrame:
-    """Return the rows of each bucket as one value."""
     return table.withColumn("bucket", _find_bucket(buckets)).mapInArrow(pack_rows, _PACKED)
 
 
@@ -379,7 +365,6 @@ def pack_rows(batches: Iterator[Any]) -> Iterator[Any]:
 
 
 def _gather(batches: Iterator[Any]) -> Iterator[Any]:
-    """Yield tables of many rows each."""
     held = []
     for batch in batches:
         if batch.num_rows:
@@ -414,12 +399,6 @@ def find_answers(answers: DataFrame) -> list[str]:
     if not known:
         raise InvalidError(f"answers have none of the columns {', '.join(ANSWERS)}; add one")
     return known
-
-
-def has_indexes(table: DataFrame, fold: Fold | LevelFold) -> bool:
-    """Return whether labels are indexes into an array of scores."""
-    is_array = isinstance(table.schema["output"].dataType, T.ArrayType)
-    return is_array and not find_labels(find_first(fold).setup.score)
 
 
 def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:
@@ -485,10 +464,9 @@ def backtest(
     keys = list_names(key)
     known = [name for name in KNOWN if name in table.columns]
     rows = table.select(name_rows(keys), "at", "output", *known, "label")
-    indexed = has_indexes(table, fold)
 
     def play(group: Any) -> Any:
-        played = play_table(fold, group, indexed=indexed)
+        played = play_table(fold, group)
         at = group["at"]
         if pa.types.is_timestamp(at.type) and at.type.tz:  # Spark gives its own zone, and takes UTC.
             at = at.cast(pa.timestamp("us", tz="UTC"))

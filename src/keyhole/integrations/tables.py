@@ -10,7 +10,7 @@ from typing import Any
 from keyhole.errors import MissingExtraError
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
-from keyhole.scores import Probabilities, Score, find_labels
+from keyhole.scores import Probabilities, Score
 
 try:
     import narwhals as nw
@@ -20,9 +20,8 @@ except ImportError:
         "tables need narwhals and pyarrow; pip install 'keyhole-conformal[frames,parquet]'"
     ) from None
 
-from keyhole.integrations._columns import play_table
-from keyhole.integrations._table import make_column, read_table
-from keyhole.integrations.rows import KNOWN, list_names, make_row_fold, name_key
+from keyhole.integrations._arrow import KNOWN, list_names, make_row_fold, name_key, play_table
+from keyhole.integrations._forecasts import make_column, read_table
 
 __all__ = ["backtest", "evaluate"]
 
@@ -70,8 +69,7 @@ def backtest(
         seed=seed, start=start,
     )  # fmt: skip
     frame, rounds = _read_rounds(table, list_names(key), time, output, label)
-    indexed = pa.types.is_list(rounds["output"].type) and not find_labels(fold.setup.score)
-    played = play_table(fold, rounds, indexed=indexed)
+    played = play_table(fold, rounds)
     if frame.implementation.is_polars():  # It takes Arrow's columns as they are.
         added = [*nw.from_arrow(played, backend=frame.implementation).iter_columns()]
     else:
@@ -82,7 +80,6 @@ def backtest(
 def _read_rounds(
     table: object, keys: list[str], time: str, output: str | Sequence[str], label: str
 ) -> tuple[Any, Any]:
-    """Return a table as narwhals sees it, and its rounds as ``play_table`` takes them."""
     outputs = list_names(output)
     frame = _read(table, [*keys, time, *outputs, label])
     rows = frame.select(*outputs)

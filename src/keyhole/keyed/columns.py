@@ -149,7 +149,6 @@ def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
 
 
 def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColumns:
-    """Return the outputs about events, of which these are the rows, as columns."""
     shown = [(one.region, one.miss) for one in outputs]
     return OutputColumns(**_write_common(rows, outputs), **_write_shown(shown))
 
@@ -184,7 +183,6 @@ def _write_common(rows: Sequence[int], outputs: Sequence[Output]) -> dict[str, A
 
 
 def _write_shown(shown: Sequence[tuple[Any, float | None]]) -> dict[str, Any]:
-    """Return the columns of regions and misses."""
     numbers, sizes = np.full((5, len(shown)), np.nan), np.zeros(len(shown) + 1, dtype=np.int64)
     labels: list[Any] = []
     for place, (region, miss) in enumerate(shown):

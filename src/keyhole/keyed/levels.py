@@ -129,7 +129,6 @@ class LevelFold:
         return parts
 
     def _join(self, each: tuple[Output, ...]) -> Output:
-        """Return what is reported of a round of which the levels report these."""
         first = each[0]
         if first.region is not None:
             return first._replace(region=nest(self.folds, [one.region for one in each]))
@@ -151,7 +150,6 @@ def _pack(parts: list[bytes]) -> bytes:
 
 
 def _match(key: str, columns: list[Outputs]) -> Iterator[tuple[Output, ...]]:
-    """Return what the levels report of each round, or raise if they are not of the same."""
     first, *others = ([(one.kind, one.id) for one in column] for column in columns)
     if any(other != first for other in others):
         raise SnapshotError(f"the levels of key {key!r:.80} are not of the same rounds; restore a copy")

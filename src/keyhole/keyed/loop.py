@@ -166,7 +166,6 @@ def _rate(form: Form, first: float, second: float, value: float) -> float:
 
 @called
 def find_ends(form: Form, real: Array) -> tuple[float, float]:
-    """Return the ends of a round's interval."""
     threshold, first, second = real[THRESHOLD], real[FIRST], real[SECOND]
     lower, upper = -np.inf, np.inf
     if threshold > 1.0:
@@ -256,7 +255,6 @@ def _judge_value(form: Form, real: Array, value: float) -> tuple[float, float, b
 
 @called
 def find_open(key: Key, event: int) -> int:
-    """Return the place among the open rounds of that with the id of an event."""
     found = _NOWHERE
     for place in range(key.whole[HELD]):
         if found < 0 and _is_same(key, event, key.rounds[key.rounds[place, OPEN], ROW]):
@@ -277,7 +275,6 @@ def _is_same(key: Key, event: int, row: int) -> bool:
 
 @called
 def is_closed(key: Key, event: int) -> bool:
-    """Return whether the round of an event is one of those closed last."""
     found = False
     for place in range(CLOSED, CLOSED + key.whole[REMEMBERED]):
         found |= key.whole[place] == key.ids[event, DIGEST]
@@ -297,7 +294,6 @@ def report(key: Key, reports: Reports, what: int, event: int, row: int, number: 
 
 @called
 def show(key: Key, form: Form, reports: Reports, what: int, event: int, which: int) -> None:
-    """Report the set or interval of a round."""
     real = key.rounds_real[which]
     place = report(key, reports, what, event, key.rounds[which, ROW], key.rounds[which, NUMBER])
     own = reports.real[place]
@@ -334,7 +330,6 @@ def close(key: Key, reports: Reports, what: int, event: int, place: int, recall:
 
 @kernel
 def drop(key: Key, reports: Reports, what: int, event: int, place: int, recall: int) -> None:
-    """Close a round without an answer."""
     key.whole[EXPIRED_ROUNDS] += 1
     close(key, reports, what, event, place, recall)
 
@@ -377,7 +372,6 @@ def _listen(alpha: float, state: Any, scores: Array, shares: Array) -> None:
 
 @kernel
 def _propose(world: World, event: int) -> int:
-    """Open a round; return which it is."""
     key, own = world.key, world.outputs[event]
     predicted, which = key.whole[PREDICTED], key.whole[MADE]
     whole, real = key.rounds[which], key.rounds_real[which]
@@ -489,7 +483,6 @@ def _begin(world: World, spans: Spans, number: int) -> bool:
 
 @merged
 def play(world: World, spans: Spans) -> None:
-    """Play the events of all keys."""
     key, events, after = world.key, world.events, spans.after
     find_asks(world.form.score, world.outputs, spans.key, events, spans.left)
     for event in range(key.events):

@@ -119,7 +119,6 @@ class Batch(NamedTuple):
 
 
 def find_form(score: object) -> int | None:
-    """Return the form of a score, or None if the loop does not know it."""
     if type(score) is Probabilities:
         return LABELS if score.is_unlimited and score.power == 1.0 else None
     if type(score) is ScaledResiduals:
@@ -281,7 +280,6 @@ def _read_places(table: EventColumns, labels: Sequence[object]) -> Counts:
 
 
 def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tuple[World, Spans]:
-    """Return what the loop plays with, and where each key's part of it is."""
     learner, (rows, width) = fold.setup.learner, batch.outputs.shape
     sizes = np.fromiter(map(len, contents), np.int64, len(contents))
     events = np.bincount(batch.key, minlength=len(contents))
@@ -342,14 +340,12 @@ _COMPILED: dict[Any, Any] = {}
 
 
 def call(function: Any, *arguments: Any) -> Any:
-    """Call a kernel, compiled once in a process."""
     if function not in _COMPILED:
         _COMPILED[function] = compile_for(function, *arguments)
     return _COMPILED[function](*arguments)
 
 
 def _write_reports(world: World, batch: Batch, labels: Any) -> OutputColumns:
-    """Return what was reported, in the order of the events."""
     key, count = world.key, int(world.key.whole[SAID])
     given_whole, given_real = world.reports.whole[:count], world.reports.real[:count]
     counts = np.bincount(given_whole[:, EVENT], minlength=key.events)

@@ -129,7 +129,6 @@ def make_digests() -> Counts:
 
 @called
 def digest(text: Bytes, name: Counts, table: Counts) -> None:
-    """Note the CRC-32 of an id."""
     found = np.int64(0xFFFFFFFF)
     for at in range(name[BEGIN], name[BEGIN] + name[LENGTH]):
         found = table[(found ^ np.int64(text[at])) & 255] ^ found >> 8
@@ -154,7 +153,6 @@ def write_number(content: Bytes, at: int, number: int, size: int) -> int:
 
 @kernel
 def start_key(key: Key, fresh: Counts, at: int) -> None:
-    """Let the key be a new one, at the time of its first event."""
     whole = key.whole
     for place in range(CLOCK, fresh.size):
         whole[place] = fresh[place]
@@ -215,7 +213,6 @@ def _read_tally(key: Key, at: int, layout: int) -> int:
 
 @called
 def _read_scale(key: Key, at: int, end: int) -> int:
-    """Read the scale; return where it ends, or -1 if it is none."""
     whole, real = key.whole, key.real
     count = read_number(key.text, at, 1)
     kept = 1 if count == FIXED else count if count <= HALF else 2 * HALF - count + 1
@@ -238,7 +235,6 @@ def _read_scale(key: Key, at: int, end: int) -> int:
 
 @kernel
 def _count_middle(count: int) -> int:
-    """Return how many residuals are kept of so many."""
     return count if count <= HALF else 2 * HALF - count
 
 
@@ -258,7 +254,6 @@ def _find_scale(key: Key) -> None:
 
 @called
 def add_residual(key: Key, residual: float) -> None:
-    """Learn a residual, if the scale is not fixed yet."""
     whole, real = key.whole, key.real
     if whole[RESIDUALS] >= MOST:
         return

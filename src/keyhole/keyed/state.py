@@ -175,7 +175,6 @@ def _stretch(content: bytes, size: int) -> tuple[bytes, int]:
 
 
 def _note_rare(tally: Tally, rare: list[float]) -> int:
-    """Add to the list what is seldom other than nothing; return the bits of what was added."""
     bits = 0
     for bit, count in (
         (EXPIRED, tally.expired),
@@ -225,7 +224,6 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
 
 
 def pack_whole(key: KeyState, setup: Setup) -> bytes:
-    """Return the state of a key as bytes, its progress as a file has it."""
     progress = key.progress.pack(setup.learner)
     time = key.clock.to_bytes(6, "little", signed=True)
     rule = number_rule(setup.learner.rule.name)
@@ -234,7 +232,6 @@ def pack_whole(key: KeyState, setup: Setup) -> bytes:
 
 
 def unpack_whole(content: bytes, setup: Setup) -> KeyState:
-    """Return the state that ``pack_whole`` wrote, or raise ``SnapshotError``."""
     try:
         version, closed, rule, time, length = _WHOLE.unpack_from(content)
         if version != WHOLE_VERSION:
@@ -302,7 +299,6 @@ def refuse_version(version: int, newest: int = VERSION) -> SnapshotError:
 
 
 def pack_open(key: KeyState) -> bytes:
-    """Return the open rounds of a key, where it has any, as the end of its state."""
     return _OPEN.pack(key.open, key.earliest) + key.waiting if key.open else b""
 
 
@@ -381,7 +377,6 @@ def find_earliest(waiting: bytes) -> int:
 
 
 def _walk(waiting: bytes) -> Iterator[tuple[int, int, int]]:
-    """Yield where each round begins and ends, and when it is due."""
     start, last = 0, len(waiting)
     while start < last:
         length, _, _, due, *_ = _ROUND.unpack_from(waiting, start)

@@ -1,8 +1,13 @@
-"""A table of forecasts as columns: whose each row is, of when, what was forecast, known and came."""
+"""Tables of forecasts as columns: whose each row is, of when, what was forecast, known and came.
+
+A column is kept by its distinct values (``Cells``), so that each value is looked at once. Of a row a
+table knows some features by itself: parts of its time, and what the forecasts say.
+"""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from itertools import takewhile
 from typing import Any
 
@@ -10,8 +15,6 @@ import numpy as np
 
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
 from keyhole.integrations._cases import is_member, is_missing
-from keyhole.integrations._cells import Cells, join_cells, rank, read_cells, read_numbers
-from keyhole.integrations._known import KNOWN, Forecasts, read_known
 from keyhole.numeric import Array, Counts
 from keyhole.scores import QuantileBands, ScaledResiduals, Score
 
@@ -24,6 +27,82 @@ except ImportError:
 
 Pair = tuple[str, str]
 Models = str | Pair | Sequence[str | Pair] | Mapping[str, str | Pair]
+Forecasts = Mapping[str, Any]  # a column each, by the name of its model
+TABLE = "table"  # what says: all that the table knows
+
+
+@dataclass(frozen=True)
+class Cells:
+    """A column by its distinct values: ``codes`` says which of them is that of each row."""
+
+    values: Sequence[Any]
+    codes: Counts
+
+    def __getitem__(self, row: int) -> Any:
+        return self.values[self.codes[row]]
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def to_list(self) -> list[Any]:
+        return [self.values[code] for code in self.codes.tolist()]
+
+    def pick(self, rows: Any) -> "Cells":
+        return Cells(self.values, self.codes[rows])
+
+    def spread(self, values: Sequence[Any]) -> Any:
+        """Return of every row what stands here for its value, as an array."""
+        return np.array(values)[self.codes] if len(values) else self.codes
+
+
+def read_cells(column: Any) -> Cells:
+    """Return a column of a table by its distinct values, None in place of missing ones."""
+    numbers = _number(column)
+    if numbers is not None:
+        _, first, codes = np.unique(numbers, return_index=True, return_inverse=True)
+        return Cells(column[first.tolist()].to_list(), codes)
+    known: dict[Any, int] = {}
+    codes = np.array([known.setdefault(one, len(known)) for one in column.to_list()], dtype=np.int64)
+    if any(map(is_missing, known)):
+        values = [None, *(value for value in known if not is_missing(value))]
+        places = {value: place for place, value in enumerate(values)}
+        return Cells(values, np.array([places.get(value, 0) for value in known])[codes])
+    return Cells(list(known), codes)
+
+
+def _number(column: Any) -> Any:
+    """Return an array that tells the values of a column apart; None if they must be looked at."""
+    if not (column.dtype.is_temporal() or column.dtype.is_integer()) or column.is_null().any():
+        return None
+    if isinstance(column.dtype, nw.Datetime):
+        unit = column.dtype.time_unit
+        column = column.dt.timestamp(unit if unit != "s" else "ms")  # With a zone they are objects.
+    numbers = column.to_numpy()
+    return numbers if numbers.dtype.kind in "iuMm" else None
+
+
+def join_cells(columns: Sequence[Cells]) -> Cells:
+    if len(columns) == 1:
+        return columns[0]
+    first, *rest = columns
+    joined = first.codes
+    for column in rest:
+        joined = joined * len(column.values) + column.codes
+    _, rows, codes = np.unique(joined, return_index=True, return_inverse=True)
+    return Cells([tuple(column[row] for column in columns) for row in rows], codes)
+
+
+def rank(values: Sequence[Any]) -> Any:
+    places = np.zeros(len(values), dtype=np.int64)
+    places[sorted(range(len(values)), key=values.__getitem__)] = np.arange(len(values))
+    return places
+
+
+def read_numbers(column: Any) -> Array | None:
+    """Return a column of numbers as an array, NaN where one is missing; None if it holds others."""
+    if not column.dtype.is_numeric() or column.dtype.is_decimal():
+        return None
+    return np.array(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -112,19 +191,16 @@ class Columns:
     groups: Sequence[str]
 
     def open(self, table: object, columns: Sequence[str]) -> Any:
-        """Return a table as narwhals sees it, or raise if a column is not there."""
         own = [name for name in self.features if name not in KNOWN]
         return read_table(table, [*self.series, self.time, *own, *self.groups, *columns])
 
     def list_times(self, frame: Any) -> tuple[Cells, Cells]:
-        """Return the times and the cutoffs, None where there is none."""
         times = read_cells(frame[self.time])
         if self.cutoff not in frame.columns:
             return times, Cells([None], np.zeros(len(times), dtype=np.int64))
         return times, read_cells(frame[self.cutoff])
 
     def read_rows(self, frame: Any, column: str | Pair, model: str, forecasts: Forecasts) -> Rows:
-        """Return the rows of one model: of its column, or of its two of quantiles."""
         outputs = [frame[name].to_list() for name in list_columns(column)]
         rows = outputs[0] if isinstance(column, str) else list(zip(*outputs, strict=True))
         return self.make_rows(frame, rows, model, forecasts)
@@ -216,7 +292,6 @@ def read_table(table: Any, needed: Sequence[str]) -> Any:
 
 
 def make_table(columns: Mapping[str, Sequence[Any]], implementation: Any) -> Any:
-    """Return a table like those that were given: of pandas, polars, or what else they were of."""
     return nw.from_dict(dict(columns), backend=implementation).to_native()
 
 
@@ -225,7 +300,6 @@ def make_column(frame: Any, name: str, values: Sequence[Any]) -> Any:
 
 
 def name_models(models: Models) -> dict[str, str | Pair]:
-    """Return the models by name: a column of forecasts, or two of quantiles."""
     if isinstance(models, Mapping):
         return dict(models)
     if isinstance(models, str):
@@ -251,7 +325,6 @@ def list_columns(column: str | Pair) -> list[str]:
 
 
 def _check_filled(cells: Cells, column: str, what: str) -> None:
-    """Raise with the first row that holds nothing."""
     for code, value in enumerate(cells.values):
         if value is None and (rows := np.flatnonzero(cells.codes == code)).size:
             raise InvalidError(
@@ -266,3 +339,63 @@ def check_order(times: Sequence[Any], column: str) -> None:
         raise InvalidError(
             f"the times in {column!r} have no order ({error}); make them one type"
         ) from None
+
+
+def find_known(times: Sequence[Any], cutoffs: Sequence[Any], forecasts: Forecasts) -> tuple[str, ...]:
+    """Return which features a table knows; none where its times are numbers, which say too little.
+
+    The hour and the weekday count where they vary, the weekday also in a table of one day; the month
+    in a table of more than a year whose times are days, as it is too slow a feature for hours.
+    """
+    if not times or not all(hasattr(time, "weekday") for time in times):
+        return ()
+    steps = set(map(_find_step, times, cutoffs))
+    times = list(set(times))
+    months = [12 * time.year + time.month for time in times]
+    days = {(time.year, time.month, time.day) for time in times}
+    has_hours = any(_READERS["hour"](time) for time in times)
+    found = {
+        "hour": has_hours,
+        "weekday": len(days) == 1 or len({time.weekday() for time in times}) > 1,
+        "month": not has_hours and max(months) - min(months) >= 12,
+        "horizon": len(steps) > 1,
+        "forecast": True,
+        "spread": len(forecasts) > 1,
+    }
+    return tuple(name for name, is_known in found.items() if is_known)
+
+
+def read_known(
+    names: Sequence[str], model: str, times: Cells, cutoffs: Cells, forecasts: Forecasts
+) -> dict[str, Any]:
+    """Return the features of these names that the table knows by itself, a column each."""
+    known = {}
+    for name in names:
+        if name in _READERS:
+            known[name] = times.spread([_READERS[name](time) for time in times.values])
+    if "horizon" in names:
+        both = join_cells([times, cutoffs])
+        steps = [_find_step(time, cutoff) for time, cutoff in both.values]
+        known["horizon"] = both.spread([np.nan if step is None else step for step in steps])
+    if "forecast" in names and model in forecasts:
+        known["forecast"] = forecasts[model]
+    if "spread" in names and len(forecasts) > 1:
+        rows = np.stack([np.asarray(column, dtype=np.float64) for column in forecasts.values()])
+        known["spread"] = rows.max(axis=0) - rows.min(axis=0)
+    return known
+
+
+_READERS: dict[str, Callable[[Any], float]] = {
+    "hour": lambda time: getattr(time, "hour", 0) + getattr(time, "minute", 0) / 60,
+    "weekday": lambda time: float(time.weekday()),
+    "month": lambda time: float(time.month),
+}
+KNOWN = (*_READERS, "horizon", "forecast", "spread")
+
+
+def _find_step(time: Any, cutoff: Any) -> float | None:
+    """Return how long before its time a row was forecast; None where nobody says when."""
+    if is_missing(cutoff):
+        return None
+    step = time - cutoff
+    return step.total_seconds() if isinstance(step, timedelta) else float(step)
