@@ -119,6 +119,26 @@ def test_a_residual_that_is_amended_counts_as_if_it_had_been_told_so() -> None:
             assert find_band(amended, series, 0.01) == find_band(told, series, 0.01)
 
 
+def test_an_exact_forecast_that_is_amended_counts_as_if_it_had_been_told_so() -> None:
+    amended, told = ResidualPool(), ResidualPool()
+    for n in range(60):
+        add(amended, "a", 0.0 if n == 59 else 1.0 + n)
+        add(told, "a", 900.0 if n == 59 else 1.0 + n)
+    restored = ResidualPool()
+    restored.restore(amended.list_state())
+    for pool in (amended, restored):
+        pool.amend("a", 0.0, 800.0)
+        pool.amend("a", 800.0, 0.0)
+        add(pool, "b", 0.5)  # The smallest is another one from here on.
+        pool.amend("b", 0.0, 800.0)  # never heard
+        pool.amend("a", 0.0, 900.0)
+        pool.amend("a", 0.0, 700.0)  # no longer exact
+    add(told, "b", 0.5)
+    for series in ("a", "b", "new"):
+        bands = [find_band(pool, series, 0.01) for pool in (amended, restored, told)]
+        assert bands[0] == bands[1] == bands[2]
+
+
 def test_after_twenty_five_residuals_a_series_goes_on_by_itself() -> None:
     pool = ResidualPool()
     for residual in range(1, 25):

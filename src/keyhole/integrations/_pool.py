@@ -35,6 +35,7 @@ class ResidualPool:
     def __init__(self, *, asymmetric: bool = False) -> None:
         self._signed: dict[Hashable, deque[float]] | None = {} if asymmetric else None
         self._own: dict[Hashable, deque[float]] = {}  # roots of residuals, the last ones
+        self._exact: dict[Hashable, list[float]] = {}  # logarithms that stand for residuals of 0
         self._fixed: dict[float, dict[Hashable, float]] = defaultdict(dict)  # by alpha and series
         # Of residuals: the logarithm; n / (n + 1), and the middle of the series, as they were before;
         # and the size of the forecast.
@@ -97,7 +98,7 @@ class ResidualPool:
                 self._signed.setdefault(series, deque(maxlen=_MOST_SIGNED)).append(residual)
             if residual == 0.0 and not self._seen[0]:
                 continue  # From forecasts that were all exact nothing is known of the width.
-            size = self._measure(residual)
+            size = self._measure(series, residual)
             share, middle = places.get(series, _NOWHERE)
             sizes.append(size)
             shares.append(share)
@@ -110,9 +111,14 @@ class ResidualPool:
             places[series] = _place(own)
         self._shapes.clear()
 
-    def _measure(self, residual: float) -> float:
+    def _measure(self, series: Hashable, residual: float) -> float:
         """Return the logarithm of a residual, of 0 that of the smallest other."""
-        size = math.log(abs(residual)) if residual else self._least
+        if residual == 0.0:
+            exact = self._exact.setdefault(series, [])
+            exact.append(self._least)
+            del exact[:-_MOST]
+            return self._least
+        size = math.log(abs(residual))
         self._least = min(self._least, size)
         return size
 
@@ -120,8 +126,10 @@ class ResidualPool:
         """Correct a residual that was heard, as far as it still counts."""
         if self._signed is not None:
             _replace(self._signed.get(series, deque()), before, after)
-        if before and self._seen[0]:
-            old, new = math.log(abs(before)), self._measure(after)
+        exact = self._exact.get(series, [])
+        if self._seen[0] and (before or exact):
+            old = math.log(abs(before)) if before else exact.pop()
+            new = self._measure(series, after)
             own = self._own.get(series, deque())
             if _replace(own, math.exp(0.5 * old), math.exp(0.5 * new)):
                 self._places[series] = _place(own)
@@ -135,10 +143,12 @@ class ResidualPool:
             [(alpha, list(fixed.items())) for alpha, fixed in self._fixed.items()],
             [list(column) for column in self._seen],
             self._least,
+            [(series, list(sizes)) for series, sizes in self._exact.items()],
         ]
 
     def restore(self, state: list[Any]) -> None:
-        owns, signed, fixed, seen, self._least = state
+        owns, signed, fixed, seen, self._least, *exact = state  # Older files lack the last.
+        self._exact = dict(*exact)
         for series, roots in owns:
             own = self._own[series] = deque(roots, maxlen=_MOST)
             self._places[series] = _place(own)
