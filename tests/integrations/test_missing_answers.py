@@ -7,8 +7,9 @@ import pandas as pd
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
 
+from keyhole.checks import is_missing
 from keyhole.errors import InvalidError
-from keyhole.integrations._cases import is_missing, read_case, read_context
+from keyhole.integrations._cases import read_case, read_context
 from keyhole.integrations.sklearn import IntervalRegressor, SetClassifier
 
 X = np.arange(20.0)[:, None]

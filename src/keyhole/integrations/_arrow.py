@@ -12,11 +12,11 @@ import pyarrow.compute as pc
 
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.keyed import Fold, Kind, LevelFold, OutputColumns, make_fold
+from keyhole.keyed.columns import KNOWN
 from keyhole.learners import DEFAULT, Learner, find
 from keyhole.learners.rule import FOR_SETS
 from keyhole.scores import find_labels
 
-KNOWN = ("features", "groups")
 ANSWERS = ("skipped", "label", "hit", "right", "score", "loss")
 OUTPUT = pa.schema(
     [
@@ -56,10 +56,6 @@ def make_row_fold(learner: str | Learner | None, *, alpha: Any, **parameters: An
             field="learner",
         )
     return make_fold(learner, alpha=alpha, **parameters)
-
-
-def list_names(columns: str | Sequence[str]) -> list[str]:
-    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def name_key(key: Sequence[object]) -> str:
@@ -234,9 +230,11 @@ def play_table(fold: Fold, table: Any) -> Any:
 
 
 def _check_outputs(keys: Sequence[str], outputs: OutputColumns, order: Any) -> None:
-    for place in np.flatnonzero(outputs.kind == Kind.REFUSED)[:1]:
-        row, key = order[int(outputs.id[place])], keys[outputs.row[place]]
-        raise InvalidError(f"row {row}, of key {key!r}: {outputs.note[place]}")
+    refused = np.flatnonzero(outputs.kind == Kind.REFUSED)
+    if refused.size:
+        first = refused[0]
+        row, key = order[int(outputs.id[first])], keys[outputs.row[first]]
+        raise InvalidError(f"row {row}, of key {key!r}: {outputs.note[first]}")
 
 
 class Bucket:

@@ -5,7 +5,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from keyhole.checks import is_missing as is_missing
+from keyhole.checks import is_missing
 from keyhole.errors import FeedbackError, InvalidError
 from keyhole.learners import Learner
 from keyhole.predictor.predictor import Predictor
@@ -48,6 +48,10 @@ def _name_columns(columns: Columns) -> list[str] | None:
     if columns is None or isinstance(columns, str):
         return columns  # type: ignore[return-value]  # the predictor says what is wrong with text
     return [f"x{column}" if isinstance(column, int | np.integer) else column for column in columns]
+
+
+def list_names(columns: str | Sequence[str]) -> list[str]:
+    return [columns] if isinstance(columns, str) else list(columns)
 
 
 def learn_rows(

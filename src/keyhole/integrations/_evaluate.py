@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.integrations._cases import list_names
 from keyhole.integrations._forecasts import make_table, read_table
 from keyhole.numeric import Array
 
@@ -58,7 +59,7 @@ def evaluate(
         raise InvalidError(f"by {list(by)!r} is unknown; give some of {list(_BY)}", field="by")
     if not is_whole(window, least=1):
         raise InvalidError(f"window {window!r} is not a number of rows; try 1_000", field="window")
-    ids = [series] if isinstance(series, str) else list(series)
+    ids = list_names(series)
     needed = [time, truth, *(ids if "series" in by else []), *([cutoff] if "horizon" in by else [])]
     frame = read_table(table, needed)
     found = _find_intervals(frame.columns, models)
@@ -99,9 +100,8 @@ def _find_intervals(columns: Sequence[str], models: Sequence[str] | None) -> lis
 
 
 def _read_numbers(frame: Any, name: str) -> Array:
-    values = [np.nan if value is None else value for value in frame[name].to_list()]
     try:
-        return np.array(values, dtype=np.float64)
+        return np.array(frame[name].to_list(), dtype=np.float64)  # None is NaN
     except (TypeError, ValueError):
         raise InvalidError(f"the column {name!r} holds what is no number") from None
 

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from keyhole.checks import is_missing
 from keyhole.errors import InvalidError, LabelError, MissingExtraError, ScoreError
-from keyhole.integrations._cases import is_member, is_missing
+from keyhole.integrations._cases import is_member, list_names
 from keyhole.numeric import Array, Counts
 from keyhole.scores import QuantileBands, ScaledResiduals, Score
 
@@ -201,7 +202,7 @@ class Columns:
         return times, read_cells(frame[self.cutoff])
 
     def read_rows(self, frame: Any, column: str | Pair, model: str, forecasts: Forecasts) -> Rows:
-        outputs = [frame[name].to_list() for name in list_columns(column)]
+        outputs = [frame[name].to_list() for name in list_names(column)]
         rows = outputs[0] if isinstance(column, str) else list(zip(*outputs, strict=True))
         return self.make_rows(frame, rows, model, forecasts)
 
@@ -318,10 +319,6 @@ def _name_pair(low: str, high: str) -> str:
     common = list(takewhile(lambda pair: pair[0] == pair[1], zip(*parts, strict=False)))
     name = low[: sum(len(part) + 1 for part, _ in common) - 1] if common else ""
     return name or f"{low}-{high}"
-
-
-def list_columns(column: str | Pair) -> list[str]:
-    return [column] if isinstance(column, str) else list(column)
 
 
 def _check_filled(cells: Cells, column: str, what: str) -> None:

@@ -16,6 +16,7 @@ import numpy as np
 from keyhole import scores
 from keyhole.checks import is_list
 from keyhole.errors import InvalidError, LabelError, SnapshotError
+from keyhole.integrations._cases import list_names
 from keyhole.integrations._evaluate import draw_fan, evaluate, name_level
 from keyhole.integrations._forecasts import (
     TABLE,
@@ -26,7 +27,6 @@ from keyhole.integrations._forecasts import (
     Rows,
     check_order,
     find_known,
-    list_columns,
     make_column,
     make_table,
     name_models,
@@ -131,7 +131,7 @@ class SeriesPredictors:
         self.groups = tuple(groups)
         self.feedback, self.seed, self.amend_limit = feedback, seed, amend_limit
         self.pool, self.asymmetric, self.per_horizon, self.keep = pool, asymmetric, per_horizon, keep
-        self.series = [series] if isinstance(series, str) else list(series)
+        self.series = list_names(series)
         self.time, self.truth, self.cutoff = time, truth, cutoff
         self._models: dict[str, Model] = {}
         self._implementation: Any = "pandas"  # of the last table
@@ -360,7 +360,7 @@ class SeriesPredictors:
 
     def _read(self, table: object, named: Mapping[str, str | Pair]) -> tuple[Any, dict[str, Rows]]:
         """Return a table and the rows of each model, all of which can be read; or raise."""
-        frame = self._open(table, [column for one in named.values() for column in list_columns(one)])
+        frame = self._open(table, [column for one in named.values() for column in list_names(one)])
         forecasts = self._find_features(frame, named)
         given = {
             name: self._columns.read_rows(frame, one, name, forecasts) for name, one in named.items()
@@ -374,7 +374,7 @@ class SeriesPredictors:
         try:  # Of quantiles it is the middle.
             with np.errstate(over="ignore"):
                 forecasts = {
-                    name: np.mean([_read_floats(frame[column]) for column in list_columns(one)], axis=0)
+                    name: np.mean([_read_floats(frame[column]) for column in list_names(one)], axis=0)
                     for name, one in named.items()
                 }
         except (TypeError, ValueError):  # It is refused later, with its row.

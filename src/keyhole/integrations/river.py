@@ -38,10 +38,11 @@ class _OpenRounds:
     def put(self, x: Case, number: int) -> None:
         self._ids.setdefault(_key(x), deque()).append(number)
         self._count += 1
-        if self._count > self._limit:
+        if self._count > self._limit:  # The oldest is forgotten.
             self._take(next(iter(self._ids)))
 
     def take(self, x: Case) -> int | None:
+        """Return the oldest prediction for such a case, and forget it; None if there is none."""
         key = _key(x)
         return self._take(key) if key in self._ids else None
 

@@ -35,25 +35,16 @@ def _estimator_has(name: str) -> Any:
 class _Wrapper:
     """What both wrappers do; each fits its estimator and gives ``_outputs``, what its score reads."""
 
+    estimator: Any
+    alpha: float
+    features: Columns
+    groups: Columns
+    learner: str | Learner | None
+    feedback: str
+    seed: int | None
+    history: int
+    warm_start: bool
     predictor_: Predictor[Any]
-
-    def __init__(
-        self,
-        estimator: Any,
-        *,
-        alpha: float = 0.1,
-        features: Columns = None,
-        groups: Columns = None,
-        learner: str | Learner | None = None,
-        feedback: str = "semi-bandit",
-        seed: int | None = None,
-        history: int = 0,
-        warm_start: bool = False,
-    ) -> None:
-        self.estimator, self.alpha, self.learner = estimator, alpha, learner
-        self.features, self.groups = features, groups
-        self.feedback, self.seed, self.history = feedback, seed, history
-        self.warm_start = warm_start
 
     def predict(self, X: Any) -> Any:
         """Return the estimator's one answer for every row."""
@@ -192,11 +183,10 @@ class SetClassifier(_Wrapper, ClassifierMixin, MetaEstimatorMixin, BaseEstimator
         history: int = 0,
         warm_start: bool = False,
     ) -> None:
-        super().__init__(
-            estimator, alpha=alpha, features=features, groups=groups, learner=learner,
-            feedback=feedback, seed=seed, history=history, warm_start=warm_start,
-        )  # fmt: skip
-        self.at_least, self.at_most = at_least, at_most
+        self.estimator, self.alpha, self.at_least, self.at_most = estimator, alpha, at_least, at_most
+        self.features, self.groups, self.learner = features, groups, learner
+        self.feedback, self.seed, self.history = feedback, seed, history
+        self.warm_start = warm_start
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit a clone of the estimator, and start a predictor unless ``warm_start`` keeps the last."""
@@ -299,11 +289,10 @@ class IntervalRegressor(_Wrapper, RegressorMixin, MetaEstimatorMixin, BaseEstima
         history: int = 0,
         warm_start: bool = False,
     ) -> None:
-        super().__init__(
-            estimator, alpha=alpha, features=features, groups=groups, learner=learner,
-            feedback=feedback, seed=seed, history=history, warm_start=warm_start,
-        )  # fmt: skip
-        self.residuals = residuals
+        self.estimator, self.alpha, self.residuals = estimator, alpha, residuals
+        self.features, self.groups, self.learner = features, groups, learner
+        self.feedback, self.seed, self.history = feedback, seed, history
+        self.warm_start = warm_start
 
     def fit(self, X: Any, y: Any) -> Self:
         """Fit a clone of the estimator, and start a predictor unless ``warm_start`` keeps the last."""

@@ -19,6 +19,7 @@ import numpy as np
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError, MissingExtraError
 from keyhole.keyed import Fold, Kind, LevelFold, make_fold
+from keyhole.keyed.columns import KNOWN
 from keyhole.keyed.state import NEVER
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
@@ -39,13 +40,11 @@ except ImportError:
 
 from keyhole.integrations._arrow import (
     ANSWERS,
-    KNOWN,
     MOST_BUCKETS,
     PLAYED,
     Bucket,
     find_schema,
     has_indexes,
-    list_names,
     make_row_fold,
     play_table,
     read_events,
@@ -53,6 +52,7 @@ from keyhole.integrations._arrow import (
     tell_time,
     write_outputs,
 )
+from keyhole.integrations._cases import list_names
 
 __all__ = ["backtest", "evaluate", "read_states", "streams"]
 

@@ -20,8 +20,10 @@ except ImportError:
         "tables need narwhals and pyarrow; pip install 'keyhole-conformal[frames,parquet]'"
     ) from None
 
-from keyhole.integrations._arrow import KNOWN, list_names, make_row_fold, name_key, play_table
+from keyhole.integrations._arrow import make_row_fold, name_key, play_table
+from keyhole.integrations._cases import list_names
 from keyhole.integrations._forecasts import make_column, read_table
+from keyhole.keyed.columns import KNOWN
 
 __all__ = ["backtest", "evaluate"]
 

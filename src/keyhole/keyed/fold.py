@@ -4,7 +4,7 @@ import struct
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
 from typing import Any, ClassVar, cast
 from zlib import crc32
@@ -33,12 +33,7 @@ from keyhole.keyed.state import DIGEST, LATEST, LONGEST_ID, MOST_DIGESTS, NEVER,
 from keyhole.predictor.context import NOTHING_KNOWN, list_groups, read_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import (
-    Round,
-    change_miss,
-    check_loss,
-    is_listening,
-)
+from keyhole.predictor.rounds import Round, change_miss, check_loss, is_listening
 from keyhole.predictor.setup import Setup
 from keyhole.scores import check_storable
 
@@ -229,9 +224,10 @@ class Fold:
 
     def _pack(self, state: KeyState) -> bytes:
         """Return a key's state as bytes; it is cached under them, as its next event may come soon."""
-        setup = self.setup
-        whole = self.decides
-        content = states.pack_whole(state, setup) if whole else states.pack(state, setup.learner)
+        if self.decides:
+            content = states.pack_whole(state, self.setup)
+        else:
+            content = states.pack(state, self.setup.learner)
         cache = self._cache
         if len(content) <= _SHORT:
             cache[content] = state
@@ -241,7 +237,8 @@ class Fold:
         return content
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _rebuild, (self.setup, self.lifetime, self.recall, self.start)
+        make = partial(Fold, setup=self.setup, lifetime=self.lifetime)
+        return partial(make, recall=self.recall, start=self.start), ()  # without the cache
 
     def read(self, state: bytes) -> Progress:
         """Return the progress of a key: its learner's state and the tally of its rounds."""
@@ -310,10 +307,6 @@ def _find_fault(event: Event) -> str:
 def _derive_seed(seed: int, key: str) -> int:
     digest = blake2b(key.encode(), key=seed.to_bytes(8, "big"), digest_size=8).digest()
     return int.from_bytes(digest, "big")
-
-
-def _rebuild(setup: Setup, lifetime: int | None, recall: int, start: bytes) -> Fold:
-    return Fold(setup=setup, lifetime=lifetime, recall=recall, start=start)
 
 
 @lru_cache(maxsize=4096)

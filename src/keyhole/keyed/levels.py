@@ -136,12 +136,9 @@ class LevelFold:
             return first
         # All levels have one output, so that of any two the one with the lower threshold holds the
         # other: what is shown misses where it and every larger alpha's does.
-        misses, least = {}, 1.0
-        for alpha, one in zip(reversed(list(self.folds)), reversed(each), strict=True):
-            least = min(least, one.miss if one.miss is not None else 1.0)
-            misses[alpha] = least
-        ordered = dict(sorted(misses.items()))
-        return first._replace(miss=ordered[next(iter(ordered))], misses=ordered)
+        own = [1.0 if one.miss is None else one.miss for one in each]
+        shown = [min(own[place:]) for place in range(len(own))]
+        return first._replace(miss=shown[0], misses=dict(zip(self.folds, shown, strict=True)))
 
 
 def _pack(parts: list[bytes]) -> bytes:

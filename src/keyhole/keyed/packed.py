@@ -48,6 +48,7 @@ CLOSED = MIDDLE + HALF + 1
 LEARNER = CLOSED + MOST_DIGESTS + 1
 # The columns of rounds; an output that is no row of scores is one number or two.
 ROW, NUMBER, THEN, DUE, THRESHOLD, SIZE, MEMO, FIRST, SECOND, OPEN = range(10)
+_WRITTEN = (DUE, NUMBER, THEN, THRESHOLD, SIZE)  # of a round, in this order
 BEGIN, LENGTH, DIGEST, OUTPUTS = range(4)  # the columns of ids
 _RARE = ((EXPIRED_ROUNDS, EXPIRED), (OUT_OF_REACH, UNREACHABLE), (ENDLESS_ROUNDS, UNBOUNDED))
 _SUMS = ((MISSES, REAL_MISSES), (SIZES, REAL_SIZE))
@@ -340,10 +341,8 @@ def _read_round(key: Key, form: Form, which: int, at: int, end: int) -> int:
     ids[BEGIN], ids[LENGTH], ids[OUTPUTS] = begin, name, output // 8
     for place in range(begin, begin + name):
         is_one &= text[place] <= 127  # ASCII
-    whole[DUE] = read_number(text, at + 10, 8)
-    whole[NUMBER], whole[THEN] = read_number(text, at + 18, 8), read_number(text, at + 26, 8)
-    whole[THRESHOLD] = read_number(text, at + 34, 8)
-    whole[SIZE] = read_number(text, at + 42, 8)
+    for place, column in enumerate(_WRITTEN):
+        whole[column] = read_number(text, at + 10 + 8 * place, 8)
     whole[MEMO] = read_number(text, begin + name, 8)
     is_one &= whole[NUMBER] >= 0 and whole[THEN] >= 0 and abs(real[MEMO]) < ENDLESS
     is_one &= real[THRESHOLD] >= 0.0 and real[SIZE] >= 0.0
@@ -494,7 +493,7 @@ def _write_open(key: Key, form: Form, outputs: Counts, out: Bytes, at: int) -> i
         at = write_number(out, at, length + 8 * form.outputs, 4)
         at = write_number(out, at, name, 2)
         at = write_number(out, at, 8 * form.outputs, 4)
-        for column in (DUE, NUMBER, THEN, THRESHOLD, SIZE):
+        for column in _WRITTEN:
             at = write_number(out, at, whole[column], 8)
         for here in range(name):
             out[at + here] = text[begin + here]

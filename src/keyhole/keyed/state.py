@@ -38,6 +38,7 @@ MOST_DIGESTS = 31
 VERSION_AT, COUNTS_AT = 12, 10  # where in the layout they begin; then a bit for each of these:
 EXPIRED, UNREACHABLE, UNBOUNDED, WEIGHT = 0x200, 0x100, 0x80, 0x40
 REAL_MISSES, REAL_SIZE, WIDE_STATE, SCALE, SQUEEZED = 0x20, 0x10, 0x08, 0x04, 0x02
+_RARE = ((EXPIRED, "expired"), (UNREACHABLE, "unreachable"), (UNBOUNDED, "unbounded"))
 _TALLY = 0xFF0  # the bits that say how the tally is written
 _WIDTHS = ((2**16, "H"), (2**32, "I"), (2**63, "Q"))
 _LAYOUT = struct.Struct("<HBB")
@@ -98,7 +99,7 @@ def _make_form(layout: int) -> struct.Struct:
     """Return how the number of closed rounds, the rule, the time and the tally are written."""
     count = _WIDTHS[min(layout >> COUNTS_AT, 2)][1]
     sums = ("d" if layout & REAL_MISSES else count) + ("d" if layout & REAL_SIZE else count)
-    rare = "".join(count for bit in (EXPIRED, UNREACHABLE, UNBOUNDED) if layout & bit)
+    rare = "".join(count for bit, _ in _RARE if layout & bit)
     return struct.Struct(f"<HBB6s{count}{sums}{rare}{'ddd' + count if layout & WEIGHT else ''}")
 
 
@@ -176,12 +177,8 @@ def _stretch(content: bytes, size: int) -> tuple[bytes, int]:
 
 def _note_rare(tally: Tally, rare: list[float]) -> int:
     bits = 0
-    for bit, count in (
-        (EXPIRED, tally.expired),
-        (UNREACHABLE, tally.unreachable),
-        (UNBOUNDED, tally.unbounded),
-    ):
-        if count:
+    for bit, name in _RARE:
+        if count := getattr(tally, name):
             bits |= bit
             rare.append(count)
     if tally.weight != tally.answered or tally.checks:
@@ -228,7 +225,8 @@ def pack_whole(key: KeyState, setup: Setup) -> bytes:
     time = key.clock.to_bytes(6, "little", signed=True)
     rule = number_rule(setup.learner.rule.name)
     head = _WHOLE.pack(WHOLE_VERSION, len(key.closed) // DIGEST, rule, time, len(progress))
-    return head + progress + key.closed + pack_open(key)
+    waiting = _OPEN.pack(key.open, key.earliest) + key.waiting if key.open else b""
+    return head + progress + key.closed + waiting
 
 
 def unpack_whole(content: bytes, setup: Setup) -> KeyState:
@@ -262,9 +260,9 @@ def find_due(content: bytes, learner: Learner) -> int:
 
 def _read_rare(tally: Tally, layout: int, rare: list[float]) -> None:
     numbers = iter(rare)
-    tally.expired = int(next(numbers)) if layout & EXPIRED else 0
-    tally.unreachable = int(next(numbers)) if layout & UNREACHABLE else 0
-    tally.unbounded = int(next(numbers)) if layout & UNBOUNDED else 0
+    for bit, name in _RARE:
+        if layout & bit:
+            setattr(tally, name, int(next(numbers)))
     if layout & WEIGHT:
         tally.weight, tally.usual, tally.bias, checks = numbers
         tally.checks = int(checks)
@@ -296,10 +294,6 @@ def refuse_version(version: int, newest: int = VERSION) -> SnapshotError:
             "upgrade keyhole-conformal"
         )
     return SnapshotError(f"a key's state has no format version {version}; restore a copy")
-
-
-def pack_open(key: KeyState) -> bytes:
-    return _OPEN.pack(key.open, key.earliest) + key.waiting if key.open else b""
 
 
 def unpack_open(content: bytes) -> tuple[bytes, int, int]:
