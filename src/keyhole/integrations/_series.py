@@ -181,33 +181,30 @@ class Model:
         self.names = Codes()  # of the predictors
         self.seen = Seen(levels=len(alphas))
 
+    def _find_predictors(self, rows: Rows, which: Counts) -> list[int]:
+        """Return the codes of the predictors of some rows, which are made where there is none yet."""
+        names = self._name_predictors(rows) if self._per_horizon else rows.series
+        codes = names.codes[which]
+        used, first = np.unique(codes, return_index=True)
+        found = np.zeros(len(names.values), dtype=np.int64)
+        for code in used[np.argsort(first)]:
+            name = names.values[code]
+            found[code] = self.names.add(name)
+            if found[code] == len(self.predictors):
+                self.predictors[name] = self._start(int(found[code]))
+        return found[codes].tolist()
+
     def _name_predictors(self, rows: Rows) -> Cells:
-        """Return the name of each row's predictor: its series, or (series, step)."""
-        if not self._per_horizon:
-            return rows.series
-        if None in rows.cutoffs.to_list():
-            row = rows.cutoffs.to_list().index(None)
+        """Return what the predictors of steps ahead are called, (series, step), by row."""
+        cutoffs = rows.cutoffs.to_list()
+        if None in cutoffs:
             raise InvalidError(
-                f"{rows.name(row)} has no cutoff, from which its step ahead would follow; add the "
-                "column, or leave per_horizon out"
+                f"{rows.name(cutoffs.index(None))} has no cutoff, from which its step ahead would "
+                "follow; add the column, or leave per_horizon out"
             )
         both, steps = join_cells([rows.times, rows.cutoffs]), Codes()
         codes = np.array([steps.add(time - cutoff) for time, cutoff in both.values], dtype=np.int64)
         return join_cells([rows.series, Cells(steps.values, codes[both.codes])])
-
-    def find_predictor(self, name: Hashable) -> int:
-        code = self.names.add(name)
-        if code == len(self.predictors):
-            self.predictors[name] = self._start(code)
-        return code
-
-    def _find_predictors(self, names: Cells, rows: Counts) -> Counts:
-        codes = names.codes[rows]
-        used, first = np.unique(codes, return_index=True)
-        found = np.zeros(len(names.values), dtype=np.int64)
-        for code in used[np.argsort(first)]:
-            found[code] = self.find_predictor(names.values[code])
-        return found[codes]
 
     def play(self, rows: Rows, *, lag: object) -> list[list[Any]]:
         """Predict and answer every row in order of time; return what each was shown on each level.
@@ -217,11 +214,10 @@ class Model:
         """
         seen, keys = self.seen, self.seen.list_keys(rows)
         self._check_seen(rows, keys)
-        names = self._name_predictors(rows)
         slots = np.array([seen.slots.get(key, -1) for key in keys], dtype=np.int64)
         asked, sources, after = self._order(rows, slots, lag)
         new = [keys[row] for row in asked.tolist()]
-        owners = self._find_predictors(names, asked).tolist()
+        owners = self._find_predictors(rows, asked)
         first = seen.add(new, owners, [rows.outputs[row] for row in asked.tolist()])
         slots[asked] = first + np.arange(len(asked))
         answers = slots[sources].tolist()
@@ -480,7 +476,7 @@ class Model:
 
     def calibrate(self, rows: Rows) -> None:
         """Teach the outcomes of the past, each as if it had come before the next forecast."""
-        owners = self._find_predictors(self._name_predictors(rows), np.arange(len(rows))).tolist()
+        owners = self._find_predictors(rows, np.arange(len(rows)))
         series = self.seen.series.add_cells(rows.series).tolist()
         played = defaultdict(list)
         for row, (output, truth) in enumerate(zip(rows.outputs, rows.truths, strict=True)):

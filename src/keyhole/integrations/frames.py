@@ -237,7 +237,7 @@ class SeriesPredictors:
         rows = self._columns.make_rows(frame, outputs)
         _check_labels(rows, names)
         rows.check(kind)
-        played = self._make_model(_SETS, kind, pool=None).play(rows, lag=None)
+        played = self._make_model(_SETS, kind, has_pool=False).play(rows, lag=None)
         for shown, alpha in zip(played, self.alphas, strict=True):
             name = "set" if len(self.alphas) == 1 else f"set-{name_level(alpha)}"
             frame = frame.with_columns(make_column(frame, name, shown))
@@ -343,8 +343,8 @@ class SeriesPredictors:
         score = None if header["score"] is None else scores.load(header["score"])
         made = cls(score=score, **options)
         for name, packed in header["models"].items():
-            pool = ResidualPool(asymmetric=made.asymmetric) if packed["pool"] is not None else None
-            model = made._make_model(name, scores.load(packed["score"]), pool=pool)
+            has_pool = packed["pool"] is not None
+            model = made._make_model(name, scores.load(packed["score"]), has_pool=has_pool)
             content = unpack_model(model, packed, content)
         return made
 
@@ -392,11 +392,11 @@ class SeriesPredictors:
         return ScaledResiduals() if isinstance(column, str) else QuantileBands()
 
     def _start_model(self, name: str, column: str | Pair) -> Model:
-        pools = self.pool and self.score is None and isinstance(column, str)
-        pool = ResidualPool(asymmetric=self.asymmetric) if pools else None
-        return self._make_model(name, QuantileBands() if pools else self._find_score(column), pool=pool)
+        has_pool = self.pool and self.score is None and isinstance(column, str)
+        score = QuantileBands() if has_pool else self._find_score(column)
+        return self._make_model(name, score, has_pool=has_pool)
 
-    def _make_model(self, name: str, score: Score[Any], *, pool: ResidualPool | None) -> Model:
+    def _make_model(self, name: str, score: Score[Any], *, has_pool: bool) -> Model:
         if name not in self._models:
             # All series share a learner: to make one takes longer than all else.
             first = self._start_predictor(score, 0)
@@ -405,7 +405,7 @@ class SeriesPredictors:
                 partial(self._start_predictor, score, learner=learner),
                 score=score,
                 alphas=self.alphas,
-                pool=pool,
+                pool=ResidualPool(asymmetric=self.asymmetric) if has_pool else None,
                 per_horizon=self.per_horizon,
                 keep=self.keep,
             )

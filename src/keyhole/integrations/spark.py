@@ -297,7 +297,10 @@ def pack_inputs(
     common = [name_rows(keys), "id", F.unix_millis(F.col("at").cast("timestamp")).alias("at")]
     known = [name for name in KNOWN if name in asks.columns]
     asked = _pack(asks.select(*common, "output", *known), buckets)
-    answered = _pack(answers.select(*common, *find_answers(answers)), buckets)
+    told = [name for name in ANSWERS if name in answers.columns]
+    if not told:
+        raise InvalidError(f"answers have none of the columns {', '.join(ANSWERS)}; add one")
+    answered = _pack(answers.select(*common, *told), buckets)
     return asked.withWatermark("at", delay).unionByName(answered.withWatermark("at", delay))
 
 
@@ -392,13 +395,6 @@ def write_table(table: Any) -> bytes:
 def read_table(content: bytes) -> Any:
     with pa.ipc.open_stream(content) as reader:
         return reader.read_all()
-
-
-def find_answers(answers: DataFrame) -> list[str]:
-    known = [name for name in ANSWERS if name in answers.columns]
-    if not known:
-        raise InvalidError(f"answers have none of the columns {', '.join(ANSWERS)}; add one")
-    return known
 
 
 def evaluate(sets: DataFrame, *, by: str | Sequence[str] = ()) -> DataFrame:

@@ -503,3 +503,41 @@ def play(world: World, spans: Spans) -> None:
         if not is_played or end < 0:  # The fold must play it instead.
             spans.left[number], key.whole[SAID], end = True, before, after[number]
         after[number + 1] = end
+
+
+@kernel
+def arrange(
+    given_whole: Counts, given_real: Array, starts: Counts, order: Counts, whole: Counts, real: Array
+) -> None:
+    """Put the reports into the order of their events, a row for each column."""
+    sort(given_whole[:, EVENT], order.size, starts, order)
+    for place in range(order.size):
+        for column in range(whole.shape[0]):
+            whole[column, place] = given_whole[order[place], column]
+        for column in range(real.shape[0]):
+            real[column, place] = given_real[order[place], column]
+
+
+@kernel
+def rank(
+    key: Key, outputs: Array, about: Counts, thresholds: Array, offsets: Counts, places: Counts
+) -> None:
+    """Put the labels of all sets one behind the other, the highest scores of a set first."""
+    for which in range(about.size):
+        start, end, row = offsets[which], offsets[which], about[which]
+        if offsets[which + 1] == start:
+            continue
+        for place in range(key.ids[row, OUTPUTS]):
+            score = find_score(key, outputs, row, place)
+            if score >= thresholds[which]:
+                at = end
+                while at > start and find_score(key, outputs, row, places[at - 1]) < score:
+                    places[at] = places[at - 1]
+                    at -= 1
+                places[at] = place
+                end += 1
+
+
+@kernel
+def find_score(key: Key, outputs: Array, row: int, place: int) -> float:
+    return outputs[row, place] if row < key.events else read_output(key, row, place)

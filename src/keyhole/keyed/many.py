@@ -27,32 +27,30 @@ from keyhole.keyed.loop import (
     Flags,
     Spans,
     World,
+    arrange,
     make_reports,
     play,
-    sort,
+    rank,
 )
 from keyhole.keyed.packed import (
     BANDS,
-    BEGIN,
     BOTH,
     BOUNDED,
     FIXED_PART,
     LABELS,
     LENGTH,
     LOWER,
-    OPEN,
-    OUTPUTS,
     SAID,
     UPPER,
     Key,
     make_digests,
     make_form,
+    make_key,
     make_numbers,
-    read_output,
 )
 from keyhole.keyed.state import LATEST, LONGEST_ID, ROUND_SIZE
 from keyhole.learners.rules.informed_tracker import informed_tracker
-from keyhole.numeric import Array, Counts, can_compile, compile_for, kernel
+from keyhole.numeric import Array, Counts, can_compile, compile_for
 from keyhole.scores import BoundedResiduals, Probabilities, QuantileBands, ScaledResiduals, find_labels
 from keyhole.scores.residuals import list_shape
 
@@ -292,7 +290,14 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
     world = World(
         settings=learner.settings,
         form=written,
-        key=_make_key(batch, numbers, text, rounds=(held + events).max(), recalled=held.sum()),
+        key=make_key(
+            numbers,
+            text,
+            batch.lengths,
+            rounds=(held + events).max(),
+            recalled=held.sum(),
+            width=width,
+        ),
         state=state,
         reports=make_reports(2 * rows + int(held.sum())),
         events=batch.events,
@@ -316,24 +321,6 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
         out=np.empty(room + len(text), np.uint8),
     )
     return world, spans
-
-
-def _make_key(batch: Batch, numbers: Counts, text: bytes, *, rounds: int, recalled: int) -> Key:
-    """Return room for one key: so many rounds, and ids of so many that were open before."""
-    (count, width), whole = batch.outputs.shape, np.empty((rounds, OPEN + 1), np.int64)
-    ids = np.empty((count + recalled, OUTPUTS + 1), np.int64)
-    own = ids[:count]
-    own[:, BEGIN], own[:, LENGTH] = np.cumsum(batch.lengths) - batch.lengths, batch.lengths
-    own[:, OUTPUTS] = width
-    return Key(
-        whole=numbers,
-        real=numbers.view(np.float64),
-        rounds=whole,
-        rounds_real=whole.view(np.float64),
-        ids=ids,
-        text=np.frombuffer(text, np.uint8),
-        events=count,
-    )
 
 
 _COMPILED: dict[Any, Any] = {}
@@ -384,41 +371,3 @@ def _find_ids(key: Key, batch: Batch, rows: Counts) -> Any:
         begin, length = key.ids[rows[place], : LENGTH + 1]
         found[place] = key.text[begin : begin + length].tobytes().decode()
     return found
-
-
-@kernel
-def arrange(
-    given_whole: Counts, given_real: Array, starts: Counts, order: Counts, whole: Counts, real: Array
-) -> None:
-    """Put the reports into the order of their events, a row for each column."""
-    sort(given_whole[:, EVENT], order.size, starts, order)
-    for place in range(order.size):
-        for column in range(whole.shape[0]):
-            whole[column, place] = given_whole[order[place], column]
-        for column in range(real.shape[0]):
-            real[column, place] = given_real[order[place], column]
-
-
-@kernel
-def rank(
-    key: Key, outputs: Array, about: Counts, thresholds: Array, offsets: Counts, places: Counts
-) -> None:
-    """Put the labels of all sets one behind the other, the highest scores of a set first."""
-    for which in range(about.size):
-        start, end, row = offsets[which], offsets[which], about[which]
-        if offsets[which + 1] == start:
-            continue
-        for place in range(key.ids[row, OUTPUTS]):
-            score = find_score(key, outputs, row, place)
-            if score >= thresholds[which]:
-                at = end
-                while at > start and find_score(key, outputs, row, places[at - 1]) < score:
-                    places[at] = places[at - 1]
-                    at -= 1
-                places[at] = place
-                end += 1
-
-
-@kernel
-def find_score(key: Key, outputs: Array, row: int, place: int) -> float:
-    return outputs[row, place] if row < key.events else read_output(key, row, place)

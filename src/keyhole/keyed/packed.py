@@ -120,6 +120,28 @@ def make_numbers(learner: Learner, progress: Progress) -> tuple[Counts, Any]:
     return whole, type(first)(*parts)
 
 
+def make_key(
+    numbers: Counts, text: bytes, lengths: Counts, *, rounds: int, recalled: int, width: int
+) -> Key:
+    """Return room for one key: so many rounds, and ids of so many that were open before.
+
+    ``lengths`` are those of the ids of the events, with which the text begins.
+    """
+    count, whole = len(lengths), np.empty((rounds, OPEN + 1), np.int64)
+    ids = np.empty((count + recalled, OUTPUTS + 1), np.int64)
+    own = ids[:count]
+    own[:, BEGIN], own[:, LENGTH], own[:, OUTPUTS] = np.cumsum(lengths) - lengths, lengths, width
+    return Key(
+        whole=numbers,
+        real=numbers.view(np.float64),
+        rounds=whole,
+        rounds_real=whole.view(np.float64),
+        ids=ids,
+        text=np.frombuffer(text, np.uint8),
+        events=count,
+    )
+
+
 def make_digests() -> Counts:
     """Return the table by which CRC-32 goes from one byte to the next."""
     table = np.arange(256)

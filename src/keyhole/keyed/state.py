@@ -17,6 +17,7 @@ import struct
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, NamedTuple
 
@@ -53,6 +54,7 @@ _HEAD = struct.Struct("<IH")
 HEAD_SIZE, OPEN_SIZE, ROUND_SIZE = _TIME + 6, _OPEN.size, _ROUND.size
 
 
+@dataclass(slots=True, eq=False)
 class KeyState:
     """The state of a key; ``waiting`` are its open rounds as bytes, ``closed`` those closed last.
 
@@ -61,22 +63,14 @@ class KeyState:
     round is closed.
     """
 
-    __slots__ = ("clock", "closed", "earliest", "open", "opened", "packed", "progress", "waiting")
-
-    def __init__(
-        self,
-        progress: Progress,
-        clock: int,
-        closed: bytes = b"",
-        waiting: bytes = b"",
-        open: int = 0,  # noqa: A002
-        earliest: int = NEVER,
-        packed: tuple[bytes, bytes] | None = None,
-    ) -> None:
-        self.progress, self.clock, self.closed = progress, clock, closed
-        self.waiting, self.open, self.earliest = waiting, open, earliest
-        self.packed = packed
-        self.opened: dict[str, Round[Any]] = {}
+    progress: Progress
+    clock: int
+    closed: bytes = b""
+    waiting: bytes = b""
+    open: int = 0
+    earliest: int = NEVER
+    packed: tuple[bytes, bytes] | None = None
+    opened: dict[str, Round[Any]] = field(default_factory=dict, init=False)
 
 
 class OpenRound(NamedTuple):
