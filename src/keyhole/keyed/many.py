@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from keyhole.checks import is_missing
-from keyhole.keyed.columns import EventColumns, OutputColumns, to_cells
+from keyhole.keyed.columns import Cells, EventColumns, OutputColumns, to_cells
 from keyhole.keyed.events import NOTES, Kind
 from keyhole.keyed.loop import (
     ANSWER,
@@ -89,26 +89,25 @@ def play_many(
         batch = read_batch(table, setup.score, form)
     if form is None or batch is None:
         return {}, []
-    world, spans = _set_up(fold, batch, form, list(map(before.get, batch.keys, repeat(b""))))
+    keys = list(table.distinct)
+    contents = list(map(before.get, keys, repeat(b"")))
+    world, spans = _set_up(fold, table.number, batch, form, contents)
     call(play, world, spans)
     content, ends = spans.out[: spans.after[-1]].tobytes(), pairwise(spans.after.tolist())
-    states = {key: content[start:end] for key, (start, end) in zip(batch.keys, ends, strict=True)}
+    states = {key: content[start:end] for key, (start, end) in zip(keys, ends, strict=True)}
     for place in np.flatnonzero(spans.left).tolist():
-        del states[batch.keys[place]]
-    return states, [_write_reports(world, batch, find_labels(setup.score))]
+        del states[keys[place]]
+    return states, [_write_reports(world, table.cells("id"), find_labels(setup.score))]
 
 
 class Batch(NamedTuple):
     """The events of a table, a row each; ``text`` are their ids one behind the other.
 
-    Each event has its kind, its time, by what it answers and the place of its label.
-    ``key`` is which of the ``keys`` a row is of; those that are ``left`` the loop cannot play.
+    Each event has its kind, its time, by what it answers and the place of its label. Keys that are
+    ``left`` the loop cannot play.
     """
 
-    keys: list[str]
-    key: Counts
     left: Flags
-    ids: list[str]
     text: bytes
     lengths: Counts  # of the ids
     events: Counts
@@ -148,7 +147,7 @@ def read_batch(table: EventColumns, score: Any, form: int) -> Batch | None:
         return None
     by, place, number = told
     events = np.stack((kind, times, by, place), axis=1)
-    return Batch(list(table.distinct), table.number, left, ids, text, lengths, events, number, outputs)
+    return Batch(left, text, lengths, events, number, outputs)
 
 
 def _read_ids(table: EventColumns) -> bytes | None:
@@ -277,10 +276,12 @@ def _read_places(table: EventColumns, labels: Sequence[object]) -> Counts:
     return np.array(found)
 
 
-def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tuple[World, Spans]:
+def _set_up(
+    fold: "Fold", key: Counts, batch: Batch, form: int, contents: list[bytes]
+) -> tuple[World, Spans]:
     learner, (rows, width) = fold.setup.learner, batch.outputs.shape
     sizes = np.fromiter(map(len, contents), np.int64, len(contents))
-    events = np.bincount(batch.key, minlength=len(contents))
+    events = np.bincount(key, minlength=len(contents))
     written = make_form(learner, fold.setup.score, form, width)
     least = ROUND_SIZE + 8  # bytes of an open round
     held = sizes // least  # rounds that a state may have open
@@ -310,7 +311,7 @@ def _set_up(fold: "Fold", batch: Batch, form: int, contents: list[bytes]) -> tup
         recall=fold.recall,
     )
     spans = Spans(
-        key=batch.key,
+        key=key,
         order=np.empty(rows, np.int64),
         event=np.concatenate(([0], np.cumsum(events))),
         before=len(batch.text) + np.concatenate(([0], np.cumsum(sizes))),
@@ -332,7 +333,7 @@ def call(function: Any, *arguments: Any) -> Any:
     return _COMPILED[function](*arguments)
 
 
-def _write_reports(world: World, batch: Batch, labels: Any) -> OutputColumns:
+def _write_reports(world: World, ids: list[str], labels: Any) -> OutputColumns:
     key, count = world.key, int(world.key.whole[SAID])
     given_whole, given_real = world.reports.whole[:count], world.reports.real[:count]
     counts = np.bincount(given_whole[:, EVENT], minlength=key.events)
@@ -344,10 +345,10 @@ def _write_reports(world: World, batch: Batch, labels: Any) -> OutputColumns:
     if world.form.score == LABELS:
         offsets[1:] = np.cumsum(np.nan_to_num(size).astype(np.int64))
         places = np.zeros(offsets[-1], np.int64)
-        call(rank, key, batch.outputs, row, threshold, offsets, places)
+        call(rank, key, world.outputs, row, threshold, offsets, places)
     return OutputColumns(
         row=event,
-        id=_find_ids(key, batch, row),
+        id=_find_ids(key, to_cells(ids), row),
         kind=_KINDS[what],
         number=number,
         threshold=threshold,
@@ -361,9 +362,9 @@ def _write_reports(world: World, batch: Batch, labels: Any) -> OutputColumns:
     )
 
 
-def _find_ids(key: Key, batch: Batch, rows: Counts) -> Any:
+def _find_ids(key: Key, ids: Cells, rows: Counts) -> Cells:
     """Return the ids of rows; those of rounds that were open before are in the states."""
-    ids, is_event = to_cells(batch.ids), rows < key.events
+    is_event = rows < key.events
     if is_event.all():
         return ids[rows]
     found = ids[np.where(is_event, rows, 0)]
