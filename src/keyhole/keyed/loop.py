@@ -512,9 +512,9 @@ def arrange(
     """Put the reports into the order of their events, a row for each column."""
     sort(given_whole[:, EVENT], order.size, starts, order)
     for place in range(order.size):
-        for column in range(whole.shape[0]):
+        for column in range(_NUMBER + 1):
             whole[column, place] = given_whole[order[place], column]
-        for column in range(real.shape[0]):
+        for column in range(_MISS + 1):
             real[column, place] = given_real[order[place], column]
 
 
