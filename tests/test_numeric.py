@@ -12,15 +12,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from keyhole.fingerprints import cache_root, fingerprint
 from keyhole.numeric import (
     Array,
     add_up,
     bind,
+    cache_root,
     can_compile,
     compile_for,
     compile_function,
     exp,
+    fingerprint,
     ln,
     sigmoid,
     tan,

@@ -11,7 +11,7 @@ from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError
 from keyhole.grid import count_at_most
 from keyhole.numeric import Array, kernel
-from keyhole.pictures import draw_dot
+from keyhole.scores.pictures import draw_dot
 
 UNSEEN = -1
 BESIDE = frozenset(("chance", "wrong"))  # what an answer may say besides what was right

@@ -78,7 +78,7 @@ def test_the_image_serves_a_round_as_its_user_and_stops_in_order(image: Image) -
 
 def test_its_user_writes_to_the_volume_and_to_tmp_alone(image: Image) -> None:
     """Kills: an image that cannot be mounted read-only."""
-    program = "import keyhole.fingerprints as f; print(f.__file__, f.cache_root())"
+    program = "import keyhole.numeric as f; print(f.__file__, f.cache_root())"
     installed, compiled = image.run("python", "-c", program)[1].split()
     assert installed.startswith(f"{image.root}/opt/keyhole/")
     assert Path(compiled).parent == image.root / "tmp"

@@ -9,12 +9,12 @@ from typing import Any
 from keyhole.errors import BoundWarning, TheoremError, TheoryWarning, warn_user
 from keyhole.learners import Excess, Learner
 from keyhole.learners.lateness import Lateness
-from keyhole.pictures import draw_rate, write_table
 from keyhole.predictor.context import Group
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
+from keyhole.scores.pictures import draw_rate, write_table
 
 _LATE = 30.0  # From here on sets are measurably larger: benchmarks/late.py.
 _TOO_FEW = (

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
-from keyhole.scenarios.table_files import KINDS, LABEL, Field, Table, check_file, open_table
+from keyhole.scenarios.table_files import KINDS, LABEL, Field, TableFile, check_file, open_table
 from keyhole.scores import check_scores
 
 _SCORE, _SCORES, _ANSWER = "score", "scores", "answer"
@@ -105,7 +105,7 @@ def _with_labels(path: Path, scores: Array, columns: NDArray[Any]) -> LogScenari
     return LogScenario(scores[np.arange(len(scores)), columns], scores)
 
 
-def _of_table(table: Table) -> list[LogScenario]:
+def _of_table(table: TableFile) -> list[LogScenario]:
     if LABEL in table.columns and len(table.columns) > 2:
         rows, labels = [], []
         for line, scores, label in table.labelled():
@@ -124,7 +124,7 @@ def _of_table(table: Table) -> list[LogScenario]:
     return _of_scores(table)
 
 
-def _of_scores(table: Table) -> list[LogScenario]:
+def _of_scores(table: TableFile) -> list[LogScenario]:
     rows = list(table.rows)
     columns = {name: [(line, row[k]) for line, row in rows] for k, name in enumerate(table.columns)}
     if any(value == _JUDGEMENT for _, value in columns.get(_ANSWER, ())):
@@ -155,7 +155,7 @@ def _of_scores(table: Table) -> list[LogScenario]:
     ]
 
 
-def _candidates(table: Table, column: _Column | None) -> Array | None:
+def _candidates(table: TableFile, column: _Column | None) -> Array | None:
     """Return the scores of all labels where the log has them, a row a round; NaN fills short rows."""
     if column is None or any(value is None for _, value in column):
         return None
@@ -183,7 +183,7 @@ def _weigh(path: Path, chances: Array) -> NDArray[np.int64]:
     return np.repeat(np.arange(chances.size), np.diff(due, prepend=0))
 
 
-def _ranges(table: Table, scores: Array, columns: dict[str, _Column]) -> tuple[Array, Array]:
+def _ranges(table: TableFile, scores: Array, columns: dict[str, _Column]) -> tuple[Array, Array]:
     """Return the least and the largest score that each round can have had."""
     low, high = np.where(np.isnan(scores), 0.0, scores), np.where(np.isnan(scores), 1.0, scores)
     if _THRESHOLD not in columns or _MISSED not in columns:
@@ -197,5 +197,5 @@ def _ranges(table: Table, scores: Array, columns: dict[str, _Column]) -> tuple[A
     return low, high
 
 
-def _numbers(table: Table, name: str, column: _Column) -> Array:
+def _numbers(table: TableFile, name: str, column: _Column) -> Array:
     return np.array([table.number(line, name, value) for line, value in column])

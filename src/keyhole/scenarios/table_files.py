@@ -31,7 +31,7 @@ Row: TypeAlias = list[Field]
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class TableFile:
     """The columns of a file, and its rows, which are read once, each with the number of its line."""
 
     path: Path
@@ -116,7 +116,7 @@ class Table:
 
 
 @contextmanager
-def open_table(path: Path, *, known: Collection[str]) -> Iterator[Table]:
+def open_table(path: Path, *, known: Collection[str]) -> Iterator[TableFile]:
     """Open a table, in which the columns known are called as they are here; without rows, raise.
 
     Beside a column ``label``, only that one is: the others are named by their labels.
@@ -128,7 +128,7 @@ def open_table(path: Path, *, known: Collection[str]) -> Iterator[Table]:
         lines = _read_parquet(path) if path.suffix.lower() == ".parquet" else _read_csv(path, file)
         _, header = next(lines, (0, []))
         columns = _name_columns(path, [str(name) for name in header], known)
-        yield Table(
+        yield TableFile(
             path,
             columns,
             _check_rows(path, len(columns), lines),

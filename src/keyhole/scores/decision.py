@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from keyhole.checks import is_real
 from keyhole.errors import ScoreError
-from keyhole.pictures import draw_bar
+from keyhole.scores.pictures import draw_bar
 from keyhole.scores.regions import Contents, Label
 from keyhole.scores.score import (
     Kind,

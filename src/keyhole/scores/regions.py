@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, NamedTuple
 
 from keyhole.errors import ScoreError
-from keyhole.pictures import draw_span
+from keyhole.scores.pictures import draw_span
 
 Label = Hashable
 Verdict = Literal["accepted", "referred"]

@@ -15,16 +15,25 @@ from keyhole.scenarios.airfoil import airfoil
 from keyhole.simulation import Channel
 from keyhole.studies.board import board as boards
 from keyhole.studies.board import page
-from keyhole.studies.board.board import FIRST_DAY, GATED, LONG_RUN, SCENARIOS, SETS, Board, Played, Size
+from keyhole.studies.board.board import (
+    FIRST_DAY,
+    GATED,
+    LONG_RUN,
+    SCENARIOS,
+    SETS,
+    Board,
+    BoardCell,
+    Size,
+)
 from keyhole.studies.board.peers import PEERS, PeerRule
 
 DOCS = Path(__file__).parents[3] / "docs"
 SMALL = Size(rounds=300, runs=2, gate_runs=2, first=100)
 
 
-def make_played(entrant: str, scenario: str, rate: float, size: float) -> Played:
+def make_played(entrant: str, scenario: str, rate: float, size: float) -> BoardCell:
     both = (LONG_RUN, FIRST_DAY)
-    return Played(
+    return BoardCell(
         entrant, scenario, "hit or miss", "", {part: [rate, rate] for part in both},
         {part: [size, size] for part in both},
     )  # fmt: skip

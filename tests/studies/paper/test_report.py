@@ -21,8 +21,8 @@ from keyhole.studies.paper.document import (
     write_page,
 )
 from keyhole.studies.paper.explain import estimate
-from keyhole.studies.paper.plan import Plan, read_published, tables
-from keyhole.studies.paper.results import Results, gaps, tightness
+from keyhole.studies.paper.plan import PaperPlan, read_published, tables
+from keyhole.studies.paper.results import PaperResults, gaps, tightness
 
 ONLY = ["table2", "table3", "table6", "exp2", "exp5/airfoil"]
 
@@ -194,7 +194,7 @@ def test_c_gap_falls_where_the_miss_rates_say_so_and_not_everywhere(
 
 def test_by_the_papers_own_table_1_c_gap_rises_at_the_larger_targets() -> None:
     table = tables()[0]
-    grid = gaps(Results(Plan((table,), (), ()), {}, runs=1, seed=0, command=""), table)
+    grid = gaps(PaperResults(PaperPlan((table,), (), ()), {}, runs=1, seed=0, command=""), table)
     falls = {(row[0].text, row[1].text): row[5].text for row in grid.rows}
     assert [key for key in falls if falls[key] == "yes"] == [
         ("i.i.d.", "0.1"),

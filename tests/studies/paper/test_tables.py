@@ -17,17 +17,17 @@ from keyhole.studies.paper.one_run import (
     Source,
     from_file,
 )
-from keyhole.studies.paper.plan import MISS_RATE, SIZE, SLACK, Table, read_published, tables
-from keyhole.studies.paper.results import Results, difference, range_of_lengths, tolerance
+from keyhole.studies.paper.plan import MISS_RATE, SIZE, SLACK, PaperTable, read_published, tables
+from keyhole.studies.paper.results import PaperResults, difference, range_of_lengths, tolerance
 
 from .conftest import results_of
 
 
-def table_of(results: Results, number: int) -> Table:
+def table_of(results: PaperResults, number: int) -> PaperTable:
     return next(table for table in results.plan.tables if table.number == number)
 
 
-def too_far(results: Results, table: Table, source: Source) -> list[str]:
+def too_far(results: PaperResults, table: PaperTable, source: Source) -> list[str]:
     """The cells that are further from the paper than chance allows."""
     found = []
     for cell in table.cells:
@@ -45,16 +45,16 @@ def too_far(results: Results, table: Table, source: Source) -> list[str]:
 
 
 @pytest.mark.parametrize("number", [2, 4, 6])
-def test_airfoil_tables_come_out(airfoil: Results, number: int) -> None:
+def test_airfoil_tables_come_out(airfoil: PaperResults, number: int) -> None:
     assert too_far(airfoil, table_of(airfoil, number), airfoil.plan.sources[0]) == []
 
 
 @pytest.mark.parametrize("number", [1, 3, 5])
-def test_imagenet_tables_come_out_on_generated_outputs(imagenet: Results, number: int) -> None:
+def test_imagenet_tables_come_out_on_generated_outputs(imagenet: PaperResults, number: int) -> None:
     assert too_far(imagenet, table_of(imagenet, number), GENERATED) == []
 
 
-def test_airfoil_lengths_are_a_steady_multiple_of_the_papers(airfoil: Results) -> None:
+def test_airfoil_lengths_are_a_steady_multiple_of_the_papers(airfoil: PaperResults) -> None:
     """The paper's unit is unknown; the ratio of ours to its own varies, from 1.55 to 1.76."""
     source = airfoil.plan.sources[0]
     ratios = [
@@ -76,7 +76,7 @@ def test_literal_settings_are_those_that_a_stretched_schedule_changes() -> None:
 
 
 @pytest.mark.parametrize("scenario", SCENARIOS)
-def test_variants_miss_in_the_papers_order(imagenet: Results, scenario: str) -> None:
+def test_variants_miss_in_the_papers_order(imagenet: PaperResults, scenario: str) -> None:
     for arms in read_published()["table3_imagenet_K"]["K"]:
         bandit, unlock, plus = (
             Setting("imagenet", scenario, learner, 0.15, 50_000, arms) for learner in VARIANTS
@@ -89,7 +89,7 @@ def test_variants_miss_in_the_papers_order(imagenet: Results, scenario: str) -> 
         assert large > 10 * large_error
 
 
-def test_slack_is_what_the_identity_says(airfoil: Results) -> None:
+def test_slack_is_what_the_identity_says(airfoil: PaperResults) -> None:
     """C_mc - (MC - alpha) = a(0) - mean a_t lies between 0 and v / (1 - alpha)."""
     for cell in table_of(airfoil, 6).cells:
         pair = Pair(airfoil.plan.sources[0], cell.setting)

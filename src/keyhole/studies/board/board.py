@@ -16,9 +16,8 @@ import numpy as np
 
 from keyhole.errors import HorizonError, InvalidError, KeyholeError
 from keyhole.feedback import Feedback, Needs
-from keyhole.fingerprints import fingerprint
 from keyhole.learners import GATES, LEARNERS, Learner, make
-from keyhole.numeric import Array
+from keyhole.numeric import Array, fingerprint
 from keyhole.predictor import file as snapshot
 from keyhole.scenarios import Scenario
 from keyhole.scenarios.airfoil import AirfoilScenario
@@ -182,7 +181,7 @@ SCENARIOS: dict[str, BoardScenario] = {
 
 
 @dataclass(frozen=True)
-class Played:
+class BoardCell:
     """One entrant on one scenario: what each run did in each part, or why it did not play.
 
     ``rates`` are miss rates (of gates: wrong among the accepted); ``sizes`` are relative to those of
@@ -209,26 +208,26 @@ class Board:
     """All that was played, and by what size."""
 
     size: Size
-    played: tuple[Played, ...]
+    played: tuple[BoardCell, ...]
 
     def find_scenarios(self, division: Division) -> list[BoardScenario]:
         names = {one.scenario for one in self.played}
         known = SCENARIOS.values()
         return [one for one in known if one.name in names and one.division is division]
 
-    def keeps(self, one: Played, part: str) -> bool:
+    def keeps(self, one: BoardCell, part: str) -> bool:
         """Return whether the promise is kept in a part, as ``keyhole compare`` judges it."""
         runs = len(one.rates[part])
         length = self.size.slice_part(part)
         terms = Terms(alpha=ALPHA, rounds=length.stop - length.start, runs=runs)
         return terms.is_kept(one.rate(part))
 
-    def of_scenario(self, name: str, part: str) -> list[Played]:
+    def of_scenario(self, name: str, part: str) -> list[BoardCell]:
         """Return who played a scenario: who keeps the promise first, then by size."""
         ran = [one for one in self.played if one.scenario == name and part in one.rates]
         sign = SCENARIOS[name].division.sign
 
-        def order(one: Played) -> tuple[bool, float, str]:
+        def order(one: BoardCell) -> tuple[bool, float, str]:
             size = one.size(part).mean
             return not self.keeps(one, part), math.inf if math.isnan(size) else sign * size, one.entrant
 
@@ -237,7 +236,7 @@ class Board:
     def rank(self, part: str, division: Division) -> list["Standing"]:
         """Return the entrants: who keeps the promise on the most scenarios first, then by size."""
         scenarios = {one.name: one for one in self.find_scenarios(division) if part in one.parts}
-        by_entrant: dict[str, list[Played]] = {}
+        by_entrant: dict[str, list[BoardCell]] = {}
         for one in self.played:
             if one.scenario in scenarios:
                 by_entrant.setdefault(one.entrant, []).append(one)
@@ -250,7 +249,7 @@ class Board:
         return sorted((one for one in every if one is not None), key=order)
 
     def _sum_up(
-        self, played: list[Played], part: str, scenarios: Mapping[str, BoardScenario]
+        self, played: list[BoardCell], part: str, scenarios: Mapping[str, BoardScenario]
     ) -> "Standing | None":
         ran = [one for one in played if part in one.rates]
         if not ran:
@@ -341,7 +340,7 @@ def list_pairs(
     ]
 
 
-def play(entrant: str, scenario: BoardScenario, size: Size) -> Played:
+def play(entrant: str, scenario: BoardScenario, size: Size) -> BoardCell:
     if scenario.division is GATED:
         return _play_gate(entrant, scenario, size)
     if entrant in PEERS:
@@ -371,7 +370,7 @@ def _make_terms(scenario: BoardScenario, size: Size, feedback: str = Feedback.SE
     )  # fmt: skip
 
 
-def _play_learner(name: str, scenario: BoardScenario, size: Size) -> Played:
+def _play_learner(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     needs = LEARNERS[name].needs
     feedback = Feedback.FULL if needs is Needs.LABEL_ALWAYS else Feedback.SEMI_BANDIT
     terms = _make_terms(scenario, size, feedback)
@@ -379,7 +378,7 @@ def _play_learner(name: str, scenario: BoardScenario, size: Size) -> Played:
     try:
         learner = make_entrant(name, staged, size.rounds, terms)
     except HorizonError as error:
-        return Played(name, scenario.name, needs.value, make_key(name), refusal=str(error))
+        return BoardCell(name, scenario.name, needs.value, make_key(name), refusal=str(error))
     told = feedback.tells if learner.informed else needs
     run = play_entrant(learner, listed, staged, size.rounds, terms)
     given = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
@@ -403,7 +402,7 @@ def _judge(
     told: str,
     measured: list[tuple[Array, Array, Array]],
     size: Size,
-) -> Played:
+) -> BoardCell:
     rates: dict[str, list[float]] = {}
     sizes: dict[str, list[float]] = {}
     for part in scenario.parts:
@@ -413,7 +412,7 @@ def _judge(
             math.nan if scenario.kind == "attack" else _divide(own[rounds], best[rounds])
             for _, own, best in measured
         ]
-    return Played(name, scenario.name, told, make_key(name), rates, sizes)
+    return BoardCell(name, scenario.name, told, make_key(name), rates, sizes)
 
 
 def _divide(own: Array, best: Array) -> float:
@@ -424,11 +423,11 @@ def _round(value: float) -> float:
     return float(f"{value:.5g}")
 
 
-def _play_peer(name: str, scenario: BoardScenario, size: Size) -> Played:
+def _play_peer(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     rule = PEERS[name]
     if scenario.kind != "intervals" and not rule.labels:
         reason = "it places both ends of an interval, and has no use for the score of a label"
-        return Played(name, scenario.name, _TOLD_ALL, make_key(name), refusal=reason)
+        return BoardCell(name, scenario.name, _TOLD_ALL, make_key(name), refusal=reason)
     _, staged = _draw(scenario, size)
     measured = []
     for run in range(size.runs):
@@ -500,7 +499,7 @@ def _draw_cases(name: str, rounds: int, seed: int) -> GateCases:
     return GATE_SCENARIOS[name](rounds, seed=seed)
 
 
-def _play_gate(name: str, scenario: BoardScenario, size: Size) -> Played:
+def _play_gate(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     learner: Learner = make(name, alpha=ALPHA)
     delays = np.full(size.rounds, int(scenario.channel.delay))
     rates: dict[str, list[float]] = {part: [] for part in scenario.parts}
@@ -517,7 +516,7 @@ def _play_gate(name: str, scenario: BoardScenario, size: Size) -> Played:
             rates[part].append(_round(wrong.mean()) if wrong.size else 0.0)
             relative = accepted.mean() / best[rounds].mean() if most >= _FEW else math.nan
             sizes[part].append(relative if math.isnan(relative) else _round(relative))
-    return Played(name, scenario.name, "the accepted", make_key(name), rates, sizes)
+    return BoardCell(name, scenario.name, "the accepted", make_key(name), rates, sizes)
 
 
 def play_board(
@@ -547,7 +546,7 @@ def play_board(
     return Board(size, _sort(one for one in kept if one.scenario in names))
 
 
-def _sort(played: Iterable[Played]) -> tuple[Played, ...]:
+def _sort(played: Iterable[BoardCell]) -> tuple[BoardCell, ...]:
     places = {name: place for place, name in enumerate(SCENARIOS)}
     return tuple(sorted(played, key=lambda one: (places[one.scenario], one.entrant)))
 
@@ -561,7 +560,7 @@ def _find_cell(folder: Path, size: Size, entrant: str, scenario: str) -> Path:
     return _find_folder(folder, size) / f"{scenario}--{name}.json"
 
 
-def _read_cell(path: Path) -> Played:
+def _read_cell(path: Path) -> BoardCell:
     try:
         return _make_played(json.loads(path.read_text(encoding="utf-8")))
     except (ValueError, TypeError, KeyError) as error:
@@ -570,12 +569,12 @@ def _read_cell(path: Path) -> Played:
         ) from None
 
 
-def _make_played(fields: dict[str, Any]) -> Played:
+def _make_played(fields: dict[str, Any]) -> BoardCell:
     sizes = {
         part: [math.nan if value is None else value for value in values]
         for part, values in fields["sizes"].items()
     }
-    return Played(**{**fields, "sizes": sizes})
+    return BoardCell(**{**fields, "sizes": sizes})
 
 
 def _clear_nan(fields: dict[str, Any]) -> dict[str, Any]:

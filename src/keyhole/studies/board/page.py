@@ -19,9 +19,9 @@ from keyhole.studies.board.board import (
     SCENARIOS,
     VERSION,
     Board,
+    BoardCell,
     BoardScenario,
     Division,
-    Played,
     Standing,
 )
 from keyhole.studies.board.peers import PEERS
@@ -76,7 +76,7 @@ def _list_standing(one: Standing) -> tuple[str, ...]:
     )
 
 
-def _mark(one: Standing | Played) -> str:
+def _mark(one: Standing | BoardCell) -> str:
     """Return an entrant's name, with a mark if it was told more than the others."""
     return f"{one.entrant} †" if one.told == _MORE else one.entrant
 
@@ -275,7 +275,7 @@ def _draw_panel(board: Board, scenario: BoardScenario) -> str:
     )
 
 
-def _draw_dot(one: Played, division: Division) -> str:
+def _draw_dot(one: BoardCell, division: Division) -> str:
     rate, size = one.rate(LONG_RUN), one.size(LONG_RUN)
     if math.isnan(size.mean):
         return ""

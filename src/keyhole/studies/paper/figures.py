@@ -10,7 +10,7 @@ from keyhole.scenarios.imagenet import SCHEDULE
 from keyhole.studies.figure_files import open_figure
 from keyhole.studies.paper.one_run import AIRFOIL, Pair, Setting, Source, rounds_kept
 from keyhole.studies.paper.plan import CURVES, LABELS, MISS_RATE, SCENARIO_NAMES, Panel
-from keyhole.studies.paper.results import Results
+from keyhole.studies.paper.results import PaperResults
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -37,7 +37,7 @@ STYLE: dict[Any, Any] = {
 _LOG_FROM = 20.0
 
 
-def draw(results: Results, panels: Sequence[Panel], source: Source, stem: Path) -> None:
+def draw(results: PaperResults, panels: Sequence[Panel], source: Source, stem: Path) -> None:
     """Write one figure, a row of axes for each panel (side by side for boxes), as PNG and SVG."""
     count, are_curves = len(panels), panels[0].kind == CURVES
     figure = open_figure(9.0, 2.75 * count + 0.45) if are_curves else open_figure(4.5 * count, 3.1)
@@ -64,7 +64,7 @@ def save(figure: "Figure", stem: Path) -> None:
     figure.savefig(stem.with_suffix(".svg"), metadata={"Date": None})
 
 
-def _curves(results: Results, panel: Panel, source: Source, axes: Any) -> None:
+def _curves(results: PaperResults, panel: Panel, source: Source, axes: Any) -> None:
     scenario = SCENARIO_NAMES[panel.data, panel.scenario]
     for axis, field, title in zip(
         axes, ("miss_rates", "mean_sizes"), ("MC(t)", f"Ineff(t), {_unit(panel.data)}"), strict=True
@@ -83,7 +83,7 @@ def _curves(results: Results, panel: Panel, source: Source, axes: Any) -> None:
     _scale_sizes(axes[1])
 
 
-def _band(results: Results, pair: Pair, field: str, axis: "Axes") -> None:
+def _band(results: PaperResults, pair: Pair, field: str, axis: "Axes") -> None:
     rounds = rounds_kept(pair.setting.horizon) / 1000
     runs = np.array([getattr(run, field) for run in results.outcomes[pair].values()])
     colour = _COLOURS[pair.setting.learner]
@@ -104,7 +104,7 @@ def _scale_sizes(axis: Any) -> None:
         axis.set_ylim(0.0, 1.15 * heights.max())
 
 
-def _boxes(results: Results, panel: Panel, source: Source, axis: "Axes") -> None:
+def _boxes(results: PaperResults, panel: Panel, source: Source, axis: "Axes") -> None:
     rates = [results.values(Pair(source, setting), MISS_RATE) for setting in panel.settings]
     alphas = [setting.alpha for setting in panel.settings]
     places = np.arange(len(alphas))

@@ -50,7 +50,7 @@ class TableCell:
 
 
 @dataclass(frozen=True)
-class Table:
+class PaperTable:
     """One table of the paper.
 
     ``experiment`` is the id of the experiment that fills it; ``rows`` are the fields of a setting
@@ -109,7 +109,7 @@ def read_published() -> dict[str, Any]:
 
 
 @cache
-def tables() -> tuple[Table, ...]:
+def tables() -> tuple[PaperTable, ...]:
     return (
         _table("table1_imagenet_alpha", "exp6", IMAGENET, _RATES, _by_alpha),
         _table("table2_airfoil_alpha", "exp6", AIRFOIL, _RATES, _by_alpha),
@@ -127,10 +127,10 @@ _SLACK = "the term C_mc(T) of the coverage bound, OCP-Unlock+"
 _Cells = Callable[[Mapping[str, Any], str], Iterator[TableCell]]
 
 
-def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> Table:
+def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> PaperTable:
     rows = ("learner", "scenario", "arms") if cells is _by_arms else ("horizon", "scenario", "alpha")
     found = tuple(cells(read_published()[key], data))
-    return Table(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
+    return PaperTable(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
 
 
 def _by_alpha(table: Mapping[str, object], data: str) -> Iterator[TableCell]:
@@ -222,10 +222,10 @@ def _boxes(data: str, scenario: str) -> Panel:
 
 
 @dataclass(frozen=True)
-class Plan:
+class PaperPlan:
     """Tables and panels, and the sources their data sets come from."""
 
-    tables: tuple[Table, ...]
+    tables: tuple[PaperTable, ...]
     panels: tuple[Panel, ...]
     sources: tuple[Source, ...]
 
@@ -236,7 +236,7 @@ class Plan:
     @property
     def pairs(self) -> tuple[Pair, ...]:
         """Everything to run, each thing once, however many tables and figures share it."""
-        parts: list[Panel | Table] = [*self.panels, *self.tables]
+        parts: list[Panel | PaperTable] = [*self.panels, *self.tables]
         wanted = dict.fromkeys(
             Pair(source, setting)
             for part in parts
@@ -249,7 +249,7 @@ class Plan:
         return tuple(wanted)
 
 
-def plan(only: Sequence[str], sources: Sequence[Source]) -> Plan:
+def plan(only: Sequence[str], sources: Sequence[Source]) -> PaperPlan:
     """Return the part of the paper that the names select; without names, all of it.
 
     A name is the beginning of an experiment's id (``exp3``, ``exp1/imagenet/iid``) or of a key of
@@ -260,10 +260,10 @@ def plan(only: Sequence[str], sources: Sequence[Source]) -> Plan:
     chosen_tables = tuple(t for t in tables() if not only or any(_selects(n, t) for n in only))
     chosen_panels = tuple(p for p in panels() if not only or any(p.id.startswith(n) for n in only))
     needed = {t.data for t in chosen_tables} | {p.data for p in chosen_panels}
-    return Plan(chosen_tables, chosen_panels, tuple(s for s in sources if s.data in needed))
+    return PaperPlan(chosen_tables, chosen_panels, tuple(s for s in sources if s.data in needed))
 
 
-def _selects(name: str, table: Table) -> bool:
+def _selects(name: str, table: PaperTable) -> bool:
     whole_experiment = f"{table.experiment}/".startswith(name)
     part_of_it = name.startswith(f"{table.experiment}/")
     return table.key.startswith(name) or whole_experiment or part_of_it

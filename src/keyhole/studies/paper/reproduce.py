@@ -17,9 +17,9 @@ from keyhole.studies.engine import Engine
 from keyhole.studies.paper import explain, figures, words
 from keyhole.studies.paper.document import Block, Figure, write_bullets, write_markdown, write_page
 from keyhole.studies.paper.one_run import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
-from keyhole.studies.paper.plan import CURVES, Panel, Table, plan
+from keyhole.studies.paper.plan import CURVES, Panel, PaperTable, plan
 from keyhole.studies.paper.results import (
-    Results,
+    PaperResults,
     agreement,
     compare,
     count_within,
@@ -92,19 +92,19 @@ def reproduce(request: Request, folder: Path, *, engine: Engine) -> Finished:
         )
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = run(wanted.pairs, folder / "runs", runs=request.runs, seed=request.seed, engine=engine)
-    found = Results(wanted, outcomes, request.runs, request.seed, request.command)
+    found = PaperResults(wanted, outcomes, request.runs, request.seed, request.command)
     write_data(found, folder)
     write_report(found, folder)
     return Finished(folder / "report.html", *count_within(found))
 
 
-def write_report(results: Results, folder: Path) -> None:
+def write_report(results: PaperResults, folder: Path) -> None:
     blocks = list(_blocks(results, folder))
     (folder / "report.md").write_text(write_markdown(blocks))
     (folder / "report.html").write_text(write_page(blocks, folder))
 
 
-def _blocks(results: Results, folder: Path) -> Iterator[Block]:
+def _blocks(results: PaperResults, folder: Path) -> Iterator[Block]:
     yield "# Online conformal prediction with semi-bandit feedback, reproduced"
     yield from _opening(results, folder)
     if results.plan.tables:
@@ -124,12 +124,12 @@ def _blocks(results: Results, folder: Path) -> Iterator[Block]:
     yield write_bullets(words.AGAIN)
 
 
-def _concerns(results: Results, data: str) -> bool:
+def _concerns(results: PaperResults, data: str) -> bool:
     """Return whether a reading is of something that was run; those under "" are of everything."""
     return not data or any(source.data == data.split()[0] for source in results.plan.sources)
 
 
-def _opening(results: Results, folder: Path) -> Iterator[Block]:
+def _opening(results: PaperResults, folder: Path) -> Iterator[Block]:
     yield words.OPENING
     yield f"```\n{results.command}\n```"
     yield f"{results.runs} runs of every setting, the first with seed {results.seed}. It ran on:"
@@ -152,7 +152,7 @@ def _ran_on(source: Source) -> str:
 
 
 def _figures(
-    results: Results, folder: Path, key: tuple[str, str], panels: Sequence[Panel]
+    results: PaperResults, folder: Path, key: tuple[str, str], panels: Sequence[Panel]
 ) -> Iterator[Block]:
     experiment, data = key
     yield f"## {words.EXPERIMENTS[experiment]}, {words.DATA[data]}"
@@ -167,7 +167,7 @@ def _figures(
             yield words.FINALS[experiment]
 
 
-def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
+def _caption(results: PaperResults, panels: Sequence[Panel], source: Source) -> str:
     first = panels[0].settings[0]
     ran_on = f"{words.DATA[source.data]} ({source.title})"
     where = f"{ran_on}, T = {first.horizon:,}, K = {first.arms}"
@@ -182,7 +182,7 @@ def _caption(results: Results, panels: Sequence[Panel], source: Source) -> str:
     )
 
 
-def _table(results: Results, table: Table) -> Iterator[Block]:
+def _table(results: PaperResults, table: PaperTable) -> Iterator[Block]:
     yield f"## Table {table.number}, {words.DATA[table.data]} (the paper's Table {table.paper_number})"
     yield (
         f"{table.title} (experiment {table.experiment[3]}). "
@@ -208,7 +208,7 @@ def _table(results: Results, table: Table) -> Iterator[Block]:
         yield order(results, table)
 
 
-def _beside(results: Results, table: Table) -> list[str]:
+def _beside(results: PaperResults, table: PaperTable) -> list[str]:
     slack = table.number in (5, 6)
     if table.data == IMAGENET:
         return [words.MODEL, words.NEGATIVE] if slack else [words.MODEL]
@@ -218,7 +218,7 @@ def _beside(results: Results, table: Table) -> list[str]:
     return [words.SHIFT, words.UNIT.format(low=low, high=high)]
 
 
-def _settings(results: Results) -> Iterator[Block]:
+def _settings(results: PaperResults) -> Iterator[Block]:
     shown = {pair.setting.learner: pair.setting for pair in results.plan.pairs}
     yield words.PARAMETERS
     yield write_bullets(

@@ -30,8 +30,8 @@ from keyhole.studies.paper.plan import (
     SIZE,
     SLACK,
     Panel,
-    Plan,
-    Table,
+    PaperPlan,
+    PaperTable,
     TableCell,
 )
 
@@ -54,8 +54,8 @@ _OTHER_MODEL_TOLERANCE = 0.025  # of the miss rate, where a file's model is not 
 
 
 @dataclass(frozen=True)
-class Results:
-    plan: Plan
+class PaperResults:
+    plan: PaperPlan
     outcomes: Mapping[Pair, Mapping[int, RunOutcome]]
     runs: int
     seed: int
@@ -92,13 +92,13 @@ def tolerance(source: Source, cell: TableCell) -> float | None:
     return _TOLERANCES.get((source.data, cell.setting.scenario, cell.metric))
 
 
-def difference(table: Table, cell: TableCell, measured: float) -> float:
+def difference(table: PaperTable, cell: TableCell, measured: float) -> float:
     """Return ours less the paper's; of set sizes, as a share of the paper's."""
     paper = table.find_published(cell)
     return measured / paper - 1.0 if cell.metric == SIZE else measured - paper
 
 
-def write_data(results: Results, folder: Path) -> None:
+def write_data(results: PaperResults, folder: Path) -> None:
     """Write the tables as data: means, standard errors, and every setting that was run.
 
     A file of classifier outputs has tables of its own.
@@ -113,7 +113,7 @@ def write_data(results: Results, folder: Path) -> None:
 
 
 def _fill(
-    wanted: Plan, sources: list[Source], read: Callable[[Pair, str], float | None]
+    wanted: PaperPlan, sources: list[Source], read: Callable[[Pair, str], float | None]
 ) -> dict[str, object]:
     return {
         table.key: _table(table, source, read)
@@ -124,12 +124,12 @@ def _fill(
 
 
 def _table(
-    table: Table, source: Source, read: Callable[[Pair, str], float | None]
+    table: PaperTable, source: Source, read: Callable[[Pair, str], float | None]
 ) -> dict[str, object]:
     return table.fill(lambda cell: read(Pair(source, cell.setting), cell.metric))
 
 
-def _row(results: Results, pair: Pair) -> dict[str, object]:
+def _row(results: PaperResults, pair: Pair) -> dict[str, object]:
     return {
         "source": pair.source.name,
         "setting": pair.setting.name,
@@ -154,7 +154,7 @@ METRICS = {MISS_RATE: "MC", SIZE: "Ineff", SLACK: "C_mc"}
 _ROW_NAMES = {"horizon": "T", "scenario": "scenario", "alpha": "α", "learner": "learner", "arms": "K"}
 
 
-def compare(results: Results, table: Table) -> Grid:
+def compare(results: PaperResults, table: PaperTable) -> Grid:
     sources = results.plan.sources_of(table.data)
     metrics = list(dict.fromkeys(cell.metric for cell in table.cells))
     groups, header = [("", len(table.rows))], [_ROW_NAMES[name] for name in table.rows]
@@ -170,7 +170,7 @@ def compare(results: Results, table: Table) -> Grid:
     return Grid(groups, header, rows, words=len(table.rows))
 
 
-def _rows(table: Table) -> list[tuple[Setting, list[TableCell]]]:
+def _rows(table: PaperTable) -> list[tuple[Setting, list[TableCell]]]:
     return [(setting, list(cells)) for setting, cells in groupby(table.cells, key=lambda c: c.setting)]
 
 
@@ -178,11 +178,11 @@ def _column(source: Source) -> str:
     return source.title.split(",")[0] if source.data != AIRFOIL else "ours"
 
 
-def _name_comparison(table: Table, metric: str) -> str:
+def _name_comparison(table: PaperTable, metric: str) -> str:
     return "ratio" if metric == SIZE and table.data == AIRFOIL else "diff."
 
 
-def _labels(table: Table, setting: Setting) -> list[Entry]:
+def _labels(table: PaperTable, setting: Setting) -> list[Entry]:
     shown = {
         "horizon": f"{setting.horizon:,}",
         "scenario": SCENARIO_NAMES[setting.data, setting.scenario],
@@ -193,7 +193,7 @@ def _labels(table: Table, setting: Setting) -> list[Entry]:
     return [Entry(shown[name]) for name in table.rows]
 
 
-def _entries(results: Results, table: Table, cell: TableCell) -> list[Entry]:
+def _entries(results: PaperResults, table: PaperTable, cell: TableCell) -> list[Entry]:
     entries = [Entry(_number(cell.metric, table.find_published(cell)))]
     for source in results.plan.sources_of(table.data):
         pair = Pair(source, cell.setting)
@@ -202,7 +202,7 @@ def _entries(results: Results, table: Table, cell: TableCell) -> list[Entry]:
     return entries
 
 
-def _difference(results: Results, table: Table, cell: TableCell, source: Source) -> Entry:
+def _difference(results: PaperResults, table: PaperTable, cell: TableCell, source: Source) -> Entry:
     measured = results.mean(Pair(source, cell.setting), cell.metric)
     away = difference(table, cell, measured)
     if _name_comparison(table, cell.metric) == "ratio":
@@ -220,13 +220,13 @@ def _number(metric: str, value: float) -> str:
     return f"{value:.2f}" if metric == SIZE else f"{value:.3f}"
 
 
-def _with_error(results: Results, pair: Pair, metric: str) -> str:
+def _with_error(results: PaperResults, pair: Pair, metric: str) -> str:
     error = results.error(pair, metric)
     shown = _number(metric, results.mean(pair, metric))
     return shown if error is None else f"{shown} ± {error:.{2 if metric == SIZE else 4}f}"
 
 
-def agreement(results: Results) -> Grid:
+def agreement(results: PaperResults) -> Grid:
     rows = [
         _agreement(results, table, source, cells)
         for table in results.plan.tables
@@ -249,7 +249,7 @@ def agreement(results: Results) -> Grid:
     return Grid([("", len(header))], header, [row for row in rows if row], words=4)
 
 
-def count_within(results: Results) -> tuple[int, int]:
+def count_within(results: PaperResults) -> tuple[int, int]:
     """Return how many cells are within their tolerance, of how many that can be compared."""
     within = [
         abs(difference(table, cell, results.mean(Pair(source, cell.setting), cell.metric))) <= allowed
@@ -261,7 +261,7 @@ def count_within(results: Results) -> tuple[int, int]:
     return sum(within), len(within)
 
 
-def _kinds(table: Table) -> list[list[TableCell]]:
+def _kinds(table: PaperTable) -> list[list[TableCell]]:
     """Return the cells that share a metric and a scenario, and so a tolerance."""
     kinds: dict[tuple[str, str], list[TableCell]] = {}
     for cell in table.cells:
@@ -269,7 +269,9 @@ def _kinds(table: Table) -> list[list[TableCell]]:
     return list(kinds.values())
 
 
-def _agreement(results: Results, table: Table, source: Source, cells: list[TableCell]) -> list[Entry]:
+def _agreement(
+    results: PaperResults, table: PaperTable, source: Source, cells: list[TableCell]
+) -> list[Entry]:
     allowed = tolerance(source, cells[0])
     if allowed is None:
         return []
@@ -298,7 +300,7 @@ def _agreement(results: Results, table: Table, source: Source, cells: list[Table
     ]
 
 
-def _in_errors(results: Results, table: Table, source: Source, cells: list[TableCell]) -> str:
+def _in_errors(results: PaperResults, table: PaperTable, source: Source, cells: list[TableCell]) -> str:
     """Return the least and the largest difference from the paper in standard errors of our means."""
     found = []
     for cell in cells:
@@ -313,7 +315,7 @@ def _away(metric: str, away: float) -> str:
     return f"{100.0 * away:+.1f} %" if metric == SIZE else f"{away:+.3f}"
 
 
-def literal(results: Results, table: Table) -> Grid:
+def literal(results: PaperResults, table: PaperTable) -> Grid:
     """Return the shift as the paper writes it beside the one stretched to the horizon."""
     sources = results.plan.sources_of(table.data)
     metrics = (MISS_RATE, SIZE)
@@ -339,7 +341,7 @@ def literal(results: Results, table: Table) -> Grid:
     return Grid(groups, header, rows, words=2)
 
 
-def gaps(results: Results, table: Table) -> Grid:
+def gaps(results: PaperResults, table: PaperTable) -> Grid:
     """Return C_gap(T) by horizon, as the paper's own miss rates have it and as ours do."""
     horizons = list(dict.fromkeys(setting.horizon for setting in table.settings))
     sources = results.plan.sources_of(table.data)
@@ -368,7 +370,7 @@ def _gaps(row: Sequence[Setting], rates: Sequence[Array]) -> list[Entry]:
     return [*(Entry(f"{gap:+.1f}") for gap in found), Entry("yes" if falls else "no")]
 
 
-def range_of_lengths(results: Results) -> tuple[float, float]:
+def range_of_lengths(results: PaperResults) -> tuple[float, float]:
     """Return the least and the largest ratio of our Airfoil intervals' lengths to the paper's."""
     ratios = [
         1.0 + difference(table, cell, results.mean(Pair(source, cell.setting), SIZE))
@@ -381,7 +383,7 @@ def range_of_lengths(results: Results) -> tuple[float, float]:
     return min(ratios), max(ratios)
 
 
-def finals(results: Results, panels: Sequence[Panel]) -> Grid:
+def finals(results: PaperResults, panels: Sequence[Panel]) -> Grid:
     sources = results.plan.sources_of(panels[0].data)
     groups, header = [("", 2)], ["scenario", "learner"]
     for source in sources:
@@ -403,7 +405,7 @@ def finals(results: Results, panels: Sequence[Panel]) -> Grid:
     return Grid(groups, header, rows, words=2)
 
 
-def order(results: Results, table: Table) -> Grid:
+def order(results: PaperResults, table: PaperTable) -> Grid:
     header = ["ran on", "scenario", "K", "OCP-Bandit - OCP-Unlock", "OCP-Unlock - OCP-Unlock+"]
     first = [setting for setting in table.settings if setting.learner == VARIANTS[0]]
     rows = [
@@ -419,7 +421,7 @@ def order(results: Results, table: Table) -> Grid:
     return Grid([("", len(header))], header, rows, words=2)
 
 
-def tightness(table: Table) -> Grid:
+def tightness(table: PaperTable) -> Grid:
     """Return the paper's condition for OCP-Unlock+ to have the tightest bound, and the three bounds.
 
     C is taken to be 1, the least that it can be.
@@ -439,7 +441,7 @@ def tightness(table: Table) -> Grid:
     return Grid(groups, header, rows, words=1)
 
 
-def _gap(results: Results, table: Table, source: Source, like: Setting, place: int) -> Entry:
+def _gap(results: PaperResults, table: PaperTable, source: Source, like: Setting, place: int) -> Entry:
     alike = [s for s in table.settings if (s.scenario, s.arms) == (like.scenario, like.arms)]
     by_learner = {setting.learner: setting for setting in alike}
     gap, error = results.gap(source, by_learner[VARIANTS[place]], by_learner[VARIANTS[place + 1]])
