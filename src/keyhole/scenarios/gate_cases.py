@@ -99,6 +99,7 @@ def read_imagenet_gate(path: Path) -> Callable[..., GateCases]:
     wrong = (best != outputs.labels).astype(np.float64)
 
     def draw(rounds: int, *, seed: int) -> GateCases:
+        """Return a classifier's first guesses, of images drawn at random."""
         rows = np.random.default_rng(seed).integers(top.size, size=rounds)
         return GateCases(np.clip(top[rows], 0.0, 1.0), wrong[rows])
 

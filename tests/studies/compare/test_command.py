@@ -3,6 +3,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from keyhole.cli import main
@@ -202,3 +203,13 @@ def test_without_numba_nothing_is_said_to_be_compiled(tmp_path: Path) -> None:
     assert "compiled" not in done.stdout
     assert "microseconds a round, interpreted" in done.stdout.replace("\n", " ")
     assert "numba is not installed" in done.stderr
+
+
+def test_a_file_of_outputs_is_listed_as_a_scenario_of_gates(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Kills: a scenario that does not say what it is."""
+    outputs = tmp_path / "outputs.npz"
+    np.savez(outputs, probabilities=np.full((3, 2), 0.5), labels=np.array([0, 1, 1]))
+    assert main(["compare", "--gates", "--list", "--imagenet", str(outputs)]) == 0
+    assert capsys.readouterr().out.splitlines()[-1].split()[0] == "imagenet"
