@@ -4,7 +4,8 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
     Commands = _SubParsersAction[argparse.ArgumentParser]
 
 _CHANNEL = ("delay", "batch", "geometric", "lost", "wrong")
+_TERMS = ("alpha", "feedback", "rounds", "runs", "seed", "arms")
 _OF_SETS = ("feedback", "arms", "late", *_CHANNEL)
 _OF_FILE = ("imagenet", "imagenet-shift")
 _STYLES = {"head": "bold", "kept": "green", "broken": "red", "faint": "dim"}
@@ -61,10 +63,16 @@ def add_demo(commands: "Commands") -> None:
         epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
     )
     parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/demo.png"), help="the picture; default: %(default)s"
-    )
+    _add_option(parser, "--out", Path("out/demo.png"), "the picture")
     parser.set_defaults(run=_demo)
+
+
+def _add_option(
+    parser: argparse.ArgumentParser, flag: str, default: str | float | Path, about: str
+) -> None:
+    """Add an option of the default's type; its help ends in the default."""
+    shown = f"{about}; default: %(default)s"
+    parser.add_argument(flag, type=type(default), default=default, help=shown)
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -99,15 +107,8 @@ def _add_gate(commands: "Commands") -> None:
         required=True,
         help="a .csv or .parquet with the columns score, and right or wrong",
     )
-    parser.add_argument(
-        "--alpha",
-        type=float,
-        default=0.05,
-        help="share of wrong answers among the accepted; default: %(default)s",
-    )
-    parser.add_argument(
-        "--out", type=Path, default=Path("out/gate.png"), help="the picture; default: %(default)s"
-    )
+    _add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
+    _add_option(parser, "--out", Path("out/gate.png"), "the picture")
     parser.set_defaults(run=_gate)
 
 
@@ -139,36 +140,29 @@ def _add_compare(commands: "Commands") -> None:
         "  keyhole compare --scores log.csv\n"
         "  keyhole compare --late --scenarios airfoil",
     )
-    shown = "default: %(default)s"
     parser.add_argument("--list", action="store_true", help="list the scenarios and stop")
     parser.add_argument("--learners", nargs="+", metavar="NAME", help="default: all")
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="see --list; default: all")
     parser.add_argument("--scores", type=Path, help="play this log instead: .csv, .npz, .parquet")
     parser.add_argument("--imagenet", type=Path, help="classifier outputs: adds two scenarios")
-    parser.add_argument("--alpha", type=float, default=0.1, help=f"target miss rate; {shown}")
-    parser.add_argument(
-        "--feedback", default="semi-bandit", help=f"full, semi-bandit or bandit; {shown}"
-    )
-    parser.add_argument("--rounds", type=int, default=10_000, help=f"rounds of each run; {shown}")
-    parser.add_argument("--runs", type=int, default=5, help=f"runs of each learner; {shown}")
+    _add_option(parser, "--alpha", 0.1, "target miss rate")
+    _add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
+    _add_option(parser, "--rounds", 10_000, "rounds of each run")
+    _add_option(parser, "--runs", 5, "runs of each learner")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
     parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help=f"sets predicted at once; {shown}"
+        "--batch", type=int, default=1, metavar="N", help="sets predicted at once; default: %(default)s"
     )
-    parser.add_argument("--delay", type=float, default=0.0, help=f"delay of answers in rounds; {shown}")
+    _add_option(parser, "--delay", 0.0, "delay of answers in rounds")
     parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
-    parser.add_argument(
-        "--lost", type=float, default=0.0, help=f"share of rounds never answered; {shown}"
-    )
-    parser.add_argument(
-        "--wrong", type=float, default=0.0, help=f"share of answers that are wrong; {shown}"
-    )
+    _add_option(parser, "--lost", 0.0, "share of rounds never answered")
+    _add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
     parser.add_argument(
         "--late", action="store_true", help=f"play each of {len(CHANNELS)} kinds of lateness instead"
     )
     parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
-    parser.add_argument("--seed", type=int, default=0, help=f"seed of the first run; {shown}")
-    parser.add_argument("--out", type=Path, default=Path("out/compare"), help=f"folder; {shown}")
+    _add_option(parser, "--seed", 0, "seed of the first run")
+    _add_option(parser, "--out", Path("out/compare"), "folder")
     parser.set_defaults(run=lambda options: _compare(options, _list_given(options, parser)))
 
 
@@ -177,30 +171,17 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
         _list_scenarios(options)
         return
     _refuse_unused(options, given)
+    channel = Channel(**{name: getattr(options, name) for name in _CHANNEL})
+    terms = Terms(channel=channel, **{name: getattr(options, name) for name in _TERMS})
     if options.gates:
-        _compare_gates(options)
+        _compare_gates(options, terms)
         return
-    scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
-    terms = Terms(
-        alpha=options.alpha,
-        feedback=options.feedback,
-        rounds=options.rounds,
-        runs=options.runs,
-        seed=options.seed,
-        arms=options.arms,
-        channel=Channel(
-            delay=options.delay,
-            batch=options.batch,
-            geometric=options.geometric,
-            lost=options.lost,
-            wrong=options.wrong,
-        ),
-    )
     names = options.learners or list(LEARNERS)
-    asked = options.scenarios or list(scenarios)
-    entered = (
-        listing.read_log(options.scores) if options.scores else listing.pick_scenarios(asked, scenarios)
-    )
+    if options.scores:
+        entered = listing.read_log(options.scores)
+    else:
+        scenarios = listing.list_scenarios(imagenet_file=options.imagenet)
+        entered = listing.pick_scenarios(options.scenarios or scenarios, scenarios)
     check_entries(names, terms)
     gridless = _list_gridless(names) if options.arms is not None else []
     if gridless and options.learners:
@@ -269,8 +250,7 @@ def _list_scenarios(options: argparse.Namespace) -> None:
         print(f"{one.name:<{17 if options.gates else 21}}{one.about}")
 
 
-def _compare_gates(options: argparse.Namespace) -> None:
-    terms = Terms(alpha=options.alpha, rounds=options.rounds, runs=options.runs, seed=options.seed)
+def _compare_gates(options: argparse.Namespace, terms: Terms) -> None:
     scenarios = pick_gate_scenarios(options.scenarios, file=options.imagenet)
     contest = gate_contest.run_gate_contest(options.learners or list(GATES), scenarios, terms)
     print(gate_contest.write_gate_table(contest))
@@ -319,7 +299,6 @@ def _add_bench(commands: "Commands") -> None:
         "another environment adds what is installed there.",
         epilog="example: keyhole bench --quick --entrants my-learner informed-tracker peers",
     )
-    shown = "default: %(default)s"
     parser.add_argument("--quick", action="store_true", help="fewer rounds and runs")
     parser.add_argument(
         "--entrants", nargs="+", metavar="NAME",
@@ -330,7 +309,7 @@ def _add_bench(commands: "Commands") -> None:
     )
     parser.add_argument("--show", type=Path, metavar="JSON", help="play nothing, show this record")
     parser.add_argument("--page", type=Path, help="a Markdown page to put the tables into as well")
-    parser.add_argument("--out", type=Path, default=Path("out/board"), help=f"folder; {shown}")
+    _add_option(parser, "--out", Path("out/board"), "folder")
     parser.set_defaults(run=_bench)
 
 
@@ -361,15 +340,19 @@ def _play_board(options: argparse.Namespace) -> boards.Board:
     if absent and options.entrants is None:
         print(f"Not installed here, and not played: {absent}.", file=sys.stderr)
     size = boards.QUICK if options.quick else boards.FULL
-    try:
-        with live_line("board", len(pairs)) as advance:
-            return boards.play_board(
-                entrants, scenarios, size, options.out, report=lambda cell: advance(title=cell)
-            )
-    except KeyboardInterrupt:
-        print(
-            f"\nFinished cells are kept in {options.out}; the same command continues.", file=sys.stderr
+    with _describe_kept("cells", options.out), live_line("board", len(pairs)) as advance:
+        return boards.play_board(
+            entrants, scenarios, size, options.out, report=lambda cell: advance(title=cell)
         )
+
+
+@contextmanager
+def _describe_kept(noun: str, folder: Path) -> Iterator[None]:
+    """Print after Ctrl-C that what is finished is not lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        print(f"\nFinished {noun} are kept in {folder}; the same command continues.", file=sys.stderr)
         raise
 
 
@@ -390,8 +373,8 @@ def _add_paper(commands: "Commands") -> None:
         help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2; "
         "default: all",
     )
-    parser.add_argument("--runs", type=int, default=50, help=f"runs of every setting; {shown}")
-    parser.add_argument("--seed", type=int, default=0, help=f"seed of the first run; {shown}")
+    _add_option(parser, "--runs", 50, "runs of every setting")
+    _add_option(parser, "--seed", 0, "seed of the first run")
     parser.add_argument(
         "--imagenet",
         type=Path,
@@ -418,13 +401,8 @@ def _paper(options: argparse.Namespace) -> None:
     began = time.monotonic()
     compiling = "Compiling the learners takes some seconds; finished" if can_compile() else "Finished"
     print(f"{compiling} runs are kept.", file=sys.stderr)
-    try:
+    with _describe_kept("runs", options.out):
         finished = reproduce(request, options.out, engine=engine)
-    except KeyboardInterrupt:
-        print(
-            f"\nFinished runs are kept in {options.out}; the same command continues.", file=sys.stderr
-        )
-        raise
     print(f"report: {finished.report}  ({time.monotonic() - began:.0f} s)")
     print(finished.verdict)
 
@@ -438,9 +416,8 @@ def _add_imagenet_file(commands: "Commands") -> None:
         "(n01440764, ...).",
         epilog="example: keyhole imagenet-file val/ --model resnet18 --out resnet18.npz",
     )
-    shown = "default: %(default)s"
     parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
-    parser.add_argument("--model", default="resnet18", help=f"a torchvision model; {shown}")
+    _add_option(parser, "--model", "resnet18", "a torchvision model")
     parser.add_argument("--out", type=Path, help="default: imagenet_MODEL.npz")
     parser.set_defaults(run=_imagenet_file)
 

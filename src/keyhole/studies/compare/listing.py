@@ -2,9 +2,9 @@
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,11 +45,6 @@ class Rounds(NamedTuple):
     changes: tuple[int, ...]
 
 
-class _Changing(Scenario, Protocol):
-    @property
-    def changes(self) -> tuple[int, ...]: ...
-
-
 @dataclass(frozen=True)
 class Listed:
     """A scenario that can be asked for by name; an adversary has none before it is played."""
@@ -63,24 +58,32 @@ class Listed:
 
 def list_scenarios(*, imagenet_file: Path | None = None) -> dict[str, Listed]:
     """Return every scenario by name; the real ImageNet ones need a file of classifier outputs."""
+    noise = "airfoil self-noise"
+    in_order, by_label = partial(airfoil, in_order=True), partial(digits, by_label=True)
     scenarios = [
-        *(Listed(name, _DRIFTS[name], "1 - threshold", _draw_drift(DRIFTS[name])) for name in DRIFTS),
-        *_list_airfoil(),
+        *(Listed(name, about, "1 - threshold", _draw(DRIFTS[name])) for name, about in _DRIFTS.items()),
+        Listed("airfoil", f"{noise}, rows at random", "dB", _draw(airfoil, _never)),
         Listed(
-            "digits",
-            "handwritten digits at random",
-            "labels",
-            lambda rounds, seed: Rounds(digits(rounds, seed=seed), (0,)),
+            "airfoil-shift", f"{noise}, the paper's covariate shift", "dB",
+            _draw(partial(airfoil, shift=True), lambda _, rounds: (0, rounds // 3)),
         ),
-        Listed("digits-by-label", "handwritten digits, first all zeros", "labels", _draw_by_label),
+        Listed(
+            "airfoil-in-order", f"{noise}, one experiment after another", "dB",
+            _draw(in_order, lambda _, rounds: _spread_evenly(rounds)),
+        ),
+        Listed("digits", "handwritten digits at random", "labels", _draw(digits, _never)),
+        Listed(
+            "digits-by-label", "handwritten digits, first all zeros", "labels",
+            _draw(by_label, lambda drawn, _: _find_changes(drawn.digits)),
+        ),
         *_list_classifier("imagenet-like", "generated ImageNet outputs", imagenet_like),
         *_list_file(imagenet_file),
         *(
-            Listed(name, _FORECASTS[name], "interval length", _draw_drift(CONTEXTUAL[name]))
-            for name in CONTEXTUAL
+            Listed(name, about, "interval length", _draw(CONTEXTUAL[name]))
+            for name, about in _FORECASTS.items()
         ),
         *(Listed(name, adversary.about, "1 - threshold") for name, adversary in ADVERSARIES.items()),
-    ]
+    ]  # fmt: skip
     return {listed.name: listed for listed in scenarios}
 
 
@@ -115,35 +118,19 @@ def _find_changes(values: ArrayLike) -> tuple[int, ...]:
     return tuple(np.flatnonzero(np.diff(values, prepend=-1)).tolist())
 
 
-def _draw_drift(make: Callable[..., _Changing]) -> Callable[[int, int], Rounds]:
+def _never(_drawn: Scenario, _rounds: int) -> tuple[int, ...]:
+    return (0,)
+
+
+def _draw(
+    make: Callable[..., Any],
+    find_changes: Callable[[Any, int], tuple[int, ...]] = lambda drawn, _: drawn.changes,
+) -> Callable[[int, int], Rounds]:
     def build(rounds: int, seed: int) -> Rounds:
         scenario = make(rounds, seed=seed)
-        return Rounds(scenario, scenario.changes)
+        return Rounds(scenario, find_changes(scenario, rounds))
 
     return build
-
-
-def _draw_by_label(rounds: int, seed: int) -> Rounds:
-    scenario = digits(rounds, seed=seed, by_label=True)
-    return Rounds(scenario, _find_changes(scenario.digits))
-
-
-def _list_airfoil() -> list[Listed]:
-    def draw_still(rounds: int, seed: int) -> Rounds:
-        return Rounds(airfoil(rounds, seed=seed), (0,))
-
-    def draw_shifted(rounds: int, seed: int) -> Rounds:
-        return Rounds(airfoil(rounds, seed=seed, shift=True), (0, rounds // 3))
-
-    def draw_in_order(rounds: int, seed: int) -> Rounds:
-        return Rounds(airfoil(rounds, seed=seed, in_order=True), _spread_evenly(rounds))
-
-    name = "airfoil self-noise"
-    return [
-        Listed("airfoil", f"{name}, rows at random", "dB", draw_still),
-        Listed("airfoil-shift", f"{name}, the paper's covariate shift", "dB", draw_shifted),
-        Listed("airfoil-in-order", f"{name}, one experiment after another", "dB", draw_in_order),
-    ]
 
 
 def _list_file(file: Path | None) -> Iterator[Listed]:
@@ -155,14 +142,11 @@ def _list_file(file: Path | None) -> Iterator[Listed]:
 def _list_classifier(
     name: str, about: str, outputs: Callable[[], imagenet.ClassifierOutputs]
 ) -> list[Listed]:
-    def draw_still(rounds: int, seed: int) -> Rounds:
-        return Rounds(imagenet.imagenet(outputs(), rounds, seed=seed), (0,))
+    def draw(rounds: int, *, seed: int, shift: bool = False) -> imagenet.ImagenetScenario:
+        return imagenet.imagenet(outputs(), rounds, seed=seed, shift=shift)
 
-    def draw_shifted(rounds: int, seed: int) -> Rounds:
-        scenario = imagenet.imagenet(outputs(), rounds, seed=seed, shift=True)
-        return Rounds(scenario, _find_changes(scenario.powers))
-
+    shifted = _draw(partial(draw, shift=True), lambda drawn, _: _find_changes(drawn.powers))
     return [
-        Listed(name, about, "labels", draw_still),
-        Listed(f"{name}-shift", f"{about}, exponent changing 4 times", "labels", draw_shifted),
+        Listed(name, about, "labels", _draw(draw, _never)),
+        Listed(f"{name}-shift", f"{about}, exponent changing 4 times", "labels", shifted),
     ]
