@@ -20,7 +20,7 @@ from keyhole.studies.paper.document import (
     write_markdown,
     write_page,
 )
-from keyhole.studies.paper.explain import estimate
+from keyhole.studies.paper.figures import estimate
 from keyhole.studies.paper.plan import PaperPlan, read_published, tables
 from keyhole.studies.paper.results import PaperResults, gaps, tightness
 

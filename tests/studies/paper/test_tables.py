@@ -18,7 +18,7 @@ from keyhole.studies.paper.one_run import (
     from_file,
 )
 from keyhole.studies.paper.plan import MISS_RATE, SIZE, SLACK, PaperTable, read_published, tables
-from keyhole.studies.paper.results import PaperResults, difference, range_of_lengths, tolerance
+from keyhole.studies.paper.results import PaperResults, range_of_lengths
 
 from .conftest import results_of
 
@@ -31,16 +31,13 @@ def too_far(results: PaperResults, table: PaperTable, source: Source) -> list[st
     """The cells that are further from the paper than chance allows."""
     found = []
     for cell in table.cells:
-        allowed = tolerance(source, cell)
-        if allowed is None:
+        one = results.compare(table, cell, source)
+        if one.allowed is None:
             continue
-        pair = Pair(source, cell.setting)
-        error = results.error(pair, cell.metric)
-        assert error is not None
-        error /= table.find_published(cell) if cell.metric == SIZE else 1.0
-        away = difference(table, cell, results.mean(pair, cell.metric))
-        if abs(away) > allowed + 4.0 * error:
-            found.append(f"{cell.path}: {away:+.4f}, allowed {allowed} + 4 x {error:.4f}")
+        assert one.error is not None
+        error = one.error / (one.published if cell.metric == SIZE else 1.0)
+        if abs(one.away) > one.allowed + 4.0 * error:
+            found.append(f"{cell.path}: {one.away:+.4f}, allowed {one.allowed} + 4 x {error:.4f}")
     return found
 
 

@@ -26,6 +26,7 @@ from keyhole.studies.board.board import (
 )
 from keyhole.studies.board.peers import PEERS
 from keyhole.studies.compare.contest import Estimate
+from keyhole.studies.compare.contest_page import make_html
 
 _MORE = "label always"  # what an entrant is told that the others are not
 _KEY = (
@@ -51,15 +52,18 @@ def write_text(board: Board) -> Iterator[str]:
 
 
 def _list_tables(board: Board) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
+    yield from _list_ranks(board)
+    for division in DIVISIONS:
+        for scenario in board.find_scenarios(division):
+            yield _describe(scenario), _list_scenario(board, scenario)
+
+
+def _list_ranks(board: Board) -> Iterator[tuple[str, list[tuple[str, ...]]]]:
     for division in DIVISIONS:
         for part in PARTS:
             standings = board.rank(part, division)
             if standings:
-                rows = [division.heads, *map(_list_standing, standings)]
-                yield f"{division.title}: {part}", rows
-    for division in DIVISIONS:
-        for scenario in board.find_scenarios(division):
-            yield _describe(scenario), _list_scenario(board, scenario)
+                yield f"{division.title}: {part}", [division.heads, *map(_list_standing, standings)]
 
 
 def _describe(scenario: BoardScenario) -> str:
@@ -153,14 +157,8 @@ def write_page(board: Board, path: Path) -> None:
     folder = resources.files("keyhole.studies.board")
     style = "".join((folder / name).read_text(encoding="utf-8") for name in ("page.css", "board.css"))
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>Keyhole: the board</title><style>{style}</style></head><body><main>"
-        f"<h1>The board, version {VERSION}</h1>{write_fragment(board)}</main></body></html>",
-        encoding="utf-8",
-    )
+    body = f"<main><h1>The board, version {VERSION}</h1>{write_fragment(board)}</main>"
+    path.write_text(make_html("Keyhole: the board", style, body), encoding="utf-8")
 
 
 def write_fragment(board: Board) -> str:
@@ -170,14 +168,10 @@ def write_fragment(board: Board) -> str:
 
 def _list_elements(board: Board) -> Iterator[str]:
     quick = "" if board.size == FULL else " --quick"
-    for division in DIVISIONS:
-        for part in PARTS:
-            standings = board.rank(part, division)
-            if standings:
-                title = f"{division.title}: {part}"
-                yield f'<h2 id="{_slug(title)}">{title}</h2>'
-                yield f"<p><code>keyhole bench{quick}</code></p>"
-                yield _write_table(division.heads, [(*_list_standing(one),) for one in standings])
+    for title, rows in _list_ranks(board):
+        yield f'<h2 id="{re.sub(r"[^a-z]+", "-", title.lower())}">{title}</h2>'
+        yield f"<p><code>keyhole bench{quick}</code></p>"
+        yield _write_table(rows)
     yield '<h2 id="promise-against-size">Promise against size</h2>'
     yield _legend()
     yield '<div class="board-panels">'
@@ -189,19 +183,15 @@ def _list_elements(board: Board) -> Iterator[str]:
             yield f'<h3 id="{scenario.name}">{scenario.name}</h3>'
             yield f"<p>{html.escape(_describe(scenario).partition(': ')[2])}."
             yield f"<code>keyhole bench{quick} --scenarios {scenario.name}</code></p>"
-            head, *rows = _list_scenario(board, scenario)
-            yield _write_table(head, rows)
+            yield _write_table(_list_scenario(board, scenario))
     refusals = [f"<li>{html.escape(line)}</li>" for line in _list_refusals(board)]
     if refusals:
         yield '<h2 id="not-played">Not played</h2>'
         yield f"<ul>{''.join(refusals)}</ul>"
 
 
-def _slug(title: str) -> str:
-    return re.sub(r"[^a-z]+", "-", title.lower())
-
-
-def _write_table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+def _write_table(table: list[tuple[str, ...]]) -> str:
+    head, *rows = table
     heads = "".join(f"<th>{html.escape(name)}</th>" for name in head)
     body = "".join(
         f'<tr class="{_classify(row[0])}">'

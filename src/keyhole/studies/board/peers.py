@@ -8,6 +8,7 @@ back, missed or not, and begins knowing nothing.
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any, Protocol
@@ -25,7 +26,7 @@ class Peer(Protocol):
     """A rule of another library at work."""
 
     def ask(self) -> Ends:
-        """Return the interval of the next error."""
+        """Return the interval of the next error; an end that is NaN is as wide as can be."""
 
     def learn(self, errors: list[float]) -> None:
         """Take the errors that have come back since."""
@@ -40,8 +41,8 @@ class PeerRule:
     """
 
     package: str
-    labels: bool
     make: Callable[[float], Peer]
+    labels: bool = True
 
     @property
     def installed(self) -> str | None:
@@ -163,7 +164,7 @@ class _Jackknife:
 
     def ask(self) -> Ends:
         interval = self._rule.predict_one({}, with_interval=True)
-        return _read_end(interval.lower, -1.0), _read_end(interval.upper, 1.0)
+        return _read_end(interval.lower), _read_end(interval.upper)
 
     def learn(self, errors: list[float]) -> None:
         for error in errors:
@@ -180,29 +181,19 @@ class _Zero:
         pass
 
 
-def _read_end(value: float | None, widest: float) -> float:
-    return widest if value is None or math.isnan(value) else float(value)
+def _read_end(value: float | None) -> float:
+    return math.nan if value is None else float(value)
 
 
 PEERS: dict[str, PeerRule] = {
-    "online-conformal SAOCP": PeerRule(
-        "online-conformal", labels=True, make=lambda alpha: _Residuals("saocp", "SAOCP", alpha)
-    ),
-    "online-conformal SF-OGD": PeerRule(
-        "online-conformal", labels=True, make=lambda alpha: _Residuals("ogd", "ScaleFreeOGD", alpha)
-    ),
-    "online-conformal FACI": PeerRule(
-        "online-conformal", labels=True, make=lambda alpha: _Residuals("faci", "FACI", alpha)
-    ),
-    "ACI (aci)": PeerRule("adaptive-conformal-inference", labels=True, make=_Adaptive),
-    "crepes, all": PeerRule("crepes", labels=True, make=lambda alpha: _Split(None, alpha)),
-    f"crepes, last {_RECENT}": PeerRule(
-        "crepes", labels=True, make=lambda alpha: _Split(_RECENT, alpha)
-    ),
-    "MAPIE EnbPI": PeerRule("mapie", labels=False, make=lambda alpha: _Series("enbpi", alpha)),
-    "MAPIE ACI": PeerRule("mapie", labels=False, make=lambda alpha: _Series("aci", alpha)),
-    "river jackknife": PeerRule("river", labels=False, make=lambda alpha: _Jackknife(None, alpha)),
-    f"river, last {_RECENT}": PeerRule(
-        "river", labels=False, make=lambda alpha: _Jackknife(_RECENT, alpha)
-    ),
+    "online-conformal SAOCP": PeerRule("online-conformal", partial(_Residuals, "saocp", "SAOCP")),
+    "online-conformal SF-OGD": PeerRule("online-conformal", partial(_Residuals, "ogd", "ScaleFreeOGD")),
+    "online-conformal FACI": PeerRule("online-conformal", partial(_Residuals, "faci", "FACI")),
+    "ACI (aci)": PeerRule("adaptive-conformal-inference", _Adaptive),
+    "crepes, all": PeerRule("crepes", partial(_Split, None)),
+    f"crepes, last {_RECENT}": PeerRule("crepes", partial(_Split, _RECENT)),
+    "MAPIE EnbPI": PeerRule("mapie", partial(_Series, "enbpi"), labels=False),
+    "MAPIE ACI": PeerRule("mapie", partial(_Series, "aci"), labels=False),
+    "river jackknife": PeerRule("river", partial(_Jackknife, None), labels=False),
+    f"river, last {_RECENT}": PeerRule("river", partial(_Jackknife, _RECENT), labels=False),
 }

@@ -3,7 +3,7 @@
 import html
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,19 @@ _COLUMNS = {
     "empty": ("empty sets", ".2%"),
     "microseconds": ("µs a round", ".2f"),
 }
+_SUMMARY: dict[str, Callable[[LearnerSummary], str]] = {
+    "promise kept": lambda one: f"{one.kept} of {one.scenarios}",
+    "mean miss rate": lambda one: f"{one.miss_rate:.4f}",
+    "farthest from target": lambda one: f"{one.strayed:.3f}",
+    "worst 1,000 rounds, mean": lambda one: f"{one.worst_window:.3f}",
+    "worst group, mean": lambda one: _or_dash(one.worst_group),
+    "size / best per segment": lambda one: f"{one.ratio:.2f}",
+    "worst against an adversary": lambda one: _or_dash(one.attacked),
+}
+
+
+def _or_dash(value: float) -> str:
+    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> None:
@@ -53,19 +66,26 @@ def make_page(contest: Contest, late: Mapping[str, Contest] | None = None) -> st
     drawn = _charts(contest, late)
     panels = "".join(_panel(contest, listed) for listed in contest.scenarios)
     tables = "".join(_table(contest, listed) for listed in contest.scenarios)
-    return (
-        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>Keyhole: learners side by side</title><style>{_asset('page.css')}</style></head>"
-        f"<body><main><h1>Learners side by side</h1>{_lead(contest, ranked)}{_chips(ranked)}"
+    return make_html(
+        "Keyhole: learners side by side",
+        _asset("page.css"),
+        f"<main><h1>Learners side by side</h1>{_lead(contest, ranked)}{_chips(ranked)}"
         '<section class="hero"><div class="chart" data-chart="field"></div>'
         f'<div class="chart" data-chart="near"></div></section>{_caption(contest)}'
         f"{_ranking(ranked, contest)}{_late(late)}<h2>Over time</h2>"
         f'<div class="panels">{panels}</div><h2>Scenario by scenario</h2>{tables}'
         f'<p class="key">{html.escape(table.write_key())}</p></main>'
         f'<script type="application/json" id="charts">{_embed(drawn)}</script>'
-        f"<script>{_plotly()}</script><script>{_asset('page.js')}</script></body></html>"
+        f"<script>{_plotly()}</script><script>{_asset('page.js')}</script>",
+    )
+
+
+def make_html(title: str, style: str, body: str) -> str:
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        '<meta name="color-scheme" content="light dark">'
+        f"<title>{title}</title><style>{style}</style></head><body>{body}</body></html>"
     )
 
 
@@ -131,27 +151,24 @@ def _caption(contest: Contest) -> str:
 def _ranking(ranked: list[LearnerSummary], contest: Contest) -> str:
     rows = "".join(
         f"<tr{_mark_broken(one.kept < one.scenarios)}>{_write_name(one.learner)}"
-        f'<td class="word">{find(one.learner).needs.value}</td><td>{one.kept} of {one.scenarios}</td>'
-        f"<td>{one.miss_rate:.4f}</td><td>{one.strayed:.3f}</td><td>{one.worst_window:.3f}</td>"
-        f"<td>{_or_dash(one.worst_group)}</td><td>{one.ratio:.2f}</td>"
-        f"<td>{_or_dash(one.attacked)}</td></tr>"
+        f'<td class="word">{find(one.learner).needs.value}</td>'
+        f"{''.join(f'<td>{write(one)}</td>' for write in _SUMMARY.values())}</tr>"
         for one in ranked
     )
     refused = sorted({cell.learner for cell in contest.cells if cell.refusal is not None})
     absent = f'<p class="refused">Not run somewhere: {", ".join(refused)}; see below.</p>'
-    heads = (
-        "promise kept",
-        "mean miss rate",
-        "farthest from target",
-        "worst 1,000 rounds, mean",
-        "worst group, mean",
-        "size / best per segment",
-        "worst against an adversary",
-    )
+    heads = f'<th class="word">feedback it uses</th>{_write_heads(_SUMMARY)}'
+    return f"<h2>Over all scenarios</h2>{_write_table(heads, rows)}{absent if refused else ''}"
+
+
+def _write_heads(names: Iterable[str]) -> str:
+    return "".join(f"<th>{html.escape(name)}</th>" for name in names)
+
+
+def _write_table(heads: str, rows: str) -> str:
     return (
-        '<h2>Over all scenarios</h2><div class="scroll"><table><thead><tr><th class="word">learner</th>'
-        f'<th class="word">feedback it uses</th>{"".join(f"<th>{head}</th>" for head in heads)}'
-        f"</tr></thead><tbody>{rows}</tbody></table></div>{absent if refused else ''}"
+        f'<div class="scroll"><table><thead><tr><th class="word">learner</th>{heads}</tr></thead>'
+        f"<tbody>{rows}</tbody></table></div>"
     )
 
 
@@ -167,12 +184,10 @@ def _late(late: Mapping[str, Contest] | None) -> str:
         + "</tr>"
         for name, by_channel in summarise_late(late).items()
     )
-    heads = "".join(f"<th>{html.escape(channel)}</th>" for channel in late)
     return (
         '<h2>When answers are late</h2><div class="chart late" data-chart="late"></div>'
         f'<p class="caption">{html.escape(table.LATE_KEY)} Small: the mean miss rate.</p>'
-        f'<div class="scroll"><table><thead><tr><th class="word">learner</th>{heads}</tr></thead>'
-        f"<tbody>{rows}</tbody></table></div>"
+        f"{_write_table(_write_heads(late), rows)}"
     )
 
 
@@ -183,10 +198,6 @@ def _mark_broken(broken: bool) -> str:  # noqa: FBT001
 def _write_name(learner: str) -> str:
     name = html.escape(learner)
     return f'<td class="word"><i data-learner="{name}"></i>{name}</td>'
-
-
-def _or_dash(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def _panel(contest: Contest, listed: Listed) -> str:
@@ -200,23 +211,20 @@ def _panel(contest: Contest, listed: Listed) -> str:
 
 
 def _table(contest: Contest, listed: Listed) -> str:
-    rows = "".join(_row(cell, contest) for cell in contest.of_scenario(listed.name))
-    heads = "".join(f"<th>{title}</th>" for title, _ in _COLUMNS.values())
+    rows = "".join(
+        f"<tr{_mark_broken(not contest.keeps(cell))}>{_write_name(cell.learner)}"
+        f"{''.join(_value(cell, name, form) for name, (_, form) in _COLUMNS.items())}</tr>"
+        for cell in contest.of_scenario(listed.name)
+    )
+    heads = _write_heads(title for title, _ in _COLUMNS.values())
     refusals = "".join(
         f"<li>not run: <b>{html.escape(cell.learner)}</b>: {html.escape(cell.refusal or '')}</li>"
         for cell in contest.list_refused(listed.name)
     )
     return (
         f"<details><summary><b>{html.escape(listed.name)}</b>: {html.escape(listed.about)}; size in "
-        f'{html.escape(listed.unit)}</summary><div class="scroll"><table><thead><tr>'
-        f'<th class="word">learner</th>{heads}</tr></thead><tbody>{rows}</tbody></table></div>'
-        f"<ul>{refusals}</ul></details>"
+        f"{html.escape(listed.unit)}</summary>{_write_table(heads, rows)}<ul>{refusals}</ul></details>"
     )
-
-
-def _row(cell: Cell, contest: Contest) -> str:
-    values = "".join(_value(cell, name, form) for name, (_, form) in _COLUMNS.items())
-    return f"<tr{_mark_broken(not contest.keeps(cell))}>{_write_name(cell.learner)}{values}</tr>"
 
 
 def _value(cell: Cell, name: str, form: str) -> str:

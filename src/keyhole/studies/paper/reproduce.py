@@ -14,7 +14,7 @@ from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
 from keyhole.predictor.draws import check_seed
 from keyhole.studies.engine import Engine
-from keyhole.studies.paper import explain, figures, words
+from keyhole.studies.paper import figures, words
 from keyhole.studies.paper.document import Block, Figure, write_bullets, write_markdown, write_page
 from keyhole.studies.paper.one_run import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
 from keyhole.studies.paper.plan import CURVES, Panel, PaperTable, plan
@@ -136,8 +136,8 @@ def _opening(results: PaperResults, folder: Path) -> Iterator[Block]:
     yield write_bullets([_ran_on(source) for source in results.plan.sources])
     yield words.NUMBERS
     for stem, draw, caption in (
-        ("figures/feedback", explain.draw_feedback, words.FEEDBACK),
-        ("figures/methods", explain.draw_methods, words.METHODS),
+        ("figures/feedback", figures.draw_feedback, words.FEEDBACK),
+        ("figures/methods", figures.draw_methods, words.METHODS),
     ):
         draw(folder / stem)
         yield Figure(stem, caption)

@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 from pathlib import Path
@@ -78,24 +78,65 @@ class PaperResults:
         )
         return round(float(gaps.mean()), _DIGITS), _standard_error(gaps)
 
+    def compare(self, table: PaperTable, cell: TableCell, source: Source) -> "Comparison":
+        pair = Pair(source, cell.setting)
+        return Comparison(
+            table, cell, source, self.mean(pair, cell.metric), self.error(pair, cell.metric)
+        )
+
+    def compare_all(self) -> list["Comparison"]:
+        return [
+            self.compare(table, cell, source)
+            for table in self.plan.tables
+            for source in self.plan.sources_of(table.data)
+            for cell in table.cells
+        ]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A number of the paper's, and what it came to on one source."""
+
+    table: PaperTable
+    cell: TableCell
+    source: Source
+    mean: float
+    error: float | None
+
+    @property
+    def published(self) -> float:
+        return self.table.find_published(self.cell)
+
+    @property
+    def away(self) -> float:
+        """Ours less the paper's; of set sizes, as a share of the paper's."""
+        if self.cell.metric == SIZE:
+            return self.mean / self.published - 1.0
+        return self.mean - self.published
+
+    @property
+    def allowed(self) -> float | None:
+        """How far from the paper it may be; None where the two cannot be compared."""
+        if self.source.path:
+            return _OTHER_MODEL_TOLERANCE if self.cell.metric == MISS_RATE else None
+        return _TOLERANCES.get((self.source.data, self.cell.setting.scenario, self.cell.metric))
+
+    @property
+    def tone(self) -> str:
+        if self.allowed is None:
+            return ""
+        return "near" if abs(self.away) <= self.allowed else "far"
+
+    @property
+    def is_length(self) -> bool:
+        """Whether it is of intervals, whose unit the paper does not state."""
+        return self.cell.metric == SIZE and self.table.data == AIRFOIL
+
 
 def _standard_error(values: Array) -> float | None:
     if values.size < 2:
         return None
     return round(float(values.std(ddof=1) / np.sqrt(values.size)), _DIGITS)
-
-
-def tolerance(source: Source, cell: TableCell) -> float | None:
-    """Return how far from the paper a cell may be; None where the two cannot be compared."""
-    if source.path:
-        return _OTHER_MODEL_TOLERANCE if cell.metric == MISS_RATE else None
-    return _TOLERANCES.get((source.data, cell.setting.scenario, cell.metric))
-
-
-def difference(table: PaperTable, cell: TableCell, measured: float) -> float:
-    """Return ours less the paper's; of set sizes, as a share of the paper's."""
-    paper = table.find_published(cell)
-    return measured / paper - 1.0 if cell.metric == SIZE else measured - paper
 
 
 def write_data(results: PaperResults, folder: Path) -> None:
@@ -116,17 +157,11 @@ def _fill(
     wanted: PaperPlan, sources: list[Source], read: Callable[[Pair, str], float | None]
 ) -> dict[str, object]:
     return {
-        table.key: _table(table, source, read)
+        table.key: table.fill(lambda cell, source=source: read(Pair(source, cell.setting), cell.metric))
         for table in wanted.tables
         for source in sources
         if source.data == table.data
     }
-
-
-def _table(
-    table: PaperTable, source: Source, read: Callable[[Pair, str], float | None]
-) -> dict[str, object]:
-    return table.fill(lambda cell: read(Pair(source, cell.setting), cell.metric))
 
 
 def _row(results: PaperResults, pair: Pair) -> dict[str, object]:
@@ -165,13 +200,9 @@ def compare(results: PaperResults, table: PaperTable) -> Grid:
             header += [_column(source), _name_comparison(table, metric)]
     rows = [
         [*_labels(table, setting), *(e for cell in cells for e in _entries(results, table, cell))]
-        for setting, cells in _rows(table)
+        for setting, cells in groupby(table.cells, key=lambda cell: cell.setting)
     ]
     return Grid(groups, header, rows, words=len(table.rows))
-
-
-def _rows(table: PaperTable) -> list[tuple[Setting, list[TableCell]]]:
-    return [(setting, list(cells)) for setting, cells in groupby(table.cells, key=lambda c: c.setting)]
 
 
 def _column(source: Source) -> str:
@@ -193,27 +224,15 @@ def _labels(table: PaperTable, setting: Setting) -> list[Entry]:
     return [Entry(shown[name]) for name in table.rows]
 
 
-def _entries(results: PaperResults, table: PaperTable, cell: TableCell) -> list[Entry]:
-    entries = [Entry(_number(cell.metric, table.find_published(cell)))]
+def _entries(results: PaperResults, table: PaperTable, cell: TableCell) -> Iterator[Entry]:
+    yield Entry(_number(cell.metric, table.find_published(cell)))
     for source in results.plan.sources_of(table.data):
-        pair = Pair(source, cell.setting)
-        entries.append(Entry(_with_error(results, pair, cell.metric)))
-        entries.append(_difference(results, table, cell, source))
-    return entries
-
-
-def _difference(results: PaperResults, table: PaperTable, cell: TableCell, source: Source) -> Entry:
-    measured = results.mean(Pair(source, cell.setting), cell.metric)
-    away = difference(table, cell, measured)
-    if _name_comparison(table, cell.metric) == "ratio":
-        return Entry(f"{1.0 + away:.2f}")
-    return Entry(_away(cell.metric, away), _tone(away, tolerance(source, cell)))
-
-
-def _tone(away: float, allowed: float | None) -> str:
-    if allowed is None:
-        return ""
-    return "near" if abs(away) <= allowed else "far"
+        one = results.compare(table, cell, source)
+        yield Entry(_with_error(results, Pair(source, cell.setting), cell.metric))
+        if one.is_length:
+            yield Entry(f"{1.0 + one.away:.2f}")
+        else:
+            yield Entry(_away(cell.metric, one.away), one.tone)
 
 
 def _number(metric: str, value: float) -> str:
@@ -227,12 +246,11 @@ def _with_error(results: PaperResults, pair: Pair, metric: str) -> str:
 
 
 def agreement(results: PaperResults) -> Grid:
-    rows = [
-        _agreement(results, table, source, cells)
-        for table in results.plan.tables
-        for source in results.plan.sources_of(table.data)
-        for cells in _kinds(table)
-    ]
+    kinds: dict[tuple[str, Source, str, str], list[Comparison]] = {}  # that share a tolerance
+    for one in results.compare_all():
+        if one.allowed is not None:
+            kind = one.table.key, one.source, one.cell.metric, one.cell.setting.scenario
+            kinds.setdefault(kind, []).append(one)
     header = [
         "table",
         "ran on",
@@ -246,68 +264,46 @@ def agreement(results: PaperResults) -> Grid:
         "worst",
         "where",
     ]
-    return Grid([("", len(header))], header, [row for row in rows if row], words=4)
+    return Grid([("", len(header))], header, [_agreement(kind) for kind in kinds.values()], words=4)
 
 
 def count_within(results: PaperResults) -> tuple[int, int]:
     """Return how many cells are within their tolerance, of how many that can be compared."""
-    within = [
-        abs(difference(table, cell, results.mean(Pair(source, cell.setting), cell.metric))) <= allowed
-        for table in results.plan.tables
-        for source in results.plan.sources_of(table.data)
-        for cell in table.cells
-        if (allowed := tolerance(source, cell)) is not None
-    ]
-    return sum(within), len(within)
+    tones = [one.tone for one in results.compare_all() if one.allowed is not None]
+    return tones.count("near"), len(tones)
 
 
-def _kinds(table: PaperTable) -> list[list[TableCell]]:
-    """Return the cells that share a metric and a scenario, and so a tolerance."""
-    kinds: dict[tuple[str, str], list[TableCell]] = {}
-    for cell in table.cells:
-        kinds.setdefault((cell.metric, cell.setting.scenario), []).append(cell)
-    return list(kinds.values())
-
-
-def _agreement(
-    results: PaperResults, table: PaperTable, source: Source, cells: list[TableCell]
-) -> list[Entry]:
-    allowed = tolerance(source, cells[0])
-    if allowed is None:
-        return []
-    metric, scenario = cells[0].metric, cells[0].setting.scenario
-    aways = [difference(table, c, results.mean(Pair(source, c.setting), metric)) for c in cells]
-    inside = sum(abs(away) <= allowed for away in aways)
+def _agreement(compared: list[Comparison]) -> list[Entry]:
+    table, cell, source = compared[0].table, compared[0].cell, compared[0].source
+    metric, aways = cell.metric, [one.away for one in compared]
+    inside = sum(one.tone == "near" for one in compared)
     below = sum(away < 0.0 for away in aways)
-    worst = max(range(len(cells)), key=lambda place: abs(aways[place]))
+    worst = max(compared, key=lambda one: abs(one.away))
     where = " ".join(
         f"{_ROW_NAMES[name]} {entry.text}"
-        for name, entry in zip(table.rows, _labels(table, cells[worst].setting), strict=True)
+        for name, entry in zip(table.rows, _labels(table, worst.cell.setting), strict=True)
         if name != "scenario"
     )
     return [
         Entry(f"Table {table.number}"),
         Entry(_column(source) if table.data != AIRFOIL else "measurements"),
-        Entry(SCENARIO_NAMES[table.data, scenario]),
+        Entry(SCENARIO_NAMES[table.data, cell.setting.scenario]),
         Entry(METRICS[metric]),
-        Entry(_away(metric, allowed).removeprefix("+")),
-        Entry(f"{inside} of {len(cells)}", "near" if inside == len(cells) else "far"),
-        Entry(f"{below} of {len(cells)}"),
+        Entry(_away(metric, compared[0].allowed or 0.0).removeprefix("+")),
+        Entry(f"{inside} of {len(compared)}", "near" if inside == len(compared) else "far"),
+        Entry(f"{below} of {len(compared)}"),
         Entry(_away(metric, sum(aways) / len(aways))),
-        Entry(_in_errors(results, table, source, cells)),
-        Entry(_away(metric, aways[worst]), _tone(aways[worst], allowed)),
+        Entry(_in_errors(compared)),
+        Entry(_away(metric, worst.away), worst.tone),
         Entry(where),
     ]
 
 
-def _in_errors(results: PaperResults, table: PaperTable, source: Source, cells: list[TableCell]) -> str:
+def _in_errors(compared: list[Comparison]) -> str:
     """Return the least and the largest difference from the paper in standard errors of our means."""
-    found = []
-    for cell in cells:
-        pair = Pair(source, cell.setting)
-        if not (error := results.error(pair, cell.metric)):
-            return ""
-        found.append((results.mean(pair, cell.metric) - table.find_published(cell)) / error)
+    if not all(one.error for one in compared):
+        return ""
+    found = [(one.mean - one.published) / (one.error or 1.0) for one in compared]
     return f"{min(found):+.0f} to {max(found):+.0f}"
 
 
@@ -372,14 +368,7 @@ def _gaps(row: Sequence[Setting], rates: Sequence[Array]) -> list[Entry]:
 
 def range_of_lengths(results: PaperResults) -> tuple[float, float]:
     """Return the least and the largest ratio of our Airfoil intervals' lengths to the paper's."""
-    ratios = [
-        1.0 + difference(table, cell, results.mean(Pair(source, cell.setting), SIZE))
-        for table in results.plan.tables
-        if table.data == AIRFOIL
-        for source in results.plan.sources_of(AIRFOIL)
-        for cell in table.cells
-        if cell.metric == SIZE
-    ]
+    ratios = [1.0 + one.away for one in results.compare_all() if one.is_length]
     return min(ratios), max(ratios)
 
 
