@@ -33,11 +33,9 @@ class ForecastScenario:
 
     @property
     def scores(self) -> Array:
-        """1 - |error| / bound, clipped to [0, 1]."""
         return np.clip(1.0 - np.abs(self.errors) / BOUND, 0.0, 1.0)
 
     def sizes(self, thresholds: Array) -> Array:
-        """Return the lengths of the intervals."""
         return 2.0 * BOUND * (1.0 - np.clip(thresholds, 0.0, 1.0))
 
 

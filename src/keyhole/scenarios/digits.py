@@ -34,12 +34,10 @@ class DigitsScenario:
 
     @property
     def scores(self) -> Array:
-        """The cube root of the true digit's probability."""
         true = self.probabilities[np.arange(self.digits.size), self.digits]
         return true**SCORE.power
 
     def sizes(self, thresholds: Array) -> Array:
-        """Return how many digits each set holds."""
         return (self.probabilities**SCORE.power >= thresholds[:, None]).sum(axis=1).astype(float)
 
 

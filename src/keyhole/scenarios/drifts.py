@@ -25,7 +25,6 @@ class DriftScenario:
     changes: tuple[int, ...]
 
     def sizes(self, thresholds: Array) -> Array:
-        """Return 1 - threshold, kept between 0 and 1."""
         return 1.0 - np.clip(thresholds, 0.0, 1.0)
 
 

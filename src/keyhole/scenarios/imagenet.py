@@ -104,7 +104,6 @@ class ImagenetScenario:
 
     @property
     def scores(self) -> Array:
-        """The true label's probability, raised to the power of the round."""
         return self.outputs.scores(self.rows, self.powers)
 
     def sizes(self, thresholds: Array) -> Array:
@@ -167,11 +166,9 @@ def load(path: Path) -> ClassifierOutputs:
     truth = _check_labels(path, labels, values.shape[1])
     numbers = values.astype(np.float32) if values.dtype == np.float16 else values
     _check_values(path, numbers, are_logits=are_logits)
-    return (
-        ClassifierOutputs.of_logits(numbers, truth)
-        if are_logits
-        else ClassifierOutputs(numbers, truth, None)
-    )
+    if are_logits:
+        return ClassifierOutputs.of_logits(numbers, truth)
+    return ClassifierOutputs(numbers, truth, None)
 
 
 def digest(path: Path) -> str:
@@ -235,10 +232,8 @@ def _check_values(path: Path, values: Numbers, *, are_logits: bool) -> None:
         fault, remedy = "holds a logit that is not finite", "save the model's raw outputs"
     else:
         wrong = _by_blocks(values, _not_probabilities)
-        fault, remedy = (
-            "is not a row of probabilities",
-            "save softmax outputs, or save them as 'logits'",
-        )
+        fault = "is not a row of probabilities"
+        remedy = "save softmax outputs, or save them as 'logits'"
     if wrong.any():
         raise InvalidError(f"row {int(np.argmax(wrong))} of {path} {fault}; {remedy}")
 
@@ -294,20 +289,11 @@ def _map_stored(path: Path, offset: int) -> Numbers:
         name, extra = struct.unpack("<HH", file.read(_LOCAL_HEADER)[_LENGTHS])
         file.seek(offset + _LOCAL_HEADER + name + extra)
         try:
-            version = np.lib.format.read_magic(file)
-            read = (
-                np.lib.format.read_array_header_1_0
-                if version == (1, 0)
-                else np.lib.format.read_array_header_2_0
-            )
+            is_first = np.lib.format.read_magic(file) == (1, 0)
+            formats = np.lib.format
+            read = formats.read_array_header_1_0 if is_first else formats.read_array_header_2_0
             shape, by_columns, kind = read(file)
-            return np.memmap(
-                file.name,
-                kind,
-                mode="r",
-                offset=file.tell(),
-                shape=shape,
-                order="F" if by_columns else "C",
-            )
+            order = "F" if by_columns else "C"
+            return np.memmap(file.name, kind, mode="r", offset=file.tell(), shape=shape, order=order)
         except ValueError as error:
             raise InvalidError(f"an array in {path} cannot be read ({error}); save it again") from None

@@ -105,7 +105,6 @@ class TableFile:
             raise InvalidError(f"{self.path} has no row with an outcome; fill in some")
 
     def check_label(self, line: int, label: str) -> None:
-        """Raise if a label has no column of scores."""
         if label == LABEL or label not in self.columns:
             names = ", ".join(name for name in self.columns if name != LABEL)
             raise self.fault(

@@ -125,9 +125,8 @@ def _learners(scenario: DemoScenario) -> dict[str, Learner]:
     }
     if scenario.features is not None:
         count = scenario.features.shape[1]
-        learners["the default with features"] = make(
-            CONTEXTUAL, alpha=ALPHA, options={"features": count}
-        )
+        known = {"features": count}
+        learners["the default with features"] = make(CONTEXTUAL, alpha=ALPHA, options=known)
     return learners
 
 
@@ -163,10 +162,7 @@ def tabulate(results: list[Result]) -> str:
     for result in results:
         scenario = result.scenario
         heading = f"{scenario.name}: {scenario.change}"
-        lines += [
-            "",
-            f"{heading:<48}{'missed':>8}{'worst*':>9}{f'shown ({scenario.unit})':>15}",
-        ]
+        lines += ["", f"{heading:<48}{'missed':>8}{'worst*':>9}{f'shown ({scenario.unit})':>15}"]
         for run in result.runs:
             rates, worst = np.mean(run.misses), run.miss_rates.max()
             lines.append(f"  {run.name:<46}{rates:>8.1%}{worst:>9.1%}{np.mean(run.sizes):>15.2f}")
@@ -193,7 +189,6 @@ def make_figure(results: list[Result]) -> Any:
 
 
 def _draw_result(top: "Axes", bottom: "Axes", result: Result) -> None:
-    """Draw one scenario: the miss rate in a window with its target, and the size of what was shown."""
     from matplotlib.ticker import FuncFormatter, MaxNLocator, PercentFormatter
 
     styles = {0: ("#8a8f98", 1.6), 1: ("#d08a1d", 1.6), 3: ("#2a7a4b", 2.0)}

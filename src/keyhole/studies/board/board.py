@@ -587,7 +587,6 @@ def _clear_nan(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_record(board: Board, path: Path) -> None:
-    """Write the whole board, a line a cell."""
     head = {"version": VERSION, "alpha": ALPHA, "seed": SEED, "size": asdict(board.size)}
     lines = [json.dumps(_clear_nan(asdict(one))) for one in board.played]
     cells = ",\n".join(lines)

@@ -153,7 +153,6 @@ def fill_page(board: Board, path: Path) -> None:
 
 
 def write_page(board: Board, path: Path) -> None:
-    """Write a page of its own, which needs nothing else."""
     folder = resources.files("keyhole.studies.board")
     style = "".join((folder / name).read_text(encoding="utf-8") for name in ("page.css", "board.css"))
     path.parent.mkdir(parents=True, exist_ok=True)

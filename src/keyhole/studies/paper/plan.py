@@ -133,26 +133,20 @@ def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> P
     return PaperTable(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
 
 
-def _by_alpha(table: Mapping[str, object], data: str) -> Iterator[TableCell]:
-    for place, setting in _settings_by_alpha(table, data):
-        for metric in (MISS_RATE, SIZE):
-            horizon, scenario, column = place
-            yield TableCell(("T", horizon, metric, scenario, column), setting, metric)
-
-
-def _slack_by_alpha(table: Mapping[str, object], data: str) -> Iterator[TableCell]:
-    for place, setting in _settings_by_alpha(table, data):
-        yield TableCell(("T", *place), setting, SLACK)
-
-
-def _settings_by_alpha(
-    table: Mapping[str, Any], data: str
-) -> Iterator[tuple[tuple[str, str, int], Setting]]:
+def _by_alpha(
+    table: Mapping[str, Any], data: str, metrics: Sequence[str] = (MISS_RATE, SIZE)
+) -> Iterator[TableCell]:
     for horizon in table["T"]:
         for scenario in SCENARIOS:
             for column, alpha in enumerate(table["alpha"]):
-                place = (horizon, scenario, column)
-                yield place, Setting(data, scenario, "ocp-unlock+", alpha, int(horizon), table["K"])
+                setting = Setting(data, scenario, "ocp-unlock+", alpha, int(horizon), table["K"])
+                for metric in metrics:
+                    part = () if metric == SLACK else (metric,)  # which fills a table by itself
+                    yield TableCell(("T", horizon, *part, scenario, column), setting, metric)
+
+
+def _slack_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
+    return _by_alpha(table, data, metrics=(SLACK,))
 
 
 def _by_arms(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
@@ -200,16 +194,9 @@ def panels() -> tuple[Panel, ...]:
 
 
 def _curves(experiment: str, data: str, scenario: str, learners: tuple[str, ...]) -> Panel:
+    arms = {learner: None if learner in BASELINES else _ARMS[data] for learner in learners}
     settings = tuple(
-        Setting(
-            data,
-            scenario,
-            learner,
-            _ALPHA[data],
-            HORIZON,
-            None if learner in BASELINES else _ARMS[data],
-        )
-        for learner in learners
+        Setting(data, scenario, learner, _ALPHA[data], HORIZON, arms[learner]) for learner in learners
     )
     return Panel(experiment, data, scenario, CURVES, settings)
 
