@@ -10,7 +10,7 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -293,7 +293,7 @@ def _map_stored(path: Path, offset: int) -> Numbers:
             formats = np.lib.format
             read = formats.read_array_header_1_0 if is_first else formats.read_array_header_2_0
             shape, by_columns, kind = read(file)
-            order = "F" if by_columns else "C"
+            order: Literal["F", "C"] = "F" if by_columns else "C"
             return np.memmap(file.name, kind, mode="r", offset=file.tell(), shape=shape, order=order)
         except ValueError as error:
             raise InvalidError(f"an array in {path} cannot be read ({error}); save it again") from None

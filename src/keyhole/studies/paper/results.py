@@ -157,11 +157,17 @@ def _fill(
     wanted: PaperPlan, sources: list[Source], read: Callable[[Pair, str], float | None]
 ) -> dict[str, object]:
     return {
-        table.key: table.fill(lambda cell, source=source: read(Pair(source, cell.setting), cell.metric))
+        table.key: _table(table, source, read)
         for table in wanted.tables
         for source in sources
         if source.data == table.data
     }
+
+
+def _table(
+    table: PaperTable, source: Source, read: Callable[[Pair, str], float | None]
+) -> dict[str, object]:
+    return table.fill(lambda cell: read(Pair(source, cell.setting), cell.metric))
 
 
 def _row(results: PaperResults, pair: Pair) -> dict[str, object]:
