@@ -3,7 +3,7 @@
 import html
 import json
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -17,8 +17,8 @@ from keyhole.studies.compare import table
 from keyhole.studies.compare.contest import (
     CHANNELS,
     RATIO,
-    Cell,
     Contest,
+    Estimate,
     LearnerSummary,
     summarise_late,
 )
@@ -28,31 +28,6 @@ Chart = dict[str, Any]  # a part of what plotly draws
 
 FOLLOWED = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlock+", "sps")
 _LARGEST, _SMALLEST = 100.0, 0.7  # ratios of size that are drawn
-_COLUMNS = {
-    "miss_rate": ("miss rate", ".4f"),
-    "worst_window": ("worst 1,000", ".3f"),
-    "size": ("size", ".3g"),
-    "size_to_best_fixed": ("/ best fixed", ".2f"),
-    "size_to_best_per_segment": ("/ best per segment", ".2f"),
-    "worst_group": ("worst group", ".3f"),
-    "pinball_regret": ("pinball regret", ".0f"),
-    "full": ("full sets", ".2%"),
-    "empty": ("empty sets", ".2%"),
-    "microseconds": ("µs a round", ".2f"),
-}
-_SUMMARY: dict[str, Callable[[LearnerSummary], str]] = {
-    "promise kept": lambda one: f"{one.kept} of {one.scenarios}",
-    "mean miss rate": lambda one: f"{one.miss_rate:.4f}",
-    "farthest from target": lambda one: f"{one.strayed:.3f}",
-    "worst 1,000 rounds, mean": lambda one: f"{one.worst_window:.3f}",
-    "worst group, mean": lambda one: _or_dash(one.worst_group),
-    "size / best per segment": lambda one: f"{one.ratio:.2f}",
-    "worst against an adversary": lambda one: _or_dash(one.attacked),
-}
-
-
-def _or_dash(value: float) -> str:
-    return "–" if math.isnan(value) else f"{value:.3f}"
 
 
 def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> None:
@@ -151,13 +126,14 @@ def _caption(contest: Contest) -> str:
 def _ranking(ranked: list[LearnerSummary], contest: Contest) -> str:
     rows = "".join(
         f"<tr{_mark_broken(one.kept < one.scenarios)}>{_write_name(one.learner)}"
-        f'<td class="word">{find(one.learner).needs.value}</td>'
-        f"{''.join(f'<td>{write(one)}</td>' for write in _SUMMARY.values())}</tr>"
+        f'<td class="word">{find(one.learner).needs.value}</td><td>{one.kept} of {one.scenarios}</td>'
+        f"{''.join(_write_value(getattr(one, c.figure), c.form) for c in table.SUMMARY)}</tr>"
         for one in ranked
     )
     refused = sorted({cell.learner for cell in contest.cells if cell.refusal is not None})
     absent = f'<p class="refused">Not run somewhere: {", ".join(refused)}; see below.</p>'
-    heads = f'<th class="word">feedback it uses</th>{_write_heads(_SUMMARY)}'
+    heads = _write_heads(["promise kept", *(column.title for column in table.SUMMARY)])
+    heads = f'<th class="word">feedback it uses</th>{heads}'
     return f"<h2>Over all scenarios</h2>{_write_table(heads, rows)}{absent if refused else ''}"
 
 
@@ -213,10 +189,10 @@ def _panel(contest: Contest, listed: Listed) -> str:
 def _table(contest: Contest, listed: Listed) -> str:
     rows = "".join(
         f"<tr{_mark_broken(not contest.keeps(cell))}>{_write_name(cell.learner)}"
-        f"{''.join(_value(cell, name, form) for name, (_, form) in _COLUMNS.items())}</tr>"
+        f"{''.join(_write_figure(cell.figures[c.figure], c.form) for c in table.COLUMNS)}</tr>"
         for cell in contest.of_scenario(listed.name)
     )
-    heads = _write_heads(title for title, _ in _COLUMNS.values())
+    heads = _write_heads(column.title for column in table.COLUMNS)
     refusals = "".join(
         f"<li>not run: <b>{html.escape(cell.learner)}</b>: {html.escape(cell.refusal or '')}</li>"
         for cell in contest.list_refused(listed.name)
@@ -227,12 +203,13 @@ def _table(contest: Contest, listed: Listed) -> str:
     )
 
 
-def _value(cell: Cell, name: str, form: str) -> str:
-    figure = cell.figures[name]
-    if math.isnan(figure.mean):
-        return "<td>–</td>"
+def _write_figure(figure: Estimate, form: str) -> str:
     error = "" if math.isnan(figure.error) else f"<small> ±{figure.error:.2g}</small>"
-    return f"<td>{figure.mean:{form}}{error}</td>"
+    return _write_value(figure.mean, form, error=error)
+
+
+def _write_value(value: float, form: str, *, error: str = "") -> str:
+    return "<td>–</td>" if math.isnan(value) else f"<td>{value:{form}}{error}</td>"
 
 
 def draw_field(contest: Contest) -> Chart:

@@ -3,13 +3,14 @@
 import math
 import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from keyhole.numeric import can_compile
 from keyhole.studies.compare.contest import (
     CHANNELS,
     FEWEST,
+    RATIO,
     Cell,
     Contest,
     LearnerSummary,
@@ -36,6 +37,55 @@ LATE_KEY = (
     "is as good as can be. "
     + "; ".join(f"{name}: {about}" for name, (about, _) in CHANNELS.items())
     + "."
+)
+
+
+def _third(value: float) -> str:
+    return "-" if math.isnan(value) else f"{value:.3f}"
+
+
+def _short(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+
+
+def _time(microseconds: float) -> str:
+    """Return a time in at most four characters below 10 ms, so that a blank stands before it."""
+    return f"{microseconds:.1f}" if microseconds < 99.95 else f"{microseconds:.0f}"
+
+
+class Column(NamedTuple):
+    """A figure, and how it is headed and written: on a page, and in a terminal so many letters wide."""
+
+    figure: str
+    title: str
+    form: str
+    head: str
+    width: int
+    write: Callable[[float], str] = _third
+
+
+REGRET, GROUP = "pinball_regret", "worst_group"
+COLUMNS = (  # of a learner on a scenario
+    Column("miss_rate", "miss rate", ".4f", "miss rate", 14),  # in a terminal with its error
+    Column("worst_window", "worst 1,000", ".3f", "worst", 6),
+    Column("size", "size", ".3g", "size", 6, _short),
+    Column("size_to_best_fixed", "/ best fixed", ".2f", "/fix", 6, _short),
+    Column(RATIO, "/ best per segment", ".2f", "/seg", 6, _short),
+    Column(GROUP, "worst group", ".3f", "group", 7),
+    Column(REGRET, "pinball regret", ".0f", "regret", 7, "{:.0f}".format),
+    Column("full", "full sets", ".2%", "full", 6),
+    Column("empty", "empty sets", ".2%", "none", 6),
+    Column("microseconds", "µs a round", ".2f", "us", 5, _time),
+)
+SUMMARY = (  # of a learner over all scenarios
+    Column("miss_rate", "mean miss rate", ".4f", "miss rate", 11, "{:.4f}".format),
+    Column("strayed", "farthest from target", ".3f", "farthest", 10),
+    Column("worst_window", "worst 1,000 rounds, mean", ".3f", "worst", 8),
+    Column("worst_group", "worst group, mean", ".3f", "group", 8),
+    Column("ratio", "size / best per segment", ".2f", "/seg", 8, "{:.2f}".format),
+    Column("attacked", "worst against an adversary", ".3f", "attacked", 10),
 )
 
 
@@ -98,71 +148,43 @@ def text(contest: Contest) -> str:
 
 def _summary(contest: Contest) -> Iterator[Line]:
     yield Line("over all scenarios but the adversaries")
-    yield Line(
-        f"{'learner':<18}{'kept':>7}{'miss rate':>11}{'farthest':>10}{'worst':>8}{'group':>8}"
-        f"{'/seg':>8}{'attacked':>10}",
-        "head",
-    )
+    yield Line(f"{'learner':<18}{'kept':>7}{_write_heads(SUMMARY)}", "head")
     for one in contest.rank():
         kept = f"{one.kept}/{one.scenarios}"
-        yield Line(
-            f"{_fit(one.learner):<18}{kept:>7}{one.miss_rate:>11.4f}{one.strayed:>10.3f}"
-            f"{one.worst_window:>8.3f}{_third(one.worst_group):>8}{one.ratio:>8.2f}"
-            f"{_third(one.attacked):>10}",
-            "kept" if one.kept == one.scenarios else "broken",
-        )
+        figures = "".join(f"{c.write(getattr(one, c.figure)):>{c.width}}" for c in SUMMARY)
+        tone = "kept" if one.kept == one.scenarios else "broken"
+        yield Line(f"{_fit(one.learner):<18}{kept:>7}{figures}", tone)
+
+
+def _write_heads(columns: Iterable[Column]) -> str:
+    return "".join(f"{column.head:>{column.width}}" for column in columns)
 
 
 def _block(contest: Contest, listed: Listed) -> Iterator[Line]:
     title = f"{listed.name}: {listed.about} (size in {listed.unit})"
     yield from (Line(line) for line in textwrap.wrap(title, _WIDTH))
     cells = contest.of_scenario(listed.name)
-    grouped = any(not math.isnan(cell.figures["worst_group"].mean) for cell in cells)
-    yield Line(
-        f"{'learner':<18}{'miss rate':>14}{'worst':>6}{'size':>6}{'/fix':>6}{'/seg':>6}"
-        f"{'group' if grouped else 'regret':>7}{'full':>6}{'none':>6}{'us':>5}",
-        "head",
-    )
+    grouped = any(not math.isnan(cell.figures[GROUP].mean) for cell in cells)
+    columns = [one for one in COLUMNS if one.figure != (REGRET if grouped else GROUP)]
+    yield Line(f"{'learner':<18}{_write_heads(columns)}", "head")
     broken = False
     for cell in cells:
         if not broken and not contest.keeps(cell):
             broken = True
             yield Line(f"{'-- more misses than asked for ':-<{_WIDTH}}", "faint")
-        yield Line(_line(cell, grouped=grouped), "broken" if broken else "kept")
+        yield Line(_write_cell(cell, columns), "broken" if broken else "kept")
 
 
-def _line(cell: Cell, *, grouped: bool) -> str:
-    means = {name: figure.mean for name, figure in cell.figures.items()}
-    rate = cell.figures["miss_rate"]
+def _write_cell(cell: Cell, columns: Sequence[Column]) -> str:
+    rate = cell.figures[columns[0].figure]
     error = "" if math.isnan(rate.error) else f"±{rate.error:.4f}"
-    judged = f"{means['worst_group']:.3f}" if grouped else f"{means['pinball_regret']:.0f}"
-    return (
-        f"{_fit(cell.learner):<18}{means['miss_rate']:>7.4f}{error:>7}"
-        f"{means['worst_window']:>6.3f}{_short(means['size']):>6}"
-        f"{_short(means['size_to_best_fixed']):>6}{_short(means['size_to_best_per_segment']):>6}"
-        f"{judged:>7}{means['full']:>6.3f}{means['empty']:>6.3f}"
-        f"{_time(means['microseconds']):>5}"
-    )
-
-
-def _time(microseconds: float) -> str:
-    """Return a time in at most four characters below 10 ms, so that a blank stands before it."""
-    return f"{microseconds:.1f}" if microseconds < 99.95 else f"{microseconds:.0f}"
+    figures = "".join(f"{c.write(cell.figures[c.figure].mean):>{c.width}}" for c in columns[1:])
+    return f"{_fit(cell.learner):<18}{rate.mean:>7.4f}{error:>7}{figures}"
 
 
 def _fit(name: str) -> str:
     """Return a name of at most 18 characters that still tells what it ends in."""
     return name if len(name) <= 18 else f"{name[:12]}…{name[-5:]}"
-
-
-def _third(value: float) -> str:
-    return "-" if math.isnan(value) else f"{value:.3f}"
-
-
-def _short(value: float) -> str:
-    if math.isnan(value):
-        return "-"
-    return f"{value:.2f}" if value < 100 else f"{value:.0f}"
 
 
 def _refusals(contest: Contest) -> Iterator[Line]:
