@@ -55,7 +55,7 @@ def _time(microseconds: float) -> str:
     return f"{microseconds:.1f}" if microseconds < 99.95 else f"{microseconds:.0f}"
 
 
-class Column(NamedTuple):
+class FigureColumn(NamedTuple):
     """A figure, and how it is headed and written: on a page, and in a terminal so many letters wide."""
 
     figure: str
@@ -68,24 +68,24 @@ class Column(NamedTuple):
 
 REGRET, GROUP = "pinball_regret", "worst_group"
 COLUMNS = (  # of a learner on a scenario
-    Column("miss_rate", "miss rate", ".4f", "miss rate", 14),  # in a terminal with its error
-    Column("worst_window", "worst 1,000", ".3f", "worst", 6),
-    Column("size", "size", ".3g", "size", 6, _short),
-    Column("size_to_best_fixed", "/ best fixed", ".2f", "/fix", 6, _short),
-    Column(RATIO, "/ best per segment", ".2f", "/seg", 6, _short),
-    Column(GROUP, "worst group", ".3f", "group", 7),
-    Column(REGRET, "pinball regret", ".0f", "regret", 7, "{:.0f}".format),
-    Column("full", "full sets", ".2%", "full", 6),
-    Column("empty", "empty sets", ".2%", "none", 6),
-    Column("microseconds", "µs a round", ".2f", "us", 5, _time),
+    FigureColumn("miss_rate", "miss rate", ".4f", "miss rate", 14),  # in a terminal with its error
+    FigureColumn("worst_window", "worst 1,000", ".3f", "worst", 6),
+    FigureColumn("size", "size", ".3g", "size", 6, _short),
+    FigureColumn("size_to_best_fixed", "/ best fixed", ".2f", "/fix", 6, _short),
+    FigureColumn(RATIO, "/ best per segment", ".2f", "/seg", 6, _short),
+    FigureColumn(GROUP, "worst group", ".3f", "group", 7),
+    FigureColumn(REGRET, "pinball regret", ".0f", "regret", 7, "{:.0f}".format),
+    FigureColumn("full", "full sets", ".2%", "full", 6),
+    FigureColumn("empty", "empty sets", ".2%", "none", 6),
+    FigureColumn("microseconds", "µs a round", ".2f", "us", 5, _time),
 )
 SUMMARY = (  # of a learner over all scenarios
-    Column("miss_rate", "mean miss rate", ".4f", "miss rate", 11, "{:.4f}".format),
-    Column("strayed", "farthest from target", ".3f", "farthest", 10),
-    Column("worst_window", "worst 1,000 rounds, mean", ".3f", "worst", 8),
-    Column("worst_group", "worst group, mean", ".3f", "group", 8),
-    Column("ratio", "size / best per segment", ".2f", "/seg", 8, "{:.2f}".format),
-    Column("attacked", "worst against an adversary", ".3f", "attacked", 10),
+    FigureColumn("miss_rate", "mean miss rate", ".4f", "miss rate", 11, "{:.4f}".format),
+    FigureColumn("strayed", "farthest from target", ".3f", "farthest", 10),
+    FigureColumn("worst_window", "worst 1,000 rounds, mean", ".3f", "worst", 8),
+    FigureColumn("worst_group", "worst group, mean", ".3f", "group", 8),
+    FigureColumn("ratio", "size / best per segment", ".2f", "/seg", 8, "{:.2f}".format),
+    FigureColumn("attacked", "worst against an adversary", ".3f", "attacked", 10),
 )
 
 
@@ -156,7 +156,7 @@ def _summary(contest: Contest) -> Iterator[Line]:
         yield Line(f"{_fit(one.learner):<18}{kept:>7}{figures}", tone)
 
 
-def _write_heads(columns: Iterable[Column]) -> str:
+def _write_heads(columns: Iterable[FigureColumn]) -> str:
     return "".join(f"{column.head:>{column.width}}" for column in columns)
 
 
@@ -175,7 +175,7 @@ def _block(contest: Contest, listed: Listed) -> Iterator[Line]:
         yield Line(_write_cell(cell, columns), "broken" if broken else "kept")
 
 
-def _write_cell(cell: Cell, columns: Sequence[Column]) -> str:
+def _write_cell(cell: Cell, columns: Sequence[FigureColumn]) -> str:
     rate = cell.figures[columns[0].figure]
     error = "" if math.isnan(rate.error) else f"±{rate.error:.4f}"
     figures = "".join(f"{c.write(cell.figures[c.figure].mean):>{c.width}}" for c in columns[1:])
