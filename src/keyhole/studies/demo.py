@@ -183,8 +183,16 @@ def make_figure(results: list[Result]) -> Any:
         _draw_result(axes[0, column], axes[1, column], result)
     axes[0, 0].set_ylabel(f"missed, of the last {WINDOW:,}")
     handles, labels = axes[0, -1].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=2, frameon=False, fontsize=12)
-    figure.suptitle(f"Asked for: {ALPHA:.0%} misses, with sets as small as possible", fontsize=13)
+    figure.legend(
+        handles,
+        labels,
+        loc="outside upper center",  # where it is seen before the curves
+        ncols=2,
+        frameon=False,
+        fontsize=12,
+        title=f"Asked for: {ALPHA:.0%} misses, with sets as small as possible",
+        title_fontsize=13,
+    )
     return figure
 
 
