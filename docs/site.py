@@ -77,6 +77,8 @@ _SPACED = (  # what the converter leaves to fonts for mathematics, which not eve
 # Browsers draw what a formula does not write: a root's sign, and a variable x as U+1D465, one of the
 # italic letters, of which h is elsewhere, and Greek.
 _DRAWN = "".join(map(chr, (0x221A, 0x210E, *range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C))))
+# The board's own headings, which the list of a page's contents would not see.
+_RAW_HEADING = re.compile(r'<h([23]) id="[^"]*">(.*?)</h\1>')
 # What may be wider than the page.
 _SCROLLS = re.compile(r'<pre>|<div class="arithmatex">|<table.*?</table>', re.DOTALL)
 GENERATED = (
@@ -111,6 +113,8 @@ def write_pages(folder: Path) -> None:
     shutil.copytree(
         ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("__pycache__")
     )
+    board = folder / "board.md"
+    board.write_text(_RAW_HEADING.sub(_write_heading, board.read_text()))
     for page in (folder / "howto").glob("*.md"):
         page.write_text(page.read_text().replace("(../../examples/", "(../examples/"))
     made = {
@@ -126,6 +130,10 @@ def write_pages(folder: Path) -> None:
     for name, text in made.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text)
+
+
+def _write_heading(found: re.Match[str]) -> str:
+    return f"\n{int(found[1]) * '#'} {html.unescape(found[2])}\n"
 
 
 def write_config(path: Path) -> Path:
