@@ -362,6 +362,7 @@ def test_without_a_seed_no_two_predictors_draw_alike() -> None:
         ({"alpha": 0.1, "step": 0.2}, InvalidError, "options={'step': 0.2}"),
         ({"alpha": 0.1, "horzon": 3}, TypeError, "takes no 'horzon'"),
         ({"coverage": 0.9}, TypeError, "for a coverage of 0.9 write alpha=0.1"),
+        ({"confidence_level": 0.95}, TypeError, "for a coverage of 0.95 write alpha=0.05"),
         ({"alpha": 0.9}, InvalidError, "such as 0.1 for a coverage of 0.9"),
         ({"learner": "ACI", "alpha": 0.1}, InvalidError, "did you mean 'aci'"),
         ({"alpha": 0.1, "labels": ["a"]}, TypeError, "score=keyhole.Probabilities"),
@@ -410,7 +411,7 @@ def test_bad_scores_are_named_and_open_no_round(output: Any, match: str) -> None
     [
         ({}, FeedbackError, "takes one answer"),
         ({"answer": MISS, "label": "cat"}, FeedbackError, "takes one answer"),
-        ({"answer": "cat"}, FeedbackError, "'cat' is not an answer"),
+        ({"answer": "cat"}, FeedbackError, "'cat' is not an answer.*label='cat'"),
         ({"loss": 1.5}, FeedbackError, "loss 1.5 is not a number in"),
         ({"score": 1.5}, ScoreError, "score 1.5"),
         ({"score": "a"}, ScoreError, "score 'a'"),

@@ -498,6 +498,7 @@ def _read_miss(right: object, wrong: object) -> float:
     """Return 1 for a wrong answer, 0 for a right one; corrected for judges who err at a known rate."""
     if not isinstance(right, (bool, np.bool_)):
         raise FeedbackError(
-            f"right={right!r} is neither True nor False; say True if the answer was right"
+            f"right={right!r} is neither True nor False; say True if the answer was right, and False "
+            "if it was wrong: keyhole.HIT and keyhole.MISS are for sets"
         )
     return correct_wrong(float(not right), check_wrong(wrong))

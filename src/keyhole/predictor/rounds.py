@@ -371,8 +371,9 @@ def check_loss(loss: Any) -> float:
 
 def _judge_answer(threshold: float, answer: object) -> Outcome:
     if not isinstance(answer, Answer):
+        named = f"label={answer!r}" if isinstance(answer, str) else "label=..."
         raise FeedbackError(
-            f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, label=... or score=..."
+            f"{answer!r} is not an answer; use keyhole.MISS, keyhole.HIT, {named} or score=..."
         )
     if answer.miss not in (0.0, 1.0):
         raise FeedbackError(f"{answer!r} is neither a hit nor a miss; give loss= for a graded answer")

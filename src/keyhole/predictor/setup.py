@@ -197,9 +197,17 @@ def refuse_unknown(
                 f"{name} is an option of {rule.name}, not of the {holder.lower()}; give the learner: "
                 f"{holder}(keyhole.make({rule.name!r}, alpha=..., options={{{name!r}: {value!r}}}))",
             )
-        if name in ("coverage", "confidence", "confidence_level"):
+        if name == "coverage" and holder == "Gate":  # there the field's word for the share accepted
             raise TypeError(
-                f"{holder} takes no {name!r}, but its complement: for a coverage of 0.9 write alpha=0.1"
+                "Gate takes no 'coverage': how much it accepts cannot be asked for; give the share of "
+                "accepted answers that may be wrong, such as alpha=0.05"
+            )
+        if name in ("coverage", "confidence", "confidence_level"):
+            asked = cast("float", value) if is_real(value) else 0.9
+            asked = asked if 0.0 < asked < 1.0 else 0.9
+            raise TypeError(
+                f"{holder} takes no {name!r}, but its complement: for a coverage of {asked} write "
+                f"alpha={1.0 - asked:.4g}"
             )
         if name == "labels" and holder == "Predictor":
             raise TypeError(
