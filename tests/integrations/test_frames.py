@@ -146,6 +146,12 @@ def test_a_feature_that_is_no_column_is_named() -> None:
         _made(features=["load"]).add_intervals(_forecasts(), "Mean")
 
 
+def test_a_table_with_other_names_is_refused_with_the_word_that_takes_them() -> None:
+    renamed = _forecasts().rename(columns={"ds": "day"})
+    with pytest.raises(InvalidError, match=r"no column 'ds'.*if yours has another name, write time="):
+        _made().add_intervals(renamed, "Mean")
+
+
 def test_every_series_keeps_its_rounds_as_columns_where_told_to() -> None:
     predictors = _made(keep=5)
     table = _forecasts()

@@ -205,7 +205,7 @@ def test_a_pair_is_named_by_the_words_that_both_begin_with(columns: Any, name: s
     assert f"{name}-hi-90" in make().add_intervals(table, [columns]).columns
 
 
-@pytest.mark.parametrize("level", [0, 100, -5, 100.5])
+@pytest.mark.parametrize("level", [0, 100, -5, 100.5, 0.9])
 def test_a_level_is_between_nought_and_a_hundred_percent(level: Any) -> None:
     with pytest.raises(InvalidError, match="is not in percent"):
         SeriesPredictors(levels=[90, level])

@@ -288,7 +288,11 @@ def read_table(table: Any, needed: Sequence[str]) -> Any:
         ) from None
     for name in needed:
         if name not in frame.columns:
-            raise InvalidError(f"there is no column {name!r}; the table has {', '.join(frame.columns)}")
+            usual = {"unique_id": "series", "ds": "time", "y": "truth", "cutoff": "cutoff"}.get(name)
+            remedy = f"; if yours has another name, write {usual}='...'" if usual else ""
+            raise InvalidError(
+                f"there is no column {name!r}; the table has {', '.join(frame.columns)}{remedy}"
+            )
     return frame
 
 

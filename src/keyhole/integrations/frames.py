@@ -484,7 +484,7 @@ def _read_alpha(
     if levels is not None:
         given = [levels] if isinstance(levels, int | float) else list(levels)
         for level in given:
-            if not 0 < level < 100:
+            if not 1 < level < 100:
                 raise InvalidError(f"level {level!r} is not in percent, such as 90", field="levels")
         alphas = [round(1 - level / 100, 10) for level in given]
         return alphas[0] if isinstance(levels, int | float) else alphas
