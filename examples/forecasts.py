@@ -41,7 +41,7 @@ columns = ["unique_id", "ds", "Season-lo-95", "Season-lo-80", "Season-hi-80", "S
 print(added.groupby("unique_id").tail(1)[columns].to_string(index=False, float_format="%.0f"))
 
 # %% [markdown]
-# How they have fared, beside those of a model that forecasts two quantiles itself, which are corrected.
+# How good they are, beside the corrected quantiles of a model that forecasts two quantiles itself.
 
 # %%
 quantiles = SeriesPredictors(levels=[80, 95], seed=7)

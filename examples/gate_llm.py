@@ -2,7 +2,7 @@
 # # When may an assistant's answer be sent unread?
 # An assistant answers support questions. Each answer has a confidence in [0, 1]: the mean token
 # probability, the share of samples that agree, a judge's rating. Above some threshold it is sent at
-# once; below it, a colleague reads it first. At most 5 % of the answers sent unread should be bad.
+# once; below it, a colleague reads it first. The target: 5 % of the answers sent unread may be bad.
 #
 # Few people press a thumb, hours later, and mostly those who got a bad answer. So a colleague also
 # audits one answer in ten, drawn at random. `langfuse_scores.jsonl.gz` holds all three as Langfuse
@@ -32,8 +32,8 @@ def read_recording(path: Path) -> list[Record]:
 
 
 # %% [markdown]
-# Decide when an answer is made, and keep the decision's `id` under the trace's. A day later all
-# that anybody will say of it is known, and `settle` teaches it to the gate.
+# Decide when an answer is made, and store the decision's `id` under that of the trace. A day later
+# everything that anybody will say about it is known, and `settle` passes it on to the gate.
 
 # %%
 Settle = Callable[[keyhole.Gate, int, Record], None]
@@ -63,10 +63,10 @@ def play(scores: list[Record], settle: Settle) -> tuple[keyhole.Gate, float]:
 
 
 # %% [markdown]
-# Three ways to teach the same recording. Thumbs alone are not a fair sample: the gate hears mostly of
-# bad answers and refers nearly everything. Audits alone are fair, and few: each counts for ten. Thumbs
-# *and* audits use all that is known. Silence counts as a thumb up, which is often wrong, and the audits
-# tell the gate how often: `judged` is what the thumb says, `right` what the audit found.
+# Three ways to learn from the same recording. Thumbs alone are not a fair sample: most are about bad
+# answers, and the gate refers nearly everything. Audits alone are fair, and few: each counts for ten.
+# Thumbs *and* audits use all that is known. Silence counts as a thumb up, which is often wrong, and the
+# audits show how often: `judged` is what the thumb says, `right` what the audit found.
 
 
 # %%
@@ -117,8 +117,8 @@ def main() -> None:
 # langfuse.create_score(trace_id=trace_id, name="user-feedback", value=1, data_type="BOOLEAN")
 # ```
 #
-# The recording itself: 6,000 answers in 60 days, of which a quarter of the bad ones and a twentieth of
-# the good ones get a thumb. From the middle on answers are worse. `metadata` holds whether an answer
+# The recording has 6,000 answers in 60 days. A quarter of the bad ones and a twentieth of the good
+# ones get a thumb. From the middle on, answers are worse. `metadata` holds whether an answer
 # was good, which no export knows: it serves only to print what was really bad.
 
 

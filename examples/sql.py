@@ -9,8 +9,8 @@
 
 # %% [markdown]
 # # From a SQL query to a SQL query
-# A query selects rounds of many shops; a pass over its result shows what each would have been shown;
-# another query asks where it went wrong. Here polars answers the queries; with DuckDB write
+# A query selects rounds of many shops; a pass over its result adds the set that each would have been
+# shown; another query asks where that went wrong. Here polars answers the queries; with DuckDB write
 # `duckdb.sql(...)` instead. Needs `pip install 'keyhole-conformal[frames,parquet]' polars`.
 
 # %%
