@@ -79,6 +79,8 @@ _SPACED = (  # what the converter leaves to fonts for mathematics, which not eve
 _DRAWN = "".join(map(chr, (0x221A, 0x210E, *range(0x1D434, 0x1D468), *range(0x1D6E2, 0x1D71C))))
 # The board's own headings, which the list of a page's contents would not see.
 _RAW_HEADING = re.compile(r'<h([23]) id="[^"]*">(.*?)</h\1>')
+# A number and its per cent sign stay in one line, but for code, whose spaces are copied.
+_PER_CENT = re.compile(r"(<(pre|code|math|script|style)\b.*?</\2>|<[^>]*>)|(?<=\d) (?=%)", re.DOTALL)
 # What may be wider than the page.
 _SCROLLS = re.compile(r'<pre>|<div class="arithmatex">|<table.*?</table>', re.DOTALL)
 GENERATED = (
@@ -162,6 +164,7 @@ def finish_pages(site: Path) -> Iterator[str]:
             text = text.replace(tex, typeset.replace("<math ", f'<math alttext="{label}" ', 1))
         text = re.sub(r"</math></span>([.,;:)]+)", r"</math>\1</span>", text)  # in one line with it
         text = re.sub(r'\((<span class="arithmatex">)', r"\1(", text)
+        text = _PER_CENT.sub(lambda found: found[1] or "\N{NO-BREAK SPACE}", text)
         path.write_text(_SCROLLS.sub(_let_keys_scroll, text))
 
 

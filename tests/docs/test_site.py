@@ -104,6 +104,13 @@ def test_formulas_keep_their_punctuation_beside_them_and_scroll_by_keys(
     assert '<div class="arithmatex" tabindex="0">formula</div>' in shown
 
 
+def test_a_number_keeps_its_per_cent_sign_and_code_its_spaces(site: ModuleType, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("<p>10 % of <code>7 % 2</code></p>")
+    assert list(site.finish_pages(tmp_path)) == []
+    assert page.read_text() == "<p>10\N{NO-BREAK SPACE}% of <code>7 % 2</code></p>"
+
+
 def test_every_formula_of_a_page_is_paired_and_can_be_typeset(site: ModuleType) -> None:
     for page in sorted((ROOT / "docs").rglob("*.md")):
         text = re.sub(r"```.*?```|`[^`\n]*`", "", page.read_text(), flags=re.DOTALL)
