@@ -70,6 +70,16 @@ def called(function: Function) -> Function:
     return kernel(function)
 
 
+def compiled_as(twin: Function) -> Callable[[Function], Function]:
+    """Mark a function of the interpreted lane; the compiled one runs its twin, with the same results."""
+
+    def mark(function: Function) -> Function:
+        function.__twin__ = twin  # type: ignore[attr-defined]
+        return function
+
+    return mark
+
+
 def merged(function: Function) -> Function:
     """Mark an entry into which LLVM copies its kernels, not numba: a long one compiles sooner so.
 
@@ -200,9 +210,10 @@ def _members(function: FunctionType) -> list[str]:
 
 
 def globals_of(function: FunctionType) -> dict[str, Any]:
-    """Return the module's names that a function mentions, with what they stand for."""
+    """Return the module's names that a function mentions, with what they stand for when compiled."""
     known = function.__globals__
-    return {name: known[name] for name in sorted(_names(function.__code__)) if name in known}
+    mentioned = [name for name in sorted(_names(function.__code__)) if name in known]
+    return {name: getattr(known[name], "__twin__", known[name]) for name in mentioned}
 
 
 def _names(code: CodeType) -> set[str]:

@@ -1,6 +1,7 @@
 """The informed tracker's histogram, steps and first rounds, against rounds worked out by hand."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from keyhole.learners.rules.informed_tracker import (
     UNITS,
     WORD,
     add_spread,
+    compute_bin,
     find_bin,
     list_edges,
 )
@@ -50,23 +52,29 @@ def logit(threshold: float) -> float:
     return math.log(threshold / (1.0 - threshold))
 
 
+in_both_lanes = pytest.mark.parametrize("find", [compute_bin, find_bin])
+
+
+@in_both_lanes
 @pytest.mark.parametrize("place", [1, 20, 41, 42, 43, 60, 82])
-def test_a_bin_is_a_third_of_a_doubling_of_the_odds(place: int) -> None:
+def test_a_bin_is_a_third_of_a_doubling_of_the_odds(find: Callable[[float], int], place: int) -> None:
     power, third = divmod(place, THIRDS)
     odds = 2.0 ** (power - DOUBLINGS) * (1.0 + third / THIRDS)
     within = odds * 1.001 / (1.0 + odds * 1.001)
     before = odds * 0.999 / (1.0 + odds * 0.999)
-    assert (find_bin(before), find_bin(within)) == (place - 1, place)
+    assert (find(before), find(within)) == (place - 1, place)
 
 
-def test_each_edge_is_the_least_score_of_its_bin() -> None:
+@in_both_lanes
+def test_each_edge_is_the_least_score_of_its_bin(find: Callable[[float], int]) -> None:
     edges = list_edges()
-    assert [find_bin(edge) for edge in edges] == list(range(1, BINS))
-    assert [find_bin(math.nextafter(edge, 0.0)) for edge in edges] == list(range(BINS - 1))
+    assert [find(edge) for edge in edges] == list(range(1, BINS))
+    assert [find(math.nextafter(edge, 0.0)) for edge in edges] == list(range(BINS - 1))
 
 
-def test_the_ends_of_the_histogram_hold_all_that_lies_beyond() -> None:
-    assert [find_bin(score) for score in (-1.0, 0.0, 1e-300, 1e-5, 1.0 - 1e-6, 1.0, 2.0)] == [
+@in_both_lanes
+def test_the_ends_of_the_histogram_hold_all_that_lies_beyond(find: Callable[[float], int]) -> None:
+    assert [find(score) for score in (-1.0, 0.0, 1e-300, 1e-5, 1.0 - 1e-6, 1.0, 2.0)] == [
         0, 0, 0, 0, BINS - 1, BINS - 1, BINS - 1,
     ]  # fmt: skip
 
