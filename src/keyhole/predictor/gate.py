@@ -6,6 +6,7 @@ from typing import Any, Never, cast
 
 from keyhole.feedback import LEAST_CHANCE
 from keyhole.learners import DEFAULT_GATE, Excess, Learner
+from keyhole.numeric import Array
 from keyhole.predictor.batch import check_answers, list_outputs
 from keyhole.predictor.context import Features, Groups, read_context, read_contexts
 from keyhole.predictor.decisions import GateFeedback, GateTally
@@ -14,7 +15,7 @@ from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, show
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
-from keyhole.scores import BestScore, Decision
+from keyhole.scores import BestScore, Case, Decision
 
 
 class Gate(Session[Any]):
@@ -181,6 +182,20 @@ class Gate(Session[Any]):
         known = read_contexts(self._setup, len(cases), None, groups)
         with self._lock:
             return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
+
+    def _open_round(self, case: Case[Decision], context: Array) -> Decision:
+        """Return the decision about a case, its round opened; the lock is held."""
+        setup, progress, draws = self._setup, self._progress, self._draws
+        draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
+        opened = GATE.open(setup.learner, progress, case, draw, context)
+        if self._history is not None:
+            self._history.note_opened(opened)
+        decision: Decision = opened.prediction
+        if GATE.is_awaited(setup, decision):
+            self._waiting[decision.id] = opened
+            if len(self._waiting) > setup.open_limit:
+                self._drop_oldest()
+        return decision
 
     def learn(
         self,

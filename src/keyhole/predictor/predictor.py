@@ -29,13 +29,14 @@ from keyhole.predictor.rounds import (
     R,
     check_judged,
     judge_label,
+    propose,
     read_answer,
     read_judged,
     settle,
 )
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
-from keyhole.scores import Score
+from keyhole.scores import Case, Score
 
 if TYPE_CHECKING:
     from keyhole.predictor.levels import LevelPredictor
@@ -232,6 +233,16 @@ class Predictor(Session[R]):
         finally:
             lock.release()
 
+    def _open_round(self, case: Case[R], context: Array) -> R:
+        """Return what is shown of a case, its round opened; the lock is held."""
+        setup, progress, draws, waiting = self._setup, self._progress, self._draws, self._waiting
+        number = progress.tally.predicted
+        draw = 0.5 if draws is None else draws.of(number)
+        opened = waiting[number] = propose(setup.learner, progress, case, draw, context)
+        if len(waiting) > setup.open_limit:
+            self._drop_oldest()
+        return opened.prediction
+
     def predict_batch(
         self,
         outputs: Iterable[object],
@@ -318,8 +329,15 @@ class Predictor(Session[R]):
         lock.acquire()  # ``with`` would take twice as long.
         try:
             asked = self._find(prediction)
-            is_bare = answer is None and score is None and loss is None and judged is None
-            if is_bare and label is not MISSING and chance == 1.0 and wrong == 0.0:
+            if (
+                label is not MISSING
+                and answer is None
+                and score is None
+                and loss is None
+                and judged is None
+                and chance == 1.0
+                and wrong == 0.0
+            ):
                 outcome = judge_label(asked, label)
             elif judged is None:
                 # By name they would take twice as long.
@@ -334,7 +352,9 @@ class Predictor(Session[R]):
                     bias=progress.tally.bias, seed=setup.seed, least_chance=setup.least_chance,
                 )  # fmt: skip
             settle(learner, progress, asked, outcome)
-            self._close(asked, outcome)
+            del self._waiting[asked.prediction.id]
+            if self._keeps:
+                self._keep(asked, outcome)
             answered = progress.tally.answered
         finally:
             lock.release()

@@ -27,7 +27,7 @@ from keyhole.predictor.context import NOTHING_KNOWN, list_groups
 from keyhole.predictor.draws import draw_rounding
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.tally import Outcome, amend_misses, count_check
+from keyhole.predictor.tally import Outcome, Tally, amend_misses, count_check
 from keyhole.scores import Case, LabelSet, Predicted, Score
 
 MISSING: Any = object()
@@ -100,7 +100,7 @@ def propose(
     """Return the next round, open and counted; what the model's word teaches is learnt before."""
     tally, state = progress.tally, progress.state
     number = tally.predicted
-    if learner.informed and state.rounds[0] < LISTENS and number < MOST_HEARD:
+    if number < MOST_HEARD and learner.informed and state.rounds[0] < LISTENS:
         listen(learner, progress, case)
     memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
@@ -165,12 +165,16 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         heard = tally.calibrated + then
         find_monitor(learner.alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
     tally.count(miss, shown.size, weight, stale, groups)
-    if check is not None:
-        count_check(tally, check)
-    tally.unreachable += unreachable
-    threshold = shown.threshold
-    if not (0.0 < threshold <= 1.0 and weight == 1.0 and 0.0 <= miss <= 1.0):
-        tally.note_conditions(miss, weight, threshold=threshold, alpha=learner.alpha)
+    is_usual = 0.0 < shown.threshold <= 1.0 and 0.0 <= miss <= weight == 1.0
+    if unreachable or check is not None or not is_usual:
+        _note_unusual(tally, outcome, threshold=shown.threshold, alpha=learner.alpha)
+
+
+def _note_unusual(tally: Tally, outcome: Outcome, *, threshold: float, alpha: float) -> None:
+    tally.note_conditions(outcome.miss, outcome.weight, threshold=threshold, alpha=alpha)
+    tally.unreachable += outcome.unreachable
+    if outcome.check is not None:
+        count_check(tally, outcome.check)
 
 
 def _rate_residual(

@@ -23,7 +23,7 @@ from keyhole.predictor.report import judge_groups, list_notes
 from keyhole.predictor.rounds import R, Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
-from keyhole.scores import Case, Decision, Interval, LabelSet, Score
+from keyhole.scores import Decision, Interval, LabelSet, Score
 
 _SHOWN = {LabelSet, Interval, Decision}
 
@@ -128,6 +128,7 @@ class Session(Generic[R]):
         self._setup, self._progress, self._waiting, self._history, self._answered = state
         self._oldest = next(iter(self._waiting), 0)  # No round before this one is open.
         self._lock = threading.RLock()
+        self._keeps = self._answered.limit > 0 or self._history is not None
         self._draws = Draws(self._setup.seed) if self._setup.learner.rule.draws else None
 
     def _describe(self, rounds: str, figures: str) -> str:
@@ -279,21 +280,6 @@ class Session(Generic[R]):
         made.__setstate__((setup, progress, {**waiting}, None, AnsweredRounds()))
         return made
 
-    def _open_round(self, case: Case[R], context: Array) -> R:
-        """Return what is shown of a case, its round opened; the lock is held."""
-        setup, progress, draws, history = self._setup, self._progress, self._draws, self._history
-        number, kind, waiting = progress.tally.predicted, setup.kind, self._waiting
-        draw = 0.5 if draws is None else draws.of(number)
-        opened: Round[R] = kind.open(setup.learner, progress, case, draw, context)
-        if history is not None:
-            history.note_opened(opened)
-        shown = opened.prediction
-        if not kind.decides or kind.is_awaited(setup, shown):
-            waiting[number] = opened
-            if len(waiting) > setup.open_limit:
-                self._drop_oldest()
-        return shown
-
     def _drop_oldest(self) -> None:
         waiting = self._waiting
         while self._oldest not in waiting:
@@ -352,6 +338,10 @@ class Session(Generic[R]):
 
     def _close(self, answered: Round[R], outcome: Outcome) -> None:
         del self._waiting[answered.prediction.id]
+        if self._keeps:
+            self._keep(answered, outcome)
+
+    def _keep(self, answered: Round[R], outcome: Outcome) -> None:
         if self._answered.limit:
             self._answered.keep(answered, outcome)
         if self._history is not None:
