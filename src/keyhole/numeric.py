@@ -71,7 +71,7 @@ def called(function: Function) -> Function:
 
 
 def compiled_as(twin: Function) -> Callable[[Function], Function]:
-    """Mark a function of the interpreted lane; the compiled one runs its twin, with the same results."""
+    """Mark a function of the interpreted lane; the compiled lane runs its twin, to the same result."""
 
     def mark(function: Function) -> Function:
         function.__twin__ = twin  # type: ignore[attr-defined]
