@@ -177,7 +177,7 @@ class Candidates:
             kept = kept[: kind.at_most]
         if type(labels) is range:
             return LabelSet(id, threshold, tuple(kept), len(labels))
-        return LabelSet(id, threshold, tuple([labels[place] for place in kept]))
+        return LabelSet(id, threshold, tuple(map(labels.__getitem__, kept)))
 
     def _rank(self, threshold: float) -> list[int]:
         """Return the places of the scores that reach the threshold, the highest first."""
