@@ -183,7 +183,7 @@ class Gate(Session[Any]):
         with self._lock:
             return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
 
-    def _open_round(self, case: Case[Decision], context: Array) -> Decision:
+    def _open_round(self, case: Case[Any], context: Array) -> Decision:
         """Return the decision about a case, its round opened; the lock is held."""
         setup, progress, draws = self._setup, self._progress, self._draws
         draw = 0.5 if draws is None else draws.of(progress.tally.predicted)
