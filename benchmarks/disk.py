@@ -25,7 +25,7 @@ def fill(folder: Path, labels: int) -> None:
         asks = [Query(rng.dirichlet(np.ones(labels)).tolist()) for _ in range(BATCH)]
         made = proposals.predict(database, "disk", asks=asks, now=1.0)
         answers.answer(
-            database, [Reply(one.id, "hit" if one.region.size else "miss") for one in made], now=2.0
+            database, [Reply(one.id, "hit" if one.size else "miss") for one in made], now=2.0
         )
     database.close()
 

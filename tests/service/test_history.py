@@ -28,10 +28,10 @@ def lived(database: Database, name: str, rounds: int) -> tuple[list[bool], list[
         rows = rng.dirichlet(np.ones(4), size=min(500, rounds - start))
         asks = [proposals.Query(row.tolist()) for row in rows]
         opened = proposals.predict(database, name, asks=asks, now=NOW)
-        replies = [answers.Reply(o.id, {"label": 0} if 0 in o.region else "miss") for o in opened]
+        replies = [answers.Reply(o.id, {"label": 0} if 0 in o else "miss") for o in opened]
         counted = answers.answer(database, replies, now=NOW)
         misses += [bool(c.missed) for c in counted if isinstance(c, Receipt)]
-        sizes += [o.region.size for o in opened]
+        sizes += [o.size for o in opened]
     return misses, sizes
 
 

@@ -27,8 +27,8 @@ def live(database: Database, *, rounds: int) -> None:
         replies = []
         for one in reversed(opened):
             label = LABELS[rng.integers(3)]
-            told: Any = {"label": label} if label in one.region else "miss"
-            if one.number % 7:
+            told: Any = {"label": label} if label in one else "miss"
+            if one.round % 7:
                 replies.append(answers.Reply(one.id, told))
         answers.answer(database, replies, now=NOW)
 

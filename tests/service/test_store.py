@@ -26,7 +26,7 @@ def lived(http: TestClient, database: Database) -> None:
     for start in range(0, 130, 10):
         opened = proposals.predict(database, "pets", asks=[proposals.Query(SCORES)] * 10, now=NOW)
         replies = [
-            answers.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
+            answers.Reply(one.id, {"label": "cat"} if "cat" in one else "miss")
             for n, one in enumerate(opened, start)
             if n % 7
         ]

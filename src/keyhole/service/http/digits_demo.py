@@ -11,17 +11,18 @@ from starlette.responses import Response
 from keyhole.errors import StreamExistsError
 from keyhole.learners import DEFAULT
 from keyhole.scenarios import digits
-from keyhole.service.http import bodies, views
+from keyhole.service.http import bodies
 from keyhole.service.http.access import covers_all, needs
 from keyhole.service.http.bodies import ReadBody
 from keyhole.service.http.openapi import PROBLEMS
+from keyhole.service.http.views import JsonResponse
 from keyhole.service.store.log import history
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
-from keyhole.service.store.streams.proposals import Opened, Query
+from keyhole.service.store.streams.proposals import Query
 from keyhole.service.store.tokens import Scope
-from keyhole.service.wire.responses import Picture, Prediction, Receipt, Simulated
+from keyhole.service.wire.responses import Picture, Prediction, Receipt, Simulated, show_prediction
 
 NAME = "digits"
 _ALPHA = 0.1
@@ -67,7 +68,7 @@ def next_picture(request: Request) -> Response:
     with _lock:
         shown = _propose(request.app.state)
     image = pictures().images[shown.round % _PICTURES]
-    return views.send(Picture(shown, image.tolist()))
+    return JsonResponse(Picture(shown, image.tolist()))
 
 
 @router.post("/simulate", response_model=Simulated)
@@ -86,7 +87,7 @@ def simulate(
             if isinstance(result, Receipt):
                 done += 1
                 misses += bool(result.missed)
-    return views.send(Simulated(done, misses))
+    return JsonResponse(Simulated(done, misses))
 
 
 def _find_answer(shown: Prediction) -> str | dict[str, str]:
@@ -102,7 +103,7 @@ def _propose(state: State) -> Prediction:
     is_open = found is not None and found.answered is None and found.row.at + stream.lifetime > now
     if found is not None and found.region is not None and is_open:
         expires = found.row.at + stream.lifetime
-        return views.show_prediction(Opened(found.id, found.row.number, found.regions, expires))
+        return show_prediction(found.id, found.regions, expires=expires)
     scores = pictures().probabilities[stream.tally.predicted % _PICTURES].tolist()
-    (made,) = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
-    return views.show_prediction(made)
+    made: list[Prediction] = proposals.predict(state.database, NAME, asks=[Query(scores)], now=now)
+    return made[0]

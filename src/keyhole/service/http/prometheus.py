@@ -8,7 +8,7 @@ import math
 import shutil
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
@@ -62,11 +62,11 @@ class Metrics:
     def count_request(self, method: str, route: str, status: int, seconds: float) -> None:
         self._latency.labels(method, route, str(status)).observe(seconds)
 
-    def count_sets(self, stream: str, opened: Sequence[Opened]) -> None:
+    def count_sets(self, stream: str, opened: Opened) -> None:
         sized = self._sizes.labels(stream)
-        for one in opened:
-            if not one.repeated:
-                sized.observe(one.regions[0].size)
+        for shown, repeated in zip(*opened, strict=True):
+            if not repeated:
+                sized.observe(shown.size)
 
     def count_answers(self, counted: Mapping[tuple[str, str], int]) -> None:
         for (stream, kind), count in counted.items():

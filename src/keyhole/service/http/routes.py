@@ -8,7 +8,6 @@ from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
-from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -17,6 +16,7 @@ from keyhole.service.http import bodies, event_stream, views
 from keyhole.service.http.access import check_stream, covers_all, needs
 from keyhole.service.http.bodies import ReadBody, read_object
 from keyhole.service.http.openapi import PROBLEMS, demand_token
+from keyhole.service.http.views import JsonResponse
 from keyhole.service.store.log import export, history
 from keyhole.service.store.streams import (
     amendments,
@@ -30,7 +30,7 @@ from keyhole.service.store.streams import (
 )
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.shadows import NewShadow
-from keyhole.service.store.streams.stream import Stream, make_separate_task
+from keyhole.service.store.streams.stream import Stream, Task, make_separate_task
 from keyhole.service.store.tokens import Scope
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.problems import show_problem
@@ -72,7 +72,7 @@ def _route(
         methods=[method],
         status_code=status,
         response_model=gives,
-        response_class=Response if gives is None else JSONResponse,
+        response_class=Response if gives is None else JsonResponse,
         responses=responses,
         dependencies=[Depends(needs(scope))],
         tags=[_TAGS[scope]],
@@ -98,10 +98,12 @@ async def predict(
     key: IdempotencyKey = None,
 ) -> Response:
     """Predict a set or an interval; a retry with the same Idempotency-Key gives the same one."""
-    (opened,) = await _open(request, name, [query._replace(key=key)], makes=_PREDICTIONS)
-    request.state.logged = {"stream": name, "prediction": opened.id}
-    request.state.count = partial(request.app.state.metrics.count_sets, name, [opened])
-    return views.send(views.show_prediction(opened), status=200 if opened.repeated else 201)
+    (shown,), (repeated,) = opened = await _open(
+        request, name, [query._replace(key=key)], makes=_PREDICTIONS
+    )
+    request.state.logged = {"stream": name, "prediction": shown.id}
+    request.state.count = partial(request.app.state.metrics.count_sets, name, opened)
+    return JsonResponse(shown, 200 if repeated else 201)
 
 
 @_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, gives=wire.Receipt)
@@ -115,7 +117,7 @@ async def answer(
     (result,) = await _settle(request, [Reply(id, given)])
     if isinstance(result, KeyholeError):
         raise result
-    return views.send(result)
+    return JsonResponse(result)
 
 
 @_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, gives=wire.Receipt)
@@ -129,7 +131,7 @@ async def amend(
     (result,) = await _settle(request, [Reply(id, given)], amends=True)
     if isinstance(result, KeyholeError):
         raise result
-    return views.send(result)
+    return JsonResponse(result)
 
 
 @_route("POST /streams/{name}/predictions/batch", Scope.PREDICT, gives=wire.Predictions, status=201)
@@ -140,10 +142,9 @@ async def predict_batch(
 ) -> Response:
     """Predict many at once, all or none."""
     opened = await _open(request, name, queries, makes=_PREDICTIONS)
-    request.state.logged = {"stream": name, "predictions": len(opened)}
+    request.state.logged = {"stream": name, "predictions": len(opened.shown)}
     request.state.count = partial(request.app.state.metrics.count_sets, name, opened)
-    shown = wire.Predictions([views.show_prediction(one) for one in opened])
-    return views.send(shown, status=201)
+    return JsonResponse(wire.Predictions(opened.shown), 201)
 
 
 @_route("POST /feedback", Scope.FEEDBACK, gives=wire.Receipts)
@@ -154,7 +155,7 @@ async def answer_batch(
     request.state.logged = {"answers": len(replies)}
     results = await _settle(request, replies)
     shown = [show_problem(one) if isinstance(one, KeyholeError) else one for one in results]
-    return views.send(wire.Receipts(shown))
+    return JsonResponse(wire.Receipts(shown))
 
 
 @_route(
@@ -171,9 +172,9 @@ async def decide(
     key: IdempotencyKey = None,
 ) -> Response:
     """Accept an answer or refer it, in a stream of decisions; retries are as for predictions."""
-    (opened,) = await _open(request, name, [query._replace(key=key)], makes=_DECISIONS)
-    request.state.logged = {"stream": name, "prediction": opened.id}
-    return views.send(views.show_decision(opened), status=200 if opened.repeated else 201)
+    (shown,), (repeated,) = await _open(request, name, [query._replace(key=key)], makes=_DECISIONS)
+    request.state.logged = {"stream": name, "prediction": shown.id}
+    return JsonResponse(shown, 200 if repeated else 201)
 
 
 @_route("POST /streams/{name}/decisions/batch", Scope.PREDICT, gives=wire.Verdicts, status=201)
@@ -184,8 +185,8 @@ async def decide_batch(
 ) -> Response:
     """Decide many at once, all or none."""
     opened = await _open(request, name, queries, makes=_DECISIONS)
-    request.state.logged = {"stream": name, "predictions": len(opened)}
-    return views.send(wire.Verdicts([views.show_decision(one) for one in opened]), status=201)
+    request.state.logged = {"stream": name, "predictions": len(opened.shown)}
+    return JsonResponse(wire.Verdicts(opened.shown), 201)
 
 
 @_route("PUT /streams/{name}/answers/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
@@ -206,10 +207,10 @@ async def _find_id(request: Request, name: str, key: str) -> str:
 
 def _open(
     request: Request, name: str, queries: list[proposals.Query], *, makes: str
-) -> asyncio.Future[list[proposals.Opened]]:
-    state = request.app.state
-    task = proposals.make_task(name, asks=queries, now=state.clock(), makes=makes)
-    opened: asyncio.Future[list[proposals.Opened]] = state.queues.run(task)
+) -> asyncio.Future[proposals.Opened]:
+    state, keys = request.app.state, [query.key for query in queries if query.key is not None]
+    change = partial(proposals.open_rounds, asks=queries, now=state.clock(), makes=makes)
+    opened: asyncio.Future[proposals.Opened] = state.queues.run(Task(name, change, keys=keys))
     return opened
 
 
@@ -274,7 +275,7 @@ def list_streams(
     covers = token.covers if token is not None else lambda _name: True
     shown = [views.show_stream(one, listed=True) for one in found.usable if covers(one.name)]
     quarantined = {name: why for name, why in found.quarantined.items() if covers(name)}
-    return views.send(wire.StreamsView(shown, quarantined, found.next))
+    return JsonResponse(wire.StreamsView(shown, quarantined, found.next))
 
 
 @_route("GET /overview", Scope.READ, gives=wire.OverviewView)
@@ -288,7 +289,7 @@ def get_overview(
     """List streams in a line each, those off target first, then by name, a page at a time."""
     overview, token = request.app.state.overview, request.state.token
     prefix = "" if token is None else token.streams
-    return views.send(overview.find(words, only, offset=offset, limit=limit, prefix=prefix))
+    return JsonResponse(overview.find(words, only, offset=offset, limit=limit, prefix=prefix))
 
 
 @_route("GET /streams/{name}", Scope.READ, gives=wire.StreamView)
@@ -296,7 +297,7 @@ def get_stream(request: Request, name: Name) -> Response:
     """Return the settings and the statistics of a stream."""
     state = request.app.state
     found = registry.get(state.database, name, now=state.clock())
-    return views.send(views.show_stream(found, refused=state.metrics.list_refused(name)))
+    return JsonResponse(views.show_stream(found, refused=state.metrics.list_refused(name)))
 
 
 @_route("PATCH /streams/{name}", Scope.ADMIN, gives=wire.StreamView)
@@ -391,7 +392,7 @@ async def _change(
     def run() -> Response:  # in a thread, as a change and its view take long
         with settings.collect_notes() as warned:  # as of a shadow's learner
             stream, notes = change()
-        return views.send(views.show_stream(stream, notes=[*notes, *warned]), status=status)
+        return JsonResponse(views.show_stream(stream, notes=[*notes, *warned]), status)
 
     response: Response = await request.app.state.queues.run(make_separate_task(name, run))
     return response
@@ -403,7 +404,7 @@ def get_history(
 ) -> Response:
     """Return miss rate and mean size as curves, and what the newest rounds were like."""
     found = history.curve(request.app.state.database, name, points=points)
-    return views.send(views.show_history(*found))
+    return JsonResponse(views.show_history(*found))
 
 
 @_route("GET /streams/{name}/rounds", Scope.READ, gives=wire.RoundsView)
@@ -421,7 +422,7 @@ def get_rounds(
     found, following = history.last(
         request.app.state.database, name, count=limit, before=before, metadata=_read_metadata(metadata)
     )
-    return views.send(wire.RoundsView([views.show_round(entry) for entry in found], following))
+    return JsonResponse(wire.RoundsView([views.show_round(entry) for entry in found], following))
 
 
 def _read_metadata(text: str | None) -> dict[str, Any] | None:
@@ -449,7 +450,7 @@ async def erase_rounds(
     """Erase the content of all rounds with this metadata; the statistics stay."""
     state, wanted = request.app.state, _read_metadata(metadata)
     erase = partial(erasures.erase_matching, state.database, name, metadata=wanted, now=state.clock())
-    return views.send(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
+    return JsonResponse(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
 
 
 @_route("DELETE /streams/{name}/rounds/{id}", Scope.ADMIN, gives=wire.Erased)
@@ -461,7 +462,7 @@ async def erase_round(
     """Erase the content of a round, its answer and its metadata; the statistics stay."""
     state = request.app.state
     erase = partial(erasures.erase_round, state.database, name, id, now=state.clock())
-    return views.send(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
+    return JsonResponse(wire.Erased(await state.queues.run(make_separate_task(name, erase))))
 
 
 @_route(
@@ -500,7 +501,7 @@ def get_export(
 @probes.get("/healthz", response_model=wire.Health)
 async def healthz(request: Request) -> Response:
     """Say that the process runs; this needs neither the database nor a thread."""
-    return views.send(wire.Health(sorted(request.app.state.quarantine.reasons)))
+    return JsonResponse(wire.Health(sorted(request.app.state.quarantine.reasons)))
 
 
 @probes.head("/readyz", include_in_schema=False)

@@ -6,6 +6,7 @@ Nothing checks these values when they are sent: mypy holds them to the descripti
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -16,62 +17,23 @@ from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
 from keyhole.predictor.monitor import Alarm, Watch, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
-from keyhole.scores import Region, find_labels
+from keyhole.scores import find_labels
 from keyhole.scores.regions import Contents
 from keyhole.service.store.log.history import LevelCurve, LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
-from keyhole.service.store.streams.proposals import Opened
 from keyhole.service.store.streams.shadows import Shadow
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire import responses as wire
-from keyhole.service.wire.responses import Alert, show_time
+from keyhole.service.wire.responses import Alert, show_ends, show_levels, show_time
 
 _ALERTS = {Alarm.NONE: Alert.KEPT, Alarm.TOO_MANY: Alert.TOO_MANY, Alarm.TOO_FEW: Alert.TOO_FEW}
 
 
-def send(value: object, *, status: int = 200) -> Response:
-    """Return the response that holds a value as JSON, which has no word for NaN and the infinities."""
-    return Response(to_json(value, inf_nan_mode="null"), status, media_type="application/json")
+class JsonResponse(Response):
+    """A value as JSON, which has no word for NaN and the infinities."""
 
-
-def show_prediction(opened: Opened) -> wire.Prediction:
-    shown, expires = opened.regions[0], show_time(opened.expires)
-    contents: Any = shown.contents
-    levels = _show_levels(opened.alphas, opened.regions) if opened.alphas else None
-    return wire.Prediction(
-        opened.id,
-        opened.number,
-        shown.threshold,
-        contents.labels,
-        None if contents.ends is None else _show_ends(contents),
-        shown.size,
-        expires,
-        levels,
-    )
-
-
-def _show_levels(
-    alphas: Sequence[float], regions: Sequence[Region], misses: Sequence[float | None] | None = None
-) -> list[wire.LevelPrediction]:
-    shown = []
-    for alpha, region, miss in zip(alphas, regions, misses or [None] * len(alphas), strict=True):
-        contents: Any = region.contents
-        what = (region.threshold, contents.labels, _show_ends(contents), region.size)
-        shown.append(wire.LevelPrediction(alpha, *what, missed=is_miss(miss)))
-    return shown
-
-
-def show_decision(opened: Opened) -> wire.Verdict:
-    decision: Any = opened.regions[0]
-    return wire.Verdict(
-        id=opened.id,
-        round=opened.number,
-        accepted=decision.accepted,
-        threshold=decision.threshold,
-        score=decision.score,
-        candidate=decision.candidate,
-        expires=show_time(opened.expires),
-    )
+    media_type = "application/json"
+    render = staticmethod(partial(to_json, inf_nan_mode="null"))
 
 
 def show_round(found: LogEntry) -> wire.RoundView:
@@ -85,7 +47,7 @@ def show_round(found: LogEntry) -> wire.RoundView:
         threshold=found.shown[0],
         size=found.shown[1],
         labels=contents.labels,
-        interval=_show_ends(contents),
+        interval=show_ends(contents.ends),
         decision=contents.verdict,
         features=found.known.features,
         groups=list(found.known.groups),
@@ -99,16 +61,10 @@ def show_round(found: LogEntry) -> wire.RoundView:
         key=row.key,
         metadata=found.metadata,
         erased=erased,
-        levels=_show_levels(found.alphas, found.regions, found.misses)
+        levels=show_levels(found.alphas, found.regions, found.misses)
         if found.alphas and not erased
         else None,
     )
-
-
-def _show_ends(contents: Contents) -> wire.Pair | None:
-    """Return both ends of an interval; of an empty one None."""
-    lower, upper = contents.ends or (1.0, 0.0)
-    return None if lower > upper else (lower, upper)
 
 
 def show_stream(

@@ -4,12 +4,15 @@ The text beside a type is the field's description in the OpenAPI document. JSON 
 the infinities: where a number may be one, its type is ``float | None``, and it is sent as null.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from functools import lru_cache
 from typing import Annotated, Any, Literal
 
+from keyhole.feedback import is_miss
+from keyhole.scores import Decision, Region
 from keyhole.scores.labels import check_unknown
 from keyhole.scores.score import Kind
 
@@ -97,6 +100,56 @@ class Verdict:
 
     def __bool__(self) -> bool:
         return self.accepted
+
+
+def show_prediction(
+    id: str,  # noqa: A002
+    regions: Sequence[Region],
+    *,
+    expires: float,
+    alphas: Sequence[float] = (),
+) -> Prediction:
+    """Return what is sent of a round: its regions are those of each level, the smallest alpha first."""
+    shown, until = regions[0], show_time(expires)
+    labels, ends, _ = shown.contents
+    return Prediction(
+        id,
+        shown.id,
+        shown.threshold,
+        labels,  # type: ignore[arg-type]
+        None if ends is None else show_ends(ends),
+        shown.size,
+        until,
+        show_levels(alphas, regions) if alphas else None,
+    )
+
+
+def show_levels(
+    alphas: Sequence[float], regions: Sequence[Region], misses: Sequence[float | None] | None = None
+) -> list[LevelPrediction]:
+    shown = []
+    for alpha, region, miss in zip(alphas, regions, misses or [None] * len(alphas), strict=True):
+        contents: Any = region.contents
+        what = (region.threshold, contents.labels, show_ends(contents.ends), region.size)
+        shown.append(LevelPrediction(alpha, *what, missed=is_miss(miss)))
+    return shown
+
+
+def show_ends(ends: tuple[float, float] | None) -> Pair | None:
+    """Return both ends of an interval; of an empty one None."""
+    return None if ends is None or ends[0] > ends[1] else ends
+
+
+def show_decision(id: str, decision: Decision, *, expires: float) -> Verdict:  # noqa: A002
+    return Verdict(
+        id=id,
+        round=decision.id,
+        accepted=decision.accepted,
+        threshold=decision.threshold,
+        score=decision.score,
+        candidate=decision.candidate,  # type: ignore[arg-type]
+        expires=show_time(expires),
+    )
 
 
 @dataclass(frozen=True, slots=True)

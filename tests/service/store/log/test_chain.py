@@ -101,7 +101,7 @@ def test_a_field_that_a_later_format_names_breaks_no_link_of_an_earlier_one(
         weather: str | None = None
         link: bytes = b""
 
-    names: dict[type, str] = {**chain._NAMES, Later: "changes"}
-    monkeypatch.setattr(chain, "_NAMES", names)
+    tables: dict[type, Any] = {**chain._TABLES, Later: schema.changes}
+    monkeypatch.setattr(chain, "_TABLES", tables)
     later: Any = Later(*CHANGE[:-1])
     assert make_link(FIRST, later) == make_link(FIRST, CHANGE)

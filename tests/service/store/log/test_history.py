@@ -309,7 +309,7 @@ def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Databa
     widths = []
     for _ in range(5):
         (opened,) = proposals.predict(light, "forecasts", asks=[Query(5.0)], now=NOW)
-        widths.append(opened.region.size)
+        widths.append(opened.size)
         answers.answer(light, [Reply(opened.id, {"label": 6.0})], now=NOW)
     _, curve = history.curve(light, "forecasts", points=10)
     assert widths[0] == math.inf  # until a value is known

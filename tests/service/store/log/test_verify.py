@@ -28,7 +28,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Path:
         asks = [proposals.Query(SCORES, f"{start}-{n}") for n in range(10)]
         opened = proposals.predict(database, "pets", asks=asks, now=now)
         replies = [
-            answers.Reply(one.id, {"label": "cat"} if "cat" in one.region else "miss")
+            answers.Reply(one.id, {"label": "cat"} if "cat" in one else "miss")
             for n, one in reversed(list(enumerate(opened, start)))
             if n % 5
         ]

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from keyhole.errors import BusyError, DatabaseError
-from keyhole.service.store.sql import sqlite
+from keyhole.service.store.sql import sqlite, statements
 from keyhole.service.store.sql.backend import Pool, Statement, Timeouts, read_scalar
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.postgres import PatientConnection, connect_arguments, name_error
@@ -145,11 +145,13 @@ def test_an_answer_reads_its_own_rounds_however_long_the_stream(postgres: Callab
             asks = [proposals.Query({"cat": 0.9})] * 10
             made = proposals.predict(database, "pets", asks=asks, now=1.0)
             answers.answer(database, [answers.Reply(one.id, "miss") for one in made[1:]], now=2.0)
-        numbers = [made[0].number]
+        numbers = [made[0].round]
 
         def count(work: UnitOfWork) -> int:
             (before,) = work.transaction.fetch(_COUNT_READ)
-            work.find_again(Task(stream.id, count, numbers=numbers))
+            of_stream = (stream.id, numbers)
+            asked = (statements.FIND_ASKED, of_stream), (statements.FIND_OPEN, of_stream)
+            work.transaction.fetch_all(*asked)
             (after,) = work.transaction.fetch(_COUNT_READ)
             return int(after - before)
 

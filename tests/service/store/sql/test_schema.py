@@ -10,6 +10,7 @@ from keyhole.service.store.sql.schema import OpenRow
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
+from keyhole.service.store.streams.stream import run_task
 from tests.service.scene import read_table
 
 NOW = 1_800_000_000.0
@@ -110,8 +111,8 @@ def test_rounds_without_a_key_may_be_many_and_another_stream_may_use_the_same(
     assert keys.count(None) == 99
     setup, _ = settings.make_setup("kt", alpha=0.1, seed=7)
     registry.create(played, "other", setup=setup, now=NOW)
-    (opened,) = proposals.predict(played, "other", asks=[Query([0.5], "first")], now=NOW)
-    assert not opened.repeated
+    task = proposals.make_task("other", asks=[Query([0.5], "first")], now=NOW)
+    assert run_task(played, task).repeated == [False]
 
 
 def test_a_row_of_no_stream_is_refused(light: Database) -> None:

@@ -31,7 +31,7 @@ def test_a_stream_of_features_may_be_asked_without_them(light: Database) -> None
         ask = Query([0.9, 0.4], features=features)
         (opened,) = proposals.predict(light, "pets", asks=[ask], now=NOW)
         ours = predictor.predict([0.9, 0.4], features=features)
-        assert opened.region.threshold == ours.threshold
+        assert opened.threshold == ours.threshold
         answers.answer(light, [Reply(opened.id, {"label": n % 2})], now=NOW)
         predictor.learn(ours, label=n % 2)
     entries, _ = history.last(light, "pets", count=2)

@@ -13,7 +13,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
-from keyhole.service.wire.responses import Receipt
+from keyhole.service.wire.responses import Receipt, show_decision
 
 NOW = 1_800_000_000.0
 GROUPS = ("new", "old", "rare")
@@ -35,7 +35,7 @@ def test_every_group_decides_and_learns_as_in_the_library(light: Database, feedb
         score, groups = float(rng.beta(5, 1)), CASES[n % len(CASES)]
         (opened,) = proposals.predict(light, "gate", asks=[Query(score, groups=groups)], now=NOW + n)
         decision: Any = gate.decide(score, groups=groups)
-        assert opened.region == decision
+        assert opened == show_decision(opened.id, decision, expires=NOW + n + settings.LIFETIME)
         if decision.accepted or feedback == "both":
             waiting.append((opened.id, decision, bool(rng.random() < 0.8)))
         if len(waiting) > 2:

@@ -9,8 +9,9 @@ from keyhole.service.store.log import replay
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
-from keyhole.service.store.streams.proposals import Query
-from keyhole.service.wire.responses import Receipt
+from keyhole.service.store.streams.proposals import Opened, Query
+from keyhole.service.store.streams.stream import run_task
+from keyhole.service.wire.responses import Receipt, show_time
 
 NOW = 1_800_000_000.0
 
@@ -23,16 +24,16 @@ def pets(light: Database) -> Database:
 
 
 def test_a_key_gives_its_round_again_and_only_with_the_same_output(pets: Database) -> None:
-    def predict(*asks: Query, now: float = NOW) -> list[Any]:
-        return proposals.predict(pets, "pets", asks=asks, now=now)
+    def predict(*asks: Query, now: float = NOW) -> Opened:
+        made: Opened = run_task(pets, proposals.make_task("pets", asks=asks, now=now))
+        return made
 
-    (first,) = predict(Query([0.9, 0.1], "k"))
-    again, fresh, twin = predict(
+    (first,), _ = predict(Query([0.9, 0.1], "k"))
+    (again, fresh, twin), repeated = predict(
         Query([0.9, 0.1], "k"), Query([0.8, 0.2], "l"), Query([0.8, 0.2], "l"), now=NOW + 5.0
     )
-    assert (again.id, again.repeated, again.expires) == (first.id, True, first.expires)
-    assert again.region == first.region
-    assert (fresh.number, fresh.repeated, twin.number, twin.repeated) == (1, False, 1, True)
+    assert (again, repeated) == (first, [True, False, True])
+    assert (fresh.round, twin.round) == (1, 1)
     with pytest.raises(RefusedError, match="'k' came with another output"):
         predict(Query([0.9, 0.2], "k"))
     assert registry.get(pets, "pets").tally.predicted == 2
@@ -50,7 +51,7 @@ def test_a_key_means_one_centre_whatever_the_scale_has_become(light: Database) -
     for value in (5.3, 5.7, 6.1):
         answers.answer(light, [Reply(predict(5.0).id, {"label": value})], now=NOW)
     again = predict(5.0, "k")
-    assert (again.repeated, again.region) == (True, first.region)
+    assert again == first
     for other in (-5.0, 5.0 + 2**-50):
         with pytest.raises(RefusedError, match="'k' came with another output"):
             predict(other, "k")
@@ -84,9 +85,9 @@ def test_a_retry_after_its_round_has_expired_gives_it_again_and_changes_nothing(
     late = NOW + 8 * 86_400.0
     (first,) = proposals.predict(pets, "pets", asks=[Query([0.9, 0.1], "k")], now=NOW)
     (again,) = proposals.predict(pets, "pets", asks=[Query([0.9, 0.1], "k")], now=late)
-    assert (again.id, again.repeated) == (first.id, True)
-    stream = registry.get(pets, "pets")
-    assert (stream.version, stream.tally.expired, stream.next_expiry) == (1, 0, first.expires)
+    assert again == first
+    stream, week = registry.get(pets, "pets"), 7 * 86_400.0
+    assert (stream.version, stream.tally.expired, stream.next_expiry) == (1, 0, NOW + week)
     assert replay.replay(pets, "pets").difference is None
 
 
@@ -139,8 +140,9 @@ def test_open_rounds_are_those_that_are_neither_answered_nor_skipped_nor_expired
 
 def test_a_round_can_be_answered_until_just_before_its_time_is_over(pets: Database) -> None:
     first, second = proposals.predict(pets, "pets", asks=[Query([0.9])] * 2, now=NOW)
-    assert first.expires == NOW + 7 * 86_400.0
-    (counted,) = answers.answer(pets, [Reply(first.id, "hit")], now=first.expires - 1e-3)
-    (late,) = answers.answer(pets, [Reply(second.id, "hit")], now=second.expires)
+    expires = NOW + 7 * 86_400.0
+    assert first.expires == second.expires == show_time(expires)
+    (counted,) = answers.answer(pets, [Reply(first.id, "hit")], now=expires - 1e-3)
+    (late,) = answers.answer(pets, [Reply(second.id, "hit")], now=expires)
     assert isinstance(counted, Receipt)
     assert "has expired: its 604800 seconds are over" in str(late)

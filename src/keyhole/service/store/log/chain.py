@@ -27,6 +27,11 @@ from keyhole.service.store.sql.schema import (
     AnswerRow,
     ChangeRow,
     RoundRow,
+    Table,
+    amendments,
+    answers,
+    changes,
+    rounds,
 )
 
 if TYPE_CHECKING:
@@ -36,15 +41,15 @@ FIRST = b""
 ErasableRow = RoundRow | AnswerRow | AmendmentRow
 LogRow = ErasableRow | ChangeRow
 NewRow = TypeVar("NewRow", RoundRow, AnswerRow, AmendmentRow)
-_SALT, _TAG = 16, 8  # bytes
+_SALT, TAG = 16, 8  # bytes, of an id its last
 _SIZE = 16
 _pack_real, _pack_whole = struct.Struct("<cd").pack, struct.Struct("<cq").pack
 
-_NAMES: Mapping[type[LogRow], str] = {
-    RoundRow: "rounds",
-    AnswerRow: "answers",
-    AmendmentRow: "amendments",
-    ChangeRow: "changes",
+_TABLES: Mapping[type[LogRow], Table[Any]] = {
+    RoundRow: rounds,
+    AnswerRow: answers,
+    AmendmentRow: amendments,
+    ChangeRow: changes,
 }
 
 
@@ -62,14 +67,15 @@ _READERS, _ERASABLE = _list_readers(HASHED), _list_readers(ERASABLE)
 
 
 def add_row(work: "UnitOfWork", row: NewRow) -> NewRow:
-    """Put a row into the log of a stream; return it with its salt and its link."""
+    """Put a row into the log of a stream, whose last one it is now; return it with salt and link."""
     # A salt, no digest and a link come last; ``_replace`` would take three times as long.
     stream, salt = work.stream, os.urandom(_SALT)
     content: tuple[Any, ...] = row[:-3]
     make_row: Any = row._make
+    stream.version = row.version
     stream.link = make_link(stream.link, make_row((*content, salt, None, b"")))
     linked: NewRow = make_row((*content, salt, None, stream.link))
-    work.log.append(linked)
+    work.new[_TABLES[type(row)]].append(linked)
     return linked
 
 
@@ -81,12 +87,12 @@ def make_id(row: RoundRow) -> str:
     makes an id hard to guess, and a mistyped one unknown.
     """
     link = b"" + row.link  # or raise: SQLite keeps whatever it is given
-    return f"{row.stream}-{row.number}-{link[:_TAG].hex()}"
+    return f"{row.stream}-{row.number}-{link[:TAG].hex()}"
 
 
 def make_link(before: bytes, row: LogRow) -> bytes:
     """Return the link of a row that follows a link; a format that is not known is a ``LookupError``."""
-    what = _NAMES[type(row)], row.format
+    what = _TABLES[type(row)].name, row.format
     person, read, kinds = _READERS[what]
     parts = [before, *_write(kinds, read(row))]
     if what in _ERASABLE:
@@ -97,7 +103,7 @@ def make_link(before: bytes, row: LogRow) -> bytes:
 
 def make_digest(row: ErasableRow) -> bytes:
     """Return the digest of what may be erased of a row, by its salt."""
-    person, read, kinds = _ERASABLE[_NAMES[type(row)], row.format]
+    person, read, kinds = _ERASABLE[_TABLES[type(row)].name, row.format]
     content = b"".join(_write(kinds, read(row)))
     return blake2b(content, digest_size=_SIZE, key=row.salt, person=person).digest()
 

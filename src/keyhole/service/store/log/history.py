@@ -27,7 +27,7 @@ from keyhole.service.store.streams.shadows import load_shadows, show_misses, sho
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream,
-    make_quarantine_error,
+    make_round_error,
 )
 from keyhole.service.store.streams.updates import list_misses
 
@@ -222,9 +222,7 @@ def _entry(stream: Stream, row: LoggedRound, amended: Mapping[int, AmendmentRow]
     try:
         return _read_entry(stream, row, amended.get(row.round.number))
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise make_quarantine_error(
-            stream.name, f"its round {row.round.number} cannot be read: {error}"
-        ) from None
+        raise make_round_error(stream.name, row.round.number, error) from None
 
 
 def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | None) -> LogEntry:

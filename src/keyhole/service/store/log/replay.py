@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from keyhole.learners import Learner, rebuild
 from keyhole.predictor.context import unpack_context
 from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import CountedRound, amend_misses
-from keyhole.scores import Predicted
 from keyhole.service.store.log.chain import FIRST, make_link
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
@@ -39,6 +37,7 @@ from keyhole.service.store.sql.schema import (
     AmendmentRow,
     AnswerRow,
     ChangeRow,
+    OpenRow,
     RoundRow,
     SnapshotRow,
     StreamRow,
@@ -46,17 +45,10 @@ from keyhole.service.store.sql.schema import (
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms, amendments, changes, erasures, updates
 from keyhole.service.store.streams.amendments import list_score
-from keyhole.service.store.streams.answers import (
-    RESULT,
-    SNAPSHOT_EVERY,
-    list_result,
-    name_answer,
-    settle_reply,
-)
+from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, name_answer, settle_reply
 from keyhole.service.store.streams.proposals import list_metadata
 from keyhole.service.store.streams.shadows import (
     NOTHING_BESIDE,
-    Beside,
     dump_shadows,
     find_shadow,
     list_outcomes,
@@ -184,14 +176,7 @@ def _read_pages(transaction: Transaction, stream_id: int, page: Statement[Any]) 
         after = rows[-1].version
 
 
-class Waiting(NamedTuple):
-    """An open round as the replay has it: without what it opened with where it cannot know that."""
-
-    round: Round[Predicted] | None
-    expires: float
-    then: int
-    size: float
-    beside: str | None  # what the shadows remember
+_UNKNOWN: Any = None  # what a round remembers where the replay cannot know that
 
 
 @dataclass
@@ -201,7 +186,7 @@ class Replay:
     made: Stream | None = None
     version: int = -1
     link: bytes = FIRST
-    open: dict[int, "Waiting"] = field(default_factory=dict)
+    open: dict[int, LoggedRound] = field(default_factory=dict)
     alarmed: list[AlarmRow] = field(default_factory=list)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
     find: Callable[[int], LoggedRound] | None = None  # a round of the log, by its number
@@ -309,13 +294,11 @@ class Replay:
         stream = self.stream
         was_on = bool(stream.watch.alarm)
         updates.apply_promotion(stream, name)
-        setup, progress = stream.setup, stream.progress
-        for number, one in self.open.items():
-            opened = None if self.learner.memory else one.round
-            if self.is_known and one.round is not None:
-                memo = setup.kind.choose_again(setup, progress, one.round)
-                opened = one.round._replace(memo=memo)
-            self.open[number] = one._replace(round=opened)
+        for number, (kept, opened, _) in self.open.items():
+            memo = _UNKNOWN if self.learner.memory or opened.memo is _UNKNOWN else b""
+            if self.is_known and opened.memo is not _UNKNOWN:
+                memo = updates.choose_again(stream, kept, opened)
+            self.open[number] = LoggedRound(kept, opened._replace(memo=memo), None)
         if was_on and not stream.watch.alarm:
             self._follow_alarms(row.at)
 
@@ -336,19 +319,19 @@ class Replay:
         if row.digest is not None:
             self.erased.add(row.number)
             self.is_known = False
-        then, (waiting, beside) = stream.tally.answered, self._open(where, row)
+        then, (memo, beside) = stream.tally.answered, self._open(where, row)
         for found in list_metadata(row):
             self.metadata = add_metadata(self.metadata, found.name, found.value, row.number)
         expires = row.at + stream.lifetime
-        # Of an erased decision the size tells whether it was accepted.
-        shown = SimpleNamespace(accepted=row.size > 0.0) if waiting is None else waiting.prediction
-        if stream.setup.kind.is_awaited(stream.setup, shown):
-            self.open[row.number] = Waiting(waiting, expires, then, row.size, beside)
+        # Of an erased decision too the size tells whether it was accepted.
+        if stream.setup.kind.is_awaited(stream.setup, SimpleNamespace(accepted=row.size > 0.0)):
+            opened = OpenRow(row.stream, row.number, expires, then, memo, beside)
+            self.open[row.number] = LoggedRound(row, opened, None)
         stream.next_expiry = min(stream.next_expiry, expires)
         self._expire(row.at)
 
-    def _open(self, where: str, row: RoundRow) -> tuple[Round[Predicted] | None, str | None]:
-        """Return the round as it was opened, and the shadows' memory; None where neither is known."""
+    def _open(self, where: str, row: RoundRow) -> tuple[bytes, str | None]:
+        """Return what the learner had to remember of a round, and what its shadows had to."""
         stream = self.stream
         if self.is_known:
             setup, case = stream.setup, stream.setup.score.unpack(row.output, row.labels)
@@ -362,25 +345,25 @@ class Replay:
             if stream.shadows:
                 beside, levels = open_beside(stream, opened, draw=draw, context=context)
             expect(where, "thresholds of the levels", row.levels, levels)
-            return opened, beside
+            return setup.learner.layout.pack_memo(opened.memo), beside
         self.unplayed += 1
         tally: Any = stream.tally
         for one in (tally, *(level.progress.tally for level in stream.levels)):
             one.predicted += 1
         if stream.setup.kind.decides:
             tally.accepted += row.size > 0.0  # A size of 1 is an acceptance.
-        if row.digest is not None or self.learner.memory or stream.shadows:
-            return None, None  # What it had to remember was in a state.
-        return stream.setup.kind.recall(stream.setup, row, then=tally.answered, memo=b""), None
+        is_lost = row.digest is not None or self.learner.memory or stream.shadows
+        return _UNKNOWN if is_lost else b"", None  # What it had to remember was in a state.
 
     def _expire(self, now: float) -> None:
         """Drop the rounds that the store dropped when this one was opened."""
         stream = self.stream
         if stream.next_expiry <= now:
-            for number in [n for n, one in self.open.items() if one.expires <= now]:
+            for number in [n for n, (_, one, _) in self.open.items() if one.expires <= now]:
                 del self.open[number]
                 stream.tally.expired += 1
-            stream.next_expiry = min((one.expires for one in self.open.values()), default=math.inf)
+            left = [one.expires for _, one, _ in self.open.values()]
+            stream.next_expiry = min(left, default=math.inf)
         while len(self.open) > stream.setup.open_limit:
             del self.open[min(self.open)]
             stream.tally.expired += 1
@@ -389,13 +372,13 @@ class Replay:
         stream = self.stream
         if row.number not in self.open:
             raise Difference(f"{where} comes before the round, after its time, or a second time")
-        waiting = self.open.pop(row.number)
-        if row.digest is not None or waiting.round is None:
+        kept, opened, _ = self.open.pop(row.number)
+        if row.digest is not None or opened.memo is _UNKNOWN:
             self.is_known = False
-        if self.is_known and waiting.round is not None:
-            self._learn(where, row, waiting.round, waiting.beside)
+        if self.is_known:
+            self._learn(where, row, kept, opened)
         else:
-            self._count(row, waiting)
+            self._count(row, kept, opened)
         is_counted = row.miss is not None
         self._needs_snapshot = is_counted and stream.tally.answered % SNAPSHOT_EVERY == 0
         self._at = row.at
@@ -405,31 +388,27 @@ class Replay:
             self._misses.append(is_miss(row.miss) is True)
             self._follow_alarms(row.at)
 
-    def _learn(self, where: str, row: AnswerRow, waiting: Round[Predicted], kept: str | None) -> None:
+    def _learn(self, where: str, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
         """Let the learner hear an answer again, and compare what it comes to."""
-        answer, beside = json.loads(row.answer), None
-        if self.stream.shadows and kept is not None and self.find is not None:
-            beside = Beside(kept, self.find(row.number).round)
         try:
-            outcome, levels = settle_reply(self.stream, waiting, answer, beside)
+            made = settle_reply(self.stream, kept, opened, json.loads(row.answer), now=row.at)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
-        expect(where, "kind", row.kind, name_answer(answer))
-        for name, value in zip(RESULT, list_result(outcome, waiting), strict=True):
-            expect(where, name, getattr(row, name), value)
-        expect(where, "outcome on the levels", row.levels, levels)
+        for name in ("kind", "miss", "weight", "score", "size"):
+            expect(where, name, getattr(row, name), getattr(made, name))
+        expect(where, "outcome on the levels", row.levels, made.levels)
 
-    def _count(self, row: AnswerRow, waiting: "Waiting") -> None:
+    def _count(self, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
         stream = self.stream
         if row.miss is None:
             stream.tally.skipped += 1
             return
-        counted = CountedRound(row.number, waiting.size, row.miss, row.weight)
+        counted = CountedRound(row.number, kept.size, row.miss, row.weight)
         progress = stream.progress
-        stream.setup.kind.count(stream.setup, progress, counted, then=waiting.then)
+        stream.setup.kind.count(stream.setup, progress, counted, then=opened.then)
         for one, (miss, size) in zip(stream.levels, list_outcomes(row), strict=True):
             known = counted._replace(miss=miss, size=size)
-            one.setup.kind.count(one.setup, one.progress, known, then=waiting.then)
+            one.setup.kind.count(one.setup, one.progress, known, then=opened.then)
         if row.weight:
             stream.note_recent(row.miss)
 
@@ -545,13 +524,13 @@ def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> N
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
-    for number, (waiting, expires, then, _, beside) in played.open.items():
+    for number, (_, opened, _) in played.open.items():
         row, where = stored[number], f"open round {number}"
-        expect(where, "expires", row.expires, expires)
-        expect(where, "then", row.then, then)
-        if waiting is not None:
-            expect(where, "memo", row.memo, played.learner.pack_memo(waiting.memo))
-            expect(where, "memory of the shadows", row.shadows, beside)
+        expect(where, "expires", row.expires, opened.expires)
+        expect(where, "then", row.then, opened.then)
+        if opened.memo is not _UNKNOWN:
+            expect(where, "memo", row.memo, opened.memo)
+            expect(where, "memory of the shadows", row.shadows, opened.shadows)
 
 
 def expect(where: str, what: str, stored: object, played: object) -> None:

@@ -55,9 +55,9 @@ ADD_STREAM: Statement[int] = _scalar(
 )
 WRITE_STREAM = _change(f"UPDATE streams SET {' = ?, '.join(_BUT_ID)} = ? WHERE id = ?")
 MOVE_STREAM = _change(
-    "UPDATE streams SET version = ?, progress = ?, next_expiry = ?, recent = ?, link = ? WHERE id = ?"
+    "UPDATE streams SET version = ?, progress = ?, next_expiry = ?, recent = ?, link = ?, shadows = ? "
+    "WHERE id = ?"
 )
-MOVE_SHADOWS = _change("UPDATE streams SET shadows = ? WHERE id = ?")
 DELETE_STREAM = _change("DELETE FROM streams WHERE id = ?")
 DELETE_ROWS = [_change(f"DELETE FROM {table.name} WHERE stream = ?") for table in OF_STREAMS]
 FIND_STRAYS: dict[str, Statement[int]] = {
@@ -72,7 +72,7 @@ class LoggedRound(NamedTuple):
     """A round, what it remembers while it is open, and its answer if it has one."""
 
     round: RoundRow
-    open: OpenRow | None
+    open: Any  # an ``OpenRow``, or None
     answer: AnswerRow | None
 
 
@@ -115,6 +115,9 @@ LIST_OPEN_ROUNDS = _logged("AND o.number IS NOT NULL ORDER BY r.number")
 REMEMBER_ROUND = _change("UPDATE open_rounds SET memo = ? WHERE stream = ? AND number = ?")
 FIND_AMENDMENTS = _select(amendments, "WHERE stream = ? AND number = ANY(?) ORDER BY version")
 FIND_KEYS = _select(rounds, 'WHERE stream = ? AND "key" = ANY(?)')
+FIND_KEYED = _select(
+    rounds, 'WHERE stream = (SELECT id FROM streams WHERE name = ?) AND "key" = ANY(?)'
+)
 CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
 DROP_EXPIRED = _change("DELETE FROM open_rounds WHERE stream = ? AND expires <= ?")
 DROP_OLDEST = _change(

@@ -38,10 +38,10 @@ def make_tasks(
 
 def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Write what an answer turned out to be, or find it written, or raise."""
-    stream, logged = work.stream, answers.find_logged(work, reply.id)
+    stream, row = work.stream, answers.find_round(work, reply.id)
     if stream.archived is not None:
         raise make_archived_error(stream.name)
-    number, first = logged.round.number, work.answered.get(reply.id) or logged.answer
+    number, first = row.number, work.find_answer(row.number)
     if first is None or first.kind == SKIP:
         raise AnsweredError(f"prediction {reply.id} has no answer to amend; answer it as any other")
     work.flush()
@@ -49,16 +49,15 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     last = before[-1] if before else first
     if _leave_out_beside(last) == reply.answer:
         return Receipt(reply.id, stream.name, is_miss(show_misses(last)[0]), repeated=True)
-    outcome, levels = apply(stream, logged.round, last, reply.answer)
-    stream.version += 1
+    outcome, levels = apply(stream, row, last, reply.answer)
     kind, text, score = name_answer(reply.answer), write_reply(reply.answer), list_score(outcome)
-    result = (kind, text, outcome.miss, outcome.weight, score)
-    row = AmendmentRow(stream.id, stream.version, FORMAT, number, now, *result, levels=levels)
-    add_row(work, row)
+    result = (kind, text, outcome.miss, outcome.weight, score, levels)
+    amended = AmendmentRow(stream.id, stream.version + 1, FORMAT, number, now, *result)
+    add_row(work, amended)
     work.flush()
     if outcome.weight:
         stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))
-    return Receipt(reply.id, stream.name, is_miss(show_misses(row)[0]))
+    return Receipt(reply.id, stream.name, is_miss(show_misses(amended)[0]))
 
 
 class _Amended(NamedTuple):

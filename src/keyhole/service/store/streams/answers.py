@@ -2,7 +2,6 @@
 
 import copy
 import json
-import math
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -20,17 +19,13 @@ from keyhole.errors import (
 )
 from keyhole.feedback import BESIDE, is_miss
 from keyhole.predictor.monitor import Watch
-from keyhole.predictor.rounds import Round
-from keyhole.predictor.tally import Outcome
-from keyhole.scores import Predicted
 from keyhole.scores.score import write_json
-from keyhole.service.store.log.chain import add_row
+from keyhole.service.store.log.chain import TAG, add_row
+from keyhole.service.store.sql import schema
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import FORMAT, AnswerRow, SnapshotRow
-from keyhole.service.store.sql.statements import LoggedRound
+from keyhole.service.store.sql.schema import FORMAT, AnswerRow, OpenRow, RoundRow, SnapshotRow
 from keyhole.service.store.streams import alarms
 from keyhole.service.store.streams.shadows import (
-    Beside,
     Heard,
     check_tells_all,
     dump_shadows,
@@ -44,7 +39,7 @@ from keyhole.service.store.streams.stream import (
     Task,
     UnitOfWork,
     make_archived_error,
-    make_quarantine_error,
+    make_round_error,
     run_tasks,
 )
 from keyhole.service.wire.responses import Receipt
@@ -139,74 +134,59 @@ def _settle_replies(
 
 def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     """Count the reply, or find it counted, or raise."""
-    stream, row = work.stream, find_logged(work, reply.id)
-    answered = work.answered.get(reply.id) or row.answer
-    if answered is not None:
-        return _repeat(stream, reply, answered)
-    waiting = _recall(stream, row, reply, now)
-    beside = None
-    if stream.shadows and row.open is not None and row.open.shadows is not None:
-        beside = Beside(row.open.shadows, row.round)
-    outcome, levels = settle_reply(stream, waiting, reply.answer, beside)
-    result = list_result(outcome, waiting)
-    kind, text = name_answer(reply.answer), write_reply(reply.answer)
-    stream.version += 1
-    number = row.round.number
-    answered = AnswerRow(stream.id, stream.version, FORMAT, number, now, kind, text, *result)
-    answered = answered._replace(levels=levels)
-    work.answered[reply.id] = answered
-    work.closed.append(number)
-    add_row(work, answered)
-    if outcome is None:
+    stream, row = work.stream, find_round(work, reply.id)
+    opened = work.open.get(row.number)
+    if opened is None and (first := work.find_answer(row.number)) is not None:
+        return _repeat(stream, reply, first)
+    if opened is None or opened.expires <= now or stream.archived is not None:
+        raise _explain_closed(stream, row, opened, reply)
+    answered = add_row(work, settle_reply(stream, row, opened, reply.answer, now=now))
+    work.answers[row.number] = answered
+    work.closed.append(row.number)
+    del work.open[row.number]
+    if answered.miss is None:
         return Receipt(reply.id, stream.name, None)
-    if outcome.weight and stream.progress.watch is not None:
+    if answered.weight and stream.progress.watch is not None:
         watches = list_watches(stream) if stream.shadows else [stream.progress.watch]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
                 _note_alarm(work, watch, now, level=level)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
-        packed = stream.progress.pack(stream.setup.learner)
-        sums = stream.tally.sum_up()
-        taken = SnapshotRow(stream.id, stream.version, now, *sums, progress=packed)
-        work.snapshots.append(taken._replace(shadows=dump_shadows(stream.shadows)))
-    shown = outcome.miss if levels is None else show_misses(answered)[0]
+        packed, sums = stream.progress.pack(stream.setup.learner), stream.tally.sum_up()
+        taken = (stream.id, stream.version, now, *sums, packed, dump_shadows(stream.shadows))
+        work.new[schema.snapshots].append(SnapshotRow(*taken))
+    shown = answered.miss if answered.levels is None else show_misses(answered)[0]
     return Receipt(reply.id, stream.name, is_miss(shown))
 
 
 def settle_reply(
-    stream: Stream, waiting: Round[Predicted], reply: object, beside: Beside | None = None
-) -> tuple[Outcome | None, bytes | None]:
-    """Teach the stream's state what a reply tells, or raise; None comes of a round that is skipped.
-
-    With it comes what the reply came to on the inner levels, as the log keeps it.
-    """
-    if reply == SKIP:
+    stream: Stream, kept: RoundRow, opened: OpenRow, answer: object, *, now: float
+) -> AnswerRow:
+    """Teach the stream's state what an answer tells, or raise; return its row, without a link."""
+    setup, kind, text = stream.setup, name_answer(answer), write_reply(answer)
+    try:
+        waiting = setup.kind.recall(setup, kept, then=opened.then, memo=opened.memo)
+    except (KeyholeError, LookupError, TypeError, ValueError) as error:
+        raise make_round_error(stream.name, kept.number, error) from None
+    miss, weight, score, levels = None, 0.0, None, None
+    if answer == SKIP:
         stream.tally.skipped += 1
-        return None, None
-    heard = list[Heard]()
-    if beside is not None:
-        if stream.alphas:
-            check_tells_all(reply)
-        heard = recall_beside(stream.shadows, beside, waiting, reply)
-    scale = copy.deepcopy(stream.progress.scale) if heard else None
-    outcome = stream.setup.kind.answer(stream.setup, stream.progress, waiting, reply)
-    if outcome.weight:
-        stream.note_recent(outcome.miss)
-    return outcome, learn_beside(heard, waiting, outcome, scale=scale) if heard else None
-
-
-RESULT = ("miss", "weight", "score", "size")  # columns of the log
-
-
-def list_result(
-    outcome: Outcome | None, waiting: Round[Predicted]
-) -> tuple[float | None, float, float | None, float]:
-    """Return what a reply came to, as the columns ``RESULT`` of the log keep it."""
-    size = waiting.prediction.size
-    if outcome is None:
-        return None, 0.0, None, size
-    score = None if math.isnan(outcome.score) else outcome.score
-    return outcome.miss, outcome.weight, score, size
+    else:
+        heard = list[Heard]()
+        if stream.shadows and opened.shadows is not None:
+            if stream.alphas:
+                check_tells_all(answer)
+            heard = recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
+        scale = copy.deepcopy(stream.progress.scale) if heard else None
+        outcome = setup.kind.answer(setup, stream.progress, waiting, answer)
+        miss, weight = outcome.miss, outcome.weight
+        score = outcome.score if outcome.score == outcome.score else None  # NaN: not told
+        if weight:
+            stream.note_recent(miss)
+        if heard:
+            levels = learn_beside(heard, waiting, outcome, scale=scale)
+    result = (kind, text, miss, weight, score, waiting.prediction.size, levels)
+    return AnswerRow(stream.id, stream.version + 1, FORMAT, kept.number, now, *result)
 
 
 def write_reply(reply: object) -> str:
@@ -222,32 +202,30 @@ def write_reply(reply: object) -> str:
 
 def name_answer(answer: Any) -> str:
     """Return what an answer says: label, hit, miss, score, loss, right, judged or skip."""
-    if isinstance(answer, str):
-        return answer
+    if not isinstance(answer, dict):
+        return str(answer)  # If it is not a word of ours, it is no answer, and is refused.
     if len(answer) == 1:
         return str(next(iter(answer)))
     (*names,) = answer.keys() - BESIDE - {"judged"}
     return str(names[0]) if names else "judged"
 
 
-def _recall(stream: Stream, row: LoggedRound, reply: Reply, now: float) -> Round[Predicted]:
-    """Return the round that waits for an answer, or raise if it does not."""
-    setup, kept = stream.setup, row.round
+def _explain_closed(
+    stream: Stream, kept: RoundRow, opened: OpenRow | None, reply: Reply
+) -> KeyholeError:
+    """Return why a round takes no answer."""
     if stream.archived is not None:
-        raise make_archived_error(stream.name)
+        return make_archived_error(stream.name)
+    setup = stream.setup
     try:
-        if row.open is not None and row.open.expires > now:
-            return setup.kind.recall(setup, kept, then=row.open.then, memo=row.open.memo)
-        if row.open is None:
+        if opened is None:
             case = setup.score.unpack(kept.output, kept.labels)
             setup.kind.check_awaited(setup, case.region(kept.number, kept.threshold))
-    except ReferredError:
-        raise
+    except ReferredError as error:
+        return error
     except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise make_quarantine_error(
-            stream.name, f"its round {kept.number} cannot be read: {error}"
-        ) from None
-    raise ExpiredError(
+        return make_round_error(stream.name, kept.number, error)
+    return ExpiredError(
         f"prediction {reply.id} has expired: its {stream.lifetime:g} seconds are "
         f"over, or more than {setup.open_limit} were open; predict again"
     )
@@ -260,16 +238,21 @@ def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
 
 
 def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> None:
-    new = [row.at for row in work.log if isinstance(row, AnswerRow) and row.weight > 0.0]
+    new = [row.at for row in work.new[schema.answers] if row.weight > 0.0]
     alarms.note(work.transaction, work.stream.id, watch, at=now, unwritten=new, level=level)
 
 
-def find_logged(work: UnitOfWork, id: str) -> LoggedRound:  # noqa: A002
+def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
     """Return a round as it is in the log, or raise if there is none, or what it held is erased."""
-    row = work.found.get(id)
-    if row is None:
-        raise unknown(id)
-    if row.round.digest is not None:
+    _, number, tag = id.split("-")
+    row = work.rounds.get(int(number))
+    try:
+        # A link that is no bytes raises: SQLite keeps whatever it is given.
+        if row is None or (b"" + row.link)[:TAG].hex() != tag:
+            raise unknown(id)
+    except TypeError as error:
+        raise make_round_error(work.stream.name, number, error) from None
+    if row.digest is not None:
         raise RefusedError(f"prediction {id} was erased; it takes no answer any more", code="erased")
     return row
 

@@ -11,12 +11,11 @@ from keyhole.errors import InvalidError, RefusedError, ScoreError
 from keyhole.numeric import Array
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, pack_context, read_context
 from keyhole.predictor.draws import make_draws
-from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.scores import Case, Predicted, Region, find_labels
 from keyhole.scores.score import write_json
 from keyhole.service.store.log.chain import add_row, make_id
-from keyhole.service.store.sql import statements
+from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
 from keyhole.service.store.streams.shadows import NOTHING_BESIDE, open_beside, show_regions
@@ -27,6 +26,7 @@ from keyhole.service.store.streams.stream import (
     make_archived_error,
     run_task,
 )
+from keyhole.service.wire.responses import Prediction, Verdict, show_decision, show_prediction
 
 _BYTES = 8  # of a score
 _BLOCK = 64  # rounds whose draws are made at once
@@ -61,73 +61,101 @@ def pack_metadata(metadata: object) -> str:
 
 
 class Opened(NamedTuple):
-    """A prediction that waits for its answer; ``repeated`` if an earlier request had made it.
+    """Rounds as they are sent, and of each whether an earlier request had opened it.
 
-    ``regions`` are what is shown on each level, the smallest alpha first; of one alpha, one.
+    They are each a ``Prediction``, in a stream of decisions a ``Verdict``.
     """
 
-    id: str
-    number: int
-    regions: tuple[Region, ...]
-    expires: float
-    repeated: bool = False
-    alphas: tuple[float, ...] = ()  # of several levels
-
-    @property
-    def region(self) -> Region:
-        return self.regions[0]
+    shown: list[Any]
+    repeated: list[bool]
 
 
 def predict(
     database: Database, name: str, *, asks: Sequence[Query], now: float, makes: str | None = None
-) -> list[Opened]:
+) -> list[Any]:
     """Open a round for every output, all or none; a key that was seen gives its old round again.
 
     ``makes`` is what the caller takes the stream's rounds for: predictions or decisions.
     """
-    made: list[Opened] = run_task(database, make_task(name, asks=asks, now=now, makes=makes))
-    return made
+    made: Opened = run_task(database, make_task(name, asks=asks, now=now, makes=makes))
+    return made.shown
 
 
 def make_task(name: str, *, asks: Sequence[Query], now: float, makes: str | None = None) -> Task:
     """Return what does as ``predict`` does, within a transaction that holds the stream."""
-    change = partial(_open_rounds, asks=asks, now=now, makes=makes)
+    change = partial(open_rounds, asks=asks, now=now, makes=makes)
     return Task(name, change, keys=[ask.key for ask in asks if ask.key is not None])
 
 
-def _open_rounds(
-    work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None
-) -> list[Opened]:
+def open_rounds(work: UnitOfWork, *, asks: Sequence[Query], now: float, makes: str | None) -> Opened:
     stream = work.stream
     # What was made before is shown again for ever; an archived stream makes no more.
     if stream.archived is not None and not all(ask.key in work.keyed for ask in asks):
         raise make_archived_error(stream.name)
     _check(stream, len(asks), makes)
-    tally, expires = stream.progress.tally, now + stream.lifetime
-    draws, first = _draw(stream, len(asks)), tally.predicted
-    read = [_read(work, ask, place if len(asks) > 1 else None) for place, ask in enumerate(asks)]
-    made: list[Opened] = []
-    for ask, (case, context) in zip(asks, read, strict=True):
-        if ask.key is not None and ask.key in work.keyed:
-            made.append(_repeat(stream, work.keyed[ask.key], case, context))
-        else:
-            draw = draws[tally.predicted - first]
-            opened = stream.setup.kind.open(
-                stream.setup.learner, stream.progress, case, draw=draw, context=context
-            )
-            beside = NOTHING_BESIDE
-            if stream.shadows:
-                beside = open_beside(stream, opened, draw=draw, context=context)
-            pack_memo = stream.setup.learner.layout.pack_memo
-            packed = _Packed(*opened.case.pack(), pack_memo(opened.memo), *beside)
-            made.append(_note(work, opened, packed, ask, context, now=now, expires=expires))
+    tally, draws, made = stream.progress.tally, _draw(stream, len(asks)), Opened([], [])
+    first = tally.predicted
+    for place, ask in enumerate(asks):
+        before = tally.predicted
+        try:
+            made.shown.append(_open_round(work, ask, draw=draws[before - first], now=now))
+        except InvalidError as error:
+            if len(asks) == 1:
+                raise
+            raise type(error)(f"prediction {place}: {error}") from None
+        made.repeated.append(tally.predicted == before)
     if tally.predicted > first:
-        stream.next_expiry = min(stream.next_expiry, expires)
+        stream.next_expiry = min(stream.next_expiry, now + stream.lifetime)
         # No more can be open than were made and not answered.
         may_be_many = tally.predicted - tally.answered > stream.setup.open_limit
         if stream.next_expiry <= now or (may_be_many and stream.open > stream.setup.open_limit):
             _expire(work, now)
     return made
+
+
+def _open_round(work: UnitOfWork, ask: Query, *, draw: float, now: float) -> Prediction | Verdict:
+    """Put a round into the log, and among those that wait; or find the one of its key, or raise."""
+    stream, row = work.stream, None if ask.key is None else work.keyed.get(ask.key)
+    setup, (case, context) = stream.setup, _read(stream, ask, row)
+    regions: Any
+    if row is not None:
+        regions = _show_again(stream, row, case, context)
+    else:
+        output, labels = case.pack()
+        opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
+        shown, (memories, levels) = opened.prediction, NOTHING_BESIDE
+        if stream.shadows:
+            memories, levels = open_beside(stream, opened, draw=draw, context=context)
+        if not setup.kind.decides or setup.kind.is_awaited(setup, shown):
+            memo = setup.learner.layout.pack_memo(opened.memo)
+            waiting = (now + stream.lifetime, opened.then, memo, memories)
+            work.new[schema.open_rounds].append(OpenRow(stream.id, shown.id, *waiting))
+        row = RoundRow(
+            stream=stream.id,
+            number=shown.id,
+            format=FORMAT,
+            version=stream.version + 1,
+            at=now,
+            threshold=shown.threshold,
+            size=shown.size,
+            output=output,
+            labels=labels,
+            key=ask.key,
+            context=pack_context(context) if context.size else None,
+            metadata=ask.metadata,
+            levels=levels,
+        )
+        row = add_row(work, row)
+        if ask.key is not None:
+            work.keyed[ask.key] = row
+        if ask.metadata is not None:
+            work.new[schema.metadata] += list_metadata(row)
+        regions = (shown,) if levels is None else show_regions(case, row)
+    id_, expires = make_id(row), row.at + stream.lifetime
+    if setup.kind.decides:
+        return show_decision(id_, regions[0], expires=expires)
+    alphas = () if row.levels is None else stream.alphas
+    return show_prediction(id_, regions, expires=expires, alphas=alphas)
 
 
 def _draw(stream: Stream, count: int) -> list[float]:
@@ -162,23 +190,18 @@ def _check(stream: Stream, count: int, makes: str | None) -> None:
         )
 
 
-def _read(work: UnitOfWork, ask: Query, place: int | None) -> tuple[Case[Predicted], Array]:
-    """Return the case and what is known of it, or raise; of a batch, say which of them it is."""
-    setup, progress = work.stream.setup, work.stream.progress
+def _read(stream: Stream, ask: Query, row: RoundRow | None) -> tuple[Case[Predicted], Array]:
+    """Return the case and what is known of it, or raise; a row is what it was asked for with before."""
+    setup, progress = stream.setup, stream.progress
     try:
-        try:
-            case = setup.kind.read(setup, progress, ask.output)
-        except ScoreError:
-            # Asked for before labels were added, it has a score for those that there were.
-            then = _find_setup(setup, None if ask.key is None else work.keyed.get(ask.key))
-            case = then.kind.read(then, progress, ask.output)
-        if ask.features is None and not ask.groups and not setup.context:
-            return case, NOTHING_KNOWN
-        return case, read_context(setup, ask.features, ask.groups)
-    except InvalidError as error:
-        if place is None:
-            raise
-        raise type(error)(f"prediction {place}: {error}") from None
+        case = setup.kind.read(setup, progress, ask.output)
+    except ScoreError:
+        # Asked for before labels were added, it has a score for those that there were.
+        then = _find_setup(setup, row)
+        case = then.kind.read(then, progress, ask.output)
+    if ask.features is None and not ask.groups and not setup.context:
+        return case, NOTHING_KNOWN
+    return case, read_context(setup, ask.features, ask.groups)
 
 
 def _find_setup(setup: Setup, row: RoundRow | None) -> Setup:
@@ -187,58 +210,6 @@ def _find_setup(setup: Setup, row: RoundRow | None) -> Setup:
     if row is None or row.labels is not None or find_labels(score) is None:
         return setup
     return replace(setup, score=replace(score, labels=score.labels[: len(row.output) // _BYTES]))
-
-
-class _Packed(NamedTuple):
-    """What is kept of a round, as bytes and JSON."""
-
-    output: bytes
-    labels: str | None
-    memo: bytes
-    memories: str | None  # of the shadows
-    levels: bytes | None
-
-
-def _note(
-    work: UnitOfWork,
-    opened: Round[Any],
-    packed: "_Packed",
-    ask: Query,
-    context: Array,
-    *,
-    now: float,
-    expires: float,
-) -> Opened:
-    """Put an opened round into the log, and among those that wait."""
-    stream, shown = work.stream, opened.prediction
-    setup, (output, labels, memo, memories, levels) = stream.setup, packed
-    stream.version += 1
-    row = RoundRow(
-        stream=stream.id,
-        number=shown.id,
-        format=FORMAT,
-        version=stream.version,
-        at=now,
-        threshold=shown.threshold,
-        size=shown.size,
-        output=output,
-        labels=labels,
-        key=ask.key,
-        context=pack_context(context) if context.size else None,
-        metadata=ask.metadata,
-        levels=levels,
-    )
-    row = add_row(work, row)
-    if ask.key is not None:
-        work.keyed[ask.key] = row
-    if ask.metadata is not None:
-        work.metadata += list_metadata(row)
-    made = Opened(make_id(row), shown.id, (shown,), expires)
-    if levels is not None:
-        made = made._replace(regions=show_regions(opened.case, row), alphas=stream.alphas)
-    if not setup.kind.decides or setup.kind.is_awaited(setup, shown):
-        work.opened.append(OpenRow(stream.id, shown.id, expires, opened.then, memo, memories))
-    return made
 
 
 def list_metadata(row: RoundRow) -> list[MetadataRow]:
@@ -254,7 +225,6 @@ def _expire(work: UnitOfWork, now: float) -> None:
     """Drop the open rounds whose time is over, and the oldest of those that are too many."""
     stream, transaction = work.stream, work.transaction
     work.flush()
-    work.is_outdated = True
     if stream.next_expiry <= now:
         stream.tally.expired += transaction.change(statements.DROP_EXPIRED, stream.id, now)
         (earliest,) = transaction.fetch(statements.FIND_NEXT_EXPIRY, stream.id)
@@ -262,9 +232,14 @@ def _expire(work: UnitOfWork, now: float) -> None:
     excess = stream.open - stream.setup.open_limit
     if excess > 0:
         stream.tally.expired += transaction.change(statements.DROP_OLDEST, stream.id, stream.id, excess)
+    if work.open:
+        left = transaction.fetch(statements.FIND_OPEN, stream.id, list(work.open))
+        work.open = {row.number: row for row in left}
 
 
-def _repeat(stream: Stream, row: RoundRow, case: Case[Predicted], context: Array) -> Opened:
+def _show_again(
+    stream: Stream, row: RoundRow, case: Case[Predicted], context: Array
+) -> tuple[Region, ...]:
     stored = stream.setup.score.unpack(row.output, row.labels)
     is_same = case.output == stored.output
     if not is_same or pack_context(context) != row.context:
@@ -272,6 +247,4 @@ def _repeat(stream: Stream, row: RoundRow, case: Case[Predicted], context: Array
         raise RefusedError(
             f"Idempotency-Key {row.key!r} came with {what} before; use a new key", code="key_reused"
         )
-    expires, regions = row.at + stream.lifetime, show_regions(stored, row)
-    made = Opened(make_id(row), row.number, regions, expires, alphas=stream.alphas)
-    return made._replace(repeated=True)
+    return show_regions(stored, row)

@@ -240,13 +240,6 @@ def calibrate_beside(
     progress.scale = None
 
 
-class Beside(NamedTuple):
-    """What the shadows remember of a round, as JSON, and its row of the log."""
-
-    kept: str
-    row: RoundRow
-
-
 class Heard(NamedTuple):
     """A shadow, its own round, and what an answer tells of that; None if nothing."""
 
@@ -256,21 +249,21 @@ class Heard(NamedTuple):
 
 
 def recall_beside(
-    shadows: Sequence[Shadow], beside: Beside, shown: Round[Any], answer: object
+    shadows: Sequence[Shadow], memories: str, row: RoundRow, shown: Round[Any], answer: object
 ) -> list[Heard]:
-    """Return what an answer tells the shadows; raise if a level cannot take it."""
-    remembered, heard = json.loads(beside.kept), list[Heard]()
+    """Return what an answer to a round tells the shadows; raise if a level cannot take it."""
+    remembered, heard = json.loads(memories), list[Heard]()
     for shadow in shadows:
         if str(shadow.since) not in remembered:  # It came after the round.
             continue
         kept, setup = _Kept(*remembered[str(shadow.since)]), shadow.setup
-        row = beside.row._replace(
+        own = row._replace(
             number=kept.number,
             threshold=kept.threshold,
             size=kept.size,
-            context=beside.row.context if setup.context else None,
+            context=row.context if setup.context else None,
         )
-        waiting = setup.kind.recall(setup, row, then=kept.then, memo=bytes.fromhex(kept.memo))
+        waiting = setup.kind.recall(setup, own, then=kept.then, memo=bytes.fromhex(kept.memo))
         told = answer
         if shadow.is_level:  # Before anybody learns it: all levels take an answer, or none.
             setup.kind.read_answer(setup, waiting, answer)

@@ -7,8 +7,11 @@ acknowledged before it is durable, and what one asks for wrongly changes nothing
 
 import math
 import struct
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from keyhole.errors import (
@@ -24,21 +27,11 @@ from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import RoundTally
-from keyhole.service.store.log.chain import FIRST, make_id
+from keyhole.service.store.log.chain import FIRST
 from keyhole.service.store.sql import schema, statements
-from keyhole.service.store.sql.backend import Statement, Transaction
+from keyhole.service.store.sql.backend import Statement, Transaction, Values
 from keyhole.service.store.sql.database import Database
-from keyhole.service.store.sql.schema import (
-    AlarmRow,
-    AmendmentRow,
-    AnswerRow,
-    MetadataRow,
-    OpenRow,
-    RoundRow,
-    SnapshotRow,
-    StreamRow,
-)
-from keyhole.service.store.sql.statements import LoggedRound
+from keyhole.service.store.sql.schema import AlarmRow, AnswerRow, OpenRow, RoundRow, StreamRow
 from keyhole.service.store.streams import settings
 from keyhole.service.store.streams.shadows import Shadow, dump_shadows, load_shadows
 
@@ -109,10 +102,6 @@ class Stream:
     def note_recent(self, miss: float) -> None:
         self.recent = (self.recent << 1 | (miss >= 0.5)) & ((1 << self.window) - 1)
 
-    def pack_recent(self) -> bytes:
-        """Return the last rounds as bytes, as many for every stream of the same window."""
-        return self.recent.to_bytes(self.window // 8 + 1, "big")
-
 
 def start_stream(
     setup: Setup,
@@ -152,7 +141,7 @@ def make_stream_row(stream: Stream) -> StreamRow:
         version=stream.version,
         progress=stream.progress.pack(stream.setup.learner),
         next_expiry=stream.next_expiry,
-        recent=stream.pack_recent(),
+        recent=stream.recent.to_bytes(stream.window // 8 + 1, "big"),
         link=stream.link,
     )
 
@@ -193,6 +182,10 @@ def make_quarantine_error(name: str, fault: str) -> QuarantinedError:
     return QuarantinedError(
         f"stream {name!r} is quarantined: {wrong}; restore it from a backup, or make a new one"
     )
+
+
+def make_round_error(name: str, number: int | str, error: object) -> QuarantinedError:
+    return make_quarantine_error(name, f"its round {number} cannot be read: {error}")
 
 
 def find_stream(transaction: Transaction, name: str) -> Stream:
@@ -305,48 +298,74 @@ def run_task(database: Database, task: Task) -> Any:
     return outcome
 
 
+# Streams as they were written last, by their rows: who finds the same row need not read it. Whoever
+# takes one has it alone, and puts it back once what became of it is durable.
+_kept: dict[StreamRow, Stream] = {}
+
+
 def _run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
-    name_or_id = tasks[0].stream
-    lock = statements.LOCK_STREAM if isinstance(name_or_id, str) else statements.LOCK_STREAM_BY_ID
-    (keys, owner, numbers), found = _list_rounds(tasks), list[list[Any]]()
+    asked = _list_asked(tasks)
     with database.write() as transaction:
-        if numbers:
-            # Asked for after the lock: it sees all that whoever held it before has written.
-            asked, of_stream = (lock, (name_or_id,)), (owner, numbers)
-            parts = (statements.FIND_ASKED, of_stream), (statements.FIND_OPEN, of_stream)
-            rows, *found = transaction.fetch_all(asked, *parts)
-        else:
-            rows = transaction.fetch(lock, name_or_id)
+        rows, *found = transaction.fetch_all(*asked)
         if not rows:
-            raise make_unknown_stream_error(name_or_id)
+            raise make_unknown_stream_error(tasks[0].stream)
         row = rows[0]
-        known = _kept.pop((row.setup, row.progress), None)
-        work = UnitOfWork(transaction, read_stream_row(row, kept=known))
-        if found:
-            work.note_found(*found)
-        if keys:
-            work.find_keys(keys)
+        stream = _kept.pop(row, None) or read_stream_row(row)
+        work = UnitOfWork(transaction, stream)
+        maps: tuple[dict[Any, Any], ...] = (work.rounds, work.open, work.keyed)
+        for known, find_name, part in zip(maps, _NAMES, found, strict=False):
+            known.update(zip(map(find_name, part), part, strict=True))
         is_one = len(tasks) == 1
         outcomes = [tasks[0].change(work)] if is_one else [_run(work, task) for task in tasks]
-        work.write()
-    if work.written is not None:
-        if len(_kept) >= _MOST_KEPT:
-            _kept.clear()
-        _kept[row.setup, work.written] = work.stream.progress
-    return Results(outcomes, work.stream.id, work.stream.name)
+        if stream.version != row.version:
+            row = row._replace(
+                version=stream.version,
+                progress=stream.progress.pack(stream.setup.learner),
+                next_expiry=stream.next_expiry,
+                recent=stream.recent.to_bytes(stream.window // 8 + 1, "big"),
+                link=stream.link,
+                shadows=dump_shadows(stream.shadows) if stream.shadows else None,
+            )
+            for table, new in work.new.items():
+                transaction.insert(table, new)
+            if work.closed:
+                transaction.execute(statements.CLOSE_ROUNDS, stream.id, work.closed)
+            moved = (row.version, row.progress, row.next_expiry, row.recent, row.link, row.shadows)
+            transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
+            if len(_kept) >= _MOST_KEPT:
+                _kept.clear()
+            # Before it is durable: it is found by a row that is there only if it was committed.
+            _kept[row] = stream
+    return Results(outcomes, stream.id, stream.name)
 
 
-def _list_rounds(tasks: Sequence[Task]) -> tuple[list[str], str | int, list[int]]:
-    """Return the keys of all tasks, of which stream their numbers are, and the numbers; or raise."""
-    keys, owner, numbers = list[str](), tasks[0].stream, list[int]()
-    if isinstance(owner, str) and not settings.NAME.fullmatch(owner):
-        raise make_unknown_stream_error(owner)
+_NAMES: tuple[Callable[[Any], Any], ...] = (
+    attrgetter("number"), attrgetter("number"), attrgetter("key")
+)  # fmt: skip
+
+
+def _list_asked(tasks: Sequence[Task]) -> list[tuple[Statement[Any], Values]]:
+    """Return what reads the stream of tasks, and the rounds that they ask for if any; or raise."""
+    name_or_id, name = tasks[0].stream, tasks[0].stream
+    owner: str | int = 0  # No stream has this id.
+    if isinstance(name_or_id, str) and not settings.NAME.fullmatch(name_or_id):
+        raise make_unknown_stream_error(name_or_id)
+    numbers, keys = list[int](), list[str]()
     for task in tasks:
-        keys += task.keys
         if task.numbers:
-            owner = task.stream  # its id
+            owner = task.stream  # its id, which rounds are found by
             numbers += task.numbers
-    return keys, owner, numbers
+        if task.keys:
+            name = task.stream
+            keys += task.keys
+    lock = statements.LOCK_STREAM if isinstance(name_or_id, str) else statements.LOCK_STREAM_BY_ID
+    asked: list[tuple[Statement[Any], Values]] = [(lock, (name_or_id,))]
+    if numbers or keys:
+        # Asked for after the lock: they see all that whoever held it before has written.
+        asked += [(statements.FIND_ASKED, (owner, numbers)), (statements.FIND_OPEN, (owner, numbers))]
+    if keys:
+        asked.append((statements.FIND_KEYED, (name, keys)))
+    return asked
 
 
 def _run(work: "UnitOfWork", task: Task) -> object:
@@ -354,8 +373,6 @@ def _run(work: "UnitOfWork", task: Task) -> object:
     stream, version = work.stream, work.stream.version
     if task.stream not in (stream.id, stream.name):
         raise _ApartError
-    if work.is_outdated:
-        work.find_again(task)
     try:
         return task.change(work)
     except KeyholeError as error:
@@ -366,97 +383,39 @@ def _run(work: "UnitOfWork", task: Task) -> object:
         return error
 
 
-# What was written last, by its bytes and its setup: who finds the same need not unpack it. Whoever
-# takes one has it alone, and puts it back once what became of it is durable.
-_kept: dict[tuple[str, bytes], Progress] = {}
-
-
 @dataclass(slots=True)
 class UnitOfWork:
     """A stream that is held until the transaction ends, the rounds that are asked for, what is new.
 
-    ``found`` has rounds by their public id, ``keyed`` those that were asked for with a key. What is new
-    is put into the lists, rows of the log by ``chain.add_row``; ``answered`` has the answers of this
-    transaction by the ids of their rounds.
+    ``rounds`` and ``open`` have rounds by their numbers, and what they remember while they are open;
+    ``keyed`` has those that were asked for with a key. ``answers`` are those of the rounds that are
+    closed, of this transaction too, where somebody asked for one. What is new is put into the lists of
+    its tables, rows of the log by ``chain.add_row``.
     """
 
     transaction: Transaction
     stream: Stream
-    found: dict[str, LoggedRound] = field(default_factory=dict)
+    rounds: dict[int, RoundRow] = field(default_factory=dict)
+    open: dict[int, OpenRow] = field(default_factory=dict)
     keyed: dict[str, RoundRow] = field(default_factory=dict)
-    log: list[RoundRow | AnswerRow | AmendmentRow] = field(default_factory=list)
-    opened: list[OpenRow] = field(default_factory=list)
+    answers: dict[int, AnswerRow | None] = field(default_factory=dict)
+    new: dict[schema.Table[Any], list[Any]] = field(default_factory=partial(defaultdict, list))
     closed: list[int] = field(default_factory=list)
-    metadata: list[MetadataRow] = field(default_factory=list)
-    snapshots: list[SnapshotRow] = field(default_factory=list)
-    answered: dict[str, AnswerRow] = field(default_factory=dict)
-    is_outdated: bool = False  # Whether rounds have expired since they were found.
-    written: bytes | None = None  # The progress, as it was written last.
-    _is_moved: bool = False
 
-    def note_found(self, rounds: Sequence[RoundRow], opened: Sequence[OpenRow]) -> None:
-        """Note rounds with what they remember while they are open; of the others find the answers."""
-        waiting, answers = {row.number: row for row in opened}, dict[int, AnswerRow]()
-        if len(opened) < len(rounds):
-            closed = [row.number for row in rounds if row.number not in waiting]
-            rows = self.transaction.fetch(statements.FIND_ANSWERS, self.stream.id, closed)
-            answers = {row.number: row for row in rows}
-        for row in rounds:
-            logged = LoggedRound(row, waiting.get(row.number), answers.get(row.number))
-            try:
-                self.found[make_id(row)] = logged
-            except TypeError as error:
-                fault = f"its round {row.number} cannot be read: {error}"
-                raise make_quarantine_error(self.stream.name, fault) from None
-
-    def find_keys(self, keys: Sequence[str]) -> None:
-        for row in self.transaction.fetch(statements.FIND_KEYS, self.stream.id, list(keys)):
-            self.keyed[str(row.key)] = row
-
-    def find_again(self, task: Task) -> None:
-        """Read the rounds of a task as they are now."""
-        self.flush()
-        self.is_outdated = False
-        if task.numbers:
-            of_stream = (self.stream.id, list(task.numbers))
-            parts = (statements.FIND_ASKED, of_stream), (statements.FIND_OPEN, of_stream)
-            self.note_found(*self.transaction.fetch_all(*parts))
-        if task.keys:
-            self.find_keys(task.keys)
+    def find_answer(self, number: int) -> AnswerRow | None:
+        """Return the answer of a round that is not open; those of all such rounds are read at once."""
+        if number not in self.answers:
+            closed = [one for one in self.rounds if one not in self.open and one not in self.answers]
+            self.answers.update(dict.fromkeys(closed))
+            for row in self.transaction.fetch(statements.FIND_ANSWERS, self.stream.id, closed):
+                self.answers[row.number] = row
+        return self.answers.get(number)
 
     def flush(self) -> None:
         """Write what is new in the log and beside it, not yet the stream itself."""
-        if not self.log:
-            return
-        stream, transaction = self.stream, self.transaction
-        new: dict[type, list[Any]] = {RoundRow: [], AnswerRow: [], AmendmentRow: []}
-        for row in self.log:
-            new[type(row)].append(row)
-        added: list[tuple[schema.Table[Any], list[Any]]] = [
-            (schema.rounds, new[RoundRow]),
-            (schema.answers, new[AnswerRow]),
-            (schema.amendments, new[AmendmentRow]),
-            (schema.open_rounds, self.opened),
-            (schema.metadata, self.metadata),
-            (schema.snapshots, self.snapshots),
-        ]
-        for table, rows in added:
-            if rows:
-                transaction.insert(table, rows)
+        for table, rows in self.new.items():
+            self.transaction.insert(table, rows)
         if self.closed:
-            transaction.execute(statements.CLOSE_ROUNDS, stream.id, self.closed)
-        self.log, self.opened, self.closed, self.metadata, self.snapshots = [], [], [], [], []
-        self._is_moved = True
-
-    def write(self) -> None:
-        """Write all that is new, and the stream as it is now."""
-        stream = self.stream
-        recent = stream.pack_recent()
-        self.flush()
-        if self._is_moved:
-            self.written = stream.progress.pack(stream.setup.learner)
-            moved = (stream.version, self.written, stream.next_expiry, recent, stream.link)
-            self.transaction.execute(statements.MOVE_STREAM, *moved, stream.id)
-            if stream.shadows:
-                shadows = dump_shadows(stream.shadows)
-                self.transaction.execute(statements.MOVE_SHADOWS, shadows, stream.id)
+            self.transaction.execute(statements.CLOSE_ROUNDS, self.stream.id, self.closed)
+        self.new.clear()
+        self.closed.clear()

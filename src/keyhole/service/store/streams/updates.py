@@ -14,6 +14,7 @@ from keyhole.scores import add_labels, find_labels
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import OpenRow, RoundRow
 from keyhole.service.store.streams import alarms, changes
 from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
 from keyhole.service.store.streams.shadows import NewShadow, add_shadow, describe, find_shadow
@@ -178,19 +179,23 @@ def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[
         stream = lock_stream(transaction, name)
         was_on = bool(stream.watch.alarm)
         effect = apply_promotion(stream, shadow)
-        setup, learner = stream.setup, stream.setup.learner
-        # What waits for its answer is remembered as the learner of before did.
+        learner = stream.setup.learner
         for kept, opened, _ in transaction.fetch(statements.LIST_OPEN_ROUNDS, stream.id):
-            waiting = setup.kind.recall(setup, kept, then=0 if opened is None else opened.then)
-            memo = setup.kind.choose_again(setup, stream.progress, waiting)
-            packed = learner.layout.pack_memo(memo)
-            transaction.execute(statements.REMEMBER_ROUND, packed, stream.id, kept.number)
+            memo = choose_again(stream, kept, opened)
+            transaction.execute(statements.REMEMBER_ROUND, memo, stream.id, kept.number)
         content = {"name": shadow, "learner": learner.name, "alpha": learner.alpha}
         changes.note(transaction, stream, kind=changes.PROMOTED, content=content, now=now)
         if was_on and not stream.watch.alarm:
             alarms.note(transaction, stream.id, stream.watch, at=now)
         write_stream(transaction, stream)
     return stream, [effect]
+
+
+def choose_again(stream: Stream, kept: RoundRow, opened: OpenRow) -> bytes:
+    """Return what a new learner of a stream must remember of a round that waits for its answer."""
+    setup = stream.setup
+    waiting = setup.kind.recall(setup, kept, then=opened.then)
+    return setup.learner.layout.pack_memo(setup.kind.choose_again(setup, stream.progress, waiting))
 
 
 def apply_promotion(stream: Stream, name: str) -> str:
