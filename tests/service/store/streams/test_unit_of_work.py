@@ -155,7 +155,7 @@ def test_what_is_kept_to_save_unpacking_is_of_at_most_1024_streams(few: Database
     streams._kept.clear()
     for count, kept in ((1_022, 1_023), (1_023, 1_024), (1_024, 1)):
         streams._kept.clear()
-        streams._kept.update(dict.fromkeys(range(count), Any))  # type: ignore[misc]
+        streams._kept.update(dict.fromkeys(range(count), Any))  # type: ignore[arg-type]
         proposals.predict(few, "few", asks=[Query(SCORES)], now=NOW)
         assert len(streams._kept) == kept
     assert list(streams._kept) == read_table(few, schema.streams)
