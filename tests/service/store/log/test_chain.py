@@ -63,11 +63,10 @@ def test_a_format_that_nobody_named_is_not_guessed() -> None:
 @pytest.mark.parametrize("table", [schema.rounds, schema.answers, schema.amendments, schema.changes])
 def test_every_column_that_is_written_now_is_hashed_but_the_format_and_the_link(table: Any) -> None:
     """Kills: a column that is new, and that anybody may change unnoticed."""
-    columns = {column.name: column.kind for column in table.columns}
-    del columns["format"], columns["link"]
-    columns = {name: kind for name, kind in columns.items() if name not in ("salt", "digest")}
+    columns = {column.name for column in table.columns} - {"format", "link", "salt", "digest"}
     named = table.name, schema.FORMAT
-    assert {**schema.HASHED[named], **schema.ERASABLE.get(named, {})} == columns
+    hashed = [*schema.HASHED[named].split(), *schema.ERASABLE.get(named, "").split()]
+    assert sorted(hashed) == sorted(columns)
 
 
 @pytest.mark.parametrize("table", ["rounds", "answers", "changes"])

@@ -1,8 +1,6 @@
 """The public ids of rounds."""
 
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 from keyhole.errors import QuarantinedError, UnknownRoundError
 from keyhole.service.store.log import replay
@@ -11,7 +9,6 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import answers, proposals, registry, settings
 from keyhole.service.store.streams.answers import Reply
 from keyhole.service.store.streams.proposals import Query
-from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.responses import Receipt
 from tests.service.scene import NOW, read_table, run_sql
 
@@ -81,10 +78,18 @@ def test_a_stream_whose_link_is_none_is_quarantined_at_its_round(light: Database
     assert isinstance(result, QuarantinedError)
 
 
-def test_recent_rounds_are_a_bit_each_the_newest_last_and_the_oldest_leaves() -> None:
-    stream: Any = SimpleNamespace(recent=0, window=4)
-    for miss in (1.0, 0.0, 0.4, 0.5):
-        Stream.note_recent(stream, miss)
-    assert stream.recent == 0b1001
-    Stream.note_recent(stream, 0.0)
-    assert stream.recent == 0b0010
+def test_recent_rounds_are_a_bit_each_the_newest_last_and_the_oldest_leaves(light: Database) -> None:
+    setup, _ = settings.make_setup("logit-tracker", alpha=0.1, seed=7)
+    registry.create(light, "pets", setup=setup, now=NOW, window=20)
+
+    def play(losses: list[float]) -> int:
+        replies = [
+            Reply(id_, {"loss": loss})
+            for id_, loss in zip(ask(light, len(losses), now=NOW), losses, strict=True)
+        ]
+        answers.answer(light, replies, now=NOW)
+        return registry.get(light, "pets").recent
+
+    assert play([1.0, 0.0, 0.4, 0.5]) == 0b1001
+    assert play([0.0] * 17) == 0b001 << 17
+    assert play([0.0] * 3) == 0

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from keyhole.service.store.sql.schema import (
     ERASABLE,
     HASHED,
+    TABLES,
     AmendmentRow,
     AnswerRow,
     ChangeRow,
@@ -54,11 +55,16 @@ _TABLES: Mapping[type[LogRow], Table[Any]] = {
 
 
 def _list_readers(
-    hashed: Mapping[tuple[str, int], Mapping[str, type]],
+    hashed: Mapping[tuple[str, int], str],
 ) -> dict[tuple[str, int], tuple[bytes, Any, tuple[type, ...]]]:
     """Return by name and format what no others are hashed with, what reads the fields, their kinds."""
+    kinds = {one.name: {column.name: column.kind for column in one.columns} for one in TABLES}
     return {
-        (name, number): (f"{name}.{number}".encode(), attrgetter(*fields), tuple(fields.values()))
+        (name, number): (
+            f"{name}.{number}".encode(),
+            attrgetter(*fields.split()),
+            tuple(kinds[name][field] for field in fields.split()),
+        )
         for (name, number), fields in hashed.items()
     }
 

@@ -23,52 +23,46 @@ from keyhole.scores import Case, Predicted
 from keyhole.service.store.log.history import LogEntry, log
 from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.database import Database
+from keyhole.service.store.sql.schema import ERASABLE, FORMAT
 from keyhole.service.store.streams.stream import find_stream
 from keyhole.service.wire.responses import show_time
 
 _PIECE = 65_536  # characters of lines that are sent at once
 _ROWS_AT_ONCE, _GROUP = 5000, 4_000_000  # rows, and characters of text, of a row group of Parquet
 _Cells = tuple[object, ...]
-COLUMNS = (
-    "round",
-    "id",
-    "predicted_at",
-    "threshold",
-    "size",
-    "lower",
-    "upper",
-    "labels",
-    "candidates",
-    "scores",
-    "features",
-    "groups",
-    "answer",
-    "true_label",
-    "missed",
-    "miss",
-    "weight",
-    "score",
-    "answered_at",
-    "amended_at",
-    "first_answer",
-    "key",
-    "metadata",
-    "erased",
-    "levels",
-)
-
-
-_REALS = ("threshold", "size", "lower", "upper", "miss", "weight", "score")
-_JSON = {
-    "labels", "candidates", "scores", "features", "groups", "true_label", "first_answer", "key",
-    "metadata", "levels",
-}  # fmt: skip
+# What was sent with a round and is neither its output nor read by us, as the log keeps it.
+_DECODED = {"output", "labels", "context", "metadata"}
+_SENT = [name for name in ERASABLE["rounds", FORMAT].split() if name not in _DECODED]
+_TEXT, _REAL, _JSON = "string", "float64", "JSON"
+# The columns, and what each holds; JSON is text, but for JSON lines.
 _KINDS = {
     "round": "int64",
+    "id": _TEXT,
+    "predicted_at": _TEXT,
+    "threshold": _REAL,
+    "size": _REAL,
+    "lower": _REAL,
+    "upper": _REAL,
+    "labels": _JSON,
+    "candidates": _JSON,
+    "scores": _JSON,
+    "features": _JSON,
+    "groups": _JSON,
+    "answer": _TEXT,
+    "true_label": _JSON,
     "missed": "bool",
+    "miss": _REAL,
+    "weight": _REAL,
+    "score": _REAL,
+    "answered_at": _TEXT,
+    "amended_at": _TEXT,
+    "first_answer": _JSON,
+    **dict.fromkeys(_SENT, _JSON),
+    "metadata": _JSON,
     "erased": "bool",
-    **dict.fromkeys(_REALS, "float64"),
-}  # else text
+    "levels": _JSON,
+}
+COLUMNS = tuple(_KINDS)
 
 
 class Format(StrEnum):
@@ -118,8 +112,8 @@ def _join_lines(lines: Iterator[str]) -> Iterator[bytes]:
 def _write_json(row: _Cells) -> str:
     """Return a row as an object; what is JSON in the columns of the other formats is so here too."""
     cells = [
-        f"{json.dumps(name)}: {cell if name in _JSON and cell is not None else _write_cell(cell)}"
-        for name, cell in zip(COLUMNS, row, strict=True)
+        f"{json.dumps(name)}: {cell if kind is _JSON and cell is not None else _write_cell(cell)}"
+        for (name, kind), cell in zip(_KINDS.items(), row, strict=True)
     ]
     return f"{{{', '.join(cells)}}}\n"
 
@@ -161,8 +155,8 @@ class _Written:
 
 
 def _write_parquet(rows: Iterator[_Cells], arrow: Any) -> Iterator[bytes]:
-    kinds = [_KINDS.get(name, "string") for name in COLUMNS]
-    columns = [(name, arrow.type_for_alias(kind)) for name, kind in zip(COLUMNS, kinds, strict=True)]
+    kinds = [(name, _TEXT if kind is _JSON else kind) for name, kind in _KINDS.items()]
+    columns = [(name, arrow.type_for_alias(kind)) for name, kind in kinds]
     schema, written = arrow.schema(columns), _Written()
     with arrow.parquet.ParquetWriter(arrow.PythonFile(written, "w"), schema) as writer:
         for block in _gather(rows):
@@ -218,14 +212,18 @@ def _row(entry: LogEntry) -> _Cells:
         *entry.shown,
         *_list_contents(entry.region),
         *_list_candidates(entry.case),
-        None if entry.known.features is None else json.dumps(entry.known.features),
-        json.dumps(entry.known.groups) if entry.known.groups else None,
+        _dump(entry.known.features),
+        _dump(entry.known.groups or None),
         *_list_answer(entry),
-        None if row.key is None else json.dumps(row.key),
-        None if entry.metadata is None else json.dumps(entry.metadata),
+        *(_dump(getattr(row, name)) for name in _SENT),
+        _dump(entry.metadata),
         entry.is_erased,
-        json.dumps(_list_levels(entry)) if entry.alphas and entry.regions else None,
+        _dump(_list_levels(entry) if entry.alphas and entry.regions else None),
     )
+
+
+def _dump(value: object) -> str | None:
+    return None if value is None else json.dumps(value)
 
 
 def _list_levels(entry: LogEntry) -> list[dict[str, object]]:
@@ -256,8 +254,7 @@ def _list_answer(entry: LogEntry) -> tuple[object, ...]:
 def _list_candidates(case: Case[Any] | None) -> tuple[str | None, str | None]:
     """Return all labels that could have been in the set, and their scores; positions need no names."""
     labels, scores = getattr(case, "candidates", (None, None))
-    named = None if labels is None else json.dumps(list(labels))
-    return named, None if scores is None else json.dumps(scores)
+    return _dump(None if labels is None else list(labels)), _dump(scores)
 
 
 def _list_contents(
@@ -266,4 +263,4 @@ def _list_contents(
     if region is None:
         return None, None, None
     labels, ends, _ = region.contents
-    return *(ends or (None, None)), None if labels is None else json.dumps(labels)
+    return *(ends or (None, None)), _dump(labels)

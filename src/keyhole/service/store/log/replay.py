@@ -386,6 +386,8 @@ class Replay:
             self._times.append(row.at)
             self._places[row.number] = len(self._misses)
             self._misses.append(is_miss(row.miss) is True)
+            if not self.is_known:
+                stream.recent = updates.gather_bits(self._misses[-stream.window :])
             self._follow_alarms(row.at)
 
     def _learn(self, where: str, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
@@ -409,8 +411,6 @@ class Replay:
         for one, (miss, size) in zip(stream.levels, list_outcomes(row), strict=True):
             known = counted._replace(miss=miss, size=size)
             one.setup.kind.count(one.setup, one.progress, known, then=opened.then)
-        if row.weight:
-            stream.note_recent(row.miss)
 
     def _amend(self, where: str, row: AmendmentRow) -> None:
         stream, logged = self.stream, None if self.find is None else self.find(row.number)

@@ -19,54 +19,6 @@ from keyhole.predictor.tally import Sums
 
 VERSION = 4
 FORMAT = 1  # of the rows of the log that are written now
-# What ``log.chain`` hashes of a row of the log, by table and format: what stays for ever,
-HASHED: Mapping[tuple[str, int], Mapping[str, type]] = {
-    ("rounds", 1): {
-        "stream": int,
-        "number": int,
-        "version": int,
-        "at": float,
-        "threshold": float,
-        "size": float,
-        "levels": bytes,
-    },
-    ("answers", 1): {
-        "stream": int,
-        "version": int,
-        "number": int,
-        "at": float,
-        "kind": str,
-        "miss": float,
-        "weight": float,
-        "size": float,
-        "levels": bytes,
-    },
-    ("amendments", 1): {
-        "stream": int,
-        "version": int,
-        "number": int,
-        "at": float,
-        "kind": str,
-        "miss": float,
-        "weight": float,
-        "levels": bytes,
-    },
-    ("changes", 1): {
-        "stream": int,
-        "version": int,
-        "at": float,
-        "kind": str,
-        "content": str,
-        "progress": bytes,
-    },
-}
-# and what may be erased, of which it hashes a digest: with a salt that is erased too, so that nobody
-# can find out by trying what it was.
-ERASABLE: Mapping[tuple[str, int], Mapping[str, type]] = {
-    ("rounds", 1): {"output": bytes, "labels": str, "key": str, "context": bytes, "metadata": str},
-    ("answers", 1): {"answer": str, "score": float},
-    ("amendments", 1): {"answer": str, "score": float},
-}
 
 
 class MetaRow(NamedTuple):
@@ -281,6 +233,20 @@ snapshots = Table("snapshots", SnapshotRow, ("stream", "version"), ("(stream, an
 alarms = Table("alarms", AlarmRow, ("stream", "raised", "level"))
 tokens = Table("tokens", TokenRow, ("id",), in_order=False)
 
+# What ``log.chain`` hashes of a row of the log, by table and format: what stays for ever,
+HASHED: Mapping[tuple[str, int], str] = {
+    ("rounds", 1): "stream number version at threshold size levels",
+    ("answers", 1): "stream version number at kind miss weight size levels",
+    ("amendments", 1): "stream version number at kind miss weight levels",
+    ("changes", 1): "stream version at kind content progress",
+}
+# and what may be erased, of which it hashes a digest: with a salt that is erased too, so that nobody
+# can find out by trying what it was.
+ERASABLE: Mapping[tuple[str, int], str] = {
+    ("rounds", 1): "output labels key context metadata",
+    ("answers", 1): "answer score",
+    ("amendments", 1): "answer score",
+}
 # Those that hold rows of streams.
 OF_STREAMS: tuple[Table[Any], ...] = (
     open_rounds, answers, amendments, metadata, rounds, changes, snapshots, alarms

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 from keyhole.service.store.sql.backend import Statement, read_scalar
 from keyhole.service.store.sql.schema import (
+    ERASABLE,
     OF_STREAMS,
     AnswerRow,
     OpenRow,
@@ -180,15 +181,24 @@ def find_erasable(filters: int) -> Statement[int]:
     )
 
 
-ERASE_ROUND = _change(
-    'UPDATE rounds SET output = ?, labels = NULL, "key" = NULL, context = NULL, metadata = NULL, '
-    "salt = ?, digest = ? WHERE stream = ? AND number = ?"
-)
-ERASE_ANSWER = _change(
-    "UPDATE answers SET answer = '', score = NULL, salt = ?, digest = ? "
-    "WHERE stream = ? AND version = ?"
-)
-ERASE_AMENDMENT = _change(ERASE_ANSWER.text.replace("answers", "amendments"))
+def _erase(table: Table[Any]) -> Statement[None]:
+    """Return what leaves of a row nothing but its digest, of which the salt is gone as well."""
+    held = {name for (of, _), names in ERASABLE.items() if of == table.name for name in names.split()}
+    none: dict[type, str] = {
+        str: "''",
+        bytes: "substr(salt, 1, 0)",
+    }  # no bytes, as both kinds of database write it
+    left = [
+        f'"{name}" = {"NULL" if nullable else none[kind]}'
+        for name, kind, nullable in table.columns
+        if name in {*held, "salt"}
+    ]
+    return _change(
+        f"UPDATE {table.name} SET {', '.join(left)}, digest = ? WHERE {' = ? AND '.join(table.key)} = ?"
+    )
+
+
+ERASE: dict[str, Statement[None]] = {one.name: _erase(one) for one in (rounds, answers, amendments)}
 DELETE_METADATA = _change(
     "DELETE FROM metadata WHERE stream = ? AND name = ? AND value = ? AND number = ?"
 )

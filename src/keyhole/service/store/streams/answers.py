@@ -156,7 +156,7 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
         taken = (stream.id, stream.version, now, *sums, packed, dump_shadows(stream.shadows))
         work.new[schema.snapshots].append(SnapshotRow(*taken))
     shown = answered.miss if answered.levels is None else show_misses(answered)[0]
-    return Receipt(reply.id, stream.name, is_miss(shown))
+    return Receipt(reply.id, stream.name, shown is not None and shown >= 0.5)
 
 
 def settle_reply(
@@ -181,8 +181,8 @@ def settle_reply(
         outcome = setup.kind.answer(setup, stream.progress, waiting, answer)
         miss, weight = outcome.miss, outcome.weight
         score = outcome.score if outcome.score == outcome.score else None  # NaN: not told
-        if weight:
-            stream.note_recent(miss)
+        if weight:  # A loss of a half is a miss, as for ``is_miss``.
+            stream.recent = (stream.recent << 1 | (miss >= 0.5)) & ((1 << stream.window) - 1)
         if heard:
             levels = learn_beside(heard, waiting, outcome, scale=scale)
     result = (kind, text, miss, weight, score, waiting.prediction.size, levels)

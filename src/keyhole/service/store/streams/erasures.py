@@ -138,17 +138,16 @@ def _close(work: UnitOfWork, rows: Sequence[LoggedRound], *, now: float) -> None
 
 def _overwrite(transaction: Transaction, stream: Stream, numbers: list[int]) -> None:
     for row, _, answer in transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers):
-        transaction.execute(statements.ERASE_ROUND, b"", b"", make_digest(row), stream.id, row.number)
+        erase = statements.ERASE["rounds"]
+        transaction.execute(erase, make_digest(row), stream.id, row.number)
         for found in list_metadata(row):
             transaction.execute(statements.DELETE_METADATA, *found)
         if answer is not None:
-            transaction.execute(
-                statements.ERASE_ANSWER, b"", make_digest(answer), stream.id, answer.version
-            )
+            erase = statements.ERASE["answers"]
+            transaction.execute(erase, make_digest(answer), stream.id, answer.version)
     for amended in transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers):
-        transaction.execute(
-            statements.ERASE_AMENDMENT, b"", make_digest(amended), stream.id, amended.version
-        )
+        erase = statements.ERASE["amendments"]
+        transaction.execute(erase, make_digest(amended), stream.id, amended.version)
 
 
 def gather_ranges(numbers: Sequence[int]) -> list[list[int]]:

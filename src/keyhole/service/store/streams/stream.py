@@ -99,9 +99,6 @@ class Stream:
     def recent_misses(self) -> int:
         return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
 
-    def note_recent(self, miss: float) -> None:
-        self.recent = (self.recent << 1 | (miss >= 0.5)) & ((1 << self.window) - 1)
-
 
 def start_stream(
     setup: Setup,
