@@ -32,7 +32,7 @@ _ROWS_AT_ONCE, _GROUP = 5000, 4_000_000  # rows, and characters of text, of a ro
 _Cells = tuple[object, ...]
 # What was sent with a round and is neither its output nor read by us, as the log keeps it.
 _DECODED = {"output", "labels", "context", "metadata"}
-_SENT = [name for name in ERASABLE["rounds", FORMAT].split() if name not in _DECODED]
+_SENT = [name for name in ERASABLE["rounds", FORMAT["rounds"]].split() if name not in _DECODED]
 _TEXT, _REAL, _JSON = "string", "float64", "JSON"
 # The columns, and what each holds; JSON is text, but for JSON lines.
 _KINDS = {

@@ -18,7 +18,6 @@ from typing import Any, Generic, NamedTuple, TypeVar, get_args, get_type_hints
 from keyhole.predictor.tally import Sums
 
 VERSION = 4
-FORMAT = 1  # of the rows of the log that are written now
 
 
 class MetaRow(NamedTuple):
@@ -247,6 +246,7 @@ ERASABLE: Mapping[tuple[str, int], str] = {
     ("answers", 1): "answer score",
     ("amendments", 1): "answer score",
 }
+FORMAT = dict(sorted(HASHED))  # of the rows that are written now, by table: the last that is named
 # Those that hold rows of streams.
 OF_STREAMS: tuple[Table[Any], ...] = (
     open_rounds, answers, amendments, metadata, rounds, changes, snapshots, alarms

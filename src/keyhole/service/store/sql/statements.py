@@ -184,10 +184,8 @@ def find_erasable(filters: int) -> Statement[int]:
 def _erase(table: Table[Any]) -> Statement[None]:
     """Return what leaves of a row nothing but its digest, of which the salt is gone as well."""
     held = {name for (of, _), names in ERASABLE.items() if of == table.name for name in names.split()}
-    none: dict[type, str] = {
-        str: "''",
-        bytes: "substr(salt, 1, 0)",
-    }  # no bytes, as both kinds of database write it
+    # No text, and no bytes as both kinds of database write it.
+    none: dict[type, str] = {str: "''", bytes: "substr(salt, 1, 0)"}
     left = [
         f'"{name}" = {"NULL" if nullable else none[kind]}'
         for name, kind, nullable in table.columns

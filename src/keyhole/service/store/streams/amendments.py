@@ -52,7 +52,8 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     outcome, levels = apply(stream, row, last, reply.answer)
     kind, text, score = name_answer(reply.answer), write_reply(reply.answer), list_score(outcome)
     result = (kind, text, outcome.miss, outcome.weight, score, levels)
-    amended = AmendmentRow(stream.id, stream.version + 1, FORMAT, number, now, *result)
+    version, format_ = stream.version + 1, FORMAT["amendments"]
+    amended = AmendmentRow(stream.id, version, format_, number, now, *result)
     add_row(work, amended)
     work.flush()
     if outcome.weight:

@@ -186,7 +186,8 @@ def settle_reply(
         if heard:
             levels = learn_beside(heard, waiting, outcome, scale=scale)
     result = (kind, text, miss, weight, score, waiting.prediction.size, levels)
-    return AnswerRow(stream.id, stream.version + 1, FORMAT, kept.number, now, *result)
+    version, format_ = stream.version + 1, FORMAT["answers"]
+    return AnswerRow(stream.id, version, format_, kept.number, now, *result)
 
 
 def write_reply(reply: object) -> str:

@@ -43,6 +43,7 @@ def note(
 ) -> None:
     """Append a change to the log; the stream's row is the caller's to write."""
     stream.version += 1
-    row = ChangeRow(stream.id, stream.version, FORMAT, now, kind, write_json(content), progress)
+    what = (now, kind, write_json(content), progress)
+    row = ChangeRow(stream.id, stream.version, FORMAT["changes"], *what)
     stream.link = make_link(stream.link, row)
     transaction.insert(changes, [row._replace(link=stream.link)])

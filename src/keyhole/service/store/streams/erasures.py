@@ -131,7 +131,9 @@ def _close(work: UnitOfWork, rows: Sequence[LoggedRound], *, now: float) -> None
             stream.tally.skipped += 1
             number, size = row.round.number, row.round.size
             what = (answers.SKIP, answers.write_reply(answers.SKIP), None, 0.0, None, size)
-            add_row(work, AnswerRow(stream.id, stream.version + 1, FORMAT, number, now, *what))
+            add_row(
+                work, AnswerRow(stream.id, stream.version + 1, FORMAT["answers"], number, now, *what)
+            )
             work.closed.append(number)
     work.flush()
 

@@ -133,7 +133,7 @@ def _open_round(work: UnitOfWork, ask: Query, *, draw: float, now: float) -> Pre
         row = RoundRow(
             stream=stream.id,
             number=shown.id,
-            format=FORMAT,
+            format=FORMAT["rounds"],
             version=stream.version + 1,
             at=now,
             threshold=shown.threshold,
