@@ -6,12 +6,12 @@ import pytest
 
 from keyhole.learners.entries import _ENTRIES
 from keyhole.service.store.streams import settings
-from keyhole.service.store.streams.stream import Stream, compile_streams, start_stream
+from keyhole.service.store.streams.stream import Stream, compile_streams
 
 
 def begin(learner: str, **given: Any) -> Stream:
     setup, _ = settings.make_setup(learner, alpha=0.1, seed=7, **given)
-    return start_stream(setup, id=1, name=learner, lifetime=1.0, window=20, created=0.0)
+    return Stream(1, learner, setup, lifetime=1.0, window=20, created=0.0)
 
 
 def test_learners_over_a_grid_are_made_ready_and_those_of_few_numbers_need_not_be(

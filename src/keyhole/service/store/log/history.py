@@ -252,12 +252,13 @@ _Inner = Sequence[Array]  # of each inner level: misses, weights, sizes, bounded
 def _add_up(transaction: Transaction, stream: Stream, points: int) -> tuple[list[_Sums], _Inner]:
     """Return the sums after answers, by adding up all of them."""
     rows = transaction.fetch(statements.LIST_ANSWERS, stream.id)
-    misses, weights, sizes = np.array([row[2:5] for row in rows], dtype=float).reshape(-1, 3).T
+    times, versions, *numbers, levels = zip(*rows, strict=True) if rows else [()] * 6
+    misses, weights, sizes = np.array(numbers, dtype=float).reshape(3, -1)
     bounded = np.isfinite(sizes)
     predicted = accepted = np.zeros(len(rows))
     if stream.setup.kind.decides:
         sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
-        accepted, predicted = _count_decisions(transaction, stream, [row.version for row in rows])
+        accepted, predicted = _count_decisions(transaction, stream, versions)
     added = np.column_stack(
         (
             np.cumsum(misses * weights),
@@ -269,13 +270,13 @@ def _add_up(transaction: Transaction, stream: Stream, points: int) -> tuple[list
         )
     ).tolist()
     kept = _spread(len(rows), points)
-    own = np.array([unpack_reals(row.levels) for row in rows], dtype=float)
+    own = np.array([unpack_reals(level) for level in levels], dtype=float)
     inner = list[Array]()
     for missed, size in own.reshape(len(rows), len(stream.levels), 2).transpose(1, 2, 0):
         is_bounded = np.isfinite(size)
         parts = (missed * weights, weights, np.where(is_bounded, size, 0.0), is_bounded)
         inner.append(np.column_stack(parts).cumsum(axis=0)[kept])
-    return [(k + 1, *added[k], rows[k].at) for k in kept], inner
+    return [(k + 1, *added[k], times[k]) for k in kept], inner
 
 
 def _add_last(transaction: Transaction, stream: Stream, inner: _Inner) -> list[LevelCurve]:
@@ -291,7 +292,7 @@ def _add_last(transaction: Transaction, stream: Stream, inner: _Inner) -> list[L
 
 
 def _count_decisions(
-    transaction: Transaction, stream: Stream, versions: list[int]
+    transaction: Transaction, stream: Stream, versions: Sequence[int]
 ) -> tuple[Array, Array]:
     """Return how many cases had been accepted, and decided, before each of these versions."""
     made = transaction.fetch(statements.LIST_SIZES, stream.id)

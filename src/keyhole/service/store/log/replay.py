@@ -62,7 +62,6 @@ from keyhole.service.store.streams.stream import (
     find_stream_row,
     make_stream_row,
     read_stream_row,
-    start_stream,
 )
 
 _PAGE = 1000
@@ -260,16 +259,16 @@ class Replay:
     def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
         setup: Setup = Setup.load(content["setup"])
         self._draws = Draws(setup.seed)
-        self.made = start_stream(
-            setup,
+        self.made = Stream(
             id=row.stream,
             name=content["name"],
+            setup=setup,
             lifetime=content["lifetime"],
             window=content["window"],
             created=row.at,
+            description=content.get("description"),
+            retention=content.get("retention"),
         )
-        self.made.description = content.get("description")
-        self.made.retention = content.get("retention")
 
     def _update(self, row: ChangeRow, content: dict[str, Any]) -> None:
         stream, misses = self.stream, self._misses

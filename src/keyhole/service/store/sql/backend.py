@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 from keyhole.errors import BusyError, KeyholeError
-from keyhole.service.store.sql.schema import Row, Table
+from keyhole.service.store.sql.schema import Row, Table, Words
 
 Connection = TypeVar("Connection")
 Values = Sequence[Any]  # of the kinds that columns hold, or a list of them
@@ -65,10 +65,11 @@ class Backend(Protocol):
 
     What it refuses for now is raised as ``DatabaseError``; if it is only busy, as ``BusyError``.
     ``lacks_log`` says that a file which belongs beside the database was not there, and may have held
-    its newest rounds.
+    its newest rounds. ``words`` are those that make its tables.
     """
 
     lacks_log: bool
+    words: Words
 
     def read(self) -> AbstractContextManager[Transaction]:
         """Give a transaction that changes nothing."""
@@ -81,9 +82,6 @@ class Backend(Protocol):
 
     def has_tables(self, transaction: Transaction) -> bool:
         """Return whether the tables were ever made."""
-
-    def create_tables(self, transaction: Transaction) -> None:
-        """Make all tables."""
 
     def lock_schema(self, transaction: Transaction) -> None:
         """Let nobody else look for tables, or make them, until the transaction ends."""

@@ -2,6 +2,7 @@
 
 import re
 from contextlib import closing, suppress
+from itertools import chain
 from pathlib import Path
 
 from keyhole.errors import (
@@ -12,8 +13,15 @@ from keyhole.errors import (
     warn_user,
 )
 from keyhole.service.store.sql import sqlite, statements
-from keyhole.service.store.sql.backend import Backend, Timeouts, Transaction, find_reason
-from keyhole.service.store.sql.schema import VERSION, MetaRow, meta
+from keyhole.service.store.sql.backend import (
+    Backend,
+    Statement,
+    Timeouts,
+    Transaction,
+    find_reason,
+    read_scalar,
+)
+from keyhole.service.store.sql.schema import TABLES, VERSION, MetaRow, define, meta
 
 _SQLITE = re.compile(r"sqlite(?:\+pysqlite)?:///([^?]+)")
 _POSTGRES = re.compile(r"postgres(?:ql)?(?:\+psycopg)?://(.*)")
@@ -85,7 +93,8 @@ class Database:
             if self.backend.has_tables(transaction):
                 _check_version(transaction)
             else:
-                self.backend.create_tables(transaction)
+                for text in chain.from_iterable(define(one, self.backend.words) for one in TABLES):
+                    transaction.execute(Statement(text, read_scalar))
                 transaction.insert(meta, [MetaRow(VERSION)])
         self.backend.start()
 

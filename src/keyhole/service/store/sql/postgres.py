@@ -25,7 +25,7 @@ from keyhole.service.store.sql.backend import (
     named_errors,
     read_scalar,
 )
-from keyhole.service.store.sql.schema import TABLES, Row, Table, Words, define
+from keyhole.service.store.sql.schema import Row, Table, Words
 
 _HOUR = 3600.0
 _CONNECTIONS = 32  # to read, and as many to write
@@ -45,6 +45,7 @@ class PostgresBackend:
     """See ``Backend``."""
 
     lacks_log = False
+    words = _WORDS
 
     def __init__(self, url: str, *, timeouts: Timeouts, read_only: bool) -> None:
         logging.getLogger("psycopg").setLevel(
@@ -72,11 +73,6 @@ class PostgresBackend:
 
     def has_tables(self, transaction: Transaction) -> bool:
         return transaction.fetch(_FIND_META) != [None]
-
-    def create_tables(self, transaction: Transaction) -> None:
-        for table in TABLES:
-            for text in define(table, _WORDS):
-                transaction.execute(Statement(text, read_scalar))
 
     def lock_schema(self, transaction: Transaction) -> None:
         transaction.fetch(_LOCK_SCHEMA, _SCHEMA_LOCK)

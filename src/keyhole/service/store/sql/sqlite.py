@@ -30,7 +30,7 @@ from keyhole.service.store.sql.backend import (
     named_errors,
     read_scalar,
 )
-from keyhole.service.store.sql.schema import TABLES, Row, Table, Words, define
+from keyhole.service.store.sql.schema import Row, Table, Words
 
 _READERS = 32
 _OWNER_ALONE = 0o600
@@ -55,6 +55,8 @@ _FULL = (
 
 class SqliteBackend:
     """See ``Backend``."""
+
+    words = _WORDS
 
     def __init__(self, path: Path, *, timeouts: Timeouts, read_only: bool) -> None:
         self._path, self._timeouts = path, timeouts
@@ -128,11 +130,6 @@ class SqliteBackend:
 
     def has_tables(self, transaction: Transaction) -> bool:
         return bool(transaction.fetch(_FIND_META))
-
-    def create_tables(self, transaction: Transaction) -> None:
-        for table in TABLES:
-            for text in define(table, _WORDS):
-                transaction.execute(Statement(text, read_scalar))
 
     def lock_schema(self, transaction: Transaction) -> None:
         """Do nothing: whoever writes is alone."""

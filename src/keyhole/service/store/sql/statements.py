@@ -245,19 +245,10 @@ COUNT_UNLABELLED_MISSES: Statement[int] = _scalar(
 )
 
 
-class CountedAnswer(NamedTuple):
-    at: float
-    version: int
-    miss: float
-    weight: float
-    size: float
-    levels: bytes | None
-
-
-LIST_ANSWERS: Statement[CountedAnswer] = Statement(
+LIST_ANSWERS: Statement[tuple[Any, ...]] = Statement(
     f"SELECT at, version, {_find_final('miss')}, weight, size, {_find_final('levels')} FROM answers "
     "WHERE stream = ? AND miss IS NOT NULL ORDER BY version",
-    CountedAnswer._make,
+    tuple,
 )
 LIST_SIZES: Statement[tuple[int, float]] = Statement(
     "SELECT version, size FROM rounds WHERE stream = ? ORDER BY number", tuple

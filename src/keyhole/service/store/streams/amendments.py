@@ -4,7 +4,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from itertools import chain
-from typing import Any, NamedTuple
+from typing import Any
 
 from keyhole.errors import AnsweredError, FeedbackError
 from keyhole.feedback import BESIDE, is_miss
@@ -61,14 +61,8 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     return Receipt(reply.id, stream.name, is_miss(show_misses(amended)[0]))
 
 
-class _Amended(NamedTuple):
-    """A round of a learner that is to be amended, and what it came to before."""
-
-    setup: Setup
-    progress: Progress[Any]
-    round: Round[Any]
-    before: Outcome
-    after: Outcome
+# What is to be amended of a learner: its round, what that came to before, and what it comes to now.
+_Amended = tuple[Setup, Progress[Any], Round[Any], Outcome, Outcome]
 
 
 def apply(
@@ -93,8 +87,8 @@ def apply(
     outer, *inner = [
         _read_amended(*one[:2], one[2], last, miss=one[3], answer=answer) for one in learners
     ]
-    outcome = outer.setup.kind.amend(*outer)
-    amended = [one.setup.kind.amend(*one) for one in inner]
+    outcome = stream.setup.kind.amend(*outer)
+    amended = [stream.setup.kind.amend(*one) for one in inner]
     pairs = [(one.miss, size) for one, (_, size) in zip(amended, results, strict=True)]
     return outcome, pack_reals(list(chain.from_iterable(pairs))) if pairs else None
 
@@ -114,7 +108,7 @@ def _read_amended(
         was = setup.kind.read_amended(answered, setup, _leave_out_beside(last))
         before = before._replace(unreachable=was.unreachable)
     after = setup.kind.read_amended(answered, setup, answer)
-    return _Amended(setup, progress, answered, before, after)
+    return setup, progress, answered, before, after
 
 
 def _leave_out_beside(row: AnswerRow | AmendmentRow) -> Any:

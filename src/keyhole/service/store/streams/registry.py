@@ -34,7 +34,6 @@ from keyhole.service.store.streams.stream import (
     lock_any_stream,
     make_stream_row,
     read_stream_row,
-    start_stream,
     write_stream,
 )
 
@@ -59,9 +58,7 @@ def create(
     """
     check_limits(lifetime=lifetime, window=window, retention=retention)
     check_description(description)
-    stream = start_stream(
-        setup, id=0, name=check_name(name), lifetime=lifetime, window=window, created=now
-    )
+    stream = Stream(0, check_name(name), setup, lifetime, window, created=now)
     stream.description, stream.retention = description, retention or None
     stream.shadows = start_levels(setup, levels, at=now)
     for new in shadows:  # after its making, in the log

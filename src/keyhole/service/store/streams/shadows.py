@@ -240,12 +240,7 @@ def calibrate_beside(
     progress.scale = None
 
 
-class Heard(NamedTuple):
-    """A shadow, its own round, and what an answer tells of that; None if nothing."""
-
-    shadow: Shadow
-    round: Round[Any]
-    told: Any
+Heard = tuple[Shadow, Round[Any], Any]  # and what an answer tells of its round; None if nothing
 
 
 def recall_beside(
@@ -269,7 +264,7 @@ def recall_beside(
             setup.kind.read_answer(setup, waiting, answer)
         else:
             told = setup.kind.translate(setup, waiting.prediction, shown.prediction, answer)
-        heard.append(Heard(shadow, waiting, told))
+        heard.append((shadow, waiting, told))
     return heard
 
 

@@ -36,6 +36,7 @@ from keyhole.service.store.streams import settings
 from keyhole.service.store.streams.shadows import Shadow, dump_shadows, load_shadows
 
 _MOST_KEPT = 1024
+NOT_BEGUN: Any = None  # the progress of a stream in which nothing has happened yet
 
 
 @dataclass(slots=True)
@@ -48,7 +49,7 @@ class Stream:
     lifetime: float
     window: int
     created: float
-    progress: Progress[Any]
+    progress: Progress[Any] = NOT_BEGUN
     archived: float | None = None
     version: int = -1
     next_expiry: float = math.inf  # No open round expires before this time.
@@ -60,6 +61,10 @@ class Stream:
     shadows: list[Shadow] = field(default_factory=list)
     alarmed: AlarmRow | None = None  # The last alarm; only there for who asks to see the stream.
     overdue: int = 0  # Open rounds whose time is over, for the same: the next prediction drops them.
+
+    def __post_init__(self) -> None:
+        if self.progress is NOT_BEGUN:
+            self.progress = self.setup.kind.start(self.setup, watch=True)
 
     @property
     def tally(self) -> RoundTally:
@@ -98,27 +103,6 @@ class Stream:
     @property
     def recent_misses(self) -> int:
         return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
-
-
-def start_stream(
-    setup: Setup,
-    *,
-    id: int,  # noqa: A002
-    name: str,
-    lifetime: float,
-    window: int,
-    created: float,
-) -> Stream:
-    """Return a stream in which nothing has happened, not even its making."""
-    return Stream(
-        id=id,
-        name=name,
-        setup=setup,
-        lifetime=lifetime,
-        window=window,
-        created=created,
-        progress=setup.kind.start(setup, watch=True),
-    )
 
 
 def make_stream_row(stream: Stream) -> StreamRow:
