@@ -4,7 +4,6 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +21,7 @@ from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import alarms, changes, registry
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
-from keyhole.service.store.streams.proposals import pack_metadata
+from keyhole.service.store.streams.proposals import list_filters
 from keyhole.service.store.streams.shadows import load_shadows, show_misses, show_regions, unpack_reals
 from keyhole.service.store.streams.stream import (
     Stream,
@@ -166,12 +165,9 @@ def last(
     with database.read() as transaction:
         stream = find_stream(transaction, name)
         end = stream.tally.predicted if before is None else min(before, stream.tally.predicted)
-        filters = [
-            (stream.id, pack_metadata(one), pack_metadata(value))
-            for one, value in (metadata or {}).items()
-        ]
-        values = (stream.id, end, *chain.from_iterable(filters), count)
-        measured = transaction.fetch(statements.measure_last(len(filters)), *values)
+        query = statements.measure_last(len(metadata or ()))
+        filters = list_filters(stream.id, metadata)
+        measured = transaction.fetch(query, stream.id, end, *filters, count)
         numbers = pages.fit(measured)
         rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers) if numbers else []
         amended = _find_amended(transaction, stream, rows)

@@ -436,14 +436,10 @@ class Replay:
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         expect(where, "kind", row.kind, name_answer(answer))
-        result: dict[str, object] = {
-            "miss": outcome.miss,
-            "weight": outcome.weight,
-            "score": list_score(outcome),
-        }
-        result["levels"] = levels
-        for name, value in result.items():
-            expect(where, name, getattr(row, name), value)
+        expect(where, "miss", row.miss, outcome.miss)
+        expect(where, "weight", row.weight, outcome.weight)
+        expect(where, "score", row.score, list_score(outcome))
+        expect(where, "levels", row.levels, levels)
 
     def _follow_alarms(self, at: float) -> None:
         """Note the alarms that this answer raised or cleared."""

@@ -7,7 +7,6 @@ read anything from. That a round was erased is an event of the log.
 import json
 import math
 from collections.abc import Mapping, Sequence
-from itertools import chain
 
 from keyhole.errors import InvalidError, UnknownRoundError
 from keyhole.service.store.log.chain import add_row, make_digest, make_id
@@ -17,7 +16,7 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import answers, changes
-from keyhole.service.store.streams.proposals import list_metadata, pack_metadata
+from keyhole.service.store.streams.proposals import list_filters, list_metadata
 from keyhole.service.store.streams.stream import (
     Stream,
     UnitOfWork,
@@ -63,48 +62,47 @@ def erase_matching(
         raise InvalidError('empty metadata would erase every round; give {"user": "42"}')
     with database.read() as transaction:
         stream = find_stream(transaction, name)
-    filters = [
-        (stream.id, pack_metadata(one), pack_metadata(value)) for one, value in (metadata or {}).items()
-    ]
-    erased, first = 0, 0
-    while numbers := _list_erasable(database, stream, first, before, filters):
-        erased += _erase(database, name, numbers, now=now)
-        first = numbers[-1] + 1
-    if erased:
-        database.scrub()
-    return erased
+    return _erase_all(database, stream, first=0, before=before, metadata=metadata, now=now)[0]
 
 
 def erase_old(database: Database, name: str, *, first: int, now: float) -> int:
     """Erase what rounds from a number on hold for longer than the stream keeps it; return the next."""
     with database.read() as transaction:
         stream = find_stream(transaction, name)
-    start = first
-    if stream.retention is not None:
-        while numbers := _list_erasable(database, stream, first, now - stream.retention, ()):
-            _erase(database, name, numbers, now=now)
-            first = numbers[-1] + 1
+    if stream.retention is None:
+        return first
+    before = now - stream.retention
+    return _erase_all(database, stream, first=first, before=before, metadata=None, now=now)[1]
+
+
+def _erase_all(
+    database: Database,
+    stream: Stream,
+    *,
+    first: int,
+    before: float,
+    metadata: Mapping[str, object] | None,
+    now: float,
+) -> tuple[int, int]:
+    """Erase such rounds from a number on; return how many, and the number after the last of them."""
+    erased, start, filters = 0, first, list_filters(stream.id, metadata)
+    query = statements.find_erasable(len(metadata or ()))
+    while True:
+        with database.read() as transaction:
+            numbers = transaction.fetch(query, stream.id, first, before, *filters, _AT_ONCE)
+        if not numbers:
+            break
+        erased += _erase(database, stream.name, numbers, now=now)
+        first = numbers[-1] + 1
     if first > start:
         database.scrub()
-    return first
+    return erased, first
 
 
 def list_retaining(database: Database) -> list[str]:
     """Return the names of the streams that keep what rounds hold for some time only."""
     with database.read() as transaction:
         return transaction.fetch(statements.LIST_RETAINING)
-
-
-def _list_erasable(
-    database: Database,
-    stream: Stream,
-    first: int,
-    before: float,
-    filters: Sequence[tuple[int, str, str]],
-) -> list[int]:
-    values = (stream.id, first, before, *chain.from_iterable(filters), _AT_ONCE)
-    with database.read() as transaction:
-        return transaction.fetch(statements.find_erasable(len(filters)), *values)
 
 
 def _erase(database: Database, name: str, numbers: Sequence[int], *, now: float) -> int:

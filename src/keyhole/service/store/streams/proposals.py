@@ -2,7 +2,7 @@
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -210,6 +210,12 @@ def _find_setup(setup: Setup, row: RoundRow | None) -> Setup:
     if row is None or row.labels is not None or find_labels(score) is None:
         return setup
     return replace(setup, score=replace(score, labels=score.labels[: len(row.output) // _BYTES]))
+
+
+def list_filters(stream_id: int, metadata: Mapping[str, object] | None) -> list[object]:
+    """Return what finds the rounds of a stream with this metadata: three values for each thing."""
+    found = (metadata or {}).items()
+    return [part for one in found for part in (stream_id, *map(pack_metadata, one))]
 
 
 def list_metadata(row: RoundRow) -> list[MetadataRow]:
