@@ -8,6 +8,7 @@ from functools import partial
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Depends, Header, Path, Query, Request
+from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
@@ -72,7 +73,7 @@ def _route(
         methods=[method],
         status_code=status,
         response_model=gives,
-        response_class=Response if gives is None else JsonResponse,
+        response_class=Response if gives is None else JSONResponse,
         responses=responses,
         dependencies=[Depends(needs(scope))],
         tags=[_TAGS[scope]],
