@@ -421,14 +421,14 @@ class GateTracker:
         room = min(self.budget(self.rounds + 1), known) + 2.0 * self.level
         return self.excess / self.weight + (1.0 - self.alpha) <= room
 
-    def expect(self, position: float) -> float:
+    def expect(self, position: float, errors: float) -> float:
         places = [logit(1.0 - part * sigmoid(-position), 5.5) for part in (0.25, 0.75)]
         wrong = [sigmoid(self.line - self.slope * place) for place in places]
         u = sum(one * (1.0 - one) for one in wrong) / 2.0
         v = -sum(one * (1.0 - one) * place for one, place in zip(wrong, places, strict=True)) / 2.0
         i, j, k = self.known
         error = math.sqrt((k * u * u - 2.0 * j * u * v + i * v * v) / (i * k - j * j))
-        return sum(wrong) / 2.0 + self.trust() * error
+        return sum(wrong) / 2.0 + errors * error
 
     def trust(self) -> float:
         return (1.0 - 1.0 / self.weight) * self.heard / (self.heard + 20)
@@ -442,7 +442,7 @@ class GateTracker:
         wait = min(1_000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
         if self.heard < 20:
             return self.quiet >= wait
-        if self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.goal():
+        if self.quiet * self.alpha >= 1.0 and self.expect(2.2, self.trust()) < self.goal():
             return True
         return self.quiet >= 20.0 * wait
 
@@ -507,7 +507,8 @@ class GateTracker:
             self.move(wrong, spread, before, 1.0, stale)
         elif self.back == -3.5:
             trust = self.trust()
-            beyond = self.expect(min(3.0, self.y)) - self.goal()
+            errors = trust + 1.5 * (1.0 - trust) * self.judged / (self.judged + 3)
+            beyond = self.expect(min(3.0, self.y), errors) - self.goal()
             beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * (1.0 - trust))
             doubt = 1.0 + self.alpha * self.judged / self.weight * (1.0 - trust)
             beyond *= (1.0 + 2.0 * trust) / doubt / (1.0 + stale / 120.0)

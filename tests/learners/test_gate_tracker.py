@@ -53,7 +53,8 @@ class TrackerByHand:
         if self.z <= 2.2 or not self.is_open():
             return False
         wait = min(1000.0, 100.0 + 250.0 * max(0.0, self.excess / self.weight))
-        if self.heard >= 20 and self.quiet * self.alpha >= 1.0 and self.expect(2.2) < self.goal():
+        hopes = self.expect(2.2, self.trust()) < self.goal()
+        if self.heard >= 20 and self.quiet * self.alpha >= 1.0 and hopes:
             return True
         return self.quiet >= (20.0 if self.heard >= 20 else 1.0) * wait
 
@@ -144,13 +145,13 @@ class TrackerByHand:
     def goal(self) -> float:
         return self.alpha * (1.0 - 0.1 * self.trust() / math.sqrt(1.0 + self.judged / 300.0))
 
-    def expect(self, z: float) -> float:
+    def expect(self, z: float, errors: float) -> float:
         ranks = [1.0 - part * sigmoid(-z) for part in (0.25, 0.75)]
         cases = np.array([[1.0, -min(5.5, logit(rank))] for rank in ranks])
         wrong = 1.0 / (1.0 + np.exp(-cases @ self.curve))
         gradient = np.mean(cases * (wrong * (1.0 - wrong))[:, None], axis=0)
         error = math.sqrt(gradient @ np.linalg.inv(self.information) @ gradient)
-        return float(wrong.mean()) + self.trust() * error
+        return float(wrong.mean()) + errors * error
 
     def hear(self, memo: Any, answer: Answer) -> None:
         was_open, own = memo
@@ -162,7 +163,8 @@ class TrackerByHand:
             rest = 1.0 - self.trust()
             trust = self.heard / (self.heard + 20) * (1.0 + 2.0 * self.trust())
             trust /= 1.0 + self.alpha * self.judged / self.weight * rest
-            beyond = self.expect(min(3.0, self.z)) - self.goal()
+            errors = self.trust() + 1.5 * rest * self.judged / (self.judged + 3)
+            beyond = self.expect(min(3.0, self.z), errors) - self.goal()
             beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * rest)
             self.z = min(3.5, max(-3.5, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))
 

@@ -57,6 +57,8 @@ _PATIENCE = 20.0  # times as many against what is said of referred cases
 _ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
 _DOUBT = 0.5  # times alpha: by how much more the accepted must be expected to be wrong to move up,
 _MARGIN = 0.1  # and by how much less to move down, where no more than a few of them are audited
+_ERRORS = 1.5  # standard errors above what is expected that the position keeps, times n / (n + few)
+_FEW = 3.0  # after n judgements of accepted answers: before them, the curve is all there is
 _SWIFT = 2.0  # times as fast it moves then, and more
 _PRIOR = 2.0  # the information in the first curve, of which a judgement brings at most 1/4,
 _SCANT = 0.02  # and at least this
@@ -175,7 +177,8 @@ def begins_trial(settings: GateTrackerParameters, state: GateTrackerState) -> bo
     wait = min(_LONGEST, _QUIET + _DEAR * spent)
     if state.heard[0] < _ENOUGH:
         return quiet >= wait
-    if quiet * settings.alpha >= 1.0 and expect_wrong(state, _HIGH) < find_goal(settings, state):
+    goal = find_goal(settings, state)
+    if quiet * settings.alpha >= 1.0 and expect_wrong(state, _HIGH, trust_curve(state)) < goal:
         return True
     return quiet >= _PATIENCE * wait
 
@@ -341,10 +344,12 @@ def learn_from_referred(
         return
     if state.back[0] > -_CLOSED:
         return
-    alpha, curve = settings.alpha, trust_curve(state)
-    known = state.judged[0] / state.weight[0] * (1.0 - curve)
+    alpha, curve, judged = settings.alpha, trust_curve(state), state.judged[0]
+    known = judged / state.weight[0] * (1.0 - curve)
     trust = state.heard[0] / (state.heard[0] + _ENOUGH) / (1.0 + alpha * known)
-    beyond = expect_wrong(state, min(_TOP, state.position[0])) - find_goal(settings, state)
+    errors = curve + _ERRORS * judged / (judged + _FEW) * (1.0 - curve)
+    wrong = expect_wrong(state, min(_TOP, state.position[0]), errors)
+    beyond = wrong - find_goal(settings, state)
     if beyond > 0.0:
         beyond = max(0.0, beyond - _DOUBT * alpha * (1.0 - curve))
     step = trust * (1.0 + _SWIFT * curve) * beyond / (1.0 + answer.stale / _HALVED_AT)
@@ -386,10 +391,11 @@ def fit(state: GateTrackerState, answer: Answer) -> None:
 
 
 @called
-def expect_wrong(state: GateTrackerState, position: float) -> float:
+def expect_wrong(state: GateTrackerState, position: float, errors: float) -> float:
     """Return which share of what would be accepted at a position is probably wrong.
 
-    Where the curve decides, its standard error is added.
+    So many standard errors are added: a curve that is little known must not lead the position down,
+    where what it cost is paid back slowly.
     """
     accepted, total, by_level, by_slope = sigmoid(-position), 0.0, 0.0, 0.0
     for part in (0.25, 0.75):
@@ -402,7 +408,7 @@ def expect_wrong(state: GateTrackerState, position: float) -> float:
     variance = by_level * by_level * sure[2] - 2.0 * by_level * by_slope * sure[1]
     variance += by_slope * by_slope * sure[0]
     variance /= find_determinant(sure)
-    return total + trust_curve(state) * math.sqrt(max(0.0, variance))
+    return total + errors * math.sqrt(max(0.0, variance))
 
 
 @kernel
