@@ -507,7 +507,7 @@ class GateTracker:
             self.move(wrong, spread, before, 1.0, stale)
         elif self.back == -3.5:
             trust = self.trust()
-            errors = trust + 1.5 * (1.0 - trust) * self.judged / (self.judged + 3)
+            errors = max(trust, 1.5 * (1.0 - trust) * self.judged / (self.judged + 3))
             beyond = self.expect(min(3.0, self.y), errors) - self.goal()
             beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * (1.0 - trust))
             doubt = 1.0 + self.alpha * self.judged / self.weight * (1.0 - trust)

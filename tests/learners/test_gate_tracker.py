@@ -163,7 +163,7 @@ class TrackerByHand:
             rest = 1.0 - self.trust()
             trust = self.heard / (self.heard + 20) * (1.0 + 2.0 * self.trust())
             trust /= 1.0 + self.alpha * self.judged / self.weight * rest
-            errors = self.trust() + 1.5 * rest * self.judged / (self.judged + 3)
+            errors = max(self.trust(), 1.5 * rest * self.judged / (self.judged + 3))
             beyond = self.expect(min(3.0, self.z), errors) - self.goal()
             beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * rest)
             self.z = min(3.5, max(-3.5, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))

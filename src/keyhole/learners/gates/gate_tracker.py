@@ -347,7 +347,7 @@ def learn_from_referred(
     alpha, curve, judged = settings.alpha, trust_curve(state), state.judged[0]
     known = judged / state.weight[0] * (1.0 - curve)
     trust = state.heard[0] / (state.heard[0] + _ENOUGH) / (1.0 + alpha * known)
-    errors = curve + _ERRORS * judged / (judged + _FEW) * (1.0 - curve)
+    errors = max(curve, _ERRORS * judged / (judged + _FEW) * (1.0 - curve))
     wrong = expect_wrong(state, min(_TOP, state.position[0]), errors)
     beyond = wrong - find_goal(settings, state)
     if beyond > 0.0:
