@@ -205,8 +205,8 @@ def names_page() -> str:
     lines = [
         "# Names",
         "",
-        "What `import keyhole` offers; it imports numpy and nothing heavier. Every rule is also available "
-        "by name: `help(keyhole.ocp_unlock)`.",
+        "What `import keyhole` offers. Each name is imported when it is first used; a first round needs "
+        "numpy and nothing heavier. Every rule is also available by name: `help(keyhole.ocp_unlock)`.",
     ]
     for name in (*FIRST, *(name for name in keyhole.__all__ if name not in FIRST)):
         lines += ["", *_describe_name(f"keyhole.{name}", getattr(keyhole, name))]
