@@ -181,13 +181,14 @@ def write_font(site: Path) -> None:
     """Serve STIX Two Math with the pages, cut down to the characters that their formulas use.
 
     Without a font for mathematics indices and exponents stand at the wrong height, and readers seldom
-    have one. It comes with a package of the extra docs; its licence, the OFL, lets it be served.
+    have one. It comes with a package of the extra docs; its licence, the OFL, lets it be served if
+    it names itself in the file.
     """
     formulas = [re.findall(r"<math .*?</math>", path.read_text()) for path in site.rglob("*.html")]
     letters = {letter for page in formulas for one in page for letter in html.unescape(one)}
     package = importlib.metadata.distribution("ziamath")
     font = TTFont(str(package.locate_file("ziamath/fonts/STIXTwoMath-Regular.ttf")))
-    wanted = Subsetter(Options(layout_features=["*"]))
+    wanted = Subsetter(Options(layout_features=["*"], name_IDs=["*"]))
     wanted.populate(text="".join(sorted(letters)) + _DRAWN)
     wanted.subset(font)
     font.flavor = "woff"

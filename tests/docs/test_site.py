@@ -136,6 +136,7 @@ def test_the_font_of_formulas_has_their_signs_and_their_italic_letters(
     assert "MATH" in font  # where indices and exponents stand
     assert {0x2264, 0x221A, 0x1D6FC, 0x210E} <= font.getBestCmap().keys()
     assert ord("\N{SNOWMAN}") not in font.getBestCmap()
+    assert "Open Font License" in font["name"].getDebugName(13)  # which asks to be named
 
 
 def test_broken_links_are_seen(site: ModuleType, tmp_path: Path) -> None:
