@@ -36,7 +36,9 @@ LONG := --ignore=tests/learners/contract/test_excess.py \
 	--ignore=tests/learners/test_gates.py \
 	--ignore=tests/learners/test_limits.py \
 	--ignore=tests/predictor/test_combinations.py
-PYTEST := $(RUN)/pytest --numprocesses=3 --dist=loadfile
+# Each process computes in one thread: several that wait for each other on the same cores take up to 100
+# times as long.
+PYTEST := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 $(RUN)/pytest --numprocesses=3 --dist=loadfile
 test: $(VENV)/ready
 	$(PYTEST)
 	NUMBA_DISABLE_JIT=1 $(PYTEST) tests/learners tests/predictor tests/simulation $(LONG)
