@@ -37,7 +37,7 @@ from keyhole.studies.compare.contest import (
     make_entrant,
     play_entrant,
 )
-from keyhole.studies.compare.listing import Listed, Rounds, list_scenarios
+from keyhole.studies.compare.listing import Listed, list_scenarios
 
 VERSION = 1
 ALPHA, SEED = 0.1, 0
@@ -358,7 +358,7 @@ def make_key(entrant: str) -> str:
 
 
 @cache
-def _draw(scenario: BoardScenario, size: Size) -> tuple[Listed, list[Rounds]]:
+def _draw(scenario: BoardScenario, size: Size) -> tuple[Listed, list[Scenario]]:
     listed = list_scenarios()[scenario.of]
     return listed, draw_rounds([listed], _make_terms(scenario, size))[listed.name]
 
@@ -381,7 +381,7 @@ def _play_learner(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
         return BoardCell(name, scenario.name, needs.value, make_key(name), refusal=str(error))
     told = feedback.tells if learner.informed else needs
     run = play_entrant(learner, listed, staged, size.rounds, terms)
-    given = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
+    given = staged or [DriftScenario(scores) for scores in run.scores]
     measured = [
         _measure(one, misses, thresholds)
         for one, misses, thresholds in zip(given, run.misses, run.thresholds, strict=True)
@@ -389,10 +389,9 @@ def _play_learner(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     return _judge(name, scenario, told.value, measured, size)
 
 
-def _measure(staged: Rounds, misses: Array, thresholds: Array) -> tuple[Array, Array, Array]:
+def _measure(scenario: Scenario, misses: Array, thresholds: Array) -> tuple[Array, Array, Array]:
     """Return the misses, the sizes, and the sizes of the best threshold of each segment."""
-    scenario = staged.scenario
-    best = best_per_segment(scenario.scores, ALPHA, staged.changes)
+    best = best_per_segment(scenario.scores, ALPHA, scenario.changes)
     return misses, scenario.sizes(thresholds), scenario.sizes(best)
 
 
@@ -432,13 +431,13 @@ def _play_peer(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     measured = []
     for run in range(size.runs):
         scores, misses, thresholds = _run_peer(rule, scenario, staged[run : run + 1], SEED + run, size)
-        given = staged[run] if staged else Rounds(DriftScenario(scores, (0,)), (0,))
+        given = staged[run] if staged else DriftScenario(scores)
         measured.append(_measure(given, misses, thresholds))
     return _judge(name, scenario, _TOLD_ALL, measured, size)
 
 
 def _run_peer(
-    rule: PeerRule, scenario: BoardScenario, staged: list[Rounds], seed: int, size: Size
+    rule: PeerRule, scenario: BoardScenario, staged: list[Scenario], seed: int, size: Size
 ) -> tuple[Array, Array, Array]:
     """Play one run; return scores, misses, and the thresholds at which sets are as large.
 
@@ -447,7 +446,7 @@ def _run_peer(
     attack = None if staged else adversaries.find(scenario.of)
     hard = adversaries.repertoire(size.rounds, seed=seed)
     notes = adversaries.notes()
-    errors = read_errors(staged[0].scenario) if staged else np.empty(size.rounds)
+    errors = read_errors(staged[0]) if staged else np.empty(size.rounds)
     deliveries = scenario.channel.deliver(size.rounds, seed=seed)
     comes = deliveries.report < deliveries.told_if_hit
     misses, thresholds = np.zeros(size.rounds, dtype=bool), np.empty(size.rounds)

@@ -18,13 +18,12 @@ from keyhole.feedback import Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT, LEARNERS, Learner, find, make, make_suited
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
-from keyhole.scenarios import ContextualScenario, Scenario
+from keyhole.scenarios import Scenario
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
 from keyhole.simulation.simulate import Simulation, simulate, simulate_against
 from keyhole.studies.compare.listing import (
     Listed,
-    Rounds,
     list_scenarios,
     pick_scenarios,
     read_log,
@@ -43,14 +42,10 @@ _MOST = 10**9  # rounds, or runs: a number for each is kept
 
 def read_context(scenario: Scenario) -> dict[str, Array]:
     """Return the features and the groups of every round, as far as the scenario has any."""
-    if not isinstance(scenario, ContextualScenario):
-        return {}
-    known: dict[str, Array] = {}
-    if scenario.features is not None:
-        known["features"] = scenario.features.values
-    if scenario.groups is not None:
-        known["groups"] = scenario.groups.members.astype(np.float64)
-    return known
+    known = {name: getattr(scenario, name, None) for name in ("features", "groups")}
+    return {
+        name: np.asarray(table, dtype=np.float64) for name, table in known.items() if table is not None
+    }
 
 
 def judge_groups(scenario: Scenario) -> NDArray[np.bool_]:
@@ -271,10 +266,12 @@ def compare(
     return run_contest(list(LEARNERS) if learners is None else learners, entered, terms)
 
 
-def draw_rounds(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Rounds]]:
+def draw_rounds(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Scenario]]:
     """Return the rounds of every run of every scenario; of adversaries none, they make them up."""
     return {
-        listed.name: [listed.build(_length(listed, terms), terms.seed + n) for n in range(terms.runs)]
+        listed.name: [
+            listed.build(_length(listed, terms), seed=terms.seed + n) for n in range(terms.runs)
+        ]
         if listed.build
         else []
         for listed in scenarios
@@ -286,7 +283,7 @@ def run_contest(
     scenarios: Sequence[Listed],
     terms: Terms,
     *,
-    drawn: Mapping[str, list[Rounds]] | None = None,
+    drawn: Mapping[str, list[Scenario]] | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Contest:
     """Play every learner on every scenario; ``report`` gets the name of each cell before it runs.
@@ -299,7 +296,7 @@ def run_contest(
     drawn = draw_rounds(scenarios, terms) if drawn is None else drawn
     for listed in scenarios:
         rounds, staged = _length(listed, terms), drawn[listed.name]
-        judged = [judge_groups(one.scenario) for one in staged]
+        judged = [judge_groups(one) for one in staged]
         if staged:
             frontiers[listed.name] = _frontier(staged[0], terms.alpha)
         for name in names:
@@ -319,9 +316,9 @@ def _length(listed: Listed, terms: Terms) -> int:
     return min(terms.rounds, listed.rounds or terms.rounds)
 
 
-def _frontier(staged: Rounds, alpha: float) -> Frontier:
+def _frontier(staged: Scenario, alpha: float) -> Frontier:
     rates = alpha * np.linspace(0.25, 3.0, 23)
-    scores, sizes = staged.scenario.scores, staged.scenario.sizes
+    scores, sizes = staged.scores, staged.sizes
     means = [sizes(best_per_segment(scores, rate, staged.changes)).mean() for rate in (alpha, *rates)]
     return Frontier(rates, np.array(means[1:]) / means[0] if means[0] > 0.0 else rates * math.nan)
 
@@ -329,7 +326,7 @@ def _frontier(staged: Rounds, alpha: float) -> Frontier:
 def _cell(
     name: str,
     listed: Listed,
-    staged: list[Rounds],
+    staged: list[Scenario],
     rounds: int,
     terms: Terms,
     *,
@@ -340,7 +337,7 @@ def _cell(
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
     run, microseconds = _time(learner, listed, staged, rounds, terms)
-    played = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
+    played = staged or [DriftScenario(scores) for scores in run.scores]
     measured = [_measure(run, number, one, terms) for number, one in enumerate(played)]
     sizes = np.stack([sizes for _, sizes in measured])
     figures = {key: estimate([m[key] for m, _ in measured]) for key in measured[0][0]}
@@ -350,7 +347,7 @@ def _cell(
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
-def make_entrant(name: str, staged: list[Rounds], rounds: int, terms: Terms) -> Learner:
+def make_entrant(name: str, staged: list[Scenario], rounds: int, terms: Terms) -> Learner:
     """Return a learner by name, made for these rounds, or raise if they tell it too little."""
     learner = make_suited(
         name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
@@ -360,18 +357,18 @@ def make_entrant(name: str, staged: list[Rounds], rounds: int, terms: Terms) -> 
 
 
 def play_entrant(
-    learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
+    learner: Learner, listed: Listed, staged: list[Scenario], rounds: int, terms: Terms
 ) -> Simulation:
     common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
     if listed.build is None:
         return simulate_against(learner, listed.name, rounds=rounds, runs=terms.runs, **common)  # type: ignore[arg-type]
-    table = np.stack([one.scenario.scores for one in staged])
+    table = np.stack([one.scores for one in staged])
     known = _stack_context(learner, staged)
     return simulate(learner, table, **known, **common)  # type: ignore[arg-type]
 
 
 def _time(
-    learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
+    learner: Learner, listed: Listed, staged: list[Scenario], rounds: int, terms: Terms
 ) -> tuple[Simulation, float]:
     """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
     run = play_entrant(learner, listed, staged, rounds, terms)
@@ -380,32 +377,32 @@ def _time(
     return run, (time.perf_counter() - began) / rounds * 1e6
 
 
-def _count_context(staged: list[Rounds]) -> dict[str, int]:
-    known = read_context(staged[0].scenario) if staged else {}
+def _count_context(staged: list[Scenario]) -> dict[str, int]:
+    known = read_context(staged[0]) if staged else {}
     return {name: table.shape[1] for name, table in known.items()}
 
 
-def _stack_context(learner: Learner, staged: list[Rounds]) -> dict[str, Array]:
-    known = [read_context(one.scenario) for one in staged]
+def _stack_context(learner: Learner, staged: list[Scenario]) -> dict[str, Array]:
+    known = [read_context(one) for one in staged]
     taken = {"features": learner.features, "groups": learner.groups}
     return {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
 
 
 def _measure(
-    run: Simulation, number: int, staged: Rounds, terms: Terms
+    run: Simulation, number: int, staged: Scenario, terms: Terms
 ) -> tuple[dict[str, float], Array]:
     """Return the figures of one run, and the size of its every set."""
     scores, thresholds = run.scores[number], run.thresholds[number]
-    sizes = staged.scenario.sizes(thresholds)
-    largest = staged.scenario.sizes(np.zeros(scores.size))
+    sizes = staged.sizes(thresholds)
+    largest = staged.sizes(np.zeros(scores.size))
     fixed = np.full(scores.size, best_threshold(scores, terms.alpha))
     segments = best_per_segment(scores, terms.alpha, staged.changes)
     figures = {
         "miss_rate": float(run.misses[number].mean()),
         "worst_window": worst_window(run.misses[number], WINDOW),
         "size": float(sizes.mean()),
-        "size_to_best_fixed": _ratio(sizes, staged.scenario.sizes(fixed)),
-        "size_to_best_per_segment": _ratio(sizes, staged.scenario.sizes(segments)),
+        "size_to_best_fixed": _ratio(sizes, staged.sizes(fixed)),
+        "size_to_best_per_segment": _ratio(sizes, staged.sizes(segments)),
         "pinball_regret": pinball_regret(thresholds, scores, terms.alpha),
         "full": float((sizes >= largest).mean()),
         "empty": float(((thresholds > 1.0) | (sizes == 0.0)).mean()),
