@@ -402,9 +402,9 @@ def _paper(options: argparse.Namespace) -> None:
     compiling = "Compiling the learners takes some seconds; finished" if can_compile() else "Finished"
     print(f"{compiling} runs are kept.", file=sys.stderr)
     with _describe_kept("runs", options.out):
-        finished = reproduce(request, options.out, engine=engine)
-    print(f"report: {finished.report}  ({time.monotonic() - began:.0f} s)")
-    print(finished.verdict)
+        verdict = reproduce(request, options.out, engine=engine)
+    print(f"report: {options.out / 'report.html'}  ({time.monotonic() - began:.0f} s)")
+    print(verdict)
 
 
 def _add_imagenet_file(commands: "Commands") -> None:
