@@ -62,16 +62,16 @@ def add_demo(commands: "Commands") -> None:
         "learner and the default; each sees the label only if it was in the set.",
         epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
     )
-    parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
-    _add_option(parser, "--out", Path("out/demo.png"), "the picture")
+    add_option(parser, "--rounds", demo.ROUNDS)
+    add_option(parser, "--out", Path("out/demo.png"), "the picture")
     parser.set_defaults(run=_demo)
 
 
-def _add_option(
-    parser: argparse.ArgumentParser, flag: str, default: str | float | Path, about: str
+def add_option(
+    parser: argparse.ArgumentParser, flag: str, default: str | float | Path, about: str = ""
 ) -> None:
     """Add an option of the default's type; its help ends in the default."""
-    shown = f"{about}; default: %(default)s"
+    shown = f"{about}; default: %(default)s".removeprefix("; ")
     parser.add_argument(flag, type=type(default), default=default, help=shown)
 
 
@@ -107,8 +107,8 @@ def _add_gate(commands: "Commands") -> None:
         required=True,
         help="a .csv or .parquet with the columns score, and right or wrong",
     )
-    _add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
-    _add_option(parser, "--out", Path("out/gate.png"), "the picture")
+    add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
+    add_option(parser, "--out", Path("out/gate.png"), "the picture")
     parser.set_defaults(run=_gate)
 
 
@@ -145,24 +145,24 @@ def _add_compare(commands: "Commands") -> None:
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="see --list; default: all")
     parser.add_argument("--scores", type=Path, help="play this log instead: .csv, .npz, .parquet")
     parser.add_argument("--imagenet", type=Path, help="classifier outputs: adds two scenarios")
-    _add_option(parser, "--alpha", 0.1, "target miss rate")
-    _add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
-    _add_option(parser, "--rounds", 10_000, "rounds of each run")
-    _add_option(parser, "--runs", 5, "runs of each learner")
+    add_option(parser, "--alpha", 0.1, "target miss rate")
+    add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
+    add_option(parser, "--rounds", 10_000, "rounds of each run")
+    add_option(parser, "--runs", 5, "runs of each learner")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
     parser.add_argument(
         "--batch", type=int, default=1, metavar="N", help="sets predicted at once; default: %(default)s"
     )
-    _add_option(parser, "--delay", 0.0, "delay of answers in rounds")
+    add_option(parser, "--delay", 0.0, "delay of answers in rounds")
     parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
-    _add_option(parser, "--lost", 0.0, "share of rounds never answered")
-    _add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
+    add_option(parser, "--lost", 0.0, "share of rounds never answered")
+    add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
     parser.add_argument(
         "--late", action="store_true", help=f"play each of {len(CHANNELS)} kinds of lateness instead"
     )
     parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
-    _add_option(parser, "--seed", 0, "seed of the first run")
-    _add_option(parser, "--out", Path("out/compare"), "folder")
+    add_option(parser, "--seed", 0, "seed of the first run")
+    add_option(parser, "--out", Path("out/compare"), "folder")
     parser.set_defaults(run=lambda options: _compare(options, _list_given(options, parser)))
 
 
@@ -211,24 +211,21 @@ def _list_given(options: argparse.Namespace, parser: argparse.ArgumentParser) ->
 
 def _refuse_unused(options: argparse.Namespace, given: list[str]) -> None:
     """Raise if an option was given that would change nothing beside the others."""
-    if options.gates:
-        _refuse(given, ["scores"], "a log of a gate's is read by keyhole gate --scores FILE")
-        _refuse(given, _OF_SETS, "it is for sets, and not for gates (--gates); leave it out")
-    if options.scores is not None:
-        played = "a log of your own (--scores) is played instead; give one of the two"
-        _refuse(given, ["scenarios", "imagenet"], played)
-    if options.late:
-        _refuse(given, _CHANNEL, f"--late plays {len(CHANNELS)} kinds of its own; give one of the two")
-    if options.delay == 0.0:
-        _refuse(given, ["geometric"], "it lets delays vary around --delay, which is 0; give one")
-    if not set(options.scenarios or _OF_FILE) & set(_OF_FILE):
-        _refuse(given, ["imagenet"], "none of the scenarios is of that file; add imagenet to them")
-
-
-def _refuse(given: list[str], names: Iterable[str], reason: str) -> None:
-    for name in names:
-        if name in given:
-            raise InvalidError(f"--{name} would change nothing: {reason}")
+    one_of_two = "a log of your own (--scores) is played instead; give one of the two"
+    of_its_own = f"--late plays {len(CHANNELS)} kinds of its own; give one of the two"
+    no_delay = "it lets delays vary around --delay, which is 0; give one"
+    without_file = not set(options.scenarios or _OF_FILE) & set(_OF_FILE)
+    for applies, names, reason in (
+        (options.gates, ["scores"], "a log of a gate's is read by keyhole gate --scores FILE"),
+        (options.gates, _OF_SETS, "it is for sets, and not for gates (--gates); leave it out"),
+        (options.scores is not None, ["scenarios", "imagenet"], one_of_two),
+        (options.late, _CHANNEL, of_its_own),
+        (options.delay == 0.0, ["geometric"], no_delay),
+        (without_file, ["imagenet"], "none of the scenarios is of that file; add imagenet to them"),
+    ):
+        for name in names:
+            if applies and name in given:
+                raise InvalidError(f"--{name} would change nothing: {reason}")
 
 
 def _list_gridless(names: Iterable[str]) -> list[str]:
@@ -309,7 +306,7 @@ def _add_bench(commands: "Commands") -> None:
     )
     parser.add_argument("--show", type=Path, metavar="JSON", help="play nothing, show this record")
     parser.add_argument("--page", type=Path, help="a Markdown page to put the tables into as well")
-    _add_option(parser, "--out", Path("out/board"), "folder")
+    add_option(parser, "--out", Path("out/board"), "folder")
     parser.set_defaults(run=_bench)
 
 
@@ -364,7 +361,6 @@ def _add_paper(commands: "Commands") -> None:
         "after Ctrl-C the same command continues from there.",
         epilog="example: keyhole paper --only table2 exp5/airfoil --runs 10",
     )
-    shown = "default: %(default)s"
     parser.add_argument(
         "--only",
         nargs="+",
@@ -373,8 +369,8 @@ def _add_paper(commands: "Commands") -> None:
         help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2; "
         "default: all",
     )
-    _add_option(parser, "--runs", 50, "runs of every setting")
-    _add_option(parser, "--seed", 0, "seed of the first run")
+    add_option(parser, "--runs", 50, "runs of every setting")
+    add_option(parser, "--seed", 0, "seed of the first run")
     parser.add_argument(
         "--imagenet",
         type=Path,
@@ -382,9 +378,9 @@ def _add_paper(commands: "Commands") -> None:
         help="run ImageNet on these outputs as well (.npz, .npy)",
     )
     parser.add_argument("--model", help="name of that classifier; default: the file's name")
-    parser.add_argument("--out", type=Path, default=Path("out/paper"), help=shown)
+    add_option(parser, "--out", Path("out/paper"))
     parser.add_argument("--workers", type=int, help="number of parallel runs; default: one per core")
-    parser.add_argument("--engine", default="threads", choices=ENGINES, help=shown)
+    parser.add_argument("--engine", default="threads", choices=ENGINES, help="default: %(default)s")
     parser.add_argument("--address", help="address of a running Dask cluster")
     parser.set_defaults(run=_paper)
 
@@ -417,7 +413,7 @@ def _add_imagenet_file(commands: "Commands") -> None:
         epilog="example: keyhole imagenet-file val/ --model resnet18 --out resnet18.npz",
     )
     parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
-    _add_option(parser, "--model", "resnet18", "a torchvision model")
+    add_option(parser, "--model", "resnet18", "a torchvision model")
     parser.add_argument("--out", type=Path, help="default: imagenet_MODEL.npz")
     parser.set_defaults(run=_imagenet_file)
 
