@@ -105,7 +105,7 @@ class BoardScenario:
     kind: str
     of: str  # the scenario's name there
     about: str
-    answers: str  # how they come, in words
+    answers: str = "at once"  # how they come, in words
     channel: Channel = field(default_factory=Channel)
     audit: float = 1.0
 
@@ -118,63 +118,60 @@ class BoardScenario:
         return (LONG_RUN,) if self.kind == "attack" else PARTS
 
 
-_AT_ONCE, _LATE, _SPARSE = "at once", "100 rounds late", "to one round in ten"
+def _vary_answers(name: str, kind: str, about: str) -> list[BoardScenario]:
+    """Return a scenario three times: its answers come at once, late, and seldom."""
+    late, sparse = "100 rounds late", "to one round in ten"
+    return [
+        BoardScenario(name, kind, name, about),
+        BoardScenario(f"{name}-late", kind, name, about, late, Channel(delay=100)),
+        BoardScenario(f"{name}-sparse", kind, name, about, sparse, Channel(lost=0.9)),
+    ]
+
+
 _DIGITS, _AIRFOIL = "handwritten digits (real)", "airfoil self-noise around a regression (real)"
+_IMAGENET = "generated outputs for 1,000 labels"
+_ATTACKS = {
+    "just-below": "scores just below the threshold",
+    "lure-and-strike": "scores of 1 until the threshold is high, then of 0",
+    "alternating": "easy or hard rounds, changed once the entrant has adapted",
+}
 SCENARIOS: dict[str, BoardScenario] = {
     one.name: one
     for one in (
-        BoardScenario("digits", "labels", "digits", _DIGITS, _AT_ONCE),
-        BoardScenario("digits-late", "labels", "digits", _DIGITS, _LATE, Channel(delay=100)),
-        BoardScenario("digits-sparse", "labels", "digits", _DIGITS, _SPARSE, Channel(lost=0.9)),
+        *_vary_answers("digits", "labels", _DIGITS),
+        BoardScenario("digits-drifting", "labels", "digits-by-label", f"{_DIGITS}, first all zeros"),
+        BoardScenario("imagenet", "labels", "imagenet-like", _IMAGENET),
         BoardScenario(
-            "digits-drifting", "labels", "digits-by-label", f"{_DIGITS}, first all zeros", _AT_ONCE
+            "imagenet-drifting", "labels", "imagenet-like-shift", f"{_IMAGENET}, changing four times",
         ),
-        BoardScenario(
-            "imagenet", "labels", "imagenet-like", "generated outputs for 1,000 labels", _AT_ONCE
-        ),
-        BoardScenario(
-            "imagenet-drifting", "labels", "imagenet-like-shift",
-            "generated outputs for 1,000 labels, changing four times", _AT_ONCE,
-        ),
-        BoardScenario("airfoil", "intervals", "airfoil", _AIRFOIL, _AT_ONCE),
-        BoardScenario("airfoil-late", "intervals", "airfoil", _AIRFOIL, _LATE, Channel(delay=100)),
-        BoardScenario("airfoil-sparse", "intervals", "airfoil", _AIRFOIL, _SPARSE, Channel(lost=0.9)),
+        *_vary_answers("airfoil", "intervals", _AIRFOIL),
         BoardScenario(
             "airfoil-drifting", "intervals", "airfoil-in-order",
-            f"{_AIRFOIL}, one experiment after another", _AT_ONCE,
+            f"{_AIRFOIL}, one experiment after another",
         ),
         BoardScenario(
             "day-ahead", "intervals", "hourly",
             "synthetic forecast errors that follow hour, weekend and season", "24 rounds at a time",
             Channel(batch=24),
         ),
-        BoardScenario(
-            "just-below", "attack", "just-below", "an adversary: scores just below the threshold",
-            _AT_ONCE,
+        *(
+            BoardScenario(name, "attack", name, f"an adversary: {about}")
+            for name, about in _ATTACKS.items()
         ),
-        BoardScenario(
-            "lure-and-strike", "attack", "lure-and-strike",
-            "an adversary: scores of 1 until the threshold is high, then of 0", _AT_ONCE,
-        ),
-        BoardScenario(
-            "alternating", "attack", "alternating",
-            "an adversary: easy or hard rounds, changed once the entrant has adapted", _AT_ONCE,
-        ),
-        BoardScenario("gate-digits", "gate", "digits", _DIGITS, _AT_ONCE),
-        BoardScenario("gate-late", "gate", "digits", _DIGITS, _LATE, Channel(delay=100)),
+        BoardScenario("gate-digits", "gate", "digits", _DIGITS),
+        BoardScenario("gate-late", "gate", "digits", _DIGITS, "100 rounds late", Channel(delay=100)),
         BoardScenario("gate-sparse", "gate", "digits", _DIGITS, "to one in ten accepted", audit=0.1),
         BoardScenario(
             "gate-overconfident", "gate", "overconfident",
-            "a synthetic model that is surer of itself than it should be", _AT_ONCE,
+            "a synthetic model that is surer of itself than it should be",
         ),
         BoardScenario(
             "gate-drifting", "gate", "accuracy halves",
-            "a synthetic calibrated model, half of its right answers wrong from midway", _AT_ONCE,
+            "a synthetic calibrated model, half of its right answers wrong from midway",
         ),
         BoardScenario(
             "gate-attacked", "gate", "turning",
             "answers that gain trust, then are wrong, again and again",
-            _AT_ONCE,
         ),
     )
 }  # fmt: skip
@@ -376,11 +373,11 @@ def _play_learner(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     terms = _make_terms(scenario, size, feedback)
     listed, staged = _draw(scenario, size)
     try:
-        learner = make_entrant(name, staged, size.rounds, terms)
+        learner = make_entrant(name, listed, staged, terms)
     except HorizonError as error:
         return BoardCell(name, scenario.name, needs.value, make_key(name), refusal=str(error))
     told = feedback.tells if learner.informed else needs
-    run = play_entrant(learner, listed, staged, size.rounds, terms)
+    run = play_entrant(learner, listed, staged, terms)
     given = staged or [DriftScenario(scores) for scores in run.scores]
     measured = [
         _measure(one, misses, thresholds)
@@ -539,7 +536,7 @@ def play_board(
             continue
         played = play(entrant, scenario, size)
         path.parent.mkdir(parents=True, exist_ok=True)
-        snapshot.write(path, json.dumps(_clear_nan(asdict(played))).encode())
+        snapshot.write(path, _write_cell(played).encode())
     names = {one.name for one in scenarios}
     kept = [_read_cell(path) for path in sorted(_find_folder(folder, size).glob("*.json"))]
     return Board(size, _sort(one for one in kept if one.scenario in names))
@@ -569,26 +566,22 @@ def _read_cell(path: Path) -> BoardCell:
 
 
 def _make_played(fields: dict[str, Any]) -> BoardCell:
-    sizes = {
-        part: [math.nan if value is None else value for value in values]
-        for part, values in fields["sizes"].items()
-    }
-    return BoardCell(**{**fields, "sizes": sizes})
+    return BoardCell(**_map_sizes(fields, lambda size: math.nan if size is None else size))
 
 
-def _clear_nan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as JSON takes them: NaN is null."""
-    sizes = {
-        part: [None if math.isnan(value) else value for value in values]
-        for part, values in fields["sizes"].items()
-    }
+def _write_cell(played: BoardCell) -> str:
+    """Return a cell as JSON, in which NaN is null."""
+    return json.dumps(_map_sizes(asdict(played), lambda size: None if math.isnan(size) else size))
+
+
+def _map_sizes(fields: dict[str, Any], change: Callable[[Any], float | None]) -> dict[str, Any]:
+    sizes = {part: [change(value) for value in values] for part, values in fields["sizes"].items()}
     return {**fields, "sizes": sizes}
 
 
 def write_record(board: Board, path: Path) -> None:
     head = {"version": VERSION, "alpha": ALPHA, "seed": SEED, "size": asdict(board.size)}
-    lines = [json.dumps(_clear_nan(asdict(one))) for one in board.played]
-    cells = ",\n".join(lines)
+    cells = ",\n".join(map(_write_cell, board.played))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{json.dumps(head)[:-1]}, "played": [\n{cells}\n]}}\n', encoding="utf-8")
 

@@ -21,6 +21,7 @@ from keyhole.predictor.draws import check_seed
 from keyhole.scenarios import Scenario
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
+from keyhole.simulation.metrics import window_mean
 from keyhole.simulation.simulate import Simulation, simulate, simulate_against
 from keyhole.studies.compare.listing import (
     Listed,
@@ -92,9 +93,7 @@ def pinball_regret(thresholds: Array, scores: Array, alpha: float) -> float:
 
 def worst_window(misses: Array, length: int) -> float:
     """Return the largest share of misses in any so many rounds in a row."""
-    sums = np.concatenate(([0.0], np.cumsum(misses)))
-    length = min(length, misses.size)
-    return float((sums[length:] - sums[:-length]).max() / length)
+    return float(window_mean(misses, min(length, misses.size)).max())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,7 +204,10 @@ class Contest:
             if cell.refusal is None:
                 ran.setdefault(cell.learner, []).append(cell)
         every = [_summarise(name, cells, self) for name, cells in ran.items()]
-        return sorted((one for one in every if one is not None), key=_order)
+        return sorted(
+            (one for one in every if one is not None),
+            key=lambda one: (-one.kept / one.scenarios, one.ratio, one.learner),
+        )
 
     def make_rows(self) -> list[dict[str, object]]:
         """Return a row for each cell that ran, as a table takes them: every figure and its error."""
@@ -295,13 +297,13 @@ def run_contest(
     frontiers: dict[str, Frontier] = {}
     drawn = draw_rounds(scenarios, terms) if drawn is None else drawn
     for listed in scenarios:
-        rounds, staged = _length(listed, terms), drawn[listed.name]
+        staged = drawn[listed.name]
         judged = [judge_groups(one) for one in staged]
         if staged:
             frontiers[listed.name] = _frontier(staged[0], terms.alpha)
         for name in names:
             report(f"{name} on {listed.name}")
-            cells.append(_cell(name, listed, staged, rounds, terms, judged=judged))
+            cells.append(_cell(name, listed, staged, terms, judged=judged))
     return Contest(terms, tuple(scenarios), tuple(cells), frontiers)
 
 
@@ -327,16 +329,18 @@ def _cell(
     name: str,
     listed: Listed,
     staged: list[Scenario],
-    rounds: int,
     terms: Terms,
     *,
     judged: list[NDArray[np.bool_]],
 ) -> Cell:
     try:
-        learner = make_entrant(name, staged, rounds, terms)
+        learner = make_entrant(name, listed, staged, terms)
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
-    run, microseconds = _time(learner, listed, staged, rounds, terms)
+    run = play_entrant(learner, listed, staged, terms)
+    began = time.perf_counter()  # of one run alone, now that all is compiled
+    play_entrant(learner, listed, staged[:1], replace(terms, runs=1))
+    microseconds = (time.perf_counter() - began) / run.scores.shape[1] * 1e6
     played = staged or [DriftScenario(scores) for scores in run.scores]
     measured = [_measure(run, number, one, terms) for number, one in enumerate(played)]
     sizes = np.stack([sizes for _, sizes in measured])
@@ -347,45 +351,32 @@ def _cell(
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
-def make_entrant(name: str, staged: list[Scenario], rounds: int, terms: Terms) -> Learner:
+def make_entrant(name: str, listed: Listed, staged: list[Scenario], terms: Terms) -> Learner:
     """Return a learner by name, made for these rounds, or raise if they tell it too little."""
+    known = read_context(staged[0]) if staged else {}
     learner = make_suited(
-        name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
-    )
+        name, alpha=terms.alpha, horizon=_length(listed, terms), arms=terms.arms,
+        context={name: table.shape[1] for name, table in known.items()},
+    )  # fmt: skip
     check_enough(learner.name, learner.needs, check_feedback(terms.feedback))
     return learner
 
 
-def play_entrant(
-    learner: Learner, listed: Listed, staged: list[Scenario], rounds: int, terms: Terms
-) -> Simulation:
+def play_entrant(learner: Learner, listed: Listed, staged: list[Scenario], terms: Terms) -> Simulation:
     common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
     if listed.build is None:
-        return simulate_against(learner, listed.name, rounds=rounds, runs=terms.runs, **common)  # type: ignore[arg-type]
-    table = np.stack([one.scores for one in staged])
-    known = _stack_context(learner, staged)
-    return simulate(learner, table, **known, **common)  # type: ignore[arg-type]
-
-
-def _time(
-    learner: Learner, listed: Listed, staged: list[Scenario], rounds: int, terms: Terms
-) -> tuple[Simulation, float]:
-    """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
-    run = play_entrant(learner, listed, staged, rounds, terms)
-    began = time.perf_counter()
-    play_entrant(learner, listed, staged[:1], rounds, replace(terms, runs=1))
-    return run, (time.perf_counter() - began) / rounds * 1e6
-
-
-def _count_context(staged: list[Scenario]) -> dict[str, int]:
-    known = read_context(staged[0]) if staged else {}
-    return {name: table.shape[1] for name, table in known.items()}
-
-
-def _stack_context(learner: Learner, staged: list[Scenario]) -> dict[str, Array]:
+        return simulate_against(  # type: ignore[misc]
+            learner,
+            listed.name,
+            rounds=terms.rounds,
+            runs=terms.runs,
+            **common,  # type: ignore[arg-type]
+        )
     known = [read_context(one) for one in staged]
     taken = {"features": learner.features, "groups": learner.groups}
-    return {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
+    context = {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
+    table = np.stack([one.scores for one in staged])
+    return simulate(learner, table, **context, **common)  # type: ignore[arg-type]
 
 
 def _measure(
@@ -476,10 +467,6 @@ def _summarise(name: str, cells: list[Cell], contest: Contest) -> LearnerSummary
         worst_group=float(np.mean(groups)) if groups else math.nan,
         attacked=max(attacks, default=math.nan),
     )
-
-
-def _order(one: LearnerSummary) -> tuple[float, float, str]:
-    return -one.kept / one.scenarios, one.ratio, one.learner
 
 
 CHANNELS = {  # how answers come, in words and as a channel
