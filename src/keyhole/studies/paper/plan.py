@@ -42,11 +42,12 @@ _WRITTEN_FOR = 50_000  # rounds of a figure, for which the paper writes down its
 
 @dataclass(frozen=True)
 class TableCell:
-    """One number of a table: where it stands, what was run for it, what was measured."""
+    """One number of a table: where it stands, what was run for it, what was measured, and published."""
 
     path: Path
     setting: Setting
     metric: str
+    published: float
 
 
 @dataclass(frozen=True)
@@ -85,12 +86,6 @@ class PaperTable:
             for setting in self.settings
             if self.number == 1 and setting.shift and setting.horizon != _WRITTEN_FOR
         )
-
-    def find_published(self, cell: TableCell) -> float:
-        found = read_published()[self.key]
-        for step in cell.path:
-            found = found[step]
-        return float(found)
 
     def fill(self, value: Callable[[TableCell], float | None]) -> dict[str, Any]:
         """Return the table in the structure of the published one, with other numbers."""
@@ -137,13 +132,16 @@ def _table(key: str) -> PaperTable:
 
 def _list_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
     for horizon, found in table["T"].items():
-        metrics = (MISS_RATE, SIZE) if MISS_RATE in found else (SLACK,)
         for scenario in SCENARIOS:
             for column, alpha in enumerate(table["alpha"]):
                 setting = Setting(data, scenario, "ocp-unlock+", alpha, int(horizon), table["K"])
-                for metric in metrics:
-                    part = () if metric == SLACK else (metric,)  # which fills a table by itself
-                    yield TableCell(("T", horizon, *part, scenario, column), setting, metric)
+                if MISS_RATE not in found:  # the slack, which fills a table by itself
+                    number = found[scenario][column]
+                    yield TableCell(("T", horizon, scenario, column), setting, SLACK, number)
+                    continue
+                for metric in (MISS_RATE, SIZE):
+                    number = found[metric][scenario][column]
+                    yield TableCell(("T", horizon, metric, scenario, column), setting, metric, number)
 
 
 def _list_by_arms(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
@@ -152,7 +150,8 @@ def _list_by_arms(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
             for column, arms in enumerate(table["K"]):
                 setting = Setting(data, scenario, learner, table["alpha"], table["T"], arms)
                 for metric in (MISS_RATE, SIZE):
-                    yield TableCell((learner, metric, scenario, column), setting, metric)
+                    number = table[learner][metric][scenario][column]
+                    yield TableCell((learner, metric, scenario, column), setting, metric, number)
 
 
 _ALPHA = {IMAGENET: 0.15, AIRFOIL: 0.1}
