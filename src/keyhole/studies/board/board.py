@@ -378,36 +378,30 @@ def _play_learner(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
         return BoardCell(name, scenario.name, needs.value, make_key(name), refusal=str(error))
     told = feedback.tells if learner.informed else needs
     run = play_entrant(learner, listed, staged, terms)
-    given = staged or [DriftScenario(scores) for scores in run.scores]
-    measured = [
-        _measure(one, misses, thresholds)
-        for one, misses, thresholds in zip(given, run.misses, run.thresholds, strict=True)
-    ]
-    return _judge(name, scenario, told.value, measured, size)
-
-
-def _measure(scenario: Scenario, misses: Array, thresholds: Array) -> tuple[Array, Array, Array]:
-    """Return the misses, the sizes, and the sizes of the best threshold of each segment."""
-    best = best_per_segment(scenario.scores, ALPHA, scenario.changes)
-    return misses, scenario.sizes(thresholds), scenario.sizes(best)
+    runs = zip(run.scores, run.misses, run.thresholds, strict=True)
+    return _judge(name, scenario, told.value, size, staged, runs)
 
 
 def _judge(
     name: str,
     scenario: BoardScenario,
     told: str,
-    measured: list[tuple[Array, Array, Array]],
     size: Size,
+    staged: list[Scenario],
+    runs: Iterable[tuple[Array, Array, Array]],
 ) -> BoardCell:
-    rates: dict[str, list[float]] = {}
-    sizes: dict[str, list[float]] = {}
-    for part in scenario.parts:
-        rounds = size.slice_part(part)
-        rates[part] = [_round(misses[rounds].mean()) for misses, _, _ in measured]
-        sizes[part] = [
-            math.nan if scenario.kind == "attack" else _divide(own[rounds], best[rounds])
-            for _, own, best in measured
-        ]
+    """Return the cell of some runs, each given by its scores, misses and thresholds."""
+    rates: dict[str, list[float]] = {part: [] for part in scenario.parts}
+    sizes: dict[str, list[float]] = {part: [] for part in scenario.parts}
+    for number, (scores, misses, thresholds) in enumerate(runs):
+        given = staged[number] if staged else DriftScenario(scores)
+        own = given.sizes(thresholds)
+        best = given.sizes(best_per_segment(given.scores, ALPHA, given.changes))
+        for part in scenario.parts:
+            rounds = size.slice_part(part)
+            relative = math.nan if not staged else _divide(own[rounds], best[rounds])
+            rates[part].append(_round(misses[rounds].mean()))
+            sizes[part].append(relative)
     return BoardCell(name, scenario.name, told, make_key(name), rates, sizes)
 
 
@@ -425,12 +419,10 @@ def _play_peer(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
         reason = "it places both ends of an interval, and has no use for the score of a label"
         return BoardCell(name, scenario.name, _TOLD_ALL, make_key(name), refusal=reason)
     _, staged = _draw(scenario, size)
-    measured = []
-    for run in range(size.runs):
-        scores, misses, thresholds = _run_peer(rule, scenario, staged[run : run + 1], SEED + run, size)
-        given = staged[run] if staged else DriftScenario(scores)
-        measured.append(_measure(given, misses, thresholds))
-    return _judge(name, scenario, _TOLD_ALL, measured, size)
+    runs = [
+        _run_peer(rule, scenario, staged[run : run + 1], SEED + run, size) for run in range(size.runs)
+    ]
+    return _judge(name, scenario, _TOLD_ALL, size, staged, runs)
 
 
 def _run_peer(
