@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -114,9 +114,9 @@ def _add_gate(commands: "Commands") -> None:
 
 def _gate(options: argparse.Namespace) -> None:
     check_picture(options.out)
-    replay = gate_contest.replay_log(read_gate_log(options.scores), alpha=options.alpha)
-    print(gate_contest.describe_replay(replay))
-    _print_file("picture", lambda: gate_contest.draw_replay(replay, options.out), options.out)
+    run = gate_contest.replay_log(read_gate_log(options.scores), alpha=options.alpha)
+    print(gate_contest.describe_replay(run))
+    _print_file("picture", lambda: gate_contest.draw_replay(run, options.out), options.out)
 
 
 def _print_file(kind: str, write: Callable[[], object], path: Path, *, plain: bool = False) -> None:
@@ -163,19 +163,23 @@ def _add_compare(commands: "Commands") -> None:
     parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
     add_option(parser, "--seed", 0, "seed of the first run")
     add_option(parser, "--out", Path("out/compare"), "folder")
-    parser.set_defaults(run=lambda options: _compare(options, _list_given(options, parser)))
+    parser.set_defaults(run=partial(_compare, parser))
 
 
-def _compare(options: argparse.Namespace, given: list[str]) -> None:
+def _compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.list:
         _list_scenarios(options)
         return
+    given = [name for name, value in vars(options).items() if value != parser.get_default(name)]
     _refuse_unused(options, given)
     channel = Channel(**{name: getattr(options, name) for name in _CHANNEL})
     terms = Terms(channel=channel, **{name: getattr(options, name) for name in _TERMS})
-    if options.gates:
-        _compare_gates(options, terms)
-        return
+    played = (_play_gates if options.gates else _play_sets)(options, terms)
+    _show(table.write_lines(played))
+    _publish(played, options.out)
+
+
+def _play_sets(options: argparse.Namespace, terms: Terms) -> Contest:
     names = options.learners or list(LEARNERS)
     if options.scores:
         entered = listing.read_log(options.scores)
@@ -195,18 +199,12 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     cells = len(names) * len(entered) * (len(CHANNELS) if options.late else 1)
     with live_line("comparing", cells) as advance:
         play = run_late if options.late else run_contest
-        played = play(names, entered, terms, report=lambda cell: advance(title=cell))
-    if isinstance(played, Contest):
-        _show(table.write_lines(played))
-        _publish(played, options.out)
-    else:
-        _show(table.write_late_lines(played))
-        _publish(next(iter(played.values())), options.out, late=played)
+        return play(names, entered, terms, report=lambda cell: advance(title=cell))
 
 
-def _list_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
-    """Return the names of the options that are not what they are by default."""
-    return [name for name, value in vars(options).items() if value != parser.get_default(name)]
+def _play_gates(options: argparse.Namespace, terms: Terms) -> Contest:
+    scenarios = pick_gate_scenarios(options.scenarios, file=options.imagenet)
+    return gate_contest.run_gate_contest(options.learners or list(GATES), scenarios, terms)
 
 
 def _refuse_unused(options: argparse.Namespace, given: list[str]) -> None:
@@ -247,16 +245,6 @@ def _list_scenarios(options: argparse.Namespace) -> None:
         print(f"{one.name:<{17 if options.gates else 21}}{one.about}")
 
 
-def _compare_gates(options: argparse.Namespace, terms: Terms) -> None:
-    scenarios = pick_gate_scenarios(options.scenarios, file=options.imagenet)
-    contest = gate_contest.run_gate_contest(options.learners or list(GATES), scenarios, terms)
-    print(gate_contest.write_gate_table(contest))
-    print(f"\n{write_record(contest, options.out / 'gates.json')}")
-    picture = options.out / "gates.png"
-    draw = partial(gate_contest.draw_gate_contest, contest, picture)
-    _print_file("picture", draw, picture, plain=True)
-
-
 def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
     """Return the scenarios that can be played late, and name the others."""
     played = drop_adversaries(entered)
@@ -266,10 +254,15 @@ def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
     return played
 
 
-def _publish(contest: Contest, folder: Path, *, late: Mapping[str, Contest] | None = None) -> None:
-    print(f"\n{write_record(contest, folder / 'compare.json', late=late)}")
-    path = folder / "compare.html"
-    _print_file("page", lambda: contest_page.write_page(contest, path, late=late), path, plain=True)
+def _publish(contest: Contest, folder: Path) -> None:
+    """Write the record, and of sets a page, of gates a picture."""
+    name, kind, suffix = (
+        ("gates", "picture", "png") if contest.is_of_gates else ("compare", "page", "html")
+    )
+    path = folder / f"{name}.{suffix}"
+    draw = gate_contest.draw_gate_contest if contest.is_of_gates else contest_page.write_page
+    print(f"\n{write_record(contest, path.with_suffix('.json'))}")
+    _print_file(kind, partial(draw, contest, path), path, plain=True)
 
 
 def _show(lines: Iterable[table.Line]) -> None:

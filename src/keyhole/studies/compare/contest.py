@@ -182,7 +182,13 @@ class Contest:
     scenarios: tuple[Listed, ...]
     cells: tuple[Cell, ...]
     frontiers: dict[str, Frontier] = field(default_factory=dict)
-    promised: str = "miss_rate"  # the figure that alpha is asked of
+    promised: str = "miss_rate"  # the figure that alpha is asked of; of gates it is "wrong"
+    late: Mapping[str, "Contest"] = field(default_factory=dict, repr=False)  # by channel
+
+    @property
+    def is_of_gates(self) -> bool:
+        """Whether gates were compared, of which alpha is asked of the answers accepted."""
+        return self.promised == "wrong"
 
     def of_scenario(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that ran: who keeps the promise first, then by size."""
@@ -365,13 +371,8 @@ def make_entrant(name: str, listed: Listed, staged: list[Scenario], terms: Terms
 def play_entrant(learner: Learner, listed: Listed, staged: list[Scenario], terms: Terms) -> Simulation:
     common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
     if listed.build is None:
-        return simulate_against(  # type: ignore[misc]
-            learner,
-            listed.name,
-            rounds=terms.rounds,
-            runs=terms.runs,
-            **common,  # type: ignore[arg-type]
-        )
+        rounds, runs = terms.rounds, terms.runs
+        return simulate_against(learner, listed.name, rounds=rounds, runs=runs, **common)  # type: ignore[arg-type]
     known = [read_context(one) for one in staged]
     taken = {"features": learner.features, "groups": learner.groups}
     context = {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
@@ -507,21 +508,25 @@ def run_late(
     terms: Terms,
     *,
     report: Callable[[str], None] = lambda _: None,
-) -> dict[str, Contest]:
-    """Play every learner on every scenario under every channel, but against no adversary."""
+) -> Contest:
+    """Play every learner on every scenario under every channel, but against no adversary.
+
+    Return the contest with prompt answers, and in it those under each channel.
+    """
     given = drop_adversaries(scenarios)
     drawn = draw_rounds(given, terms)
-    return {
+    late = {
         name: run_contest(names, given, replace(terms, channel=channel), drawn=drawn, report=report)
         for name, (_, channel) in CHANNELS.items()
     }
+    return replace(late["prompt"], late=late)
 
 
-def write_record(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> Path:
+def write_record(contest: Contest, path: Path) -> Path:
     """Write the contest, and with it those in which answers are late; NaN is null."""
     record = make_record(contest)
-    if late is not None:
-        record["late"] = {name: make_record(one) for name, one in late.items()}
+    if contest.late:
+        record["late"] = {name: make_record(one) for name, one in contest.late.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, allow_nan=False), encoding="utf-8")
     return path
@@ -539,7 +544,7 @@ def make_record(contest: Contest) -> dict[str, Any]:
         "rounds": terms.rounds,
         "runs": terms.runs,
         "seed": terms.seed,
-        **(of_sets if contest.promised == "miss_rate" else {}),
+        **({} if contest.is_of_gates else of_sets),
         "scenarios": [
             {"name": listed.name, "about": listed.about, "unit": listed.unit}
             for listed in contest.scenarios
