@@ -529,14 +529,11 @@ def play_board(
         played = play(entrant, scenario, size)
         path.parent.mkdir(parents=True, exist_ok=True)
         snapshot.write(path, _write_cell(played).encode())
-    names = {one.name for one in scenarios}
+    names, places = {one.name for one in scenarios}, list(SCENARIOS)
     kept = [_read_cell(path) for path in sorted(_find_folder(folder, size).glob("*.json"))]
-    return Board(size, _sort(one for one in kept if one.scenario in names))
-
-
-def _sort(played: Iterable[BoardCell]) -> tuple[BoardCell, ...]:
-    places = {name: place for place, name in enumerate(SCENARIOS)}
-    return tuple(sorted(played, key=lambda one: (places[one.scenario], one.entrant)))
+    shown = [one for one in kept if one.scenario in names]
+    shown.sort(key=lambda one: (places.index(one.scenario), one.entrant))
+    return Board(size, tuple(shown))
 
 
 def _find_folder(folder: Path, size: Size) -> Path:

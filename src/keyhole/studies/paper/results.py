@@ -39,16 +39,10 @@ FIELDS = {MISS_RATE: "miss_rate", SIZE: "mean_size", SLACK: "slack"}
 _DIGITS = 6
 
 _TOLERANCES = {
-    (AIRFOIL, "iid", MISS_RATE): 0.008,
-    (AIRFOIL, "iid", SLACK): 0.008,
-    (AIRFOIL, "shift", MISS_RATE): 0.015,
-    (AIRFOIL, "shift", SLACK): 0.015,
-    (IMAGENET, "iid", MISS_RATE): 0.012,
-    (IMAGENET, "iid", SIZE): 0.08,
-    (IMAGENET, "iid", SLACK): 0.015,
-    (IMAGENET, "shift", MISS_RATE): 0.012,
-    (IMAGENET, "shift", SIZE): 0.08,
-    (IMAGENET, "shift", SLACK): 0.015,
+    (AIRFOIL, "iid"): {MISS_RATE: 0.008, SLACK: 0.008},
+    (AIRFOIL, "shift"): {MISS_RATE: 0.015, SLACK: 0.015},
+    (IMAGENET, "iid"): {MISS_RATE: 0.012, SIZE: 0.08, SLACK: 0.015},
+    (IMAGENET, "shift"): {MISS_RATE: 0.012, SIZE: 0.08, SLACK: 0.015},
 }
 _OTHER_MODEL_TOLERANCE = 0.025  # of the miss rate, where a file's model is not the paper's
 
@@ -115,7 +109,7 @@ class Comparison:
         """How far from the paper it may be; None where the two cannot be compared."""
         if self.source.path:
             return _OTHER_MODEL_TOLERANCE if self.cell.metric == MISS_RATE else None
-        return _TOLERANCES.get((self.source.data, self.cell.setting.scenario, self.cell.metric))
+        return _TOLERANCES[self.source.data, self.cell.setting.scenario].get(self.cell.metric)
 
     @property
     def tone(self) -> str:
