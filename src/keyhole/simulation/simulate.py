@@ -41,7 +41,7 @@ from keyhole.predictor.rounds import check_graded, measure_delay
 from keyhole.scores import check_scores
 from keyhole.simulation import adversaries
 from keyhole.simulation.adversaries import RECITE, next_score, take_note
-from keyhole.simulation.channel import Channel, Deliveries, hear
+from keyhole.simulation.channel import Channel, Deliveries, hear, most_open
 
 CLEAR = Channel()
 _NO_CONTEXT = np.zeros((0, 0))
@@ -169,10 +169,10 @@ def simulate(
                 learner, table[run], first + run, thresholds[run], misses[run], feedback=feedback
             )
             return
-        repertoire, scores = table[run : run + 1], np.empty(table.shape[1])
-        _play_channel(
-            learner, RECITE, repertoire, channel, first + run, feedback=feedback,
-            context=contexts[run].copy(), thresholds=thresholds[run], scores=scores,
+        deliveries = channel.deliver(table.shape[1], seed=first + run)
+        thresholds[run], scores = play_open(
+            learner, (_open, _answer), deliveries, first + run, repertoire=table[run : run + 1],
+            tells=find_told(learner, feedback), context=contexts[run].copy(),
         )  # fmt: skip
         misses[run] = scores < thresholds[run]
 
@@ -216,9 +216,11 @@ def simulate_against(
     context = _context(learner, None, None, shape=(1, rounds))[0].copy()
 
     def one(run: int) -> None:
-        _play_channel(
-            learner, kind, adversaries.repertoire(rounds, seed=first + run), channel, first + run,
-            feedback=feedback, context=context, thresholds=thresholds[run], scores=scores[run],
+        deliveries = channel.deliver(rounds, seed=first + run)
+        thresholds[run], scores[run] = play_open(
+            learner, (_open, _answer), deliveries, first + run, kind=kind,
+            repertoire=adversaries.repertoire(rounds, seed=first + run),
+            tells=find_told(learner, feedback), context=context,
         )  # fmt: skip
 
     _each(one, runs)
@@ -315,54 +317,32 @@ def play_clear(
     check_choices(learner.name, thresholds)
 
 
-def _play_channel(
-    learner: Learner,
-    kind: int,
-    repertoire: Array,
-    channel: Channel,
-    seed: int,
-    *,
-    feedback: str,
-    context: Array,
-    thresholds: Array,
-    scores: Array,
-) -> None:
-    """Play one run whose world may watch the learner, and whose answers may be late, lost or wrong."""
-    deliveries = channel.deliver(thresholds.size, seed=seed)
-    play_open(
-        learner, (_open, _answer), deliveries, seed, room=deliveries.room, kind=kind,
-        repertoire=repertoire, tells=find_told(learner, feedback), context=context,
-        thresholds=thresholds, scores=scores,
-    )  # fmt: skip
-
-
 def play_open(
     learner: Learner,
     kernels: tuple[Callable[..., object], Callable[..., object]],
     deliveries: Any,
     seed: int,
     *,
-    room: int,
     repertoire: Array,
     tells: tuple[bool, bool],
-    thresholds: Array,
-    scores: Array,
     kind: int = RECITE,
     context: Array = _NO_CONTEXT,
-) -> None:
-    """Play one run in which ``room`` rounds may be open at once.
+) -> tuple[Array, Array]:
+    """Play one run whose answers may be late, lost or wrong; return its thresholds and scores.
 
     ``kernels`` say what happens when a round is opened and when its answer is due; ``deliveries`` has
     ``arrivals`` and ``order``, and what else they need.
     """
+    rounds, room = deliveries.arrivals.size, most_open(deliveries.arrivals)
+    thresholds, scores = np.empty(rounds), np.empty(rounds)
     arguments = (
         learner.settings,
         learner.start_arrays(),
         np.zeros((room, learner.memory)),
         np.arange(room),
-        np.zeros((2, thresholds.size), dtype=np.int64),
+        np.zeros((2, rounds), dtype=np.int64),
         learner.alpha,
-        draw_uniforms(learner, seed, thresholds.size),
+        draw_uniforms(learner, seed, rounds),
         deliveries,
         kind,
         adversaries.notes(),
@@ -374,6 +354,7 @@ def play_open(
     )
     find_loop(learner, (_loop_open, *kernels), arguments)(*arguments)
     check_choices(learner.name, thresholds)
+    return thresholds, scores
 
 
 def find_told(learner: Learner, feedback: str) -> tuple[bool, bool]:
