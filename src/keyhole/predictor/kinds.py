@@ -47,7 +47,7 @@ from keyhole.predictor.rounds import (
     recall_round,
     settle,
 )
-from keyhole.predictor.tally import CountedRound, Outcome, RoundTally, Tally
+from keyhole.predictor.tally import CountedRound, Outcome, Tally
 from keyhole.scores import Case, Probabilities, Score
 from keyhole.scores import Kind as KindName
 
@@ -69,7 +69,6 @@ class Sets:
     closed: ClassVar[str] = "answered, or closed without an answer"
     rules: ClassVar[RuleKind] = FOR_SETS
     default_score: ClassVar[type[Probabilities]] = Probabilities
-    tally: ClassVar[type[Tally]] = Tally
     default_feedback: ClassVar[Feedback] = Feedback.SEMI_BANDIT
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
@@ -104,7 +103,7 @@ class Sets:
     def calibrate(
         self,
         setup: "Setup",
-        progress: Progress[Any],
+        progress: Progress,
         outputs: Sequence[object],
         labels: Sequence[object],
         *,
@@ -136,7 +135,7 @@ class Sets:
         tally.spared_empty = kept.spared_empty + played.tally.spared_empty
         progress.state, progress.tally, progress.scale = played.state, tally, played.scale
 
-    def count_open(self, setup: "Setup", tally: RoundTally) -> int:  # noqa: ARG002
+    def count_open(self, setup: "Setup", tally: Tally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped
 
     def start(self, setup: "Setup", *, watch: bool = False) -> Progress:
@@ -145,7 +144,7 @@ class Sets:
             listen(setup.learner, progress, setup.score)
         return progress
 
-    def read(self, setup: "Setup", progress: Progress[Any], output: object) -> Case[Any]:
+    def read(self, setup: "Setup", progress: Progress, output: object) -> Case[Any]:
         """Return the case of an output as a request brings it, or raise if it has another form."""
         score: Any = setup.score
         given = "interval" if isinstance(output, (int, float)) else "labels"

@@ -71,7 +71,7 @@ class Played(NamedTuple):
     stales: Any
 
 
-def fits(setup: "Setup", progress: Progress[Any]) -> bool:
+def fits(setup: "Setup", progress: Progress) -> bool:
     """Return whether the rounds of a predictor are plain enough to be played at once."""
     learner = setup.learner
     return (
@@ -86,7 +86,7 @@ def fits(setup: "Setup", progress: Progress[Any]) -> bool:
 
 
 def play_bands(
-    learner: Learner, progress: Progress[Any], waiting: dict[int, Any], plan: Plan, *, keeps: bool
+    learner: Learner, progress: Progress, waiting: dict[int, Any], plan: Plan, *, keeps: bool
 ) -> tuple[Shown, list[tuple[Round[Any], Outcome]]]:
     """Play the rounds of a plan; return what each was shown, and those that were answered, if kept.
 
@@ -145,7 +145,7 @@ def _make_arrays(learner: Learner, state: Any) -> Any:
 
 def _count(
     learner: Learner,
-    progress: Progress[Any],
+    progress: Progress,
     waiting: dict[int, Any],
     plan: Plan,
     played: Played,

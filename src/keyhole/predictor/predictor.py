@@ -22,7 +22,6 @@ from keyhole.predictor.batch import (
 )
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
 from keyhole.predictor.play import Plan, Shown
-from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
 from keyhole.predictor.rounds import (
     MISSING,
@@ -94,7 +93,6 @@ class Predictor(Session[R]):
     """
 
     _HOLDER = "Predictor"
-    _progress: Progress
 
     @overload
     def __new__(

@@ -1,40 +1,30 @@
 """What a predictor has become: the learner's state and the tally of its rounds, as bytes both ways."""
 
 import struct
-from dataclasses import dataclass, field, fields
-from functools import cache
-from itertools import starmap
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
 from keyhole.errors import InvalidError, SnapshotError
 from keyhole.learners import Learner
 from keyhole.predictor.monitor import RATES, Alarm, Watch
 from keyhole.predictor.scale import Scale
-from keyhole.predictor.tally import RoundTally, Tally
+from keyhole.predictor.tally import Tally
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
     from keyhole.predictor.setup import Setup
 
-    T = TypeVarWithDefault("T", bound=RoundTally, default=Tally)
-else:
-    T = TypeVar("T", bound=RoundTally)
-
 VERSION = 2
-_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 _HEAD = struct.Struct("<BB")  # version, what follows the tally
 _SCALE, _WATCH = 1, 2  # bits of what follows
 _WATCHED = struct.Struct(f"<qbqqqqqqdd5d{RATES}d{RATES}d{RATES}q")
 
 
 @dataclass(slots=True)
-class Progress(Generic[T]):
+class Progress:
     """The learner's state, what the rounds add up to, perhaps a scale of residuals and a watch."""
 
     state: Any
-    tally: T
+    tally: Tally
     scale: Scale | None = None
     watch: Watch | None = None
     states: list[Any] = field(default_factory=list)  # of groups, where each has one of its own
@@ -50,19 +40,16 @@ class Progress(Generic[T]):
 
     def pack(self, learner: Learner) -> bytes:
         """Return everything as bytes; floats keep every bit."""
-        values = attrgetter(*_list_names(type(self.tally)))(self.tally)
-        members = b"".join(starmap(_MEMBER.pack, self.tally.members))
-        tally = self.tally.FORMAT.pack(*values) + members
         scale = b"" if self.scale is None else self.scale.pack()
         watch = b"" if self.watch is None else pack_watch(self.watch)
         head = _HEAD.pack(VERSION, (_SCALE if scale else 0) | (_WATCH if watch else 0))
         state = learner.layout.pack(self.state)
         if self.states:
             state += b"".join([learner.layout.pack(one) for one in self.states])
-        return head + tally + scale + watch + state
+        return head + self.tally.pack() + scale + watch + state
 
     @classmethod
-    def unpack(cls, content: bytes, *, setup: "Setup") -> "Progress[Any]":
+    def unpack(cls, content: bytes, *, setup: "Setup") -> "Progress":
         if len(content) < _HEAD.size:
             raise SnapshotError(f"{len(content)} bytes are not a predictor's progress; restore a copy")
         version, follows = _HEAD.unpack_from(content)
@@ -72,7 +59,7 @@ class Progress(Generic[T]):
                 "upgrade keyhole-conformal"
             )
         rest = content[_HEAD.size :]
-        tally, taken = _unpack_tally(setup.kind.tally, rest, groups=setup.groups)
+        tally, taken = Tally.unpack(rest, groups=setup.groups, decides=setup.kind.decides)
         rest = rest[taken:]
         scale, taken = Scale.unpack(rest) if follows & _SCALE else (None, 0)
         watch = None
@@ -111,21 +98,3 @@ def unpack_watch(content: bytes) -> Watch:
     lists = together, doubts, rest[:RATES], rest[RATES:-RATES], rest[-RATES:]
     head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
     return Watch(*head, tested, scale, ratio, *lists)
-
-
-def _unpack_tally(tally: type[T], content: bytes, *, groups: int) -> tuple[T, int]:
-    """Return the tally that was packed, of so many groups, and where it ends; or raise."""
-    start, end = tally.FORMAT.size, tally.FORMAT.size + groups * _MEMBER.size
-    if len(content) < end:
-        raise SnapshotError(
-            f"{len(content)} bytes are not the tally of {groups} groups; restore a copy"
-        )
-    counts = dict(zip(_list_names(tally), tally.FORMAT.unpack_from(content), strict=True))
-    members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
-    made: Any = tally
-    return made(**counts, members=members), end
-
-
-@cache
-def _list_names(tally: Any) -> list[str]:
-    return [one.name for one in fields(tally) if one.name != "members"]

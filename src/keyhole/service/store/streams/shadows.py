@@ -52,7 +52,7 @@ class Shadow:
     since: int  # the version of the stream with which it came: no other has it
     at: float
     setup: Setup
-    progress: Progress[Any]  # without a scale: it is the stream's
+    progress: Progress  # without a scale: it is the stream's
     rounds: int = 0
     unknown: float = 0.0  # how many of them, by weight, could not tell whether it would have missed
     size: float = 0.0  # the sum of its bounded sizes,
