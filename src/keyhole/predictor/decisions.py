@@ -3,10 +3,9 @@
 The gate keeps its rounds in memory and the store keeps them in a database; both play them here.
 """
 
-import copy
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -29,7 +28,6 @@ from keyhole.learners.lateness import Lateness
 from keyhole.learners.rule import RuleKind
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
-from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, check_amendable, check_graded, check_judged, measure_delay
@@ -73,6 +71,8 @@ class Decisions:
     decides: ClassVar[bool] = True
     makes: ClassVar[str] = "decisions"
     closed: ClassVar[str] = "referred, answered, or closed without an answer"
+    history: ClassVar[tuple[str, str]] = "judgements", "scores"
+    afresh: ClassVar[str] = "make a new gate for it"
     rules: ClassVar[RuleKind] = FOR_GATES
     default_score: ClassVar[type[BestScore]] = BestScore
     default_feedback: ClassVar[GateFeedback] = GateFeedback.ACCEPTED
@@ -141,41 +141,6 @@ class Decisions:
         tally.predicted += 1
         tally.accepted += accepted
         return Round(decision, case, memos, tally.answered, groups)
-
-    def calibrate(
-        self,
-        setup: "Setup",
-        progress: Progress,
-        scores: Sequence[object],
-        rights: Sequence[object],
-        *,
-        contexts: Sequence[Array],
-    ) -> None:
-        """Teach the progress judged history; the tally stays clean but for what was calibrated."""
-        kept, learner = progress.tally, setup.learner
-        if kept.predicted:
-            raise InvalidError("history comes before the first round; make a new gate for it")
-        if len(scores) != len(rights):
-            raise FeedbackError(
-                f"{len(rights)} judgements came for {len(scores)} scores; give one for each"
-            )
-        cases = [setup.score.read(score) for score in scores]
-        misses = [_read_miss(right, 0.0) for right in rights]
-        played = Progress(
-            copy.deepcopy(progress.state), Tally.start(setup.groups, decides=True),
-            states=copy.deepcopy(progress.states),
-        )  # fmt: skip
-        draws = make_draws(setup.seed, kept.calibrated, len(cases), kind=CALIBRATION).tolist()
-        for case, miss, draw, known in zip(cases, misses, draws, contexts, strict=True):
-            opened = self.open(setup.learner, played, case, draw=draw, context=known)
-            accepted = opened.prediction.accepted
-            outcome = Outcome(miss, opened.prediction.score, weight=1.0 if accepted else 0.0)
-            self.settle(setup, played, opened, outcome)
-        tally = Tally.start(setup.groups, decides=True)
-        tally.calibrated = kept.calibrated + len(cases)
-        excess = played.tally.misses - learner.alpha * played.tally.weight
-        tally.calibrated_excess = kept.calibrated_excess + excess
-        progress.state, progress.states, progress.tally = played.state, played.states, tally
 
     def is_awaited(self, setup: "Setup", shown: Any) -> bool:
         return bool(shown.accepted) or setup.feedback != GateFeedback.ACCEPTED
@@ -273,11 +238,10 @@ class Decisions:
         )
         return self.settle(setup, progress, waiting, outcome)
 
-    def answer(
-        self, setup: "Setup", progress: Progress, waiting: Round[Any], answer: object
-    ) -> Outcome:
-        outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
-        return self.settle(setup, progress, waiting, outcome)
+    def read_truth(self, setup: "Setup", opened: Round[Any], truth: object) -> Outcome:  # noqa: ARG002
+        """Return what a judgement of history says: all of it was judged, referred cases too."""
+        shown: Decision = opened.prediction
+        return Outcome(_read_miss(truth, 0.0), shown.score, weight=float(shown.accepted))
 
     def read_answer(
         self, setup: "Setup", waiting: Round[Any], answer: Any, *, bias: float = 0.0

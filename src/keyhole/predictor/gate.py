@@ -297,7 +297,7 @@ class Gate(Session[Any]):
         with self._lock:
             history, setup = list_outputs(scores), self._setup
             known = read_contexts(setup, len(history), None, groups)
-            setup.kind.calibrate(setup, self._progress, history, list(right), contexts=known)
+            self._progress.calibrate(setup, history, list(right), contexts=known)
 
     def plot(self, *, window: int | None = None, axes: object = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.

@@ -9,9 +9,8 @@ In a log an answer is JSON: ``"hit"``, ``"miss"``, ``"skip"``, or an object that
 or ``judged`` where given.
 """
 
-import copy
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -28,10 +27,8 @@ from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_fe
 from keyhole.learners import Learner, find
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rule import FOR_SETS, RuleKind
-from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
-from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import (
@@ -67,6 +64,8 @@ class Sets:
     decides: ClassVar[bool] = False  # whether a round counts once it is opened, answered or not
     makes: ClassVar[str] = "predictions"  # what its rounds are called, over HTTP too
     closed: ClassVar[str] = "answered, or closed without an answer"
+    history: ClassVar[tuple[str, str]] = "labels", "outputs"  # what it is calibrated by
+    afresh: ClassVar[str] = "calibrate a new predictor"
     rules: ClassVar[RuleKind] = FOR_SETS
     default_score: ClassVar[type[Probabilities]] = Probabilities
     default_feedback: ClassVar[Feedback] = Feedback.SEMI_BANDIT
@@ -99,41 +98,6 @@ class Sets:
                 "several levels cannot learn from bandit feedback: it does not say which of the inner "
                 "levels contain the truth; use semi-bandit or full, or one alpha"
             )
-
-    def calibrate(
-        self,
-        setup: "Setup",
-        progress: Progress,
-        outputs: Sequence[object],
-        labels: Sequence[object],
-        *,
-        contexts: Sequence[Array],
-    ) -> None:
-        """Teach the progress labelled history; the tally stays clean but for what was calibrated."""
-        if progress.tally.predicted:
-            raise InvalidError("history comes before the first round; calibrate a new predictor")
-        if len(outputs) != len(labels):
-            raise FeedbackError(
-                f"{len(labels)} labels came for {len(outputs)} outputs; give one for each"
-            )
-        learner, kept = setup.learner, progress.tally
-        played = Progress(
-            copy.deepcopy(progress.state), Tally.start(learner.groups), copy.deepcopy(progress.scale)
-        )
-        draws = [0.5] * len(outputs)
-        if learner.rule.draws:
-            draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=CALIBRATION).tolist()
-        for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
-            case = played.read(setup.score, output)
-            opened = propose(learner, played, case, draw=draw, context=known)
-            settle(learner, played, opened, read_answer(learner, opened, label=label))
-        excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
-        tally = Tally.start(learner.groups)
-        tally.calibrated = kept.calibrated + len(outputs)
-        tally.calibrated_excess = kept.calibrated_excess + excess
-        tally.lost_in_full = kept.lost_in_full + played.tally.lost_in_full
-        tally.spared_empty = kept.spared_empty + played.tally.spared_empty
-        progress.state, progress.tally, progress.scale = played.state, tally, played.scale
 
     def count_open(self, setup: "Setup", tally: Tally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped
@@ -243,15 +207,16 @@ class Sets:
             check_judged(event.wrong)
             bias = progress.tally.bias
             outcome = read_judged(learner, waiting, event.judged, event.answer, bias=bias, **given)
-        settle(learner, progress, waiting, outcome)
-        return outcome
+        return self.settle(setup, progress, waiting, outcome)
 
-    def answer(
-        self, setup: "Setup", progress: Progress, waiting: Round[Any], answer: object
+    def settle(
+        self, setup: "Setup", progress: Progress, waiting: Round[Any], outcome: Outcome
     ) -> Outcome:
-        outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
         settle(setup.learner, progress, waiting, outcome)
         return outcome
+
+    def read_truth(self, setup: "Setup", opened: Round[Any], truth: object) -> Outcome:
+        return read_answer(setup.learner, opened, label=truth)
 
     def read_answer(
         self, setup: "Setup", waiting: Round[Any], answer: object, *, bias: float = 0.0

@@ -494,7 +494,7 @@ class Predictor(Session[R]):
         with self._lock:
             history, truths = list_outputs(outputs), list_labels(labels)
             known = read_contexts(self._setup, len(history), features, groups)
-            self._setup.kind.calibrate(self._setup, self._progress, history, truths, contexts=known)
+            self._progress.calibrate(self._setup, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None, delta: float | None = None) -> Excess:
         """Return the bounds on sum(miss - alpha) after this many rounds, on any sequence.

@@ -1,16 +1,21 @@
 """What a predictor has become: the learner's state and the tally of its rounds, as bytes both ways."""
 
+import copy
 import struct
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from keyhole.errors import InvalidError, SnapshotError
+from keyhole.errors import FeedbackError, InvalidError, SnapshotError
 from keyhole.learners import Learner
+from keyhole.numeric import Array
+from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import RATES, Alarm, Watch
 from keyhole.predictor.scale import Scale
-from keyhole.predictor.tally import Tally
+from keyhole.predictor.tally import Outcome, Tally
 
 if TYPE_CHECKING:
+    from keyhole.predictor.rounds import Round
     from keyhole.predictor.setup import Setup
 
 VERSION = 2
@@ -37,6 +42,45 @@ class Progress:
 
     def read(self, score: Any, output: Any) -> Any:
         return score.read(output) if self.scale is None else self.scale.fit(score).read(output)
+
+    def answer(self, setup: "Setup", waiting: "Round", answer: object) -> Outcome:
+        """Learn what an answer says of an open round; or raise, unchanged."""
+        outcome = setup.kind.read_answer(setup, waiting, answer, bias=self.tally.bias)
+        return setup.kind.settle(setup, self, waiting, outcome)
+
+    def calibrate(
+        self,
+        setup: "Setup",
+        outputs: Sequence[object],
+        truths: Sequence[object],
+        *,
+        contexts: Sequence[Array],
+    ) -> None:
+        """Learn labelled history; the tally stays clean but for what was calibrated."""
+        learner, kind, before = setup.learner, setup.kind, self.tally
+        if before.predicted:
+            raise InvalidError(f"history comes before the first round; {kind.afresh}")
+        if len(outputs) != len(truths):
+            what, of = kind.history
+            raise FeedbackError(f"{len(truths)} {what} came for {len(outputs)} {of}; give one for each")
+        clean = Tally.start(setup.groups, decides=kind.decides)
+        played = replace(copy.deepcopy(self), tally=copy.deepcopy(clean), watch=None)
+        draws = [0.5] * len(outputs)
+        if learner.rule.draws:
+            draws = make_draws(setup.seed, before.calibrated, len(outputs), kind=CALIBRATION).tolist()
+        for output, truth, draw, known in zip(outputs, truths, draws, contexts, strict=True):
+            case = played.read(setup.score, output)
+            opened = kind.open(learner, played, case, draw, known)
+            kind.settle(setup, played, opened, kind.read_truth(setup, opened, truth))
+        own = played.tally
+        excess = own.misses - learner.alpha * own.weight + own.calibrated_excess
+        clean.calibrated = before.calibrated + len(outputs)
+        clean.calibrated_excess = before.calibrated_excess + excess
+        clean.lost_in_full = before.lost_in_full + own.lost_in_full
+        clean.spared_empty = before.spared_empty + own.spared_empty
+        self.state, self.states, self.scale, self.tally = (
+            played.state, played.states, played.scale, clean,
+        )  # fmt: skip
 
     def pack(self, learner: Learner) -> bytes:
         """Return everything as bytes; floats keep every bit."""

@@ -236,7 +236,7 @@ def calibrate_beside(
     setup, progress = shadow.setup, shadow.progress
     known = contexts if setup.context else [NOTHING_KNOWN] * len(outputs)
     progress.scale = copy.deepcopy(scale)
-    setup.kind.calibrate(setup, progress, outputs, labels, contexts=known)
+    progress.calibrate(setup, outputs, labels, contexts=known)
     progress.scale = None
 
 
@@ -282,7 +282,7 @@ def learn_beside(
         progress.scale = copy.deepcopy(scale)
         try:
             if told is not None:
-                found = setup.kind.answer(setup, progress, waiting, told)
+                found = progress.answer(setup, waiting, told)
                 levels += (found.miss, own.size) if shadow.is_level else ()
         except KeyholeError:  # What the stream's learner takes, this one may not.
             if shadow.is_level:
