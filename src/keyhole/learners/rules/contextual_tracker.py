@@ -22,7 +22,7 @@ the band costs.
 """
 
 import math
-from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -121,6 +121,9 @@ class ContextualParameters:
         return self.reach + (self.step * (self.guard - self.dead) if self.groups else 0.0)
 
     def excess(self, rounds: int) -> Excess:
+        return self.late_excess(rounds, Lateness())
+
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
         """Return the bounds on the misses of all rounds.
 
         Without groups the guard keeps them: at the guard the outcome is forced, and the count turns
@@ -128,17 +131,8 @@ class ContextualParameters:
         round may be a conflict of as many groups as there are.
         """
         if self.groups == 0:
-            return Excess(least=-self.guard - self.alpha, most=self.guard + 1.0 - self.alpha)
-        return self._bound_all(rounds, Lateness())
-
-    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
-        """Return the bounds on the misses of all rounds with late answers; see ``bound_groups``."""
-        if self.groups == 0:
             guards = Excess(least=-self.guard, most=self.guard)
             return bound_late_tracker(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
-        return self._bound_all(rounds, lateness)
-
-    def _bound_all(self, rounds: int, lateness: Lateness) -> Excess:
         low, high = lateness.told
         step = max(high - self.alpha, self.alpha - low)
         longest, level = lateness.weight * step, lateness.level(rounds)
@@ -146,39 +140,18 @@ class ContextualParameters:
         # Of one old answer another is younger: the ages of all add up to (open - 1) a round at most.
         waited = min(level * moved, (lateness.open - 1) * (1.0 + self.groups) * rounds * longest)
         conflicts = moved, moved * longest, max(1.0, longest), waited, float(level)
-        most = self._bound(conflicts, lateness, level=level, scale=lateness.scale, is_spared=True)
+        worst = SimpleNamespace(conflicts=conflicts, lateness=[level], scale=[lateness.scale])
+        most = self.bound_groups(worst, lateness, is_spared=True)
         return Excess(least=-most, most=most)
 
     def bound_groups(
-        self,
-        state: "ContextualState",
-        lateness: Lateness,
-        *,
-        amended: float = 0.0,
-        is_spared: bool = False,
+        self, state: Any, lateness: Lateness, *, amended: float = 0.0, is_spared: bool = False
     ) -> float:
         """Return what the size of no account, of a group or of all rounds, has passed by now.
 
         ``amended`` is what amendments have moved accounts by, ``is_spared`` whether a set that was to
-        be empty ever lost less than alpha.
-        """
-        level, scale = int(state.lateness[0]), float(state.scale[0])
-        return self._bound(
-            state.conflicts.tolist(), lateness, level=level, scale=scale, amended=amended,
-            is_spared=is_spared,
-        )  # fmt: skip
-
-    def _bound(
-        self,
-        conflicts: Sequence[float],
-        lateness: Lateness,
-        *,
-        level: int,
-        scale: float,
-        amended: float = 0.0,
-        is_spared: bool = False,
-    ) -> float:
-        """Return the bound after such conflicts, answers so late (L).
+        be empty ever lost less than alpha. Of the state it takes the conflicts, the scale, and how late
+        answers came (L).
 
         If an answer moved accounts by a, those of K groups, k of them hot or cold: ``moved`` and
         ``squares`` are the sums of K a and of k a^2 over conflicts, and M, the ``longest``, is the
@@ -191,7 +164,8 @@ class ContextualParameters:
         Where answers have weights the guard is ``scale`` times as far out. docs/guarantees.md has the
         proof.
         """
-        moved, squares, longest, waited, raised = conflicts
+        level, scale = int(state.lateness[0]), float(state.scale[0])
+        moved, squares, longest, waited, raised = map(float, state.conflicts)
         guard = scale * (self.guard + 2.0 * level)
         if level == 0:
             return guard + longest + amended + math.sqrt(squares + 2.0 * moved * amended)
