@@ -46,6 +46,7 @@ from keyhole.learners.rules.informed_tracker import (
     shift_odds,
 )
 from keyhole.learners.rules.informed_tracker import observe as observe_base
+from keyhole.learners.window import put
 from keyhole.numeric import Array, Counts, called, exp, kernel
 
 # A round remembers the thresholds of its logit and of a band above it, what its guards asked for, the
@@ -359,9 +360,7 @@ def _move_offset(usual: float, step: float, offset: float, errors: float, owed: 
 
 
 @called
-def _teach_base(
-    settings: InformedTrackerSettings, state: InformedTrackerState, memo: Array, answer: Answer
-) -> None:
+def _teach_base(settings: Any, state: InformedTrackerState, memo: Array, answer: Answer) -> None:
     observe_base(settings, state, memo, answer)
 
 
@@ -532,25 +531,13 @@ def keep(ranks: Ranks, feature: int, value: float, number: int, window: int) -> 
     ranks.seen[feature] += 1
     if held < row.size:
         ranks.held[feature] += 1
-        _put(row[: held + 1], held, value)
+        put(row[: held + 1], held, value)
         return
     chance = row.size / min(ranks.seen[feature], window)
     # Multiples of an odd number modulo 2^32, which spread evenly (the golden ratio's, by Knuth).
     draw = ((number % 2**31) * 2654435769 + feature * 1640531527 + 12345) % 2**32 / _TURN
     if draw < chance:
-        _put(row, int(draw / chance * row.size), value)
-
-
-@kernel
-def _put(row: Array, place: int, value: float) -> None:
-    """Put the value where it belongs in the sorted row; what is at this place falls out."""
-    while place > 0 and row[place - 1] > value:
-        row[place] = row[place - 1]
-        place -= 1
-    while place + 1 < row.size and row[place + 1] < value:
-        row[place] = row[place + 1]
-        place += 1
-    row[place] = value
+        put(row, int(draw / chance * row.size), value)
 
 
 contextual_tracker = Rule(
