@@ -27,23 +27,12 @@ from keyhole.feedback import BESIDE, HIT, MISS, Feedback, check_enough, check_fe
 from keyhole.learners import Learner, find
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rule import FOR_SETS, RuleKind
+from keyhole.predictor import rounds
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import (
-    Round,
-    amend,
-    check_judged,
-    choose_again,
-    listen,
-    measure_delay,
-    propose,
-    read_answer,
-    read_judged,
-    recall_round,
-    settle,
-)
+from keyhole.predictor.rounds import Round
 from keyhole.predictor.tally import CountedRound, Outcome, Tally
 from keyhole.scores import Case, Probabilities, Score
 from keyhole.scores import Kind as KindName
@@ -105,7 +94,7 @@ class Sets:
     def start(self, setup: "Setup", *, watch: bool = False) -> Progress:
         progress = Progress.start(setup.learner, setup.score, watch=watch)
         if setup.learner.informed and progress.scale is not None and progress.scale.value:
-            listen(setup.learner, progress, setup.score)
+            rounds.listen(setup.learner, progress, setup.score)
         return progress
 
     def read(self, setup: "Setup", progress: Progress, output: object) -> Case[Any]:
@@ -127,7 +116,7 @@ class Sets:
         case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
         return case
 
-    open = staticmethod(propose)
+    open = staticmethod(rounds.propose)
 
     def is_awaited(self, setup: "Setup", shown: object) -> bool:  # noqa: ARG002
         return True
@@ -142,7 +131,7 @@ class Sets:
         learner = setup.learner
         is_empty = memo is None or (learner.runs_interpreted and not learner.memory and not memo)
         known = [] if is_empty else learner.layout.unpack_memo(memo or b"")
-        waiting = recall_round(setup.score, kept, then=then, memo=known)
+        waiting = rounds.recall_round(setup.score, kept, then=then, memo=known)
         if not learner.groups:
             return waiting
         groups = list_groups(learner, unpack_context(setup, kept.context))
@@ -150,7 +139,7 @@ class Sets:
 
     def choose_again(self, setup: "Setup", progress: Progress, waiting: Round[Any]) -> Any:
         """Return a memo as if an open round of another learner were asked about now."""
-        return choose_again(setup.learner, progress, waiting.groups)
+        return rounds.choose_again(setup.learner, progress, waiting.groups)
 
     def is_counted(self, shown: object) -> bool:  # noqa: ARG002
         """Return whether such a round is one of those whose share of misses is promised."""
@@ -187,7 +176,7 @@ class Sets:
             memo = setup.learner.unpack_memo(waiting.memo)
         except InvalidError as error:
             raise SnapshotError(f"{error}; restore the key's state from a copy") from None
-        return recall_round(setup.score, waiting, then=waiting.then, memo=memo)
+        return rounds.recall_round(setup.score, waiting, then=waiting.then, memo=memo)
 
     def answer_event(
         self, setup: "Setup", progress: Progress, waiting: Round[Any], event: Any, *, seed: int
@@ -202,21 +191,23 @@ class Sets:
             "least_chance": setup.least_chance,
         }
         if event.judged is None:
-            outcome = read_answer(learner, waiting, event.answer, wrong=event.wrong, **given)
+            outcome = rounds.read_answer(learner, waiting, event.answer, wrong=event.wrong, **given)
         else:
-            check_judged(event.wrong)
+            rounds.check_judged(event.wrong)
             bias = progress.tally.bias
-            outcome = read_judged(learner, waiting, event.judged, event.answer, bias=bias, **given)
+            outcome = rounds.read_judged(
+                learner, waiting, event.judged, event.answer, bias=bias, **given
+            )
         return self.settle(setup, progress, waiting, outcome)
 
     def settle(
         self, setup: "Setup", progress: Progress, waiting: Round[Any], outcome: Outcome
     ) -> Outcome:
-        settle(setup.learner, progress, waiting, outcome)
+        rounds.settle(setup.learner, progress, waiting, outcome)
         return outcome
 
     def read_truth(self, setup: "Setup", opened: Round[Any], truth: object) -> Outcome:
-        return read_answer(setup.learner, opened, label=truth)
+        return rounds.read_answer(setup.learner, opened, label=truth)
 
     def read_answer(
         self, setup: "Setup", waiting: Round[Any], answer: object, *, bias: float = 0.0
@@ -228,16 +219,16 @@ class Sets:
         more = {"seed": setup.seed, "least_chance": setup.least_chance, **parts}
         judged = more.pop("judged", None)
         if judged is None:
-            return read_answer(setup.learner, waiting, told, **more)
+            return rounds.read_answer(setup.learner, waiting, told, **more)
         if judged not in _WORDS or "wrong" in more:
             raise FeedbackError(f"judged is {judged!r}; a judge says 'hit' or 'miss', without wrong")
         word = HIT if judged == "hit" else MISS
-        return read_judged(setup.learner, waiting, word, told, bias=bias, **more)
+        return rounds.read_judged(setup.learner, waiting, word, told, bias=bias, **more)
 
     def count(self, setup: "Setup", progress: Progress, counted: CountedRound, *, then: int) -> None:
         """Count an answer of which nothing but its account is known; the learner does not hear it."""
         tally = progress.tally
-        _, stale = measure_delay(counted.number, then, tally.predicted, tally.answered)
+        _, stale = rounds.measure_delay(counted.number, then, tally.predicted, tally.answered)
         if progress.watch is not None:
             find_monitor(setup.learner.alpha).observe(
                 progress.watch,
@@ -259,7 +250,7 @@ class Sets:
         before: Outcome,
         outcome: Outcome,
     ) -> Outcome:
-        return amend(setup.learner, progress, answered, before, outcome)
+        return rounds.amend(setup.learner, progress, answered, before, outcome)
 
     def list_notes(self, tally: Tally, *, alpha: float) -> list[str]:  # noqa: ARG002
         """Return what is to be said of such rounds alone."""
