@@ -4,6 +4,7 @@ import copy
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from keyhole.errors import FeedbackError, InvalidError, SnapshotError
@@ -136,9 +137,8 @@ def pack_watch(watch: Watch) -> bytes:
 def unpack_watch(content: bytes) -> Watch:
     if len(content) != _WATCHED.size:
         raise SnapshotError(f"a watch has {_WATCHED.size} bytes, not {len(content)}; restore a copy")
-    rounds, alarm, since, raised, cleared, alarms, heard, *rest = _WATCHED.unpack(content)
-    tested, scale, ratio, *rest = rest
-    together, doubts, rest = rest[:3], rest[3:5], rest[5:]
-    lists = together, doubts, rest[:RATES], rest[RATES:-RATES], rest[-RATES:]
-    head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
-    return Watch(*head, tested, scale, ratio, *lists)
+    numbers = iter(_WATCHED.unpack(content))
+    head = islice(numbers, 10)
+    watch = Watch(*head, *(list(islice(numbers, size)) for size in (3, 2, RATES, RATES, RATES)))
+    watch.alarm = Alarm(watch.alarm)
+    return watch
