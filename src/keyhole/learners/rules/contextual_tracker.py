@@ -155,15 +155,10 @@ class ContextualParameters:
         answers came (L).
 
         If an answer moved accounts by a, those of K groups, k of them hot or cold: ``moved`` and
-        ``squares`` are the sums of K a and of k a^2 over conflicts, and M, the ``longest``, is the
-        largest a of any answer, or 1. With e_g what |account| is beyond guard + M: no e_g grows outside
-        a conflict, and a conflict adds at most k a^2 to the sum of their squares. With late answers
-        those that were open when a guard closed carry an account on: as many as were ever open, and at
-        most L + 1, as each next one is older by one. In a conflict who is farther beyond its bound may
-        be out of date, by what the guard has grown, by those, and by M for each answer since:
-        ``waited`` is the sum of K a times the age, but for the conflicts that ``raised`` L themselves.
-        Where answers have weights the guard is ``scale`` times as far out. docs/guarantees.md has the
-        proof.
+        ``squares`` are the sums of K a and of k a^2 over conflicts, and the ``longest`` is the largest
+        a of any answer, or 1; ``waited`` is the sum of K a times the age, but for the conflicts that
+        ``raised`` L themselves. Where answers have weights the guard is ``scale`` times as far out.
+        docs/guarantees.md has the proof.
         """
         level, scale = int(state.lateness[0]), float(state.scale[0])
         moved, squares, longest, waited, raised = map(float, state.conflicts)
