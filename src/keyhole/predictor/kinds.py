@@ -250,7 +250,11 @@ class Sets:
         before: Outcome,
         outcome: Outcome,
     ) -> Outcome:
-        return rounds.amend(setup.learner, progress, answered, before, outcome)
+        """Let the accounts be those of another outcome than the one that was counted; or raise."""
+        weight, change = before.weight, outcome.miss - before.miss
+        rounds.change_miss(setup.learner, progress, change, weight=weight, groups=answered.groups)
+        progress.tally.unreachable += outcome.unreachable - before.unreachable
+        return outcome._replace(weight=weight)
 
     def list_notes(self, tally: Tally, *, alpha: float) -> list[str]:  # noqa: ARG002
         """Return what is to be said of such rounds alone."""
