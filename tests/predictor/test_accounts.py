@@ -219,12 +219,12 @@ def test_a_feature_that_is_no_number_is_refused_and_the_round_not_opened(feature
 )
 def test_an_answer_with_parts_that_nobody_knows_is_none(answer: Any) -> None:
     setup = make_setup(alpha=ALPHA, score=Probabilities())
-    progress: Progress[Any] = setup.kind.start(setup)
+    progress: Progress = setup.kind.start(setup)
     assert progress.watch is None
     case = setup.kind.read(setup, progress, [0.6, 0.4])
     opened: Any = setup.kind.open(setup.learner, progress, case, 0.5, np.empty(0))
     with pytest.raises(FeedbackError, match="is not an answer"):
-        setup.kind.answer(setup, progress, opened, answer)
+        progress.answer(setup, opened, answer)
     assert progress.tally.answered == 0
 
 
@@ -261,5 +261,5 @@ def test_an_answer_of_a_request_is_that_of_the_library(told: Any, given: Any) ->
     progress = setup.kind.start(setup)
     case = setup.kind.read(setup, progress, [0.6, 0.4])
     opened = setup.kind.open(setup.learner, progress, case, 0.5, np.empty(0))
-    setup.kind.answer(setup, progress, opened, told)
+    progress.answer(setup, opened, told)
     assert progress.pack(setup.learner) == predictor.progress.pack(setup.learner)

@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -200,7 +200,7 @@ class Fold:
         """How many numbers stand before the output of an open round."""
         return 0 if self.decides else self.setup.learner.memory
 
-    def begin(self, state: bytes | Progress[Any]) -> bytes:
+    def begin(self, state: bytes | Progress) -> bytes:
         """Return the state of a new key that begins with what another one has learnt.
 
         Such as the key of a segment, which gets the events of all its members: a new member begins
@@ -248,8 +248,7 @@ class Fold:
         """Return the progress that a new key begins with."""
         if self.start:
             return Progress.unpack(self.start, setup=self.setup)
-        progress = self.setup.kind.start(self.setup)
-        return cast("Progress", progress)
+        return self.setup.kind.start(self.setup)
 
     def next_due(self, state: bytes) -> int | None:
         """Return the earliest time at which an open round of the key expires, if any does."""

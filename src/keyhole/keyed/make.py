@@ -41,7 +41,7 @@ def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
     least_chance: float = LEAST_CHANCE,
     lifetime: int | None = None,
     recall: int = RECALL,
-    start: Progress[Any] | Mapping[float, Progress] | None = None,
+    start: Progress | Mapping[float, Progress] | None = None,
 ) -> Fold | LevelFold:
     """Return a fold; the parameters are a predictor's, and those of ``Fold``.
 

@@ -186,9 +186,9 @@ class Rule(Generic[P]):
 
     def start_state(self, settings: object) -> Any:
         """Return the state before the first round, as arrays."""
-        if isinstance(self.state, type):
-            return self.state(*(part.copy() for part in self.state._field_defaults.values()))  # type: ignore[attr-defined]
-        return self.state(settings)
+        first = self.state() if isinstance(self.state, type) else self.state(settings)
+        # Parts may be defaults of the class, which all its states would share.
+        return getattr(first, "_make", tuple)([part.copy() for part in first])
 
     def count_memory(self, settings: object) -> int:
         """Return how many numbers a round must remember."""

@@ -212,24 +212,14 @@ def _observe_weighted(
         learner.observe(progress.state, memo, answer)
 
 
-def amend(
-    learner: Learner, progress: Progress, answered: Round[R], before: Outcome, outcome: Outcome
-) -> Outcome:
-    """Let the accounts be those of another outcome than the one that was counted; or raise, unchanged.
-
-    It keeps the weight of the first. Accounts and position move by the difference, as one answer that
-    comes now would move them: that leaves the sum alone by which misses are bounded.
-    """
-    weight, change = before.weight, outcome.miss - before.miss
-    change_miss(learner, progress, change, weight=weight, groups=answered.groups)
-    progress.tally.unreachable += outcome.unreachable - before.unreachable
-    return outcome._replace(weight=weight)
-
-
 def change_miss(
     learner: Learner, progress: Progress, change: float, *, weight: float, groups: tuple[int, ...]
 ) -> None:
-    """Let the accounts be those of a loss that is larger by so much than the one that was counted."""
+    """Let the accounts be those of a loss that is larger by so much than the one that was counted.
+
+    Accounts and position move by the difference, as one answer that comes now would move them: that
+    leaves the sum alone by which misses are bounded. Or raise, unchanged.
+    """
     check_amendable(learner)
     if change:
         tally = progress.tally

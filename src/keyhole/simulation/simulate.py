@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from keyhole.checks import is_whole
 from keyhole.errors import (
     InvalidError,
-    NotCompiledError,
     ScoreError,
-    SpeedWarning,
     TheoremError,
     TheoryWarning,
     warn_user,
@@ -31,9 +29,9 @@ from keyhole.feedback import (
 )
 from keyhole.learners import Ask, Learner, Rule
 from keyhole.learners.bounds import check_rounds
-from keyhole.learners.entries import check_choice, check_choices
+from keyhole.learners.entries import check_choice, check_choices, compile_all
 from keyhole.learners.rule import FOR_SETS, check_learner
-from keyhole.numeric import Array, Counts, bind, can_compile, compile_for, kernel
+from keyhole.numeric import Array, Counts, bind, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.report import show_rates
@@ -434,13 +432,7 @@ def find_loop(
     plain: Callable[..., None] = bind(
         loop, **names, **{name: bind(one, **names) for name, one in own.items()}
     )
-    loop = plain
-    if can_compile():
-        try:
-            loop = compile_for(plain, *arguments)
-        except NotCompiledError as error:
-            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
-    return _LOOPS.setdefault(key, loop)
+    return _LOOPS.setdefault(key, compile_all(rule, (plain, arguments))[0])
 
 
 @kernel

@@ -31,7 +31,13 @@ from keyhole.learners.lateness import (
     slow,
 )
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import parameters, positive, target
+from keyhole.learners.parameters import (
+    find_settings,
+    parameters,
+    positive,
+    prepare_settings,
+    target,
+)
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, called, compiled_as, exp, kernel
 
@@ -63,14 +69,6 @@ NOWHERE = -1  # the bin of a score that is not told
 Told: TypeAlias = tuple[Array, Array, Array, Array]  # miss, score, age and staleness of answers
 
 
-class InformedTrackerSettings(NamedTuple):
-    """What the kernels read."""
-
-    alpha: float
-    step: float
-    guard: float
-
-
 @parameters
 class InformedTrackerParameters:
     """The parameters of the informed tracker; none of them needs tuning."""
@@ -92,10 +90,7 @@ class InformedTrackerParameters:
 
     def observe_all(self, state: Any, memos: Iterable[Any], told: Told) -> None:
         """Learn from answers that tell every score, as ``observe`` would one after the other."""
-        observe_table(self.prepare(), state, [memo[0] for memo in memos], told)
-
-    def prepare(self) -> InformedTrackerSettings:
-        return InformedTrackerSettings(self.alpha, self.step, self.guard)
+        observe_table(prepare_settings(self), state, [memo[0] for memo in memos], told)
 
     def excess(self, rounds: int) -> Excess:
         """Return the bounds that the guards keep: at a guard the next answer turns the excess back."""
@@ -105,6 +100,9 @@ class InformedTrackerParameters:
         """Return the bounds that the guards keep, which stand farther out the later answers come."""
         guards = Excess(least=-self.guard, most=self.guard)
         return bound_late_tracker(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
+
+
+InformedTrackerSettings: Any = find_settings(InformedTrackerParameters)
 
 
 class InformedTrackerState(NamedTuple):

@@ -62,7 +62,7 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
 
 
 # What is to be amended of a learner: its round, what that came to before, and what it comes to now.
-_Amended = tuple[Setup, Progress[Any], Round[Any], Outcome, Outcome]
+_Amended = tuple[Setup, Progress, Round[Any], Outcome, Outcome]
 
 
 def apply(
@@ -95,7 +95,7 @@ def apply(
 
 def _read_amended(
     setup: Setup,
-    progress: Progress[Any],
+    progress: Progress,
     kept: RoundRow,
     last: AnswerRow | AmendmentRow,
     *,

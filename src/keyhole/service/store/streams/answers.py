@@ -178,7 +178,7 @@ def settle_reply(
                 check_tells_all(answer)
             heard = recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
         scale = copy.deepcopy(stream.progress.scale) if heard else None
-        outcome = setup.kind.answer(setup, stream.progress, waiting, answer)
+        outcome = stream.progress.answer(setup, waiting, answer)
         miss, weight = outcome.miss, outcome.weight
         score = outcome.score if outcome.score == outcome.score else None  # NaN: not told
         if weight:  # A loss of a half is a miss, as for ``is_miss``.

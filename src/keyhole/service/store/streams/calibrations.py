@@ -97,7 +97,7 @@ def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
             )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
-    setup.kind.calibrate(setup, stream.progress, outputs, labels, contexts=contexts)
+    stream.progress.calibrate(setup, outputs, labels, contexts=contexts)
     for shadow in stream.shadows:
         calibrate_beside(shadow, outputs, labels, contexts=contexts, scale=scale)
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()

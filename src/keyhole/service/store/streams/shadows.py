@@ -52,7 +52,7 @@ class Shadow:
     since: int  # the version of the stream with which it came: no other has it
     at: float
     setup: Setup
-    progress: Progress[Any]  # without a scale: it is the stream's
+    progress: Progress  # without a scale: it is the stream's
     rounds: int = 0
     unknown: float = 0.0  # how many of them, by weight, could not tell whether it would have missed
     size: float = 0.0  # the sum of its bounded sizes,
@@ -236,7 +236,7 @@ def calibrate_beside(
     setup, progress = shadow.setup, shadow.progress
     known = contexts if setup.context else [NOTHING_KNOWN] * len(outputs)
     progress.scale = copy.deepcopy(scale)
-    setup.kind.calibrate(setup, progress, outputs, labels, contexts=known)
+    progress.calibrate(setup, outputs, labels, contexts=known)
     progress.scale = None
 
 
@@ -282,7 +282,7 @@ def learn_beside(
         progress.scale = copy.deepcopy(scale)
         try:
             if told is not None:
-                found = setup.kind.answer(setup, progress, waiting, told)
+                found = progress.answer(setup, waiting, told)
                 levels += (found.miss, own.size) if shadow.is_level else ()
         except KeyholeError:  # What the stream's learner takes, this one may not.
             if shadow.is_level:

@@ -26,7 +26,7 @@ from keyhole.learners import compile_learner
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import RoundTally
+from keyhole.predictor.tally import Tally
 from keyhole.service.store.log.chain import FIRST
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, Values
@@ -49,7 +49,7 @@ class Stream:
     lifetime: float
     window: int
     created: float
-    progress: Progress[Any] = NOT_BEGUN
+    progress: Progress = NOT_BEGUN
     archived: float | None = None
     version: int = -1
     next_expiry: float = math.inf  # No open round expires before this time.
@@ -67,9 +67,8 @@ class Stream:
             self.progress = self.setup.kind.start(self.setup, watch=True)
 
     @property
-    def tally(self) -> RoundTally:
-        tally: RoundTally = self.progress.tally
-        return tally
+    def tally(self) -> Tally:
+        return self.progress.tally
 
     @property
     def watch(self) -> Watch:
@@ -127,7 +126,7 @@ def make_stream_row(stream: Stream) -> StreamRow:
     )
 
 
-def read_stream_row(row: StreamRow, *, kept: Progress[Any] | None = None) -> Stream:
+def read_stream_row(row: StreamRow, *, kept: Progress | None = None) -> Stream:
     """Return the stream of a row, or raise ``QuarantinedError`` if it cannot be used.
 
     ``kept`` is what its progress unpacks to, for who knows it.
