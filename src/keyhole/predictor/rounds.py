@@ -102,7 +102,7 @@ def propose(
     number = tally.predicted
     if number < MOST_HEARD and learner.informed and state.rounds[0] < LISTENS:
         listen(learner, progress, case)
-    memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
+    memo = learner.blank.copy()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
     choose = learner.choose_into
     threshold = choose(state, memo, ask)
