@@ -102,7 +102,7 @@ def propose(
     number = tally.predicted
     if number < MOST_HEARD and learner.informed and state.rounds[0] < LISTENS:
         listen(learner, progress, case)
-    memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
+    memo = learner.blank.copy()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
     choose = learner.choose_into
     threshold = choose(state, memo, ask)
@@ -165,8 +165,13 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         heard = tally.calibrated + then
         find_monitor(learner.alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
     tally.count(miss, shown.size, weight, stale, groups)
-    is_usual = 0.0 < shown.threshold <= 1.0 and 0.0 <= miss <= weight == 1.0
-    if unreachable or check is not None or not is_usual:
+    # Within an ``if`` the interpreter compares floats in less than half the time.
+    if not (
+        0.0 < shown.threshold <= 1.0
+        and 0.0 <= miss <= weight == 1.0
+        and not unreachable
+        and check is None
+    ):
         _note_unusual(tally, outcome, threshold=shown.threshold, alpha=learner.alpha)
 
 
@@ -403,9 +408,8 @@ def _check_scaled(waiting: Round[R]) -> None:
 
 def judge_label(waiting: Round[R], label: object) -> Outcome:
     """Return what a label says. What was shown decides between hit and miss, not rounding."""
-    prediction: Any
-    case: Any
-    prediction, case, _, _, _ = waiting
+    prediction: Any = waiting.prediction
+    case: Any = waiting.case
     edge, residual = prediction.threshold, None
     find_residual = getattr(case, "residual", None)
     if find_residual is None:
@@ -413,14 +417,17 @@ def judge_label(waiting: Round[R], label: object) -> Outcome:
     else:
         residual = find_residual(label)
         score = case.residuals.score(residual)
-    missed = score < edge or score < 0.0
+    miss = 1.0 if score < edge or score < 0.0 else 0.0
     # Without limits on its size, a set holds what reaches its threshold: no need to look twice.
-    if not getattr(case, "is_unlimited", False) and missed != (label not in prediction):
-        missed = not missed
-        score = math.nextafter(edge, -math.inf) if missed else edge
-    known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
-    miss = 1.0 if missed else 0.0
-    return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0, None))
+    if residual is not None or not getattr(case, "is_unlimited", False):
+        if label in prediction:
+            if miss:
+                miss, score = 0.0, edge
+        elif not miss:
+            miss, score = 1.0, math.nextafter(edge, -math.inf)
+    if score < 0.0:
+        return _new(Outcome, (miss, 0.0, miss == 1.0, residual, 1.0, None))
+    return _new(Outcome, (miss, score if score < 1.0 else 1.0, False, residual, 1.0, None))
 
 
 def weigh_answer(learner: Learner, chance: float, *, seed: int, number: int) -> float:

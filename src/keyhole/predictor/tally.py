@@ -212,8 +212,10 @@ class Tally:
             return
         self.size += size
         if size != self.median:
-            is_first = self.answered - self.unbounded == 1
-            self.median = size if is_first else _move_median(self.median, size)
+            if self.answered - self.unbounded == 1:
+                self.median = size
+            else:
+                self.median = _move_median(self.median, size)
 
     def count_all(self, misses: Array, sizes: Array, stales: Array) -> None:
         """Add answered sets of labels as ``count`` does one after the other."""
