@@ -398,11 +398,7 @@ def erase(
     return (yield from send(call)).erased
 
 
-def export(
-    stream: str,
-    *,
-    format: Literal["csv", "jsonl", "parquet"] = "csv",  # noqa: A002
-) -> Steps[bytes]:
+def export(stream: str, *, format: Literal["csv", "jsonl", "parquet"] = "csv") -> Steps[bytes]:
     """Return the whole log as the bytes of a CSV, JSON lines or Parquet file."""
     parts, parameters = ("streams", stream, "export"), {"format": format}
     return send(Call("GET", parts, lambda response: response.content, parameters=parameters))

@@ -108,11 +108,7 @@ async def predict(
 
 
 @_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, gives=wire.Receipt)
-async def answer(
-    request: Request,
-    id: Id,  # noqa: A002
-    given: AnswerGiven,
-) -> Response:
+async def answer(request: Request, id: Id, given: AnswerGiven) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _settle(request, [Reply(id, given)])
@@ -122,11 +118,7 @@ async def answer(
 
 
 @_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, gives=wire.Receipt)
-async def amend(
-    request: Request,
-    id: Id,  # noqa: A002
-    given: AnswerGiven,
-) -> Response:
+async def amend(request: Request, id: Id, given: AnswerGiven) -> Response:
     """Correct an answer that turned out to be wrong; all statistics become those of the right one."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _settle(request, [Reply(id, given)], amends=True)
@@ -455,11 +447,7 @@ async def erase_rounds(
 
 
 @_route("DELETE /streams/{name}/rounds/{id}", Scope.ADMIN, gives=wire.Erased)
-async def erase_round(
-    request: Request,
-    name: Name,
-    id: Id,  # noqa: A002
-) -> Response:
+async def erase_round(request: Request, name: Name, id: Id) -> Response:
     """Erase the content of a round, its answer and its metadata; the statistics stay."""
     state = request.app.state
     erase = partial(erasures.erase_round, state.database, name, id, now=state.clock())
@@ -488,7 +476,7 @@ async def get_events(request: Request, name: Name) -> Response:
 def get_export(
     request: Request,
     name: Name,
-    format: Annotated[export.Format, Query()] = export.Format.CSV,  # noqa: A002
+    format: Annotated[export.Format, Query()] = export.Format.CSV,
 ) -> Response:
     """Return the whole log as CSV, JSON lines or Parquet, sent as it is read."""
     database = request.app.state.database

@@ -86,7 +86,7 @@ def _read_secret(secret: str) -> bytes:
         raise InvalidError(f"what follows {_ENCODED} in the webhook's secret is not base64") from None
 
 
-def sign(secret: str, *, id: str, at: int, body: bytes) -> str:  # noqa: A002
+def sign(secret: str, *, id: str, at: int, body: bytes) -> str:
     """Return the signature of a message that is sent at a time.
 
     Examples

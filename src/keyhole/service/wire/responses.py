@@ -103,11 +103,7 @@ class Verdict:
 
 
 def show_prediction(
-    id: str,  # noqa: A002
-    regions: Sequence[Region],
-    *,
-    expires: float,
-    alphas: Sequence[float] = (),
+    id: str, regions: Sequence[Region], *, expires: float, alphas: Sequence[float] = ()
 ) -> Prediction:
     """Return what is sent of a round: its regions are those of each level, the smallest alpha first."""
     shown, until = regions[0], show_time(expires)
@@ -140,7 +136,7 @@ def show_ends(ends: tuple[float, float] | None) -> Pair | None:
     return None if ends is None or ends[0] > ends[1] else ends
 
 
-def show_decision(id: str, decision: Decision, *, expires: float) -> Verdict:  # noqa: A002
+def show_decision(id: str, decision: Decision, *, expires: float) -> Verdict:
     return Verdict(
         id=id,
         round=decision.id,
