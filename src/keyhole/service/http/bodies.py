@@ -306,10 +306,10 @@ class Calibration(Body):
             raise ValueError("give rounds or decisions, at least one and not both")
         return self
 
-    def list_past(self) -> list[Past]:
-        if self.rounds:
-            return [Past(one.output, one.label, one.features, one.groups) for one in self.rounds]
-        return [Past(one.output, one.right, None, one.groups) for one in self.decisions]
+    def read(self) -> tuple[list[Past], int | None]:
+        past = [Past(one.output, one.label, one.features, one.groups) for one in self.rounds]
+        past += [Past(one.output, one.right, None, one.groups) for one in self.decisions]
+        return past, self.after
 
 
 class KeyedCaseBody(CaseBody):

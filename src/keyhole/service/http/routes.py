@@ -19,6 +19,7 @@ from keyhole.service.http.bodies import ReadBody, read_object
 from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.http.views import JsonResponse
 from keyhole.service.store.log import export, history
+from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import (
     amendments,
     answers,
@@ -30,6 +31,7 @@ from keyhole.service.store.streams import (
     updates,
 )
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.shadows import NewShadow
 from keyhole.service.store.streams.stream import Stream, Task, make_separate_task
 from keyhole.service.store.tokens import Scope
@@ -243,12 +245,10 @@ async def create_stream(
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     separate = {name: given.pop(name) for name in _SEPARATE if name in given}
     separate["shadows"] = [NewShadow(**one) for one in given.pop("shadows", ())]
-    state = request.app.state
 
-    def create() -> tuple[Stream, list[str]]:
+    def create(database: Database, name: str, *, now: float) -> tuple[Stream, list[str]]:
         setup, notes, levels = settings.make_setups(**given)
-        more, now = {**separate, "levels": levels}, state.clock()
-        return registry.create(state.database, new.name, setup=setup, now=now, **more), notes
+        return registry.create(database, name, setup=setup, now=now, levels=levels, **separate), notes
 
     return await _change(request, new.name, create, status=201)
 
@@ -301,15 +301,12 @@ async def update_stream(
 ) -> Response:
     """Change a stream from now on; the notes say what that does to the promise."""
     request.state.fields = {LabelError: "labels"}
-    state, given = request.app.state, changes.model_dump(exclude_none=True)
+    given = changes.model_dump(exclude_none=True)
     if not given:
         raise InvalidError(
             "nothing is to change; give alpha, lifetime, window, labels, description or retention"
         )
-    update = updates.Update(**given)
-    return await _change(
-        request, name, lambda: updates.update(state.database, name, update, now=state.clock())
-    )
+    return await _change(request, name, updates.update, updates.Update(**given))
 
 
 @_route("POST /streams/{name}/shadows", Scope.ADMIN, gives=wire.StreamView, status=201)
@@ -317,31 +314,19 @@ async def add_shadow(
     request: Request, name: Name, new: Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
 ) -> Response:
     """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
-    state = request.app.state
-    return await _change(
-        request,
-        name,
-        lambda: (updates.add(state.database, name, new, now=state.clock()), []),
-        status=201,
-    )
+    return await _change(request, name, updates.add, new, status=201)
 
 
 @_route("DELETE /streams/{name}/shadows/{shadow}", Scope.ADMIN, gives=wire.StreamView)
 async def remove_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
     """Remove a shadow."""
-    state = request.app.state
-    return await _change(
-        request, name, lambda: (updates.remove(state.database, name, shadow, now=state.clock()), [])
-    )
+    return await _change(request, name, updates.remove, shadow)
 
 
 @_route("POST /streams/{name}/shadows/{shadow}/promotion", Scope.ADMIN, gives=wire.StreamView)
 async def promote_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
     """Make a shadow the stream's learner; the notes say what that does to the promise."""
-    state = request.app.state
-    return await _change(
-        request, name, lambda: updates.promote(state.database, name, shadow, now=state.clock())
-    )
+    return await _change(request, name, updates.promote, shadow)
 
 
 @_route("DELETE /streams/{name}", Scope.ADMIN, status=204)
@@ -356,38 +341,36 @@ async def delete_stream(request: Request, name: Name) -> None:
 async def calibrate(
     request: Request,
     name: Name,
-    history: Annotated[bodies.Calibration, Depends(ReadBody(bodies.Calibration))],
+    history: Annotated[tuple[list[Past], int | None], Depends(ReadBody(bodies.Calibration))],
 ) -> Response:
     """Teach a stream labelled or judged history before its first round."""
-    state = request.app.state
-
-    def teach() -> tuple[Stream, list[str]]:
-        past, now, after = history.list_past(), state.clock(), history.after
-        return calibrations.calibrate(state.database, name, past, now=now, after=after), []
-
-    return await _change(request, name, teach)
+    past, after = history
+    return await _change(request, name, partial(calibrations.calibrate, after=after), past)
 
 
 @_route("POST /streams/{name}/archive", Scope.ADMIN, gives=wire.StreamView)
 async def archive_stream(request: Request, name: Name) -> Response:
     """Close a stream permanently: it can be read, but takes no more rounds."""
-    state = request.app.state
-    return await _change(
-        request, name, lambda: (registry.archive(state.database, name, now=state.clock()), [])
-    )
+    return await _change(request, name, registry.archive)
 
 
 async def _change(
-    request: Request, name: str, change: Callable[[], tuple[Stream, list[str]]], *, status: int = 200
+    request: Request,
+    name: str,
+    change: Callable[..., Stream | tuple[Stream, list[str]]],
+    *given: object,
+    status: int = 200,
 ) -> Response:
     """Show a stream and notes after a change that is neither a round nor an answer."""
+    state = request.app.state
 
     def run() -> Response:  # in a thread, as a change and its view take long
         with settings.collect_notes() as warned:  # as of a shadow's learner
-            stream, notes = change()
+            changed = change(state.database, name, *given, now=state.clock())
+        stream, notes = changed if isinstance(changed, tuple) else (changed, [])
         return JsonResponse(views.show_stream(stream, notes=[*notes, *warned]), status)
 
-    response: Response = await request.app.state.queues.run(make_separate_task(name, run))
+    response: Response = await state.queues.run(make_separate_task(name, run))
     return response
 
 
