@@ -5,7 +5,6 @@ Nothing checks these values when they are sent: mypy holds them to the descripti
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -77,7 +76,6 @@ def show_stream(
     """Return what a stream is, and its statistics; in a list without its distribution."""
     setup, tally = stream.setup, stream.tally
     rule, settings, labels = setup.learner.rule, setup.dump(), find_labels(setup.score)
-    rounds, misses = stream.recent_rounds, stream.recent_misses
     return wire.StreamView(
         name=stream.name,
         learner=setup.learner.name,
@@ -109,7 +107,9 @@ def show_stream(
         calibrated=tally.calibrated,
         miss_rate=tally.miss_rate,
         **tally.describe()._asdict(),
-        recent=wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None),
+        recent=wire.Recent(
+            stream.window, stream.recent_rounds, stream.recent_misses, stream.recent_miss_rate
+        ),
         promise=_show_promise(stream),
         distribution=None if listed else _show_distribution(stream),
         shadows=[_show_shadow(shadow) for shadow in stream.shadows if not shadow.is_level],
@@ -258,7 +258,7 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
             wire.ChangeView(show_time(change.at), change.kind, change.content)
             for change in curve.changes
         ],
-        recent=wire.RecentRounds(**asdict(curve.recent)),
+        recent=curve.recent,
         # Each round counts against the target of its time, and those are not kept.
         proven=None if stream.retargeted is not None else _show_proven(stream),
         levels=[

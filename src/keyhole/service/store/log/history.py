@@ -29,6 +29,7 @@ from keyhole.service.store.streams.stream import (
     make_round_error,
 )
 from keyhole.service.store.streams.updates import list_misses
+from keyhole.service.wire.responses import RecentRounds
 
 _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
@@ -36,25 +37,6 @@ _MOST_ALARMS = 100
 _LAST = 200  # answered rounds
 RECENT = 500  # answered rounds
 _BYTES = 8  # of a score
-
-
-@dataclass(frozen=True)
-class Recent:
-    """Shares and medians over so many of the newest answered rounds; NaN where there are none.
-
-    ``full`` is the share of sets that held every candidate; intervals have none, and decisions have no
-    sizes at all. ``median_size`` is infinite where half of the intervals or more are unbounded.
-    """
-
-    rounds: int
-    median_size: float
-    empty: float
-    full: float
-    unbounded: float
-    median_seconds: float
-    late_seconds: float
-    late_rounds: float
-    largest_batch: int
 
 
 class LevelCurve(NamedTuple):
@@ -84,7 +66,7 @@ class StreamCurve:
     at: list[float]
     alarms: list[AlarmRow]
     changes: list[Change]
-    recent: Recent
+    recent: RecentRounds
     last: list[bool]
     levels: list[LevelCurve]
 
@@ -317,13 +299,14 @@ def _read_snapshots(
     return sums, list(table.swapaxes(0, 1))
 
 
-def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
+def _read_recent(transaction: Transaction, stream: Stream) -> RecentRounds:
+    """Return what the newest rounds were like; shares and medians of none are NaN."""
     rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
     kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)
     candidates = np.array([(row.output_bytes or np.inf) / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)
-    return Recent(
+    return RecentRounds(
         rounds=len(rows),
         median_size=np.nan if kind.decides else _quantile(sizes, 0.5),
         empty=np.nan if kind.decides else _share(sizes <= 0.0),
