@@ -47,11 +47,11 @@ class HandleRequests:
         *,
         admission: Admission,
         bodies: Bodies,
-        failures: "Failures",
+        outage: Outage,
         request_log: "RequestLog",
     ) -> None:
         self._app, self._admission, self._bodies = app, admission, bodies
-        self._failures, self._log = failures, request_log
+        self._outage, self._log = outage, request_log
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,8 +69,8 @@ class HandleRequests:
             await self._admission.check(scope)
             await self._app(scope, receive, send_on)
         except Exception as error:  # noqa: BLE001 - it is raised again where nobody can be told.
-            response = self._failures.answer(error, scope)
-            if response is not None:
+            self._outage.notice(error)
+            if (response := explain_failure(error, scope)) is not None:
                 await response(scope, receive, send_on)
         finally:
             self._bodies.taken -= state.get(TAKEN, 0)  # What its body took counts no more.
@@ -128,28 +128,21 @@ class CompressReads:
         return chosen(scope, receive, send)
 
 
-class Failures:
-    """Turns whatever was raised into a response that says what went wrong."""
-
-    def __init__(self, outage: Outage) -> None:
-        self._outage = outage
-
-    def answer(self, error: Exception, scope: Scope) -> Response | None:
-        """Return what tells it to the sender; None where a response is cut off, which shows it."""
-        self._outage.notice(error)
-        is_begun = STATUS in scope["state"]
-        if isinstance(error, ClientDisconnect):  # Nobody reads it but the log.
-            gone = Fault("disconnected", "the connection ended before the body did", None)
-            return respond(gone, status=400)
-        if isinstance(error, KeyholeError):
-            fields = scope["state"].get("fields", {})
-            problem = show_problem(error, field=fields.get(type(error)))
-            return None if is_begun else respond(problem.error, status=find_problem(error).status)
-        if is_begun:
-            raise error
-        log.error("a request failed", exc_info=error)
-        message = "something went wrong here; the log of the service says what"
-        return respond(Fault("unexpected", message, None), status=500)
+def explain_failure(error: Exception, scope: Scope) -> Response | None:
+    """Return what tells the sender; None where a response is cut off, which shows it."""
+    is_begun = STATUS in scope["state"]
+    if isinstance(error, ClientDisconnect):  # Nobody reads it but the log.
+        gone = Fault("disconnected", "the connection ended before the body did", None)
+        return respond(gone, status=400)
+    if isinstance(error, KeyholeError):
+        fields = scope["state"].get("fields", {})
+        problem = show_problem(error, field=fields.get(type(error)))
+        return None if is_begun else respond(problem.error, status=find_problem(error).status)
+    if is_begun:
+        raise error
+    log.error("a request failed", exc_info=error)
+    message = "something went wrong here; the log of the service says what"
+    return respond(Fault("unexpected", message, None), status=500)
 
 
 def respond(fault: Fault, *, status: int) -> Response:

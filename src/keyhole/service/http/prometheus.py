@@ -119,26 +119,20 @@ class StreamMetrics:
         return "".join([*parts, write_family(*_QUARANTINED, unusable)])
 
 
-class HostMetrics:
-    """The metrics of where a service runs: its clock, the disk of its database, the newest backup."""
-
-    def __init__(self, database: Database, *, clock: Callable[[], float], backups: Path | None) -> None:
-        self._database, self._clock, self._backups = database, clock, backups
-
-    def write(self) -> str:
-        self._clock()  # which looks whether the machine's has jumped
-        file, backups = self._database.file, self._backups
-        disk = None if file is None else shutil.disk_usage(file.parent)
-        found = (
-            getattr(self._clock, "jump", 0.0),
-            None if disk is None else disk.free,
-            None if disk is None else disk.total,
-            None if backups is None else find_newest(backups),
-        )
-        return "".join(
-            write_family(*about, [] if value is None else [write_sample(about[0], value)])
-            for about, value in zip(_OF_HOST, found, strict=True)
-        )
+def write_host(database: Database, *, clock: Callable[[], float], backups: Path | None) -> str:
+    """Return the metrics of where a service runs: its clock, the database's disk, the newest backup."""
+    clock()  # which looks whether the machine's has jumped
+    disk = None if database.file is None else shutil.disk_usage(database.file.parent)
+    found = (
+        getattr(clock, "jump", 0.0),
+        None if disk is None else disk.free,
+        None if disk is None else disk.total,
+        None if backups is None else find_newest(backups),
+    )
+    return "".join(
+        write_family(*about, [] if value is None else [write_sample(about[0], value)])
+        for about, value in zip(_OF_HOST, found, strict=True)
+    )
 
 
 def find_newest(folder: Path) -> float:
