@@ -1,6 +1,7 @@
 """A person in the loop: pictures of digits, the proposed set, and the person's answer."""
 
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated
 
@@ -50,10 +51,8 @@ def create(database: Database, *, now: float) -> None:
         power=digits.SCORE.power,
         seed=_SEED,
     )
-    try:
+    with suppress(StreamExistsError):
         registry.create(database, NAME, setup=setup, now=now, window=_WINDOW)
-    except StreamExistsError:
-        return
 
 
 @lru_cache(maxsize=1)
