@@ -15,10 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from keyhole.errors import KeyholeError
 from keyhole.service.http.health import Quarantine
-from keyhole.service.http.views import Level, find_alert, list_levels
+from keyhole.service.http.views import Level, find_alert
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.proposals import Opened
+from keyhole.service.store.streams.shadows import list_levels
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.problems import find_problem
 from keyhole.service.wire.responses import Alert

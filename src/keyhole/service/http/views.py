@@ -14,13 +14,13 @@ from starlette.responses import Response
 
 from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
-from keyhole.predictor.monitor import Alarm, Watch, bound_misses, bound_rate, find_monitor
+from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
 from keyhole.scores import find_labels
 from keyhole.scores.regions import Contents
 from keyhole.service.store.log.history import LevelCurve, LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
-from keyhole.service.store.streams.shadows import Shadow
+from keyhole.service.store.streams.shadows import Shadow, list_levels
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.responses import Alert, show_ends, show_levels, show_time
@@ -154,17 +154,8 @@ def _show_distribution(stream: Stream) -> wire.DistributionView:
 Level = Stream | Shadow  # of several levels the stream itself is the outermost
 
 
-def list_levels(stream: Stream) -> list[Level]:
-    """Return the levels of a stream, the smallest alpha first; of a single alpha the one."""
-    return [stream, *stream.levels]
-
-
-def _find_watch(level: Level) -> Watch:
-    return level.progress.watch or Watch()
-
-
 def find_alert(level: Level) -> Alert:
-    watch = _find_watch(level)
+    watch = level.watch
     return Alert.STARTING if watch.starting else _ALERTS[Alarm(watch.alarm)]
 
 
@@ -210,7 +201,7 @@ def find_worst(stream: Stream) -> tuple[Alert, AlarmRow | None]:
 
 
 def _show_promise(level: Level) -> wire.Promise:
-    tally, watch = level.progress.tally, _find_watch(level)
+    tally, watch = level.progress.tally, level.watch
     scale = watch.scale  # An answer of the least chance counts as one round, the others as less.
     return wire.Promise(
         state=find_alert(level),
@@ -273,7 +264,7 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
 
 
 def _show_curve(level: Level, curve: LevelCurve) -> dict[str, Any]:
-    alpha, scale = level.setup.learner.alpha, _find_watch(level).scale
+    alpha, scale = level.setup.learner.alpha, level.watch.scale
     return {
         "miss_rate": _divide(curve.misses, curve.weights),
         "mean_size": _divide(curve.sizes, curve.bounded),

@@ -28,9 +28,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic_core import to_jsonable_python
 
 from keyhole.errors import InvalidError, KeyholeError
-from keyhole.service.http.views import Level, list_levels, show_alarm
+from keyhole.service.http.views import Level, show_alarm
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
+from keyhole.service.store.streams.shadows import list_levels
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.responses import show_time
 

@@ -30,7 +30,7 @@ from keyhole.service.store.streams.shadows import (
     check_tells_all,
     dump_shadows,
     learn_beside,
-    list_watches,
+    list_levels,
     recall_beside,
     show_misses,
 )
@@ -147,7 +147,8 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if answered.miss is None:
         return Receipt(reply.id, stream.name, None)
     if answered.weight and stream.progress.watch is not None:
-        watches = list_watches(stream) if stream.shadows else [stream.progress.watch]
+        own = stream.progress.watch
+        watches = [one.watch for one in list_levels(stream)] if stream.shadows else [own]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
                 _note_alarm(work, watch, now, level=level)
