@@ -63,16 +63,21 @@ def add_demo(commands: "Commands") -> None:
         epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
     )
     parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
-    _add_option(parser, "--out", Path("out/demo.png"), "the picture")
+    add_option(parser, "--out", Path("out/demo.png"), "the picture")
     parser.set_defaults(run=_demo)
 
 
-def _add_option(
-    parser: argparse.ArgumentParser, flag: str, default: str | float | Path, about: str
+def add_option(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    default: str | float | Path,
+    about: str,
+    *,
+    metavar: str | None = None,
 ) -> None:
     """Add an option of the default's type; its help ends in the default."""
     shown = f"{about}; default: %(default)s"
-    parser.add_argument(flag, type=type(default), default=default, help=shown)
+    parser.add_argument(flag, type=type(default), default=default, help=shown, metavar=metavar)
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -107,8 +112,8 @@ def _add_gate(commands: "Commands") -> None:
         required=True,
         help="a .csv or .parquet with the columns score, and right or wrong",
     )
-    _add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
-    _add_option(parser, "--out", Path("out/gate.png"), "the picture")
+    add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
+    add_option(parser, "--out", Path("out/gate.png"), "the picture")
     parser.set_defaults(run=_gate)
 
 
@@ -145,24 +150,22 @@ def _add_compare(commands: "Commands") -> None:
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="see --list; default: all")
     parser.add_argument("--scores", type=Path, help="play this log instead: .csv, .npz, .parquet")
     parser.add_argument("--imagenet", type=Path, help="classifier outputs: adds two scenarios")
-    _add_option(parser, "--alpha", 0.1, "target miss rate")
-    _add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
-    _add_option(parser, "--rounds", 10_000, "rounds of each run")
-    _add_option(parser, "--runs", 5, "runs of each learner")
+    add_option(parser, "--alpha", 0.1, "target miss rate")
+    add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
+    add_option(parser, "--rounds", 10_000, "rounds of each run")
+    add_option(parser, "--runs", 5, "runs of each learner")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
-    parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="sets predicted at once; default: %(default)s"
-    )
-    _add_option(parser, "--delay", 0.0, "delay of answers in rounds")
+    add_option(parser, "--batch", 1, "sets predicted at once", metavar="N")
+    add_option(parser, "--delay", 0.0, "delay of answers in rounds")
     parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
-    _add_option(parser, "--lost", 0.0, "share of rounds never answered")
-    _add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
+    add_option(parser, "--lost", 0.0, "share of rounds never answered")
+    add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
     parser.add_argument(
         "--late", action="store_true", help=f"play each of {len(CHANNELS)} kinds of lateness instead"
     )
     parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
-    _add_option(parser, "--seed", 0, "seed of the first run")
-    _add_option(parser, "--out", Path("out/compare"), "folder")
+    add_option(parser, "--seed", 0, "seed of the first run")
+    add_option(parser, "--out", Path("out/compare"), "folder")
     parser.set_defaults(run=lambda options: _compare(options, _list_given(options, parser)))
 
 
@@ -309,7 +312,7 @@ def _add_bench(commands: "Commands") -> None:
     )
     parser.add_argument("--show", type=Path, metavar="JSON", help="play nothing, show this record")
     parser.add_argument("--page", type=Path, help="a Markdown page to put the tables into as well")
-    _add_option(parser, "--out", Path("out/board"), "folder")
+    add_option(parser, "--out", Path("out/board"), "folder")
     parser.set_defaults(run=_bench)
 
 
@@ -373,8 +376,8 @@ def _add_paper(commands: "Commands") -> None:
         help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2; "
         "default: all",
     )
-    _add_option(parser, "--runs", 50, "runs of every setting")
-    _add_option(parser, "--seed", 0, "seed of the first run")
+    add_option(parser, "--runs", 50, "runs of every setting")
+    add_option(parser, "--seed", 0, "seed of the first run")
     parser.add_argument(
         "--imagenet",
         type=Path,
@@ -417,7 +420,7 @@ def _add_imagenet_file(commands: "Commands") -> None:
         epilog="example: keyhole imagenet-file val/ --model resnet18 --out resnet18.npz",
     )
     parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
-    _add_option(parser, "--model", "resnet18", "a torchvision model")
+    add_option(parser, "--model", "resnet18", "a torchvision model")
     parser.add_argument("--out", type=Path, help="default: imagenet_MODEL.npz")
     parser.set_defaults(run=_imagenet_file)
 
