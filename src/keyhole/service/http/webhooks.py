@@ -242,7 +242,6 @@ class StreamPoller:
     def poll(self) -> Iterator[Message]:
         """Yield what is new; at first, what happened within a day."""
         found, now = registry.survey_changed(self._database, self._seen), self._clock()
-        registry.add_alarms(self._database, found.changed)
         self._seen = found.digests
         for stream in found.changed:
             for level in list_levels(stream):

@@ -190,15 +190,9 @@ def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = 
                     found.quarantined[str(row.name)] = str(error)
                     continue
             found.digests[row.id] = digest
+        _add_alarms(transaction, found.changed)
         _count_overdue(transaction, found.changed, now)
     return found
-
-
-def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
-    """Let streams know their last alarms."""
-    if streams:
-        with database.read() as transaction:
-            _add_alarms(transaction, streams)
 
 
 def _is_past(row: StreamRow, now: float) -> bool:
