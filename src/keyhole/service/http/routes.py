@@ -44,7 +44,7 @@ Name = Annotated[str, Path(max_length=64, examples=["triage"])]
 ShadowName = Annotated[str, Path(max_length=64, examples=["wider"])]
 Id = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[bodies.Key | None, Header(alias="Idempotency-Key")]
-AnswerGiven = Annotated[str | dict[str, Any], Depends(ReadBody(bodies.AnswerBody))]
+AnswerGiven = Annotated[str | dict[str, object], Depends(ReadBody(bodies.AnswerBody))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _MOST_LOGGED = 20  # names of streams in a line of the log
 _REPEATED = "Made by an earlier request"
@@ -401,7 +401,7 @@ def get_rounds(
     return JsonResponse(wire.RoundsView([views.show_round(entry) for entry in found], following))
 
 
-def _read_metadata(text: str | None) -> dict[str, Any] | None:
+def _read_metadata(text: str | None) -> dict[str, object] | None:
     if text is None:
         return None
     try:

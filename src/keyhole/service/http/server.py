@@ -16,6 +16,7 @@ from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyhole.errors import InvalidError, LostDatabaseError
@@ -77,7 +78,7 @@ class Connections:
                 del self._by_address[old.address]
 
 
-async def refuse_all(scope: Any, receive: Any, send: Any) -> None:
+async def refuse_all(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request on a connection that is there for probes alone."""
     message = "too many connections are at work; try again, or close some"
     await respond(Fault("busy", message, None), status=503)(scope, receive, send)

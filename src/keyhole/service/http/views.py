@@ -142,7 +142,7 @@ def _show_shadow(shadow: Shadow) -> wire.ShadowView:
     )
 
 
-def _leave_out(values: dict[str, Any], name: str) -> dict[str, Any]:
+def _leave_out(values: dict[str, object], name: str) -> dict[str, object]:
     return {key: value for key, value in values.items() if key != name}
 
 

@@ -18,9 +18,9 @@ import threading
 import time
 from collections import Counter as Counts
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -52,7 +52,7 @@ class Message(NamedTuple):
     id: str
     type: str
     at: float
-    data: dict[str, Any]
+    data: Mapping[str, object]
 
     def write(self) -> bytes:
         content = {"type": self.type, "timestamp": show_time(self.at), "data": self.data}
