@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from keyhole import __version__
 from keyhole.service.http import event_stream, health, middleware, openapi, prometheus, routes
-from keyhole.service.http.access import Access, Admission
+from keyhole.service.http.access import Access
 from keyhole.service.http.bodies import Bodies
 from keyhole.service.http.clock import SteadyClock
 from keyhole.service.http.faults import explain_parameter
@@ -58,7 +58,9 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     _fill_state(app.state, database, chosen)
     _add_routes(app, demo=chosen.demo)
     _add_handlers(app)
-    _add_middleware(app, chosen.limits)
+    # The last one added is the first one reached.
+    app.add_middleware(middleware.HandleRequests, state=app.state)
+    app.add_middleware(middleware.CompressReads)
     return app
 
 
@@ -79,24 +81,6 @@ def _fill_state(state: State, database: Database, chosen: Settings) -> None:
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock
     )
-
-
-def _add_middleware(app: FastAPI, limits: Limits) -> None:
-    state = app.state
-    # The last one added is the first one reached.
-    app.add_middleware(
-        middleware.HandleRequests,
-        admission=Admission(state.access, limits),
-        bodies=state.bodies,
-        outage=state.outage,
-        request_log=middleware.RequestLog(
-            access=state.access,
-            metrics=state.metrics,
-            outage=state.outage,
-            webhooks=state.webhooks,
-        ),
-    )
-    app.add_middleware(middleware.CompressReads)
 
 
 def _add_routes(app: FastAPI, *, demo: bool) -> None:
