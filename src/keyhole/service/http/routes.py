@@ -44,10 +44,18 @@ Name = Annotated[str, Path(max_length=64, examples=["triage"])]
 ShadowName = Annotated[str, Path(max_length=64, examples=["wider"])]
 Id = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[bodies.Key | None, Header(alias="Idempotency-Key")]
-AnswerGiven = Annotated[str | dict[str, object], Depends(ReadBody(bodies.AnswerBody))]
+Output = Annotated[proposals.Query, Depends(ReadBody(bodies.OutputBody))]
+Outputs = Annotated[list[proposals.Query], Depends(ReadBody(bodies.OutputsBody))]
+Case = Annotated[proposals.Query, Depends(ReadBody(bodies.CaseBody))]
+Cases = Annotated[list[proposals.Query], Depends(ReadBody(bodies.CasesBody))]
+Answer = Annotated[str | dict[str, object], Depends(ReadBody(bodies.AnswerBody))]
+Answers = Annotated[list[Reply], Depends(ReadBody(bodies.AnswersBody))]
+New = Annotated[bodies.NewStream, Depends(ReadBody(bodies.NewStream))]
+Changes = Annotated[bodies.UpdateBody, Depends(ReadBody(bodies.UpdateBody))]
+Shadow = Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
+History = Annotated[tuple[list[Past], int | None], Depends(ReadBody(bodies.Calibration))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _MOST_LOGGED = 20  # names of streams in a line of the log
-_REPEATED = "Made by an earlier request"
 # no settings of a predictor
 _SEPARATE = ("lifetime", "window", "description", "retention", "calibrate_from")
 _TAGS: dict[Scope, str | Enum] = {
@@ -66,17 +74,19 @@ def _route(
     *,
     gives: type | None = None,
     status: int = 200,
+    repeats: bool = False,
     responses: Responses | None = None,
 ) -> Callable[[Handler], Handler]:
     """Add a route to what tokens of a scope may do; its response is JSON, if any."""
     method, path = place.split()
+    repeated: Responses = {200: {"model": gives, "description": "Made by an earlier request"}}
     return router.api_route(
         path,
         methods=[method],
         status_code=status,
         response_model=gives,
         response_class=Response if gives is None else JSONResponse,
-        responses=responses,
+        responses=repeated if repeats else responses,
         dependencies=[Depends(needs(scope))],
         tags=[_TAGS[scope]],
         openapi_extra=demand_token(scope),
@@ -88,18 +98,9 @@ def _describe_content(*kinds: str, schema: dict[str, str]) -> Responses:
 
 
 @_route(
-    "POST /streams/{name}/predictions",
-    Scope.PREDICT,
-    gives=wire.Prediction,
-    status=201,
-    responses={200: {"model": wire.Prediction, "description": _REPEATED}},
+    "POST /streams/{name}/predictions", Scope.PREDICT, gives=wire.Prediction, status=201, repeats=True
 )
-async def predict(
-    request: Request,
-    name: Name,
-    query: Annotated[proposals.Query, Depends(ReadBody(bodies.OutputBody))],
-    key: IdempotencyKey = None,
-) -> Response:
+async def predict(request: Request, name: Name, query: Output, key: IdempotencyKey = None) -> Response:
     """Predict a set or an interval; a retry with the same Idempotency-Key gives the same one."""
     (shown,), (repeated,) = opened = await _open(
         request, name, [query._replace(key=key)], makes=_PREDICTIONS
@@ -110,7 +111,7 @@ async def predict(
 
 
 @_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, gives=wire.Receipt)
-async def answer(request: Request, id: Id, given: AnswerGiven) -> Response:
+async def answer(request: Request, id: Id, given: Answer) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _settle(request, [Reply(id, given)])
@@ -120,7 +121,7 @@ async def answer(request: Request, id: Id, given: AnswerGiven) -> Response:
 
 
 @_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, gives=wire.Receipt)
-async def amend(request: Request, id: Id, given: AnswerGiven) -> Response:
+async def amend(request: Request, id: Id, given: Answer) -> Response:
     """Correct an answer that turned out to be wrong; all statistics become those of the right one."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _settle(request, [Reply(id, given)], amends=True)
@@ -130,11 +131,7 @@ async def amend(request: Request, id: Id, given: AnswerGiven) -> Response:
 
 
 @_route("POST /streams/{name}/predictions/batch", Scope.PREDICT, gives=wire.Predictions, status=201)
-async def predict_batch(
-    request: Request,
-    name: Name,
-    queries: Annotated[list[proposals.Query], Depends(ReadBody(bodies.OutputsBody))],
-) -> Response:
+async def predict_batch(request: Request, name: Name, queries: Outputs) -> Response:
     """Predict many at once, all or none."""
     opened = await _open(request, name, queries, makes=_PREDICTIONS)
     request.state.logged = {"stream": name, "predictions": len(opened.shown)}
@@ -143,9 +140,7 @@ async def predict_batch(
 
 
 @_route("POST /feedback", Scope.FEEDBACK, gives=wire.Receipts)
-async def answer_batch(
-    request: Request, replies: Annotated[list[Reply], Depends(ReadBody(bodies.AnswersBody))]
-) -> Response:
+async def answer_batch(request: Request, replies: Answers) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
     request.state.logged = {"answers": len(replies)}
     results = await _settle(request, replies)
@@ -153,19 +148,8 @@ async def answer_batch(
     return JsonResponse(wire.Receipts(shown))
 
 
-@_route(
-    "POST /streams/{name}/decisions",
-    Scope.PREDICT,
-    gives=wire.Verdict,
-    status=201,
-    responses={200: {"model": wire.Verdict, "description": _REPEATED}},
-)
-async def decide(
-    request: Request,
-    name: Name,
-    query: Annotated[proposals.Query, Depends(ReadBody(bodies.CaseBody))],
-    key: IdempotencyKey = None,
-) -> Response:
+@_route("POST /streams/{name}/decisions", Scope.PREDICT, gives=wire.Verdict, status=201, repeats=True)
+async def decide(request: Request, name: Name, query: Case, key: IdempotencyKey = None) -> Response:
     """Accept an answer or refer it, in a stream of decisions; retries are as for predictions."""
     (shown,), (repeated,) = await _open(request, name, [query._replace(key=key)], makes=_DECISIONS)
     request.state.logged = {"stream": name, "prediction": shown.id}
@@ -173,11 +157,7 @@ async def decide(
 
 
 @_route("POST /streams/{name}/decisions/batch", Scope.PREDICT, gives=wire.Verdicts, status=201)
-async def decide_batch(
-    request: Request,
-    name: Name,
-    queries: Annotated[list[proposals.Query], Depends(ReadBody(bodies.CasesBody))],
-) -> Response:
+async def decide_batch(request: Request, name: Name, queries: Cases) -> Response:
     """Decide many at once, all or none."""
     opened = await _open(request, name, queries, makes=_DECISIONS)
     request.state.logged = {"stream": name, "predictions": len(opened.shown)}
@@ -185,13 +165,13 @@ async def decide_batch(
 
 
 @_route("PUT /streams/{name}/answers/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
-async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
+async def answer_by_key(request: Request, name: Name, key: Id, given: Answer) -> Response:
     """Answer the prediction that was requested with this key, as by its id."""
     return await answer(request, await _find_id(request, name, key), given)
 
 
 @_route("PUT /streams/{name}/amendments/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
-async def amend_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
+async def amend_by_key(request: Request, name: Name, key: Id, given: Answer) -> Response:
     """Amend the answer to the prediction that was requested with this key, as by its id."""
     return await amend(request, await _find_id(request, name, key), given)
 
@@ -234,9 +214,7 @@ async def _settle(
 
 
 @_route("POST /streams", Scope.ADMIN, gives=wire.StreamView, status=201)
-async def create_stream(
-    request: Request, new: Annotated[bodies.NewStream, Depends(ReadBody(bodies.NewStream))]
-) -> Response:
+async def create_stream(request: Request, new: New) -> Response:
     """Create a stream."""
     request.state.fields = {FeedbackError: "feedback", LabelError: "labels"}
     request.state.logged = {"stream": new.name}
@@ -294,11 +272,7 @@ def get_stream(request: Request, name: Name) -> Response:
 
 
 @_route("PATCH /streams/{name}", Scope.ADMIN, gives=wire.StreamView)
-async def update_stream(
-    request: Request,
-    name: Name,
-    changes: Annotated[bodies.UpdateBody, Depends(ReadBody(bodies.UpdateBody))],
-) -> Response:
+async def update_stream(request: Request, name: Name, changes: Changes) -> Response:
     """Change a stream from now on; the notes say what that does to the promise."""
     request.state.fields = {LabelError: "labels"}
     given = changes.model_dump(exclude_none=True)
@@ -310,9 +284,7 @@ async def update_stream(
 
 
 @_route("POST /streams/{name}/shadows", Scope.ADMIN, gives=wire.StreamView, status=201)
-async def add_shadow(
-    request: Request, name: Name, new: Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
-) -> Response:
+async def add_shadow(request: Request, name: Name, new: Shadow) -> Response:
     """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
     return await _change(request, name, updates.add, new, status=201)
 
@@ -338,11 +310,7 @@ async def delete_stream(request: Request, name: Name) -> None:
 
 
 @_route("POST /streams/{name}/calibration", Scope.ADMIN, gives=wire.StreamView)
-async def calibrate(
-    request: Request,
-    name: Name,
-    history: Annotated[tuple[list[Past], int | None], Depends(ReadBody(bodies.Calibration))],
-) -> Response:
+async def calibrate(request: Request, name: Name, history: History) -> Response:
     """Teach a stream labelled or judged history before its first round."""
     past, after = history
     return await _change(request, name, partial(calibrations.calibrate, after=after), past)
