@@ -235,8 +235,7 @@ class StreamPoller:
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database, self._clock = database, clock
         self._seen: dict[int, int] = {}
-        # of each level: when its last alarm was raised, and cleared
-        self._alarms: dict[tuple[int, int], tuple[int, int | None]] = {}
+        self._announced: set[str] = set()  # ids of messages about alarms, which are rare
         self._quarantined: set[str] | None = None  # None before the first poll
 
     def poll(self) -> Iterator[Message]:
@@ -258,20 +257,13 @@ class StreamPoller:
         last = level.alarmed
         if last is None:
             return
-        known = self._alarms.get((stream.id, last.level))
-        if known == (last.raised, last.cleared):
-            return
-        self._alarms[stream.id, last.level] = (last.raised, last.cleared)
-        is_known = known is not None and known[0] == last.raised
         shown = to_jsonable_python(show_alarm(last))
         data = {"stream": stream.name, "alpha": level.setup.learner.alpha, **shown}
-        moments = [] if is_known else [("alarm.raised", last.raised_at)]
-        if last.cleared_at is not None:
-            moments.append(("alarm.cleared", last.cleared_at))
-        for kind, at in moments:
-            if now - at <= DAY:
-                id_ = _make_id(kind, stream.name, stream.created, last.raised, last.level)
-                yield Message(id_, kind, at, data)
+        for kind, at in (("alarm.raised", last.raised_at), ("alarm.cleared", last.cleared_at)):
+            id = _make_id(kind, stream.name, stream.created, last.raised, last.level)
+            if at is not None and now - at <= DAY and id not in self._announced:
+                self._announced.add(id)
+                yield Message(id, kind, at, data)
 
 
 def _make_id(*parts: object) -> str:
