@@ -235,7 +235,7 @@ def _list_notes(stream: Stream) -> list[str]:
 def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
     alpha, rounds = stream.setup.learner.alpha, curve.answered
     opened, accepted, decides = curve.predicted, curve.accepted, stream.setup.kind.decides
-    own = LevelCurve(curve.misses, curve.weights, curve.sizes, curve.bounded, curve.last)
+    own = curve.levels[0]
     return wire.HistoryView(
         alpha=alpha,
         rounds=rounds,
@@ -243,7 +243,7 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
         **_show_curve(stream, own),
         accepted_share=_divide(accepted, opened) if decides else None,
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
-        on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
+        on_target=min(len(own.last), stream.watch.rounds - (stream.retargeted or 0)),
         alarms=[show_alarm(found) for found in curve.alarms],
         changes=[
             wire.ChangeView(show_time(change.at), change.kind, change.content)
@@ -256,7 +256,7 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
             wire.LevelHistoryView(
                 alpha=level.setup.learner.alpha, **_show_curve(level, one), proven=_show_proven(level)
             )
-            for level, one in zip(list_levels(stream), [own, *curve.levels], strict=True)
+            for level, one in zip(list_levels(stream), curve.levels, strict=True)
         ]
         if stream.alphas
         else None,
