@@ -81,17 +81,14 @@ def simulate(
     with _lock:
         for _ in range(asked.rounds):
             shown = _propose(state)
-            reply = Reply(shown.id, _find_answer(shown))
+            digit = str(pictures().digits[shown.round % _PICTURES])
+            given = {"label": digit} if digit in (shown.labels or ()) else "miss"
+            reply = Reply(shown.id, given)
             result = answers.answer(state.database, [reply], now=state.clock())[0]
             if isinstance(result, Receipt):
                 done += 1
                 misses += bool(result.missed)
     return JsonResponse(Simulated(done, misses))
-
-
-def _find_answer(shown: Prediction) -> str | dict[str, str]:
-    digit = str(pictures().digits[shown.round % _PICTURES])
-    return {"label": digit} if digit in (shown.labels or ()) else "miss"
 
 
 def _propose(state: State) -> Prediction:
