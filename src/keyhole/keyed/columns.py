@@ -133,7 +133,7 @@ def _is_nothing(cell: Any) -> bool:
     return is_missing(cell)
 
 
-def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
+def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:
     if given.get("elapsed"):
         return Elapsed(at)
     if given.get("skipped"):

@@ -444,7 +444,7 @@ def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:
         outputs.append(Output(Kind.EXPIRED, waiting.id, waiting.number, note=NOTES["over"]))
 
 
-def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
+def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:
     """Report an ask that is a replay, as far as the key remembers; return whether it is one."""
     if state.open:
         waiting = states.find_round(state.waiting, id, memory=fold.memory)
@@ -456,14 +456,14 @@ def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool
     return _is_remembered(state, id, outputs)
 
 
-def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound | None:  # noqa: A002
+def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound | None:
     waiting = states.find_round(state.waiting, id, memory=fold.memory)
     if waiting is None and not _is_remembered(state, id, outputs):
         outputs.append(Output(_REFUSED, id, note=NOTES["unknown"]))
     return waiting
 
 
-def _close(fold: Fold, state: KeyState, id: str, waiting: OpenRound | None) -> None:  # noqa: A002
+def _close(fold: Fold, state: KeyState, id: str, waiting: OpenRound | None) -> None:
     """Remove a round from the open ones and remember its id; the only one need not be found first."""
     state.open -= 1
     state.opened.pop(id, None)
@@ -476,13 +476,13 @@ def _close(fold: Fold, state: KeyState, id: str, waiting: OpenRound | None) -> N
     _remember(fold, state, id)
 
 
-def _remember(fold: Fold, state: KeyState, id: str) -> None:  # noqa: A002
+def _remember(fold: Fold, state: KeyState, id: str) -> None:
     state.packed = None
     if fold.recall:
         state.closed = (state.closed + _digest(id))[-DIGEST * fold.recall :]
 
 
-def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
+def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:
     """Report that the round of an id is one of those closed last; return whether it is."""
     digest, closed = _digest(id), state.closed
     if digest not in closed or all(
@@ -493,5 +493,5 @@ def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa:
     return True
 
 
-def _digest(id: str) -> bytes:  # noqa: A002
+def _digest(id: str) -> bytes:
     return crc32(id.encode()).to_bytes(DIGEST, "little")

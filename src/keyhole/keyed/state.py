@@ -312,7 +312,7 @@ def _check_lengths(waiting: bytes, count: int) -> None:
 
 def pack_round(
     opened: Round[Any],
-    id: str,  # noqa: A002
+    id: str,
     *,
     due: int,
     memo: bytes,
@@ -328,7 +328,7 @@ def pack_round(
     return b"".join((head, name, memo, case, rest))
 
 
-def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:  # noqa: A002
+def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:
     name = id.encode()
     if name not in waiting:  # a fast look; what it finds may be part of something else
         return None

@@ -184,7 +184,7 @@ def excess(
     learner: Learner,
     *,
     rounds: int | None = None,
-    open: int = 1,  # noqa: A002
+    open: int = 1,
     age: int | None = None,
     lost: bool = False,
     chance: float = 1.0,

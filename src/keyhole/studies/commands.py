@@ -68,11 +68,16 @@ def add_demo(commands: "Commands") -> None:
 
 
 def add_option(
-    parser: argparse.ArgumentParser, flag: str, default: str | float | Path, about: str = ""
+    parser: argparse.ArgumentParser,
+    flag: str,
+    default: str | float | Path,
+    about: str = "",
+    *,
+    metavar: str | None = None,
 ) -> None:
     """Add an option of the default's type; its help ends in the default."""
     shown = f"{about}; default: %(default)s".removeprefix("; ")
-    parser.add_argument(flag, type=type(default), default=default, help=shown)
+    parser.add_argument(flag, type=type(default), default=default, help=shown, metavar=metavar)
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -150,9 +155,7 @@ def _add_compare(commands: "Commands") -> None:
     add_option(parser, "--rounds", 10_000, "rounds of each run")
     add_option(parser, "--runs", 5, "runs of each learner")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
-    parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="sets predicted at once; default: %(default)s"
-    )
+    add_option(parser, "--batch", 1, "sets predicted at once", metavar="N")
     add_option(parser, "--delay", 0.0, "delay of answers in rounds")
     parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
     add_option(parser, "--lost", 0.0, "share of rounds never answered")

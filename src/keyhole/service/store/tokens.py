@@ -122,7 +122,7 @@ def _make(
     return row, f"{_PREFIX}_{id_}_{secret}"
 
 
-def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
+def revoke(database: Database, id: str, *, now: float) -> None:
     """Make a token useless, or raise if there is none of this id."""
     with database.write() as transaction:
         changed = transaction.change(statements.REVOKE_TOKEN, now, id)

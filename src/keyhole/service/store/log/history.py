@@ -29,6 +29,7 @@ from keyhole.service.store.streams.stream import (
     make_round_error,
 )
 from keyhole.service.store.streams.updates import list_misses
+from keyhole.service.wire.responses import RecentRounds
 
 _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
@@ -36,25 +37,6 @@ _MOST_ALARMS = 100
 _LAST = 200  # answered rounds
 RECENT = 500  # answered rounds
 _BYTES = 8  # of a score
-
-
-@dataclass(frozen=True)
-class Recent:
-    """Shares and medians over so many of the newest answered rounds; NaN where there are none.
-
-    ``full`` is the share of sets that held every candidate; intervals have none, and decisions have no
-    sizes at all. ``median_size`` is infinite where half of the intervals or more are unbounded.
-    """
-
-    rounds: int
-    median_size: float
-    empty: float
-    full: float
-    unbounded: float
-    median_seconds: float
-    late_seconds: float
-    late_rounds: float
-    largest_batch: int
 
 
 class LevelCurve(NamedTuple):
@@ -69,24 +51,16 @@ class LevelCurve(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamCurve:
-    """Sums up to some answers, as a snapshot holds them, and when the answers came.
-
-    ``levels`` are those of the inner levels, where there are any.
-    """
+    """How many answers had come and when, what was opened by then, and the curve of each level."""
 
     answered: list[int]
-    misses: list[float]
-    weights: list[float]
-    sizes: list[float]
-    bounded: list[float]
     predicted: list[float]
     accepted: list[float]
     at: list[float]
     alarms: list[AlarmRow]
     changes: list[Change]
-    recent: Recent
-    last: list[bool]
-    levels: list[LevelCurve]
+    recent: RecentRounds
+    levels: list[LevelCurve]  # the outermost first
 
 
 @dataclass(frozen=True)
@@ -145,8 +119,10 @@ def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Stream
         newest = list_misses(transaction, stream.id, most=_LAST)
         levels = _add_last(transaction, stream, inner)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
-    parts: Any = [*map(list, columns), alarmed, changed, recent, newest, levels]
-    return stream, StreamCurve(*parts)
+    answered, misses, weights, sizes, bounded, predicted, accepted, at = map(list, columns)
+    curves = [LevelCurve(misses, weights, sizes, bounded, newest), *levels]
+    made = (answered, predicted, accepted, at, alarmed, changed, recent, curves)
+    return stream, StreamCurve(*made)
 
 
 def last(
@@ -317,13 +293,14 @@ def _read_snapshots(
     return sums, list(table.swapaxes(0, 1))
 
 
-def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
+def _read_recent(transaction: Transaction, stream: Stream) -> RecentRounds:
+    """Return what the newest rounds were like; shares and medians of none are NaN."""
     rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
     kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)
     candidates = np.array([(row.output_bytes or np.inf) / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)
-    return Recent(
+    return RecentRounds(
         rounds=len(rows),
         median_size=np.nan if kind.decides else _quantile(sizes, 0.5),
         empty=np.nan if kind.decides else _share(sizes <= 0.0),

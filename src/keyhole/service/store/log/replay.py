@@ -51,8 +51,8 @@ from keyhole.service.store.streams.shadows import (
     NOTHING_BESIDE,
     dump_shadows,
     find_shadow,
+    list_levels,
     list_outcomes,
-    list_watches,
     load_shadows,
     open_beside,
     start_shadow,
@@ -444,7 +444,7 @@ class Replay:
     def _follow_alarms(self, at: float) -> None:
         """Note the alarms that this answer raised or cleared."""
         stream, times = self.stream, self._times
-        for level, watch in enumerate(list_watches(stream)):
+        for level, watch in enumerate(one.watch for one in list_levels(stream)):
             if watch.rounds not in (watch.raised, watch.cleared):
                 continue
             last = next((one for one in reversed(self.alarmed) if one.level == level), None)

@@ -30,7 +30,7 @@ from keyhole.service.store.streams.shadows import (
     check_tells_all,
     dump_shadows,
     learn_beside,
-    list_watches,
+    list_levels,
     recall_beside,
     show_misses,
 )
@@ -86,7 +86,7 @@ def make_tasks(
     return tasks
 
 
-def read_id(id: str) -> tuple[int, int] | None:  # noqa: A002
+def read_id(id: str) -> tuple[int, int] | None:
     """Return of which stream an id is and of which round, if it has the form of one."""
     match = _ID.fullmatch(id)
     return None if match is None else (int(match[1]), int(match[2]))
@@ -147,7 +147,8 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if answered.miss is None:
         return Receipt(reply.id, stream.name, None)
     if answered.weight and stream.progress.watch is not None:
-        watches = list_watches(stream) if stream.shadows else [stream.progress.watch]
+        own = stream.progress.watch
+        watches = [one.watch for one in list_levels(stream)] if stream.shadows else [own]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
                 _note_alarm(work, watch, now, level=level)
@@ -243,7 +244,7 @@ def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> No
     alarms.note(work.transaction, work.stream.id, watch, at=now, unwritten=new, level=level)
 
 
-def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
+def find_round(work: UnitOfWork, id: str) -> RoundRow:
     """Return a round as it is in the log, or raise if there is none, or what it held is erased."""
     _, number, tag = id.split("-")
     row = work.rounds.get(int(number))
@@ -258,5 +259,5 @@ def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
     return row
 
 
-def unknown(id: str) -> UnknownRoundError:  # noqa: A002
+def unknown(id: str) -> UnknownRoundError:
     return UnknownRoundError(f"there is no prediction {id[:80]!r}; check the id")

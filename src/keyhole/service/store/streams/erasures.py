@@ -28,7 +28,7 @@ from keyhole.service.store.streams.stream import (
 _AT_ONCE = 500  # rounds in one transaction
 
 
-def erase_round(database: Database, name: str, id: str, *, now: float) -> int:  # noqa: A002
+def erase_round(database: Database, name: str, id: str, *, now: float) -> int:
     """Erase what a round holds, by its id; return 1, or 0 if it was erased before."""
     with database.read() as transaction:
         number = _find_number(transaction, find_stream(transaction, name), id)
@@ -37,7 +37,7 @@ def erase_round(database: Database, name: str, id: str, *, now: float) -> int:  
     return erased
 
 
-def _find_number(transaction: Transaction, stream: Stream, id: str) -> int:  # noqa: A002
+def _find_number(transaction: Transaction, stream: Stream, id: str) -> int:
     found = answers.read_id(id)
     if found is not None and found[0] == stream.id:
         for row in transaction.fetch(statements.FIND_ROUNDS, stream.id, [found[1]]):

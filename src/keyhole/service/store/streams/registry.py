@@ -24,7 +24,7 @@ from keyhole.service.store.streams.shadows import (
     NewShadow,
     add_shadow,
     describe,
-    list_watches,
+    list_levels,
     start_levels,
 )
 from keyhole.service.store.streams.stream import (
@@ -161,12 +161,11 @@ def survey(
 
 
 def _add_alarms(transaction: Transaction, streams: Sequence[Stream]) -> None:
-    raised = [one.id for one in streams if any(watch.raised for watch in list_watches(one))]
+    raised = [one.id for one in streams if any(level.watch.raised for level in list_levels(one))]
     alarmed = alarms.find_newest(transaction, raised) if raised else {}
     for stream in streams:
-        stream.alarmed = alarmed.get((stream.id, 0))
-        for level, shadow in enumerate(stream.levels, start=1):
-            shadow.alarmed = alarmed.get((stream.id, level))
+        for place, level in enumerate(list_levels(stream)):
+            level.alarmed = alarmed.get((stream.id, place))
 
 
 class Changed(NamedTuple):
@@ -191,15 +190,9 @@ def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = 
                     found.quarantined[str(row.name)] = str(error)
                     continue
             found.digests[row.id] = digest
+        _add_alarms(transaction, found.changed)
         _count_overdue(transaction, found.changed, now)
     return found
-
-
-def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
-    """Let streams know their last alarms."""
-    if streams:
-        with database.read() as transaction:
-            _add_alarms(transaction, streams)
 
 
 def _is_past(row: StreamRow, now: float) -> bool:

@@ -64,6 +64,10 @@ class Shadow:
     is_level: bool = False  # Whether it is shown, with a promise of its own.
     alarmed: AlarmRow | None = None  # the last alarm of a level, as of the stream
 
+    @property
+    def watch(self) -> Watch:
+        return self.progress.watch or Watch()
+
 
 class NewShadow(NamedTuple):
     """What a shadow is to be: what is None is as in the stream."""
@@ -326,9 +330,9 @@ def check_tells_all(answer: Any) -> None:
         )
 
 
-def list_watches(stream: "Stream") -> list[Watch]:
-    """Return what watches the promise of each level."""
-    return [stream.watch, *(one.progress.watch or Watch() for one in stream.levels)]
+def list_levels(stream: "Stream") -> "list[Stream | Shadow]":
+    """Return the levels of a stream, the smallest alpha first: itself and, of several, the others."""
+    return [stream, *stream.levels]
 
 
 def unpack_reals(content: bytes | None) -> tuple[float, ...]:

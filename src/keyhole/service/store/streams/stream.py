@@ -103,6 +103,10 @@ class Stream:
     def recent_misses(self) -> int:
         return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
 
+    @property
+    def recent_miss_rate(self) -> float | None:
+        return self.recent_misses / self.recent_rounds if self.recent_rounds else None
+
 
 def make_stream_row(stream: Stream) -> StreamRow:
     return StreamRow(
