@@ -195,11 +195,6 @@ class Fold:
         """Whether a round changes a key's state once it is opened, and more than a tally is kept."""
         return self.setup.kind.decides
 
-    def read_waiting(self, state: KeyState, id: str) -> OpenRound:  # noqa: A002
-        """Return an open round of a key."""
-        memory = 0 if self.decides else self.setup.learner.memory  # numbers before its output
-        return states.read_round(state.waiting[id], memory=memory)
-
     def begin(self, state: bytes | Progress[Any]) -> bytes:
         """Return the state of a new key that begins with what another one has learnt.
 
@@ -357,7 +352,7 @@ def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Out
         return
     setup, opened = fold.setup, state.opened.get(event.id)
     if opened is None:
-        opened = setup.kind.unpack_waiting(setup, fold.read_waiting(state, event.id))
+        opened = setup.kind.unpack_waiting(setup, _read_waiting(fold, state, event.id))
     number = opened.prediction.id
     try:
         seed = 0 if event.chance == 1.0 else fold.seed_of(key)
@@ -437,7 +432,7 @@ def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool
     """Report an ask that is a replay, as far as the key remembers; return whether it is one."""
     if id not in state.waiting:
         return _is_remembered(state, id, outputs)
-    waiting = fold.read_waiting(state, id)
+    waiting = _read_waiting(fold, state, id)
     case = fold.setup.kind.unpack_waiting(fold.setup, waiting).case
     shown = case.region(waiting.number, waiting.threshold)
     outputs.append(Output(Kind.REPEATED, id, waiting.number, shown))
@@ -453,6 +448,11 @@ def _is_open(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
     return False
 
 
+def _read_waiting(fold: Fold, state: KeyState, id: str) -> OpenRound:  # noqa: A002
+    memory = 0 if fold.decides else fold.setup.learner.memory  # numbers before its output
+    return states.read_round(state.waiting[id], memory=memory)
+
+
 def _drop(
     fold: Fold,
     state: KeyState,
@@ -462,7 +462,7 @@ def _drop(
     note: str | None = None,
 ) -> None:
     """Close a round without an answer."""
-    outputs.append(Output(kind, id, fold.read_waiting(state, id).number, note=note))
+    outputs.append(Output(kind, id, _read_waiting(fold, state, id).number, note=note))
     state.progress.tally.expired += 1
     _close(fold, state, id)
 
