@@ -417,8 +417,9 @@ class GateTracker:
         return 20.0 + 0.3 * math.sqrt(min(rounds, self.memory) if self.memory else rounds)
 
     def is_open(self) -> bool:
-        known = 2.8 + 0.01 * self.judged + 0.0005 * (self.rounds + 1)
-        room = min(self.budget(self.rounds + 1), known) + 2.0 * self.level
+        known = 2.8 + 0.0095 * self.judged + 0.001 * (self.rounds + 1)
+        first = max(4.0, (self.rounds + 1) / 250.0)
+        room = min(self.budget(self.rounds + 1), first, known) + 2.0 * self.level
         return self.excess / self.weight + (1.0 - self.alpha) <= room
 
     def expect(self, position: float, errors: float) -> float:

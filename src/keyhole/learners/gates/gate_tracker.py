@@ -66,8 +66,10 @@ _REMEMBERED = 2000.0  # judgements
 _UNHEARD = 0.1  # up for an accepted answer before the first judgement, and in a trial until its own
 _LATE = 2.0  # budget for every answer of lateness
 _YOUNG_BUDGET = 2.8  # of a gate that knows little, which grows
-_TRUST = 0.01  # by so much for a judgement of an accepted answer,
-_TIME = 0.0005  # and for a round
+_TRUST = 0.0095  # by so much for a judgement of an accepted answer,
+_TIME = 0.001  # and for a round;
+_DAY_BUDGET = 4.0  # but it is no more than this for so many rounds,
+_DAY = 1000.0  # and then grows with them
 _NO = np.zeros(1, dtype=np.int64)
 _OPEN, _FLOOR = OWN, OWN + 1  # what a round remembers: whether the guard was open, its own threshold
 
@@ -440,7 +442,9 @@ def limit(settings: GateTrackerParameters, rounds: float) -> float:
 @kernel
 def allowance(settings: GateTrackerParameters, rounds: float, judged: float) -> float:
     """Return how much of the budget there is by that round, for one who heard so many judgements."""
-    return min(limit(settings, rounds), _YOUNG_BUDGET + _TRUST * judged + _TIME * rounds)
+    young = _DAY_BUDGET * max(1.0, rounds / _DAY)
+    known = _YOUNG_BUDGET + _TRUST * judged + _TIME * rounds
+    return min(limit(settings, rounds), young, known)
 
 
 @kernel
