@@ -508,8 +508,7 @@ class GateTracker:
             self.move(wrong, spread, before, 1.0, stale)
         elif self.back == -3.5:
             trust = self.trust()
-            errors = max(trust, 1.5 * (1.0 - trust) * self.judged / (self.judged + 3))
-            beyond = self.expect(min(3.0, self.y), errors) - self.goal()
+            beyond = self.expect(min(3.0, self.y), trust) - self.goal()
             beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * (1.0 - trust))
             doubt = 1.0 + self.alpha * self.judged / self.weight * (1.0 - trust)
             beyond *= (1.0 + 2.0 * trust) / doubt / (1.0 + stale / 120.0)
@@ -536,11 +535,13 @@ class GateTracker:
         kept = len(self.scores)
         place = logit((bisect_right(self.scores, made.score) + 0.5) / (kept + 1), 3.5)
         chance = sigmoid(self.line - self.slope * place)
-        told = max(0.02, chance * (1.0 - chance)) / spread**2
+        near = min(1.0, math.exp((place - self.y) / 2.0 * (1.0 - self.trust()))) / spread**2
+        told = near * max(0.02, chance * (1.0 - chance))
         i, j, k = self.known
-        i, k = 0.9995 * i + 0.001 + told, 0.9995 * k + 0.001 + told * place**2
-        j = 0.9995 * j - told * place
+        fade = near * spread**2 / 2_000.0
+        i, k = i + fade * (2.0 - i) + told, k + fade * (2.0 - k) + told * place**2
+        j = j - fade * j - told * place
         self.known = [i, j, k]
-        step = (wrong - chance) / spread**2 / (i * k - j * j)
+        step = near * (wrong - chance) / (i * k - j * j)
         self.line += step * (k + j * place)
         self.slope = clip(self.slope - step * (i * place + j), 0.0, 4.0)

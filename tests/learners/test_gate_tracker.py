@@ -135,10 +135,11 @@ class TrackerByHand:
     def fit(self, answer: Answer) -> None:
         case = np.array([1.0, -self.place(answer.score)])
         chance, spread = sigmoid(float(self.curve @ case)), max(1.0, abs(2.0 * answer.miss - 1.0))
-        told = max(0.02, chance * (1.0 - chance)) / spread**2
-        first = 2.0 * np.eye(2)
-        self.information = first + 0.9995 * (self.information - first) + told * np.outer(case, case)
-        step = np.linalg.solve(self.information, case * (answer.miss - chance) / spread**2)
+        counts = math.exp(-0.5 * (1.0 - self.trust()) * max(0.0, self.z + case[1]))
+        told = counts * max(0.02, chance * (1.0 - chance)) / spread**2
+        first, kept = 2.0 * np.eye(2), 1.0 - 0.0005 * counts
+        self.information = first + kept * (self.information - first) + told * np.outer(case, case)
+        step = np.linalg.solve(self.information, case * counts * (answer.miss - chance) / spread**2)
         self.curve = np.clip(self.curve + step, [-np.inf, 0.0], [np.inf, 4.0])
 
     def trust(self) -> float:
@@ -165,8 +166,7 @@ class TrackerByHand:
             rest = 1.0 - self.trust()
             trust = self.heard / (self.heard + 20) * (1.0 + 2.0 * self.trust())
             trust /= 1.0 + self.alpha * self.judged / self.weight * rest
-            errors = max(self.trust(), 1.5 * rest * self.judged / (self.judged + 3))
-            beyond = self.expect(min(3.0, self.z), errors) - self.goal()
+            beyond = self.expect(min(3.0, self.z), self.trust()) - self.goal()
             beyond = min(0.0, beyond) + max(0.0, beyond - 0.5 * self.alpha * rest)
             self.z = min(3.5, max(-3.5, self.z + trust * beyond / (1.0 + answer.stale / 120.0)))
 

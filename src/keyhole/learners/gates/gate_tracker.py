@@ -25,7 +25,7 @@ from keyhole.learners.lateness import Excess, Lateness
 from keyhole.learners.layout import COUNT
 from keyhole.learners.parameters import number, parameters, target
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
-from keyhole.numeric import Array, Counts, called, kernel, logit, sigmoid
+from keyhole.numeric import Array, Counts, called, exp, kernel, logit, sigmoid
 
 _START = 2.0  # the position of the first round: 0.88 are referred
 _TOP = 3.0  # from this position on all are, and none from minus this on
@@ -57,12 +57,11 @@ _PATIENCE = 20.0  # times as many against what is said of referred cases
 _ENOUGH = 20.0  # judgements of referred cases, after which half is believed of what they say
 _DOUBT = 0.5  # times alpha: by how much more the accepted must be expected to be wrong to move up,
 _MARGIN = 0.1  # and by how much less to move down, where no more than a few of them are audited
-_ERRORS = 1.5  # standard errors above what is expected that the position keeps, times n / (n + few)
-_FEW = 3.0  # after n judgements of accepted answers: before them, the curve is all there is
 _SWIFT = 2.0  # times as fast it moves then, and more
 _PRIOR = 2.0  # the information in the first curve, of which a judgement brings at most 1/4,
 _SCANT = 0.02  # and at least this
 _REMEMBERED = 2000.0  # judgements
+_NEARNESS = 0.5  # a case counts e^(nearness times how far it is below the position) times less
 _UNHEARD = 0.1  # up for an accepted answer before the first judgement, and in a trial until its own
 _LATE = 2.0  # budget for every answer of lateness
 _YOUNG_BUDGET = 2.8  # of a gate that knows little, which grows
@@ -346,11 +345,10 @@ def learn_from_referred(
         return
     if state.back[0] > -_CLOSED:
         return
-    alpha, curve, judged = settings.alpha, trust_curve(state), state.judged[0]
-    known = judged / state.weight[0] * (1.0 - curve)
+    alpha, curve = settings.alpha, trust_curve(state)
+    known = state.judged[0] / state.weight[0] * (1.0 - curve)
     trust = state.heard[0] / (state.heard[0] + _ENOUGH) / (1.0 + alpha * known)
-    errors = max(curve, _ERRORS * judged / (judged + _FEW) * (1.0 - curve))
-    wrong = expect_wrong(state, min(_TOP, state.position[0]), errors)
+    wrong = expect_wrong(state, min(_TOP, state.position[0]), curve)
     beyond = wrong - find_goal(settings, state)
     if beyond > 0.0:
         beyond = max(0.0, beyond - _DOUBT * alpha * (1.0 - curve))
@@ -377,15 +375,23 @@ def find_goal(settings: GateTrackerParameters, state: GateTrackerState) -> float
 
 @called
 def fit(state: GateTrackerState, answer: Answer) -> None:
-    """Follow the chance to be wrong at the place of a score: a step of Newton's in the likelihood."""
+    """Follow the chance to be wrong at the place of a score: a step of Newton's in the likelihood.
+
+    Cases far below the position count less: two numbers cannot say how often all cases are wrong, but
+    they can of those that are accepted or nearly so. Where few accepted ones are audited all count,
+    because nearly all that is known of the accepted ones is what the others tell.
+    """
     place = find_place(state, answer.score)
     chance = sigmoid(state.level[0] - state.slope[0] * place)
-    share = 1.0 / (spread_of(answer.miss) * spread_of(answer.miss))
+    below = max(0.0, state.position[0] - place) * (1.0 - trust_curve(state))
+    near = exp(-_NEARNESS * below)
+    share = near / (spread_of(answer.miss) * spread_of(answer.miss))
     told, sure = share * max(_SCANT, chance * (1.0 - chance)), state.sure
     # It forgets towards the first curve: where all scores are the same, nothing is divided by nothing.
-    sure[0] += told - (sure[0] - _PRIOR) / _REMEMBERED
-    sure[1] += -told * place - sure[1] / _REMEMBERED
-    sure[2] += told * place * place - (sure[2] - _PRIOR) / _REMEMBERED
+    faded = near / _REMEMBERED
+    sure[0] += told - (sure[0] - _PRIOR) * faded
+    sure[1] += -told * place - sure[1] * faded
+    sure[2] += told * place * place - (sure[2] - _PRIOR) * faded
     step = share * (answer.miss - chance) / find_determinant(sure)
     state.level[0] += step * (sure[2] + sure[1] * place)
     slope = state.slope[0] - step * (sure[0] * place + sure[1])
@@ -396,8 +402,8 @@ def fit(state: GateTrackerState, answer: Answer) -> None:
 def expect_wrong(state: GateTrackerState, position: float, errors: float) -> float:
     """Return which share of what would be accepted at a position is probably wrong.
 
-    So many standard errors are added: a curve that is little known must not lead the position down,
-    where what it cost is paid back slowly.
+    So many standard errors are added: where few accepted answers are audited, a curve that is little
+    known must not lead the position down.
     """
     accepted, total, by_level, by_slope = sigmoid(-position), 0.0, 0.0, 0.0
     for part in (0.25, 0.75):
