@@ -40,6 +40,7 @@ from keyhole.learners.rules.informed_tracker import (
     MARGIN,
     InformedTrackerSettings,
     InformedTrackerState,
+    find_news,
     find_odds,
     find_step,
     informed_tracker,
@@ -309,6 +310,7 @@ def observe(
     number, excess, always = state.rounds[0], state.excess[0], state.told[0] == ALWAYS
     level, offset, base = state.lateness[0], state.offset[0], _find_base(state)
     step = find_step(settings.alpha, settings.step, base, memo[_BARE], answer.miss, answer.stale)
+    news = find_news(settings.alpha, base, memo[_BARE], answer.miss, answer.stale)
     bare = _find_threshold(shift_odds(find_odds(settings.alpha, base), offset))
     _teach_base(
         InformedTrackerSettings(settings.alpha, settings.step, settings.guard),
@@ -335,7 +337,9 @@ def observe(
     if settings.size_weight > 0.0:
         saved = weigh_size(state.band, state.cost, settings.alpha, number, memo[_ABOVE], answer)
         error = (1.0 - settings.size_weight) * error + settings.size_weight * saved
-    _step_cells(settings, state, memo, answer.pace * settings.first * error, slow(answer.stale), groups)
+    _step_cells(
+        settings, state, memo, news * answer.pace * settings.first * error, slow(answer.stale), groups
+    )
     _keep_features(settings, state, memo, number)
 
 

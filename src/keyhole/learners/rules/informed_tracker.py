@@ -376,6 +376,25 @@ def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, an
 
 
 @called
+def find_news(
+    alpha: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
+) -> float:
+    """Return how much of a stale answer is news to the base, at most 1.
+
+    At the start a threshold may have missed often, or hardly ever, because it was far off. The base
+    knows of that by now and has moved away; the offset must not do so again.
+    """
+    if state.rounds[0] >= stale:
+        return 1.0
+    lower, fair = 1.0 * count_below(state, find_bin(threshold)), alpha * state.total[0]
+    if miss == 1.0 and lower > 2.0 * fair:
+        return 2.0 * fair / lower
+    if miss == 0.0 and lower < fair:
+        return lower / fair
+    return 1.0
+
+
+@called
 def find_step(
     alpha: float, last: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
 ) -> float:
@@ -390,13 +409,7 @@ def find_step(
     if stale == 0.0:
         return last
     step = last / (slow(stale) + (stale / KNEE) * (stale / KNEE))
-    if miss == 1.0 and rounds < 2.0 * stale:
-        # At the start a miss may be one that the base knows of by now, and has moved away from.
-        lower = count_below(state, find_bin(threshold))
-        expected = 2.0 * alpha * state.total[0]
-        if lower > expected:
-            step *= expected / lower
-    return step
+    return step * find_news(alpha, state, threshold, miss, stale)
 
 
 @kernel
@@ -481,7 +494,7 @@ def observe_table(
         step = usual
         if stale > 0.0 and age > lateness[0]:
             raise_level(lateness, age)
-        if bare[0] or (miss and rounds[0] < 2.0 * stale):
+        if bare[0] or rounds[0] < stale:
             step = find_step(alpha, last, state, threshold, miss, stale)
         learn(alpha, last, state, threshold, miss, step, 1.0, 1.0, at)
 
