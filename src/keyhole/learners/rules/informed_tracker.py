@@ -251,9 +251,20 @@ def move_place(alpha: float, state: InformedTrackerState) -> None:
     state.place[0], state.below[0] = find_place(state.bins, need, state.place[0], state.below[0])
 
 
+@kernel
+def is_heard_out(state: InformedTrackerState) -> bool:
+    return state.rounds[0] > 0 and state.word[0] >= WORD
+
+
 @called
 def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) -> None:
-    """Learn the model's word: that each of these scores would be the truth's, with this probability."""
+    """Learn the model's word: that each of these scores would be the truth's, with this probability.
+
+    Once there is an answer, it weighs no more than it may: where few rounds are answered, it would
+    soon outweigh them.
+    """
+    if is_heard_out(state):
+        return
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
     word, place, below, total = words[0], places[0], lower[0], totals[0]
     known = int(word * UNITS)
@@ -281,6 +292,8 @@ def hear_together(
     Bins are looked up, and the quantile is looked for once. It has one place, in whatever order the
     scores come, unless what is needed for it ends just where a bin does.
     """
+    if is_heard_out(state):
+        return
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
     word, place, units = words[0], places[0], float(UNITS)
     known, below, total = int(word * units), lower[0], totals[0] - int(word * units)
