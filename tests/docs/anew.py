@@ -172,6 +172,7 @@ class InformedTracker(Shared):
 
     def find_odds(self, case: Case) -> float:
         heard = self.k < 20 and self.predicted < 1_000 and len(case.scores) > 1
+        heard = heard and (self.k == 0 or self.word < 20.0 - 1e-6)
         if heard and 0.9 <= sum(case.scores) <= 1.01:
             self.hear(case.scores)
         base = self.find_base()
@@ -197,8 +198,15 @@ class InformedTracker(Shared):
         if stale == 0.0:
             return self.step
         step = self.step / (1.0 + stale / 60.0 + (stale / 400.0) ** 2)
-        lower, usual = sum(self.bins[: self.find_bin(opened.threshold)]), 2.0 * self.alpha * self.total
-        return step * usual / lower if miss == 1.0 and self.k < 2.0 * stale and lower > usual else step
+        return step * self.find_news(opened, miss, stale)
+
+    def find_news(self, opened: Opened, miss: float, stale: float) -> float:
+        if self.k >= stale or (self.bare and self.word == 0.0):
+            return 1.0
+        lower, usual = sum(self.bins[: self.find_bin(opened.threshold)]), self.alpha * self.total
+        if miss == 1.0 and lower > 2.0 * usual:
+            return 2.0 * usual / lower
+        return lower / usual if miss == 0.0 and lower < usual else 1.0
 
     def observe(self, opened: Opened, miss: float, *, weight: float, score: float | None) -> None:
         self.learn(opened, miss, weight, self.find_pace(weight), score)
@@ -327,10 +335,11 @@ class ContextualTracker(InformedTracker):
         (_, stale), pace = self.find_delay(opened), self.find_pace(weight)
         always, k, x, owed = self.told == 5, self.k, self.x, self.accounts[0]
         self.excess = owed
-        step = self.find_step(replace(opened, threshold=opened.bare), miss, stale)
+        bare = replace(opened, threshold=opened.bare)
+        step, news = self.find_step(bare, miss, stale), self.find_news(bare, miss, stale)
         now = self.find_threshold(self.find_odds(Case()))
         heard = None if score is None else leave_out(score, opened.said)
-        self.learn(replace(opened, threshold=opened.bare), miss, weight, pace, heard)
+        self.learn(bare, miss, weight, pace, heard)
         self.count(opened, weight * (miss - self.alpha))
         if always and score is not None:
             left = leave_out(score, self.say(opened.cells, opened.case))
@@ -342,7 +351,7 @@ class ContextualTracker(InformedTracker):
             miss = float(left < opened.bare)
         error, slower = miss - self.alpha, 1.0 + stale / 60.0
         cells = sum(len(shares) for _, _, shares in opened.cells) + len(opened.case.groups)
-        pull, prior = pace * 0.5 * error / slower, 0.5 * cells
+        pull, prior = news * pace * 0.5 * error / slower, 0.5 * cells
         for feature, _, shares in opened.cells:
             for cell, share in shares:
                 visits = self.visits[feature]

@@ -13,7 +13,7 @@ from keyhole.feedback import Answer, Needs
 from keyhole.learners import Learner, bounds
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rules.contextual_tracker import contextual_tracker, weigh_size
-from keyhole.learners.rules.informed_tracker import find_odds, informed_tracker
+from keyhole.learners.rules.informed_tracker import compute_bin, find_odds, informed_tracker
 from keyhole.numeric import Array
 from keyhole.predictor.rounds import measure_delay
 from keyhole.simulation import Channel
@@ -91,6 +91,7 @@ class ByHand:
         for row in (0, *(1 + g for g in groups)):
             self.debt[row] += error
         heard = answer._replace(score=shift(answer.score, -said))
+        news = self.find_news(bare, answer)
         self.inner.observe(self.base, [bare], heard)
         self.base.excess[0] = self.debt[0]
         if self.weight > 0.0:
@@ -102,12 +103,19 @@ class ByHand:
         for cell, share in active:
             visits = self.visits.get(cell, 0.0)
             pace = 0.5 * len(active) + min(self.alpha * visits, 50.0)
-            self.table[cell] = self.table.get(cell, 0.0) - 0.5 * error * share / pace / slow
+            self.table[cell] = self.table.get(cell, 0.0) - news * 0.5 * error * share / pace / slow
             self.visits[cell] = visits + share * share
         for j, value in enumerate(x):
             if not math.isnan(value):
                 self.keep(j, value)
         self.n += 1
+
+    def find_news(self, bare: float, answer: Answer) -> float:
+        if self.n >= answer.stale or (self.base.bare[0] and not self.base.word[0]):
+            return 1.0
+        lower, fair = sum(self.base.bins[: compute_bin(bare)]), self.alpha * self.base.total[0]
+        over = fair > lower if answer.miss == 0.0 else lower > 2.0 * fair
+        return (lower / fair if answer.miss == 0.0 else 2.0 * fair / lower) if over else 1.0
 
     def keep(self, j: int, value: float) -> None:
         row = self.samples[j]

@@ -252,8 +252,9 @@ def move_place(alpha: float, state: InformedTrackerState) -> None:
 
 
 @kernel
-def is_heard_out(state: InformedTrackerState) -> bool:
-    return state.rounds[0] > 0 and state.word[0] >= WORD
+def is_word_full(state: InformedTrackerState) -> bool:
+    """Return whether there are answers, and as many outputs of the model as may stand beside them."""
+    return state.rounds[0] > 0 and state.word[0] > WORD - 1e-6  # Each adds 1, up to its last bits.
 
 
 @called
@@ -263,7 +264,7 @@ def hear(alpha: float, state: InformedTrackerState, scores: Any, shares: Any) ->
     Once there is an answer, it weighs no more than it may: where few rounds are answered, it would
     soon outweigh them.
     """
-    if is_heard_out(state):
+    if is_word_full(state):
         return
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
     word, place, below, total = words[0], places[0], lower[0], totals[0]
@@ -292,7 +293,7 @@ def hear_together(
     Bins are looked up, and the quantile is looked for once. It has one place, in whatever order the
     scores come, unless what is needed for it ends just where a bin does.
     """
-    if is_heard_out(state):
+    if is_word_full(state):
         return
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
     word, place, units = words[0], places[0], float(UNITS)
@@ -388,6 +389,12 @@ def learn_partly(alpha: float, state: InformedTrackerState, threshold: float, an
         add_spread(alpha, state, find_bin(threshold), -1 if miss == 1.0 else 1, units, less)
 
 
+@kernel
+def has_base(state: InformedTrackerState) -> bool:
+    """Return whether more than bare hits and misses is known: without it this is the logit tracker."""
+    return state.bare[0] == 0 or state.word[0] > 0.0
+
+
 @called
 def find_news(
     alpha: float, state: InformedTrackerState, threshold: float, miss: float, stale: float
@@ -397,7 +404,7 @@ def find_news(
     At the start a threshold may have missed often, or hardly ever, because it was far off. The base
     knows of that by now and has moved away; the offset must not do so again.
     """
-    if state.rounds[0] >= stale:
+    if state.rounds[0] >= stale or not has_base(state):
         return 1.0
     lower, fair = 1.0 * count_below(state, find_bin(threshold)), alpha * state.total[0]
     if miss == 1.0 and lower > 2.0 * fair:
@@ -413,7 +420,7 @@ def find_step(
 ) -> float:
     """Return the step of the offset: shorter for a stale answer that the base has heard as well."""
     rounds = state.rounds[0]
-    if state.bare[0] and state.word[0] == 0.0:  # There is no base: the logit tracker.
+    if not has_base(state):
         step, error = max(last, FIRST / (1.0 + alpha * rounds)), miss - alpha
         if stale > 0.0:
             hit = error < 0.0 and state.excess[0] + alpha * rounds < 0.5
