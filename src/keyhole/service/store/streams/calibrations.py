@@ -25,8 +25,9 @@ from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import changes
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.shadows import calibrate_beside, dump_shadows
-from keyhole.service.store.streams.stream import Stream, find_stream, lock_stream, write_stream
+from keyhole.service.store.streams.stream import Stream, change_stream, find_stream
 
 AT_ONCE = 10_000
 
@@ -47,39 +48,20 @@ def calibrate(
 
     ``after`` is how many rounds of history are there already; what comes again is then not played.
     """
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
-        there = stream.tally.calibrated
+    with change_stream(database, name) as work:
+        stream, there = work.stream, work.stream.tally.calibrated
         if after is not None and after + len(history) <= there:
             return stream
         if after is not None and after != there:
             raise InvalidError(
                 f"{there:,} rounds of history are there, not {after:,}; go on after those"
             )
-        learn(stream, history).note(transaction, stream, now=now)
-        write_stream(transaction, stream)
-        return stream
+        changes.note(work, learn(stream, history, now=now))
+    return stream
 
 
-class Lesson(NamedTuple):
-    """A calibration as the log keeps it: of how much, and what the learner had become by it."""
-
-    content: dict[str, Any]
-    progress: bytes
-
-    def note(self, transaction: Transaction, stream: Stream, *, now: float) -> None:
-        """Append it to the log; the stream's row is the caller's to write."""
-        changes.note(
-            transaction,
-            stream,
-            kind=changes.CALIBRATED,
-            content=self.content,
-            now=now,
-            progress=self.progress,
-        )
-
-
-def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
+def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") -> Change:
+    """Teach a stream that has had no round; return how the log keeps that."""
     if stream.tally.predicted:
         raise InvalidError(
             f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "
@@ -105,10 +87,10 @@ def learn(stream: Stream, history: Sequence[Past], *, of: str = "") -> Lesson:
     content["excess"] = stream.tally.calibrated_excess - before
     if stream.shadows:
         content["shadows"] = json.loads(dump_shadows(stream.shadows) or "[]")
-    return Lesson(content, stream.progress.pack(setup.learner))
+    return Change(now, changes.CALIBRATED, content, stream.progress.pack(setup.learner))
 
 
-def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson]:
+def learn_log(transaction: Transaction, stream: Stream, old: str, *, now: float) -> list[Change]:
     """Teach a new stream what another one's log tells, or raise if that would mislead it."""
     source = find_stream(transaction, old)
     if source.setup.kind.decides or stream.setup.kind.decides:
@@ -123,10 +105,10 @@ def learn_log(transaction: Transaction, stream: Stream, old: str) -> list[Lesson
             "without them would make sets too small; calibrate with labelled history instead"
         )
     kept = stream.setup.names == source.setup.names
-    history, lessons = _read_log(transaction, source, kept=kept), list[Lesson]()
+    history, learnt = _read_log(transaction, source, kept=kept), list[Change]()
     while block := list(islice(history, AT_ONCE)):
-        lessons.append(learn(stream, block, of=old))
-    return lessons
+        learnt.append(learn(stream, block, now=now, of=old))
+    return learnt
 
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:

@@ -16,13 +16,13 @@ from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, AnswerRow
 from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import answers, changes
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import list_filters, list_metadata
 from keyhole.service.store.streams.stream import (
     Stream,
     UnitOfWork,
+    change_stream,
     find_stream,
-    lock_any_stream,
-    write_stream,
 )
 
 _AT_ONCE = 500  # rounds in one transaction
@@ -106,18 +106,15 @@ def list_retaining(database: Database) -> list[str]:
 
 
 def _erase(database: Database, name: str, numbers: Sequence[int], *, now: float) -> int:
-    with database.write() as transaction:
-        stream = lock_any_stream(transaction, name)
-        rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, list(numbers))
+    with change_stream(database, name, takes_archived=True) as work:
+        rows = work.transaction.fetch(statements.FIND_ROUNDS, work.stream.id, list(numbers))
         found = [row for row in rows if row.round.digest is None]
         if not found:
             return 0
-        _close(UnitOfWork(transaction, stream), found, now=now)
+        _close(work, found, now=now)
         erased = sorted(row.round.number for row in found)
-        _overwrite(transaction, stream, erased)
-        content: dict[str, object] = {"rounds": gather_ranges(erased)}
-        changes.note(transaction, stream, kind=changes.ERASED, content=content, now=now)
-        write_stream(transaction, stream)
+        _overwrite(work.transaction, work.stream, erased)
+        changes.note(work, Change(now, changes.ERASED, {"rounds": gather_ranges(erased)}))
     return len(found)
 
 

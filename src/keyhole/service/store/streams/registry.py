@@ -12,7 +12,7 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import StreamRow
 from keyhole.service.store.streams import alarms, calibrations, changes
-from keyhole.service.store.streams.calibrations import Lesson
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.settings import (
     LIFETIME,
     WINDOW,
@@ -29,9 +29,10 @@ from keyhole.service.store.streams.shadows import (
 )
 from keyhole.service.store.streams.stream import (
     Stream,
+    UnitOfWork,
+    change_stream,
     find_stream,
     find_stream_row,
-    lock_any_stream,
     make_stream_row,
     read_stream_row,
     write_stream,
@@ -63,7 +64,7 @@ def create(
     stream.shadows = start_levels(setup, levels, at=now)
     for new in shadows:  # after its making, in the log
         add_shadow(stream.shadows, setup, new, since=1 + len(stream.shadows), at=now)
-    lessons = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from)
+    learnt = [] if calibrate_from is None else _calibrate(database, stream, calibrate_from, now=now)
     content = {"name": name, "setup": setup.dump(), "lifetime": lifetime, "window": window}
     content.update({} if description is None else {"description": description})
     content.update({} if stream.retention is None else {"retention": stream.retention})
@@ -73,27 +74,21 @@ def create(
         if not made:
             raise _taken(name)
         stream.id = made[0]
-        changes.note(transaction, stream, kind=changes.CREATED, content=content, now=now)
-        for shadow in stream.shadows:
-            changes.note(
-                transaction,
-                stream,
-                kind=changes.SHADOWED,
-                content=describe(shadow),
-                now=now,
-            )
-        for lesson in lessons:
-            lesson.note(transaction, stream, now=now)
+        work, beside = UnitOfWork(transaction, stream), map(describe, stream.shadows)
+        changes.note(work, Change(now, changes.CREATED, content))
+        for change in (*(Change(now, changes.SHADOWED, one) for one in beside), *learnt):
+            changes.note(work, change)
+        work.flush()
         write_stream(transaction, stream)
     return stream
 
 
-def _calibrate(database: Database, stream: Stream, old: str) -> list[Lesson]:
+def _calibrate(database: Database, stream: Stream, old: str, *, now: float) -> list[Change]:
     """Teach a stream that is to be made another one's log, which may take minutes."""
     with database.read() as transaction:  # So that whoever writes goes on meanwhile.
         if transaction.fetch(statements.FIND_STREAM, stream.name):
             raise _taken(stream.name)
-        return calibrations.learn_log(transaction, stream, old)
+        return calibrations.learn_log(transaction, stream, old, now=now)
 
 
 def _taken(name: str) -> StreamExistsError:
@@ -209,13 +204,11 @@ def _is_past(row: StreamRow, now: float) -> bool:
 
 def archive(database: Database, name: str, *, now: float) -> Stream:
     """Close a stream for good: it can be read and takes no more rounds. Twice is as good as once."""
-    with database.write() as transaction:
-        stream = lock_any_stream(transaction, name)
-        if stream.archived is None:
-            changes.note(transaction, stream, kind=changes.ARCHIVED, content={}, now=now)
-            stream.archived = now
-            write_stream(transaction, stream)
-    return stream
+    with change_stream(database, name, takes_archived=True) as work:
+        if work.stream.archived is None:
+            changes.note(work, Change(now, changes.ARCHIVED, {}))
+            work.stream.archived = now
+    return work.stream
 
 
 def delete(database: Database, name: str) -> None:

@@ -16,9 +16,10 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import OpenRow, RoundRow
 from keyhole.service.store.streams import alarms, changes
+from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.settings import LABELS, check_description, check_limits
 from keyhole.service.store.streams.shadows import NewShadow, add_shadow, describe, find_shadow
-from keyhole.service.store.streams.stream import Stream, lock_stream, write_stream
+from keyhole.service.store.streams.stream import Stream, change_stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,8 +36,8 @@ class Update:
 
 def update(database: Database, name: str, update: Update, *, now: float) -> tuple[Stream, list[str]]:
     """Change a stream; return it, and what each change does to the promise. Twice is once."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream, transaction = work.stream, work.transaction
         content = _list_changes(stream, update)
         if not content:
             return stream, []
@@ -46,10 +47,9 @@ def update(database: Database, name: str, update: Update, *, now: float) -> tupl
             content,
             read_recent=lambda count: gather_bits(list_misses(transaction, stream.id, most=count)),
         )
-        changes.note(transaction, stream, kind=changes.CHANGED, content=content, now=now)
+        changes.note(work, Change(now, changes.CHANGED, content))
         if was_on and not stream.watch.alarm:
             alarms.note(transaction, stream.id, stream.watch, at=now)
-        write_stream(transaction, stream)
     return stream, effects
 
 
@@ -155,28 +155,26 @@ def _add_labels(stream: Stream, labels: list[str]) -> str:
 
 def add(database: Database, name: str, new: NewShadow, *, now: float) -> Stream:
     """Put a shadow beside a stream: from the next round on it shows what it would do."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream = work.stream
         shadow = add_shadow(stream.shadows, stream.setup, new, since=stream.version + 1, at=now)
-        changes.note(transaction, stream, kind=changes.SHADOWED, content=describe(shadow), now=now)
-        write_stream(transaction, stream)
+        changes.note(work, Change(now, changes.SHADOWED, describe(shadow)))
     return stream
 
 
 def remove(database: Database, name: str, shadow: str, *, now: float) -> Stream:
     """Take a shadow away."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream = work.stream
         stream.shadows.remove(find_shadow(stream.shadows, shadow))
-        changes.note(transaction, stream, kind=changes.UNSHADOWED, content={"name": shadow}, now=now)
-        write_stream(transaction, stream)
+        changes.note(work, Change(now, changes.UNSHADOWED, {"name": shadow}))
     return stream
 
 
 def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[Stream, list[str]]:
     """Let a shadow choose the sets of a stream from now on; return what that does to the promise."""
-    with database.write() as transaction:
-        stream = lock_stream(transaction, name)
+    with change_stream(database, name) as work:
+        stream, transaction = work.stream, work.transaction
         was_on = bool(stream.watch.alarm)
         effect = apply_promotion(stream, shadow)
         learner = stream.setup.learner
@@ -184,10 +182,9 @@ def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[
             memo = choose_again(stream, kept, opened)
             transaction.execute(statements.REMEMBER_ROUND, memo, stream.id, kept.number)
         content = {"name": shadow, "learner": learner.name, "alpha": learner.alpha}
-        changes.note(transaction, stream, kind=changes.PROMOTED, content=content, now=now)
+        changes.note(work, Change(now, changes.PROMOTED, content))
         if was_on and not stream.watch.alarm:
             alarms.note(transaction, stream.id, stream.watch, at=now)
-        write_stream(transaction, stream)
     return stream, [effect]
 
 
