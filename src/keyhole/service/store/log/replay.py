@@ -14,6 +14,7 @@ import math
 from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import blake2b
 from types import SimpleNamespace
 from typing import Any
@@ -24,7 +25,6 @@ from keyhole.errors import DatabaseError, KeyholeError, QuarantinedError
 from keyhole.feedback import is_miss
 from keyhole.learners import Learner, rebuild
 from keyhole.predictor.context import unpack_context
-from keyhole.predictor.draws import Draws
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import CountedRound, amend_misses
@@ -43,12 +43,10 @@ from keyhole.service.store.sql.schema import (
     StreamRow,
 )
 from keyhole.service.store.sql.statements import LoggedRound
-from keyhole.service.store.streams import alarms, amendments, changes, erasures, updates
-from keyhole.service.store.streams.amendments import list_score
-from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, name_answer, settle_reply
-from keyhole.service.store.streams.proposals import list_metadata
+from keyhole.service.store.streams import alarms, changes, erasures, updates
+from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, amend_reply, settle_reply
+from keyhole.service.store.streams.proposals import draw_next, list_metadata
 from keyhole.service.store.streams.shadows import (
-    NOTHING_BESIDE,
     dump_shadows,
     find_shadow,
     list_outcomes,
@@ -67,7 +65,8 @@ from keyhole.service.store.streams.stream import (
 _PAGE = 1000
 _NO_NUMBER = 2**62  # of a round
 _UNREADABLE = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-_Event = RoundRow | AnswerRow | AmendmentRow | ChangeRow | SnapshotRow
+_Heard = AnswerRow | AmendmentRow
+_Event = RoundRow | _Heard | ChangeRow | SnapshotRow
 
 
 class Difference(Exception):  # noqa: N818
@@ -193,7 +192,6 @@ class Replay:
     _places: dict[int, int] = field(default_factory=dict)  # of rounds among the misses
     _misses: bytearray = field(default_factory=bytearray)  # of the answers
     _times: "array[float]" = field(default_factory=lambda: array("d"))  # of the answers
-    _draws: Draws | None = None
     _at: float = 0.0  # of the last answer
     _needs_snapshot: bool = False  # Whether a snapshot is to come next.
     erased: set[int] = field(default_factory=set)
@@ -258,7 +256,6 @@ class Replay:
 
     def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
         setup: Setup = Setup.load(content["setup"])
-        self._draws = Draws(setup.seed)
         self.made = Stream(
             id=row.stream,
             name=content["name"],
@@ -334,15 +331,13 @@ class Replay:
         stream = self.stream
         if self.is_known:
             setup, case = stream.setup, stream.setup.score.unpack(row.output, row.labels)
-            draws = self._draws if self.learner.rule.draws or stream.shadows else None
-            draw = 0.5 if draws is None else draws.of(row.number)
-            context = unpack_context(setup, row.context)
+            (draw,), context = draw_next(stream, 1), unpack_context(setup, row.context)
             opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
-            expect(where, "threshold", row.threshold, opened.prediction.threshold)
-            expect(where, "size", row.size, opened.prediction.size)
-            beside, levels = NOTHING_BESIDE
+            beside, levels = None, None
             if stream.shadows:
                 beside, levels = open_beside(stream, opened, draw=draw, context=context)
+            expect(where, "threshold", row.threshold, opened.prediction.threshold)
+            expect(where, "size", row.size, opened.prediction.size)
             expect(where, "thresholds of the levels", row.levels, levels)
             return setup.learner.layout.pack_memo(opened.memo), beside
         self.unplayed += 1
@@ -375,7 +370,7 @@ class Replay:
         if row.digest is not None or opened.memo is _UNKNOWN:
             self.is_known = False
         if self.is_known:
-            self._learn(where, row, kept, opened)
+            self._hear(where, row, partial(settle_reply, self.stream, kept, opened))
         else:
             self._count(row, kept, opened)
         is_counted = row.miss is not None
@@ -389,14 +384,15 @@ class Replay:
                 stream.recent = updates.gather_bits(self._misses[-stream.window :])
             self._follow_alarms(row.at)
 
-    def _learn(self, where: str, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
+    def _hear(self, where: str, row: _Heard, hear: Callable[..., _Heard]) -> None:
         """Let the learner hear an answer again, and compare what it comes to."""
         try:
-            made = settle_reply(self.stream, kept, opened, json.loads(row.answer), now=row.at)
+            made = hear(json.loads(row.answer), now=row.at)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
         for name in ("kind", "miss", "weight", "score", "size"):
-            expect(where, name, getattr(row, name), getattr(made, name))
+            if name in row._fields:
+                expect(where, name, getattr(row, name), getattr(made, name))
         expect(where, "outcome on the levels", row.levels, made.levels)
 
     def _count(self, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
@@ -419,27 +415,13 @@ class Replay:
         if row.digest is not None:
             self.is_known = False
         if self.is_known:
-            self._learn_amended(where, row, logged, last)
+            self._hear(where, row, partial(amend_reply, stream, logged.round, last))
         else:
             amend_misses(stream.tally, row.weight * (row.miss - (last.miss or 0.0)), ())
         self.amended[row.number] = row
         if row.weight:
             self._misses[self._places[row.number]] = is_miss(row.miss) is True
             stream.recent = updates.gather_bits(self._misses[-stream.window :])
-
-    def _learn_amended(
-        self, where: str, row: AmendmentRow, logged: LoggedRound, last: AnswerRow | AmendmentRow
-    ) -> None:
-        answer = json.loads(row.answer)
-        try:
-            outcome, levels = amendments.apply(self.stream, logged.round, last, answer)
-        except KeyholeError as error:
-            raise Difference(f"{where} cannot be used: {error}") from None
-        expect(where, "kind", row.kind, name_answer(answer))
-        expect(where, "miss", row.miss, outcome.miss)
-        expect(where, "weight", row.weight, outcome.weight)
-        expect(where, "score", row.score, list_score(outcome))
-        expect(where, "levels", row.levels, levels)
 
     def _follow_alarms(self, at: float) -> None:
         """Note the alarms that this answer raised or cleared."""

@@ -196,12 +196,9 @@ class _Kept(NamedTuple):
     memo: str  # as hexadecimal digits
 
 
-NOTHING_BESIDE: tuple[str | None, bytes | None] = (None, None)  # what no shadows remember
-
-
 def open_beside(
     stream: "Stream", opened: Round[Predicted], *, draw: float, context: Array
-) -> tuple[str | None, bytes | None]:
+) -> tuple[str, bytes | None]:
     """Let shadows take the case of a round; return what they must remember of it, as JSON.
 
     And the thresholds of those that are levels, packed.
