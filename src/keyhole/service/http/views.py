@@ -5,7 +5,6 @@ Nothing checks these values when they are sent: mypy holds them to the descripti
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -243,13 +242,13 @@ def _list_notes(stream: Stream) -> list[str]:
 
 def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
     alpha, rounds = stream.setup.learner.alpha, curve.answered
+    curves: list[LevelCurve | StreamCurve] = [curve, *curve.levels]
     opened, accepted, decides = curve.predicted, curve.accepted, stream.setup.kind.decides
-    own = LevelCurve(curve.misses, curve.weights, curve.sizes, curve.bounded, curve.last)
     return wire.HistoryView(
         alpha=alpha,
         rounds=rounds,
         at=[show_time(at) for at in curve.at],
-        **_show_curve(stream, own),
+        **_show_curve(stream, curve),
         accepted_share=_divide(accepted, opened) if decides else None,
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
         on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
@@ -258,21 +257,21 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
             wire.ChangeView(show_time(change.at), change.kind, change.content)
             for change in curve.changes
         ],
-        recent=wire.RecentRounds(**asdict(curve.recent)),
+        recent=curve.recent,
         # Each round counts against the target of its time, and those are not kept.
         proven=None if stream.retargeted is not None else _show_proven(stream),
         levels=[
             wire.LevelHistoryView(
                 alpha=level.setup.learner.alpha, **_show_curve(level, one), proven=_show_proven(level)
             )
-            for level, one in zip(list_levels(stream), [own, *curve.levels], strict=True)
+            for level, one in zip(list_levels(stream), curves, strict=True)
         ]
         if stream.alphas
         else None,
     )
 
 
-def _show_curve(level: Level, curve: LevelCurve) -> dict[str, Any]:
+def _show_curve(level: Level, curve: LevelCurve | StreamCurve) -> dict[str, Any]:
     alpha, scale = level.setup.learner.alpha, _find_watch(level).scale
     return {
         "miss_rate": _divide(curve.misses, curve.weights),

@@ -11,11 +11,11 @@ import io
 import json
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from enum import StrEnum
 from pathlib import Path
 from tempfile import NamedTemporaryFile
-from typing import Any
+from typing import Any, TypeVar
 
 from keyhole.errors import MissingExtraError
 from keyhole.feedback import is_miss
@@ -30,6 +30,7 @@ from keyhole.service.wire.responses import show_time
 _PIECE = 65_536  # characters of lines that are sent at once
 _ROWS_AT_ONCE, _GROUP = 5000, 4_000_000  # rows, and characters of text, of a row group of Parquet
 _Cells = tuple[object, ...]
+T = TypeVar("T")
 # What was sent with a round and is neither its output nor read by us, as the log keeps it.
 _DECODED = {"output", "labels", "context", "metadata"}
 _SENT = [name for name in ERASABLE["rounds", FORMAT["rounds"]].split() if name not in _DECODED]
@@ -93,20 +94,27 @@ def csv_lines(database: Database, name: str) -> Iterator[str]:
     yield ",".join(COLUMNS) + "\r\n"
     for entry in log(database, name):
         buffer = io.StringIO()
-        csv.writer(buffer).writerow("" if cell is None else cell for cell in _row(entry))
+        csv.writer(buffer).writerow(_row(entry))
         yield buffer.getvalue()
 
 
 def _join_lines(lines: Iterator[str]) -> Iterator[bytes]:
     """Yield lines many at a time: each piece that is sent takes a turn of a thread."""
-    held, size = list[str](), 0
-    for line in lines:
-        held.append(line)
-        size += len(line)
-        if size >= _PIECE:
-            yield "".join(held).encode()
+    for held in _gather(lines, len, room=_PIECE):
+        yield "".join(held).encode()
+
+
+def _gather(items: Iterator[T], measure: Callable[[T], int], *, room: int) -> Iterator[list[T]]:
+    """Yield items in groups, of so many, or of so much text."""
+    held, size = list[T](), 0
+    for item in items:
+        held.append(item)
+        size += measure(item)
+        if len(held) == _ROWS_AT_ONCE or size >= room:
+            yield held
             held, size = [], 0
-    yield "".join(held).encode()
+    if held:
+        yield held
 
 
 def _write_json(row: _Cells) -> str:
@@ -134,48 +142,26 @@ def _find_parquet() -> Any:
     return arrow
 
 
-class _Written:
-    """A file that holds what was written until it is taken."""
-
-    closed = False
-
-    def __init__(self) -> None:
-        self._content = bytearray()
-
-    def write(self, content: Any) -> int:
-        self._content += content
-        return len(content)
-
-    def flush(self) -> None:
-        """Do nothing: it is taken in time."""
-
-    def take(self) -> bytes:
-        content, self._content = bytes(self._content), bytearray()
-        return content
-
-
 def _write_parquet(rows: Iterator[_Cells], arrow: Any) -> Iterator[bytes]:
     kinds = [(name, _TEXT if kind is _JSON else kind) for name, kind in _KINDS.items()]
     columns = [(name, arrow.type_for_alias(kind)) for name, kind in kinds]
-    schema, written = arrow.schema(columns), _Written()
+    schema, written = arrow.schema(columns), io.BytesIO()
     with arrow.parquet.ParquetWriter(arrow.PythonFile(written, "w"), schema) as writer:
-        for block in _gather(rows):
+        for block in _gather(rows, _measure_text, room=_GROUP):
             writer.write_table(arrow.Table.from_arrays([*zip(*block, strict=True)], schema=schema))
-            yield written.take()
-    yield written.take()
+            yield _take(written)
+    yield _take(written)
 
 
-def _gather(rows: Iterator[_Cells]) -> Iterator[list[_Cells]]:
-    """Yield rows in groups, of so many, or of so much text."""
-    held, size = list[_Cells](), 0
-    for row in rows:
-        held.append(row)
-        size += sum(len(cell) for cell in row if isinstance(cell, str))
-        if len(held) == _ROWS_AT_ONCE or size >= _GROUP:
-            yield held
-            held, size = [], 0
-    if held:
-        yield held
+def _take(written: io.BytesIO) -> bytes:
+    content = written.getvalue()
+    written.seek(0)
+    written.truncate()
+    return content
+
+
+def _measure_text(row: _Cells) -> int:
+    return sum(len(cell) for cell in row if isinstance(cell, str))
 
 
 def write(database: Database, name: str, path: Path) -> None:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -29,6 +29,7 @@ from keyhole.service.store.streams.stream import (
     make_round_error,
 )
 from keyhole.service.store.streams.updates import list_misses
+from keyhole.service.wire.responses import RecentRounds
 
 _RAW_UP_TO = 2000
 _MOST_READ = 20_000  # rounds
@@ -36,25 +37,6 @@ _MOST_ALARMS = 100
 _LAST = 200  # answered rounds
 RECENT = 500  # answered rounds
 _BYTES = 8  # of a score
-
-
-@dataclass(frozen=True)
-class Recent:
-    """Shares and medians over so many of the newest answered rounds; NaN where there are none.
-
-    ``full`` is the share of sets that held every candidate; intervals have none, and decisions have no
-    sizes at all. ``median_size`` is infinite where half of the intervals or more are unbounded.
-    """
-
-    rounds: int
-    median_size: float
-    empty: float
-    full: float
-    unbounded: float
-    median_seconds: float
-    late_seconds: float
-    late_rounds: float
-    largest_batch: int
 
 
 class LevelCurve(NamedTuple):
@@ -84,7 +66,7 @@ class StreamCurve:
     at: list[float]
     alarms: list[AlarmRow]
     changes: list[Change]
-    recent: Recent
+    recent: RecentRounds
     last: list[bool]
     levels: list[LevelCurve]
 
@@ -100,12 +82,12 @@ class LogEntry:
     answered: AnswerRow | None
     amended: AmendmentRow | None
     id: str
-    case: Case[Predicted] | None
-    regions: tuple[Region, ...]  # on each level, the smallest alpha first
     alphas: tuple[float, ...]  # of several levels
-    known: Known
-    answer: Any
-    metadata: dict[str, Any] | None
+    case: Case[Predicted] | None = None
+    regions: tuple[Region, ...] = ()  # on each level, the smallest alpha first
+    known: Known = field(default_factory=Known)
+    answer: Any = None
+    metadata: dict[str, Any] | None = None
 
     @property
     def is_erased(self) -> bool:
@@ -214,31 +196,26 @@ def _find_amended(
     return {row.number: row for row in found}
 
 
-def _entry(stream: Stream, row: LoggedRound, amended: Mapping[int, AmendmentRow]) -> LogEntry:
-    try:
-        return _read_entry(stream, row, amended.get(row.round.number))
-    except (KeyholeError, LookupError, TypeError, ValueError) as error:
-        raise make_round_error(stream.name, row.round.number, error) from None
-
-
-def _read_entry(stream: Stream, logged: LoggedRound, amended: AmendmentRow | None) -> LogEntry:
+def _entry(stream: Stream, logged: LoggedRound, amended: Mapping[int, AmendmentRow]) -> LogEntry:
     row, _, answered = logged
-    id_ = make_id(row)
-    if row.digest is not None:
-        return LogEntry(row, answered, amended, id_, None, (), stream.alphas, Known(), None, None)
-    case = stream.setup.score.unpack(row.output, row.labels)
-    return LogEntry(
-        row=row,
-        answered=answered,
-        amended=amended,
-        id=id_,
-        case=case,
-        regions=show_regions(case, row),
-        alphas=stream.alphas,
-        known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
-        answer=None if answered is None else json.loads(answered.answer),
-        metadata=None if row.metadata is None else json.loads(row.metadata),
-    )
+    found = (row, answered, amended.get(row.number))
+    try:
+        id_, alphas = make_id(row), stream.alphas
+        if row.digest is not None:
+            return LogEntry(*found, id_, alphas)
+        case = stream.setup.score.unpack(row.output, row.labels)
+        return LogEntry(
+            *found,
+            id_,
+            alphas,
+            case=case,
+            regions=show_regions(case, row),
+            known=show_context(stream.setup, unpack_context(stream.setup, row.context)),
+            answer=None if answered is None else json.loads(answered.answer),
+            metadata=None if row.metadata is None else json.loads(row.metadata),
+        )
+    except (KeyholeError, LookupError, TypeError, ValueError) as error:
+        raise make_round_error(stream.name, row.number, error) from None
 
 
 _Sums = tuple[float, ...]  # after so many answers
@@ -317,13 +294,14 @@ def _read_snapshots(
     return sums, list(table.swapaxes(0, 1))
 
 
-def _read_recent(transaction: Transaction, stream: Stream) -> Recent:
+def _read_recent(transaction: Transaction, stream: Stream) -> RecentRounds:
+    """Return shares and medians; NaN where there are none, endless where half have no end."""
     rows = transaction.fetch(statements.LIST_RECENT, stream.id, RECENT)
     kind = stream.setup.kind
     sizes = np.array([row.size for row in rows], dtype=float)
     candidates = np.array([(row.output_bytes or np.inf) / _BYTES for row in rows], dtype=float)
     seconds = np.array([row.answered - row.asked for row in rows], dtype=float)
-    return Recent(
+    return RecentRounds(
         rounds=len(rows),
         median_size=np.nan if kind.decides else _quantile(sizes, 0.5),
         empty=np.nan if kind.decides else _share(sizes <= 0.0),

@@ -146,25 +146,11 @@ def _name(row: _Event) -> str:
 def _list_events(transaction: Transaction, stream_id: int) -> Iterator[_Event]:
     """Yield the rows of the log and its snapshots in the order in which they were written."""
     sources = (
-        _read_rounds(transaction, stream_id),
-        _read_pages(transaction, stream_id, statements.PAGE_ANSWERS),
-        _read_pages(transaction, stream_id, statements.PAGE_AMENDMENTS),
-        _read_pages(transaction, stream_id, statements.PAGE_CHANGES),
-        _read_pages(transaction, stream_id, statements.PAGE_SNAPSHOTS),
+        pages.list_rounds(transaction, statements.PAGE_ROUNDS, stream_id, end=_NO_NUMBER),
+        *(_read_pages(transaction, stream_id, page) for page in statements.PAGES),
     )
     # Where versions are equal, merge keeps this order: a snapshot comes after its answer.
     yield from heapq.merge(*sources, key=lambda row: row.version)
-
-
-def _read_rounds(transaction: Transaction, stream_id: int) -> Iterator[RoundRow]:
-    after = -1
-    while True:
-        end = pages.find_end(transaction, stream_id, after=after, end=_NO_NUMBER)
-        rows = transaction.fetch(statements.PAGE_ROUNDS, stream_id, after, end)
-        if not rows:
-            return
-        yield from rows
-        after = rows[-1].number
 
 
 def _read_pages(transaction: Transaction, stream_id: int, page: Statement[Any]) -> Iterator[Any]:

@@ -136,11 +136,10 @@ LIST_OPEN = _select(open_rounds, "WHERE stream = ? ORDER BY number")
 
 # A log is read in pages: after which number or version, and before which number or how many rows.
 PAGE_ROUNDS = _select(rounds, "WHERE stream = ? AND number > ? AND number < ? ORDER BY number")
-PAGE_ANSWERS = _select(answers, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-PAGE_AMENDMENTS = _select(amendments, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-PAGE_CHANGES = _select(changes, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-PAGE_SNAPSHOTS = _select(snapshots, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
-
+PAGES = [
+    _select(table, "WHERE stream = ? AND version > ? ORDER BY version LIMIT ?")
+    for table in (answers, amendments, changes, snapshots)
+]
 
 PAGE_LOG = _logged("AND r.number > ? AND r.number < ? ORDER BY r.number")
 _HAS_METADATA = (

@@ -113,16 +113,12 @@ def learn_log(transaction: Transaction, stream: Stream, old: str, *, now: float)
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
     """Yield the rounds of a log whose true label is known, in order, with their context if kept."""
-    after, end = -1, source.tally.predicted
-    while after < end - 1:
-        last = pages.find_end(transaction, source.id, after=after, end=end)
-        page = transaction.fetch(statements.PAGE_LOG, source.id, after, last)
-        for row, _, answer in page:
-            if answer is not None and answer.kind == "label" and row.digest is None:
-                case = source.setup.score.unpack(row.output, row.labels)
-                known = Known()
-                if kept:
-                    known = show_context(source.setup, unpack_context(source.setup, row.context))
-                label = json.loads(answer.answer)["label"]
-                yield Past(case.output, label, known.features, known.groups)
-        after = last - 1
+    end = source.tally.predicted
+    for row, _, answer in pages.list_rounds(transaction, statements.PAGE_LOG, source.id, end=end):
+        if answer is not None and answer.kind == "label" and row.digest is None:
+            case = source.setup.score.unpack(row.output, row.labels)
+            known = Known()
+            if kept:
+                known = show_context(source.setup, unpack_context(source.setup, row.context))
+            label = json.loads(answer.answer)["label"]
+            yield Past(case.output, label, known.features, known.groups)
