@@ -23,11 +23,7 @@ from keyhole.service.store.streams.answers import SNAPSHOT_EVERY
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import list_filters
 from keyhole.service.store.streams.shadows import load_shadows, show_misses, show_regions, unpack_reals
-from keyhole.service.store.streams.stream import (
-    Stream,
-    find_stream,
-    make_round_error,
-)
+from keyhole.service.store.streams.stream import Stream, find_stream, make_round_error
 from keyhole.service.store.streams.updates import list_misses
 from keyhole.service.wire.responses import RecentRounds
 

@@ -43,18 +43,9 @@ from keyhole.service.store.sql.schema import (
     StreamRow,
 )
 from keyhole.service.store.sql.statements import LoggedRound
-from keyhole.service.store.streams import alarms, changes, erasures, updates
+from keyhole.service.store.streams import alarms, changes, erasures, shadows, updates
 from keyhole.service.store.streams.answers import SNAPSHOT_EVERY, amend_reply, settle_reply
 from keyhole.service.store.streams.proposals import draw_next, list_metadata
-from keyhole.service.store.streams.shadows import (
-    dump_shadows,
-    find_shadow,
-    list_outcomes,
-    list_watches,
-    load_shadows,
-    open_beside,
-    start_shadow,
-)
 from keyhole.service.store.streams.stream import (
     Stream,
     find_stream_row,
@@ -265,12 +256,12 @@ class Replay:
         if row.kind == changes.PROMOTED:
             self._promote(row, name)
         elif row.kind == changes.UNSHADOWED:
-            stream.shadows.remove(find_shadow(stream.shadows, name))
+            stream.shadows.remove(shadows.find_shadow(stream.shadows, name))
         else:
             learner = rebuild(content["learner"], content["parameters"])
             is_level = content.get("is_level", False)
             told = {"name": name, "since": row.version, "at": row.at, "is_level": is_level}
-            stream.shadows.append(start_shadow(stream.setup, learner, **told))
+            stream.shadows.append(shadows.start_shadow(stream.setup, learner, **told))
 
     def _promote(self, row: ChangeRow, name: str) -> None:
         stream = self.stream
@@ -293,7 +284,7 @@ class Replay:
         expect(where, "history", kept.tally.calibrated, known)
         stream.progress = kept
         if stream.shadows:
-            stream.shadows = load_shadows(json.dumps(content["shadows"]), stream.setup)
+            stream.shadows = shadows.load_shadows(json.dumps(content["shadows"]), stream.setup)
 
     def _predict(self, where: str, row: RoundRow) -> None:
         stream = self.stream
@@ -321,7 +312,7 @@ class Replay:
             opened = setup.kind.open(setup.learner, stream.progress, case, draw=draw, context=context)
             beside, levels = None, None
             if stream.shadows:
-                beside, levels = open_beside(stream, opened, draw=draw, context=context)
+                beside, levels = shadows.open_beside(stream, opened, draw=draw, context=context)
             expect(where, "threshold", row.threshold, opened.prediction.threshold)
             expect(where, "size", row.size, opened.prediction.size)
             expect(where, "thresholds of the levels", row.levels, levels)
@@ -389,7 +380,7 @@ class Replay:
         counted = CountedRound(row.number, kept.size, row.miss, row.weight)
         progress = stream.progress
         stream.setup.kind.count(stream.setup, progress, counted, then=opened.then)
-        for one, (miss, size) in zip(stream.levels, list_outcomes(row), strict=True):
+        for one, (miss, size) in zip(stream.levels, shadows.list_outcomes(row), strict=True):
             known = counted._replace(miss=miss, size=size)
             one.setup.kind.count(one.setup, one.progress, known, then=opened.then)
 
@@ -412,7 +403,7 @@ class Replay:
     def _follow_alarms(self, at: float) -> None:
         """Note the alarms that this answer raised or cleared."""
         stream, times = self.stream, self._times
-        for level, watch in enumerate(list_watches(stream)):
+        for level, watch in enumerate(shadows.list_watches(stream)):
             if watch.rounds not in (watch.raised, watch.cleared):
                 continue
             last = next((one for one in reversed(self.alarmed) if one.level == level), None)
@@ -438,11 +429,11 @@ class Replay:
         kept = Progress.unpack(row.progress, setup=stream.setup)
         if not self.is_known:
             stream.progress, self.is_known = kept, True
-            stream.shadows = load_shadows(row.shadows, stream.setup)
+            stream.shadows = shadows.load_shadows(row.shadows, stream.setup)
         state, played = (self.learner.pack(one.state) for one in (kept, stream.progress))
         expect(where, "state of the learner", state, played)
         expect(where, "progress", row.progress, stream.progress.pack(self.learner))
-        expect(where, "shadows", row.shadows, dump_shadows(stream.shadows))
+        expect(where, "shadows", row.shadows, shadows.dump_shadows(stream.shadows))
 
 
 def add_metadata(total: int, name: str, value: str, number: int) -> int:

@@ -5,13 +5,7 @@ from contextlib import closing, suppress
 from itertools import chain
 from pathlib import Path
 
-from keyhole.errors import (
-    BusyError,
-    DatabaseError,
-    KeyholeWarning,
-    MissingExtraError,
-    warn_user,
-)
+from keyhole.errors import BusyError, DatabaseError, KeyholeWarning, MissingExtraError, warn_user
 from keyhole.service.store.sql import sqlite, statements
 from keyhole.service.store.sql.backend import (
     Backend,

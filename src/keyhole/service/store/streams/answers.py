@@ -40,19 +40,8 @@ from keyhole.service.store.sql.schema import (
     RoundRow,
     SnapshotRow,
 )
-from keyhole.service.store.streams import alarms
-from keyhole.service.store.streams.shadows import (
-    Heard,
-    check_tells_all,
-    dump_shadows,
-    learn_beside,
-    list_outcomes,
-    list_watches,
-    pack_reals,
-    recall_beside,
-    show_misses,
-    unpack_reals,
-)
+from keyhole.service.store.streams import alarms, shadows
+from keyhole.service.store.streams.shadows import Heard
 from keyhole.service.store.streams.stream import (
     Stream,
     Task,
@@ -167,15 +156,15 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if answered.miss is None:
         return Receipt(reply.id, stream.name, None)
     if answered.weight and stream.progress.watch is not None:
-        watches = list_watches(stream) if stream.shadows else [stream.progress.watch]
+        watches = shadows.list_watches(stream) if stream.shadows else [stream.progress.watch]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
                 _note_alarm(work, watch, now, level=level)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed, sums = stream.progress.pack(stream.setup.learner), stream.tally.sum_up()
-        taken = (stream.id, stream.version, now, *sums, packed, dump_shadows(stream.shadows))
+        taken = (stream.id, stream.version, now, *sums, packed, shadows.dump_shadows(stream.shadows))
         work.new[schema.snapshots].append(SnapshotRow(*taken))
-    shown = answered.miss if answered.levels is None else show_misses(answered)[0]
+    shown = answered.miss if answered.levels is None else shadows.show_misses(answered)[0]
     return Receipt(reply.id, stream.name, shown is not None and shown >= 0.5)
 
 
@@ -195,8 +184,8 @@ def settle_reply(
         heard = list[Heard]()
         if stream.shadows and opened.shadows is not None:
             if stream.alphas:
-                check_tells_all(answer)
-            heard = recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
+                shadows.check_tells_all(answer)
+            heard = shadows.recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
         scale = copy.deepcopy(stream.progress.scale) if heard else None
         outcome = setup.kind.answer(setup, stream.progress, waiting, answer)
         miss, weight = outcome.miss, outcome.weight
@@ -204,7 +193,7 @@ def settle_reply(
         if weight:  # A loss of a half is a miss, as for ``is_miss``.
             stream.recent = (stream.recent << 1 | (miss >= 0.5)) & ((1 << stream.window) - 1)
         if heard:
-            levels = learn_beside(heard, waiting, outcome, scale=scale)
+            levels = shadows.learn_beside(heard, waiting, outcome, scale=scale)
     result = (kind, text, miss, weight, score, waiting.prediction.size, levels)
     version, format_ = stream.version + 1, FORMAT["answers"]
     return AnswerRow(stream.id, version, format_, kept.number, now, *result)
@@ -255,7 +244,7 @@ def _explain_closed(
 def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     if json.loads(first.answer) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
-    return Receipt(reply.id, stream.name, is_miss(show_misses(first)[0]), repeated=True)
+    return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(first)[0]), repeated=True)
 
 
 def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> None:
@@ -294,12 +283,12 @@ def _amend(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     before = work.transaction.fetch(statements.FIND_AMENDMENTS, stream.id, [number])
     last = before[-1] if before else first
     if _leave_out_beside(last) == reply.answer:
-        return Receipt(reply.id, stream.name, is_miss(show_misses(last)[0]), repeated=True)
+        return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(last)[0]), repeated=True)
     amended = add_row(work, amend_reply(stream, row, last, reply.answer, now=now))
     work.flush()
     if amended.weight:
         stream.recent = gather_bits(list_misses(work.transaction, stream.id, most=stream.window))
-    return Receipt(reply.id, stream.name, is_miss(show_misses(amended)[0]))
+    return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(amended)[0]))
 
 
 def amend_reply(
@@ -312,10 +301,10 @@ def amend_reply(
             "hit, miss, score, loss or right alone"
         )
     if stream.alphas:
-        check_tells_all(answer)
-    results = list_outcomes(last)
+        shadows.check_tells_all(answer)
+    results = shadows.list_outcomes(last)
     learners = [(stream.setup, stream.progress, kept, last.miss or 0.0)]
-    inner = zip(stream.levels, unpack_reals(kept.levels), results, strict=True)
+    inner = zip(stream.levels, shadows.unpack_reals(kept.levels), results, strict=True)
     for one, threshold, (miss, size) in inner:
         learners.append((one.setup, one.progress, kept._replace(threshold=threshold, size=size), miss))
     # Before any of them is amended: all can be, or none is.
@@ -326,7 +315,7 @@ def amend_reply(
     outcome, *others = [setup.kind.amend(setup, progress, *was) for setup, progress, was in read]
     levels = [part for one, (_, size) in zip(others, results, strict=True) for part in (one.miss, size)]
     score = None if math.isnan(outcome.score) else outcome.score
-    result = (outcome.miss, outcome.weight, score, pack_reals(levels) if levels else None)
+    result = (outcome.miss, outcome.weight, score, shadows.pack_reals(levels) if levels else None)
     told = (name_answer(answer), write_reply(answer), *result)
     version, format_ = stream.version + 1, FORMAT["amendments"]
     return AmendmentRow(stream.id, version, format_, kept.number, now, *told)

@@ -18,12 +18,7 @@ from keyhole.service.store.sql.statements import LoggedRound
 from keyhole.service.store.streams import answers, changes
 from keyhole.service.store.streams.changes import Change
 from keyhole.service.store.streams.proposals import list_filters, list_metadata
-from keyhole.service.store.streams.stream import (
-    Stream,
-    UnitOfWork,
-    change_stream,
-    find_stream,
-)
+from keyhole.service.store.streams.stream import Stream, UnitOfWork, change_stream, find_stream
 
 _AT_ONCE = 500  # rounds in one transaction
 

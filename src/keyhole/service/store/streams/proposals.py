@@ -19,13 +19,7 @@ from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import FORMAT, MetadataRow, OpenRow, RoundRow
 from keyhole.service.store.streams.shadows import open_beside, show_regions
-from keyhole.service.store.streams.stream import (
-    Stream,
-    Task,
-    UnitOfWork,
-    make_archived_error,
-    run_task,
-)
+from keyhole.service.store.streams.stream import Stream, Task, UnitOfWork, make_archived_error, run_task
 from keyhole.service.wire.responses import Prediction, Verdict, show_decision, show_prediction
 
 _BYTES = 8  # of a score

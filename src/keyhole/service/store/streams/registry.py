@@ -11,15 +11,8 @@ from keyhole.service.store.sql import statements
 from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import StreamRow
-from keyhole.service.store.streams import alarms, calibrations, changes
+from keyhole.service.store.streams import alarms, calibrations, changes, settings
 from keyhole.service.store.streams.changes import Change
-from keyhole.service.store.streams.settings import (
-    LIFETIME,
-    WINDOW,
-    check_description,
-    check_limits,
-    check_name,
-)
 from keyhole.service.store.streams.shadows import (
     NewShadow,
     add_shadow,
@@ -45,8 +38,8 @@ def create(
     *,
     setup: Setup,
     now: float,
-    lifetime: float = LIFETIME,
-    window: int = WINDOW,
+    lifetime: float = settings.LIFETIME,
+    window: int = settings.WINDOW,
     description: str | None = None,
     retention: float | None = None,
     calibrate_from: str | None = None,
@@ -57,9 +50,9 @@ def create(
 
     ``levels`` are the learners of its inner levels.
     """
-    check_limits(lifetime=lifetime, window=window, retention=retention)
-    check_description(description)
-    stream = Stream(0, check_name(name), setup, lifetime, window, created=now)
+    settings.check_limits(lifetime=lifetime, window=window, retention=retention)
+    settings.check_description(description)
+    stream = Stream(0, settings.check_name(name), setup, lifetime, window, created=now)
     stream.description, stream.retention = description, retention or None
     stream.shadows = start_levels(setup, levels, at=now)
     for new in shadows:  # after its making, in the log
