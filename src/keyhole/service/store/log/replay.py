@@ -12,14 +12,13 @@ import heapq
 import json
 import math
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
+from itertools import zip_longest
 from types import SimpleNamespace
 from typing import Any
-
-import numpy as np
 
 from keyhole.errors import DatabaseError, KeyholeError, QuarantinedError
 from keyhole.feedback import is_miss
@@ -33,6 +32,7 @@ from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.sql.schema import (
+    SUMS,
     AlarmRow,
     AmendmentRow,
     AnswerRow,
@@ -162,7 +162,7 @@ class Replay:
     version: int = -1
     link: bytes = FIRST
     open: dict[int, LoggedRound] = field(default_factory=dict)
-    alarmed: list[AlarmRow] = field(default_factory=list)
+    alarmed: dict[tuple[int, int], AlarmRow] = field(default_factory=dict)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
     find: Callable[[int], LoggedRound] | None = None  # a round of the log, by its number
     amended: dict[int, AmendmentRow] = field(default_factory=dict)  # the last of each round
@@ -232,24 +232,15 @@ class Replay:
                 raise Difference(f"{where} cannot be replayed")
 
     def _create(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        setup: Setup = Setup.load(content["setup"])
-        self.made = Stream(
-            id=row.stream,
-            name=content["name"],
-            setup=setup,
-            lifetime=content["lifetime"],
-            window=content["window"],
-            created=row.at,
-            description=content.get("description"),
-            retention=content.get("retention"),
-        )
+        setup: Setup = Setup.load(content.pop("setup"))
+        self.made = Stream(id=row.stream, created=row.at, setup=setup, **content)
 
     def _update(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        stream, misses = self.stream, self._misses
-        was_on = bool(stream.watch.alarm)
-        updates.apply(stream, content, read_recent=lambda count: updates.gather_bits(misses[-count:]))
-        if was_on and not stream.watch.alarm:
-            self._follow_alarms(row.at)
+        misses = self._misses
+        updates.apply(
+            self.stream, content, read_recent=lambda count: updates.gather_bits(misses[-count:])
+        )
+        self._follow_alarms(row.at)
 
     def _change_shadows(self, row: ChangeRow, content: dict[str, Any]) -> None:
         stream, name = self.stream, content["name"]
@@ -265,15 +256,13 @@ class Replay:
 
     def _promote(self, row: ChangeRow, name: str) -> None:
         stream = self.stream
-        was_on = bool(stream.watch.alarm)
         updates.apply_promotion(stream, name)
         for number, (kept, opened, _) in self.open.items():
             memo = _UNKNOWN if self.learner.memory or opened.memo is _UNKNOWN else b""
             if self.is_known and opened.memo is not _UNKNOWN:
                 memo = updates.choose_again(stream, kept, opened)
             self.open[number] = LoggedRound(kept, opened._replace(memo=memo), None)
-        if was_on and not stream.watch.alarm:
-            self._follow_alarms(row.at)
+        self._follow_alarms(row.at)
 
     def _calibrate(self, where: str, row: ChangeRow, content: dict[str, Any]) -> None:
         """Go on from what the learner had become: the history itself is not in the log."""
@@ -367,9 +356,8 @@ class Replay:
             made = hear(json.loads(row.answer), now=row.at)
         except KeyholeError as error:
             raise Difference(f"{where} cannot be used: {error}") from None
-        for name in ("kind", "miss", "weight", "score", "size"):
-            if name in row._fields:
-                expect(where, name, getattr(row, name), getattr(made, name))
+        told = ("kind", "miss", "weight", "score", "size")
+        expect_all(where, [name for name in told if name in row._fields], row, made)
         expect(where, "outcome on the levels", row.levels, made.levels)
 
     def _count(self, row: AnswerRow, kept: RoundRow, opened: OpenRow) -> None:
@@ -406,26 +394,18 @@ class Replay:
         for level, watch in enumerate(shadows.list_watches(stream)):
             if watch.rounds not in (watch.raised, watch.cleared):
                 continue
-            last = next((one for one in reversed(self.alarmed) if one.level == level), None)
+            last = next((one for one in reversed(self.alarmed.values()) if one.level == level), None)
             found = alarms.follow(
-                watch,
-                last,
-                stream=stream.id,
-                at=at,
-                time_of=lambda count: times[count - 1],
-                level=level,
+                watch, last, stream=stream.id, at=at, time_of=lambda k: times[k - 1], level=level
             )
-            if found is not None and last is not None and last.raised == found.raised:
-                self.alarmed[self.alarmed.index(last)] = found
-            elif found is not None:
-                self.alarmed.append(found)
+            if found is not None:
+                self.alarmed[found.raised, level] = found
 
     def _compare_snapshot(self, where: str, row: SnapshotRow) -> None:
         stream = self.stream
         self._needs_snapshot = False
         expect(where, "time", row.at, self._at)
-        for name, value in stream.tally.sum_up()._asdict().items():
-            expect(where, name, getattr(row, name), value)
+        expect_all(where, SUMS, row, stream.tally.sum_up())
         kept = Progress.unpack(row.progress, setup=stream.setup)
         if not self.is_known:
             stream.progress, self.is_known = kept, True
@@ -451,21 +431,19 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
     except QuarantinedError as error:
         raise Difference(str(error)) from None
     expect(where, "version", stored.version, played.version)
-    for name, value in stream.tally.sum_up()._asdict().items():
-        expect(where, name, getattr(kept.tally.sum_up(), name), value)
-    for name in ("expired", "skipped", *(["unreachable"] if played.is_known else [])):
-        expect(where, name, getattr(kept.tally, name), getattr(stream.tally, name))
+    expect_all(where, SUMS, kept.tally.sum_up(), stream.tally.sum_up())
+    counts = ["expired", "skipped", "unreachable"] if played.is_known else ["expired", "skipped"]
+    expect_all(where, counts, kept.tally, stream.tally)
     told = erasures.list_erased(transaction, stored.id)
     expect("the log", "rounds that are erased", sorted(told), sorted(played.erased))
     if not played.is_known:
         stream.progress, stream.shadows = kept.progress, kept.shadows
     pack = stream.setup.learner.pack
     expect(where, "state of the learner", pack(kept.progress.state), pack(stream.progress.state))
-    for name, value in make_stream_row(stream)._asdict().items():
-        expect(where, name, getattr(stored, name), value)
+    expect_all(where, StreamRow._fields, stored, make_stream_row(stream))
     _compare_open(transaction, stored.id, played)
     listed = alarms.list_alarms(transaction, stored.id, most=len(played.alarmed) + 1)
-    expect("the stream", "list of alarms", listed, played.alarmed)
+    expect("the stream", "list of alarms", listed, [*played.alarmed.values()])
     total = 0
     for found in transaction.fetch(statements.LIST_METADATA, stored.id):
         total = add_metadata(total, *found)
@@ -480,23 +458,22 @@ def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> N
         raise Difference(f"round {number}: what it must remember until its answer {wrong}")
     for number, (_, opened, _) in played.open.items():
         row, where = stored[number], f"open round {number}"
-        expect(where, "expires", row.expires, opened.expires)
-        expect(where, "then", row.then, opened.then)
+        expect_all(where, ["expires", "then"], row, opened)
         if opened.memo is not _UNKNOWN:
             expect(where, "memo", row.memo, opened.memo)
             expect(where, "memory of the shadows", row.shadows, opened.shadows)
+
+
+def expect_all(where: str, names: Iterable[str], stored: object, played: object) -> None:
+    for name in names:
+        expect(where, name, getattr(stored, name), getattr(played, name))
 
 
 def expect(where: str, what: str, stored: object, played: object) -> None:
     if stored == played:
         return
     if isinstance(stored, bytes) and isinstance(played, bytes):
-        place = _first_difference(stored, played)
+        pairs = enumerate(zip_longest(stored, played))
+        place = next(place for place, (one, other) in pairs if one != other)
         raise Difference(f"{where}: the {what} differs from byte {place} on")
     raise Difference(f"{where}: the {what} is {stored!r}, and the replay gives {played!r}")
-
-
-def _first_difference(stored: bytes, played: bytes) -> int:
-    length = min(len(stored), len(played))
-    unequal = np.frombuffer(stored[:length], np.uint8) != np.frombuffer(played[:length], np.uint8)
-    return int(np.argmax(unequal)) if unequal.any() else length

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cache
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from keyhole.service.store.sql.backend import Statement, read_scalar
@@ -180,8 +181,8 @@ def find_erasable(filters: int) -> Statement[int]:
     )
 
 
-def _erase(table: Table[Any]) -> Statement[None]:
-    """Return what leaves of a row nothing but its digest, of which the salt is gone as well."""
+def _erase(table: Table[Any]) -> tuple[Statement[None], attrgetter[tuple[int, int]]]:
+    """Return what leaves of a row nothing but its digest, without the salt, and what reads its key."""
     held = {name for (of, _), names in ERASABLE.items() if of == table.name for name in names.split()}
     # No text, and no bytes as both kinds of database write it.
     none: dict[type, str] = {str: "''", bytes: "substr(salt, 1, 0)"}
@@ -190,12 +191,12 @@ def _erase(table: Table[Any]) -> Statement[None]:
         for name, kind, nullable in table.columns
         if name in {*held, "salt"}
     ]
-    return _change(
-        f"UPDATE {table.name} SET {', '.join(left)}, digest = ? WHERE {' = ? AND '.join(table.key)} = ?"
-    )
+    key = " = ? AND ".join(table.key)
+    erase = f"UPDATE {table.name} SET {', '.join(left)}, digest = ? WHERE {key} = ?"
+    return _change(erase), attrgetter(*table.key)
 
 
-ERASE: dict[str, Statement[None]] = {one.name: _erase(one) for one in (rounds, answers, amendments)}
+ERASE: dict[Any, Any] = {one.row: _erase(one) for one in (rounds, answers, amendments)}
 DELETE_METADATA = _change(
     "DELETE FROM metadata WHERE stream = ? AND name = ? AND value = ? AND number = ?"
 )

@@ -129,17 +129,14 @@ def _close(work: UnitOfWork, rows: Sequence[LoggedRound], *, now: float) -> None
 
 
 def _overwrite(transaction: Transaction, stream: Stream, numbers: list[int]) -> None:
-    for row, _, answer in transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers):
-        erase = statements.ERASE["rounds"]
-        transaction.execute(erase, make_digest(row), stream.id, row.number)
-        for found in list_metadata(row):
-            transaction.execute(statements.DELETE_METADATA, *found)
-        if answer is not None:
-            erase = statements.ERASE["answers"]
-            transaction.execute(erase, make_digest(answer), stream.id, answer.version)
-    for amended in transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers):
-        erase = statements.ERASE["amendments"]
-        transaction.execute(erase, make_digest(amended), stream.id, amended.version)
+    found = transaction.fetch(statements.FIND_ROUNDS, stream.id, numbers)
+    rows = [part for row, _, answer in found for part in (row, answer) if part is not None]
+    for row in (*rows, *transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers)):
+        erase, find_key = statements.ERASE[type(row)]
+        transaction.execute(erase, make_digest(row), *find_key(row))
+    for one in found:
+        for entry in list_metadata(one.round):
+            transaction.execute(statements.DELETE_METADATA, *entry)
 
 
 def gather_ranges(numbers: Sequence[int]) -> list[list[int]]:

@@ -137,15 +137,21 @@ def survey(
     with database.read() as transaction:
         first = 0 if after is None else find_stream_row(transaction, after).id  # Ids begin at 1.
         rows = transaction.fetch(statements.LIST_STREAMS, first, limit or _ALL)
-        usable, quarantined = [], {}
-        for row in rows:
-            try:
-                usable.append(read_stream_row(row))
-            except QuarantinedError as error:
-                quarantined[str(row.name)] = str(error)
+        usable, quarantined = _read_rows(rows)
         _add_alarms(transaction, usable)
         _count_overdue(transaction, usable, now)
     return Survey(usable, quarantined, str(rows[-1].name) if len(rows) == limit else None)
+
+
+def _read_rows(rows: Sequence[StreamRow]) -> tuple[list[Stream], dict[str, str]]:
+    """Return the streams of rows that can be used, and of the others by name what is wrong."""
+    usable, quarantined = list[Stream](), dict[str, str]()
+    for row in rows:
+        try:
+            usable.append(read_stream_row(row))
+        except QuarantinedError as error:
+            quarantined[str(row.name)] = str(error)
+    return usable, quarantined
 
 
 def _add_alarms(transaction: Transaction, streams: Sequence[Stream]) -> None:
@@ -167,20 +173,14 @@ class Changed(NamedTuple):
 
 def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = -math.inf) -> Changed:
     """Return the streams whose rows are not as they were seen, and those that cannot be used."""
-    found = Changed({}, [], {})
     with database.read() as transaction:
-        for row in transaction.fetch(statements.LIST_STREAMS, 0, _ALL):
-            # Reading the row costs little, and what it says much. What waits in vain is not in it.
-            digest = hash((row, now if _is_past(row, now) else None))
-            if seen.get(row.id) != digest:
-                try:
-                    found.changed.append(read_stream_row(row))
-                except QuarantinedError as error:
-                    found.quarantined[str(row.name)] = str(error)
-                    continue
-            found.digests[row.id] = digest
-        _count_overdue(transaction, found.changed, now)
-    return found
+        rows = transaction.fetch(statements.LIST_STREAMS, 0, _ALL)
+        # Reading the row costs little, and what it says much. What waits in vain is not in it.
+        digests = {row.id: hash((row, now if _is_past(row, now) else None)) for row in rows}
+        changed, quarantined = _read_rows([one for one in rows if seen.get(one.id) != digests[one.id]])
+        _count_overdue(transaction, changed, now)
+    usable = {row.id: digests[row.id] for row in rows if str(row.name) not in quarantined}
+    return Changed(usable, changed, quarantined)
 
 
 def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
@@ -208,16 +208,8 @@ def delete(database: Database, name: str) -> None:
     """Remove a stream that is archived, or cannot be used, and its log for good."""
     with database.write() as transaction:
         row = find_stream_row(transaction, name)
-        if row.archived is None and _is_usable(row):
+        if row.archived is None and _read_rows([row])[0]:
             raise InvalidError(f"stream {name!r} takes rounds still; archive it before you delete it")
         for statement in (*statements.DELETE_ROWS, statements.DELETE_STREAM):
             transaction.execute(statement, row.id)
     database.scrub()
-
-
-def _is_usable(row: StreamRow) -> bool:
-    try:
-        read_stream_row(row)
-    except QuarantinedError:
-        return False
-    return True

@@ -41,15 +41,13 @@ def update(database: Database, name: str, update: Update, *, now: float) -> tupl
         content = _list_changes(stream, update)
         if not content:
             return stream, []
-        was_on = bool(stream.watch.alarm)
         effects = apply(
             stream,
             content,
             read_recent=lambda count: gather_bits(list_misses(transaction, stream.id, most=count)),
         )
         changes.note(work, Change(now, changes.CHANGED, content))
-        if was_on and not stream.watch.alarm:
-            alarms.note(transaction, stream.id, stream.watch, at=now)
+        alarms.note(transaction, stream.id, stream.watch, at=now)
     return stream, effects
 
 
@@ -175,7 +173,6 @@ def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[
     """Let a shadow choose the sets of a stream from now on; return what that does to the promise."""
     with change_stream(database, name) as work:
         stream, transaction = work.stream, work.transaction
-        was_on = bool(stream.watch.alarm)
         effect = apply_promotion(stream, shadow)
         learner = stream.setup.learner
         for kept, opened, _ in transaction.fetch(statements.LIST_OPEN_ROUNDS, stream.id):
@@ -183,8 +180,7 @@ def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[
             transaction.execute(statements.REMEMBER_ROUND, memo, stream.id, kept.number)
         content = {"name": shadow, "learner": learner.name, "alpha": learner.alpha}
         changes.note(work, Change(now, changes.PROMOTED, content))
-        if was_on and not stream.watch.alarm:
-            alarms.note(transaction, stream.id, stream.watch, at=now)
+        alarms.note(transaction, stream.id, stream.watch, at=now)
     return stream, [effect]
 
 
