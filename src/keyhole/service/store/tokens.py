@@ -72,7 +72,7 @@ def create_first(database: Database, *, now: float) -> str | None:
     """
     row, token = _make("first", scopes=[Scope.ADMIN], now=now)
     with database.write() as transaction:
-        database.backend.lock_schema(transaction)  # Two services may start at once.
+        database.lock_schema(transaction)  # Two services may start at once.
         if transaction.fetch(statements.FIND_TOKEN_IN_USE):
             return None
         transaction.insert(tokens, [row])

@@ -80,12 +80,6 @@ class Backend(Protocol):
     def probe(self) -> AbstractContextManager[Transaction]:
         """Give one that writes, by a connection of its own that waits for no other of ours."""
 
-    def has_tables(self, transaction: Transaction) -> bool:
-        """Return whether the tables were ever made."""
-
-    def lock_schema(self, transaction: Transaction) -> None:
-        """Let nobody else look for tables, or make them, until the transaction ends."""
-
     def start(self) -> None:
         """Be ready to serve: the tables are there."""
 

@@ -1,6 +1,6 @@
 """Every statement that is not an insert, in the words of ``backend``."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from operator import attrgetter
 from typing import Any, NamedTuple
@@ -181,7 +181,7 @@ def find_erasable(filters: int) -> Statement[int]:
     )
 
 
-def _erase(table: Table[Any]) -> tuple[Statement[None], attrgetter[tuple[int, int]]]:
+def _erase(table: Table[Any]) -> tuple[Statement[None], Callable[[Any], Any]]:
     """Return what leaves of a row nothing but its digest, without the salt, and what reads its key."""
     held = {name for (of, _), names in ERASABLE.items() if of == table.name for name in names.split()}
     # No text, and no bytes as both kinds of database write it.
