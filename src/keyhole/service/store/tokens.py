@@ -59,7 +59,7 @@ def create(
     From ``expires`` on it is good for nothing, and ``streams`` is what the names of the streams begin
     with that it is for.
     """
-    row, token = _make(name, scopes=scopes, now=now, expires=expires, streams=streams)
+    row, token = _make(name, scopes, now, expires, streams)
     with database.write() as transaction:
         transaction.insert(tokens, [row])
     return token
@@ -70,7 +70,7 @@ def create_first(database: Database, *, now: float) -> str | None:
 
     Its owner alone may read that file; the database has the digest alone, as of any token.
     """
-    row, token = _make("first", scopes=[Scope.ADMIN], now=now)
+    row, token = _make("first", [Scope.ADMIN], now)
     with database.write() as transaction:
         database.lock_schema(transaction)  # Two services may start at once.
         if transaction.fetch(statements.FIND_TOKEN_IN_USE):
@@ -97,12 +97,7 @@ def find_first(database: Database, *, now: float) -> str:
 
 
 def _make(
-    name: str,
-    *,
-    scopes: Sequence[str],
-    now: float,
-    expires: float | None = None,
-    streams: str = "",
+    name: str, scopes: Sequence[str], now: float, expires: float | None = None, streams: str = ""
 ) -> tuple[TokenRow, str]:
     try:
         checked = sorted({Scope(scope) for scope in scopes})
@@ -123,7 +118,6 @@ def _make(
 
 
 def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
-    """Make a token useless, or raise if there is none of this id."""
     with database.write() as transaction:
         changed = transaction.change(statements.REVOKE_TOKEN, now, id)
     if changed == 0:
@@ -142,7 +136,6 @@ def in_use(database: Database) -> bool:
 
 
 def verify(database: Database, given: str, *, now: float) -> Token:
-    """Return what is known of a token, or raise if it is not good."""
     prefix, _, rest = given.partition("_")
     id_, _, secret = rest.partition("_")
     with database.read() as transaction:

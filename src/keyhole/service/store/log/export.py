@@ -213,7 +213,6 @@ def _dump(value: object) -> str | None:
 
 
 def _list_levels(entry: LogEntry) -> list[dict[str, object]]:
-    """Return what was shown on each level, and whether it missed."""
     shown = list[dict[str, object]]()
     for alpha, region, miss in zip(entry.alphas, entry.regions, entry.misses, strict=True):
         labels, ends, _ = region.contents

@@ -186,7 +186,6 @@ def log(database: Database, name: str) -> Iterator[LogEntry]:
 def _find_amended(
     transaction: Transaction, stream: Stream, rows: list[LoggedRound]
 ) -> dict[int, AmendmentRow]:
-    """Return what the answers of these rounds were last amended to, by number."""
     numbers = [row.round.number for row in rows if row.answer is not None]
     found = transaction.fetch(statements.FIND_AMENDMENTS, stream.id, numbers) if numbers else []
     return {row.number: row for row in found}

@@ -351,7 +351,6 @@ class Replay:
             self._follow_alarms(row.at)
 
     def _hear(self, where: str, row: _Heard, hear: Callable[..., _Heard]) -> None:
-        """Let the learner hear an answer again, and compare what it comes to."""
         try:
             made = hear(json.loads(row.answer), now=row.at)
         except KeyholeError as error:
@@ -389,7 +388,6 @@ class Replay:
             stream.recent = updates.gather_bits(self._misses[-stream.window :])
 
     def _follow_alarms(self, at: float) -> None:
-        """Note the alarms that this answer raised or cleared."""
         stream, times = self.stream, self._times
         for level, watch in enumerate(shadows.list_watches(stream)):
             if watch.rounds not in (watch.raised, watch.cleared):
@@ -451,7 +449,6 @@ def _compare_end(transaction: Transaction, stored: StreamRow, played: Replay) ->
 
 
 def _compare_open(transaction: Transaction, stream_id: int, played: Replay) -> None:
-    """Hold what waits for an answer to the rounds that the replay left open."""
     stored = {row.number: row for row in transaction.fetch(statements.LIST_OPEN, stream_id)}
     for number in sorted(stored.keys() ^ played.open.keys()):
         wrong = "is gone" if number in played.open else "is there, and should be closed"

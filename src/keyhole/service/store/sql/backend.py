@@ -21,8 +21,6 @@ Values = Sequence[Any]  # of the kinds that columns hold, or a list of them
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Statement(Generic[Row]):
-    """SQL, and what makes a row of the values that it returns."""
-
     text: str
     make_row: Callable[[Any], Row]
 
@@ -104,7 +102,6 @@ def read_scalar(values: Sequence[object]) -> Any:
 
 
 def find_reason(error: BaseException) -> str:
-    """Return the first line of what a driver says."""
     return (str(error).strip().splitlines() or ["no reason given"])[0]
 
 
@@ -145,7 +142,6 @@ class Pool(Generic[Connection]):
 
     @contextmanager
     def take(self) -> Iterator[Connection]:
-        """Give a connection that nobody else uses meanwhile."""
         if not self._free.acquire(timeout=self._seconds):
             raise BusyError("every connection to the database is in use; try again")
         try:

@@ -243,7 +243,6 @@ def find_limit(timeouts: Timeouts, statement: float) -> float:
 
 
 def connect_arguments(timeouts: Timeouts, *, lock: float, statement: float) -> dict[str, Any]:
-    """Return what the driver takes as its timeouts, in its own units."""
     settings = {"lock_timeout": lock, "statement_timeout": statement}
     options = " ".join(f"-c {name}={round(seconds * 1000)}" for name, seconds in settings.items())
     return {
@@ -260,7 +259,6 @@ def connect_arguments(timeouts: Timeouts, *, lock: float, statement: float) -> d
 
 
 def name_error(error: BaseException) -> KeyholeError | None:
-    """Return what an error of the driver is to us, None if it is none of the database's troubles."""
     if getattr(error, "sqlstate", None) in _BUSY_STATES:
         return BusyError("the database is busy; try again")
     if isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError, psycopg.InternalError)):

@@ -217,7 +217,10 @@ class SqliteTransaction(NamedTuple):
         return [*map(statement.make_row, self.execute(statement, *values))]
 
     def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
-        return [self.fetch(statement, *values) for statement, values in asked]
+        found = []
+        for statement, values in asked:
+            found.append([*map(statement.make_row, self.execute(statement, *values))])
+        return found
 
     def execute(self, statement: Statement[Any], *values: object) -> sqlite3.Cursor:
         text, has_list = _translate(statement)

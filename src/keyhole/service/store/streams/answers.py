@@ -253,7 +253,6 @@ def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> No
 
 
 def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
-    """Return a round as it is in the log, or raise if there is none, or what it held is erased."""
     _, number, tag = id.split("-")
     row = work.rounds.get(int(number))
     try:

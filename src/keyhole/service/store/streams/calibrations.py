@@ -61,7 +61,6 @@ def calibrate(
 
 
 def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") -> Change:
-    """Teach a stream that has had no round; return how the log keeps that."""
     if stream.tally.predicted:
         raise InvalidError(
             f"stream {stream.name!r} has had {stream.tally.predicted:,} rounds, and history comes "
@@ -112,7 +111,6 @@ def learn_log(transaction: Transaction, stream: Stream, old: str, *, now: float)
 
 
 def _read_log(transaction: Transaction, source: Stream, *, kept: bool) -> Iterator[Past]:
-    """Yield the rounds of a log whose true label is known, in order, with their context if kept."""
     end = source.tally.predicted
     for row, _, answer in pages.list_rounds(transaction, statements.PAGE_LOG, source.id, end=end):
         if answer is not None and answer.kind == "label" and row.digest is None:

@@ -34,7 +34,6 @@ def list_changes(transaction: Transaction, stream: Stream, *, most: int) -> list
 
 
 def note(work: UnitOfWork, change: Change) -> None:
-    """Append a change to the log."""
     stream, (at, kind, content, progress) = work.stream, change
     stream.version += 1
     what = (at, kind, write_json(content), progress)

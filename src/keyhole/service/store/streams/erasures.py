@@ -26,19 +26,14 @@ _AT_ONCE = 500  # rounds in one transaction
 def erase_round(database: Database, name: str, id: str, *, now: float) -> int:  # noqa: A002
     """Erase what a round holds, by its id; return 1, or 0 if it was erased before."""
     with database.read() as transaction:
-        number = _find_number(transaction, find_stream(transaction, name), id)
+        stream, found = find_stream(transaction, name), answers.read_id(id)
+        number = found[1] if found is not None and found[0] == stream.id else -1
+        rows = transaction.fetch(statements.FIND_ROUNDS, stream.id, [number])
+    if not rows or make_id(rows[0].round) != id:
+        raise UnknownRoundError(f"stream {stream.name!r} has no prediction {id[:80]!r}; check the id")
     erased = _erase(database, name, [number], now=now)
     database.scrub()
     return erased
-
-
-def _find_number(transaction: Transaction, stream: Stream, id: str) -> int:  # noqa: A002
-    found = answers.read_id(id)
-    if found is not None and found[0] == stream.id:
-        for row in transaction.fetch(statements.FIND_ROUNDS, stream.id, [found[1]]):
-            if make_id(row.round) == id:
-                return row.round.number
-    raise UnknownRoundError(f"stream {stream.name!r} has no prediction {id[:80]!r}; check the id")
 
 
 def erase_matching(
@@ -95,7 +90,6 @@ def _erase_all(
 
 
 def list_retaining(database: Database) -> list[str]:
-    """Return the names of the streams that keep what rounds hold for some time only."""
     with database.read() as transaction:
         return transaction.fetch(statements.LIST_RETAINING)
 
@@ -157,7 +151,6 @@ def gather_ranges(numbers: Sequence[int]) -> list[list[int]]:
 
 
 def list_erased(transaction: Transaction, stream_id: int) -> set[int]:
-    """Return the rounds that the log says were erased."""
     told: set[int] = set()
     for content in transaction.fetch(statements.LIST_ERASED, stream_id):
         for first, last in json.loads(content)["rounds"]:

@@ -77,7 +77,6 @@ def create(
 
 
 def _calibrate(database: Database, stream: Stream, old: str, *, now: float) -> list[Change]:
-    """Teach a stream that is to be made another one's log, which may take minutes."""
     with database.read() as transaction:  # So that whoever writes goes on meanwhile.
         if transaction.fetch(statements.FIND_STREAM, stream.name):
             raise _taken(stream.name)
@@ -172,7 +171,6 @@ class Changed(NamedTuple):
 
 
 def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = -math.inf) -> Changed:
-    """Return the streams whose rows are not as they were seen, and those that cannot be used."""
     with database.read() as transaction:
         rows = transaction.fetch(statements.LIST_STREAMS, 0, _ALL)
         # Reading the row costs little, and what it says much. What waits in vain is not in it.
@@ -184,7 +182,6 @@ def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = 
 
 
 def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
-    """Let streams know their last alarms."""
     if streams:
         with database.read() as transaction:
             _add_alarms(transaction, streams)

@@ -96,13 +96,11 @@ def start_shadow(
 
 
 def describe(shadow: Shadow) -> dict[str, Any]:
-    """Return what the log keeps of a shadow that is new."""
     more = {"is_level": True} if shadow.is_level else {}
     return {"name": shadow.name, **shadow.setup.learner.dump(), **more}
 
 
 def make_setup(setup: Setup, learner: Learner) -> Setup:
-    """Return a stream's setup with another learner, which may do without features and groups."""
     counts = (learner.features, learner.groups)
     is_same = counts == (setup.learner.features, setup.learner.groups)
     if not is_same and counts != (0, 0):
@@ -305,7 +303,6 @@ def _count(shadow: Shadow, size: float, shown_size: float, outcome: Outcome) -> 
 
 
 def start_levels(setup: Setup, learners: Sequence[Learner], *, at: float) -> list[Shadow]:
-    """Return the inner levels of a new stream; they come after its making, in the log."""
     return [
         start_shadow(setup, one, name=f"{one.alpha:g}", since=since, at=at, is_level=True)
         for since, one in enumerate(learners, start=1)
@@ -313,7 +310,6 @@ def start_levels(setup: Setup, learners: Sequence[Learner], *, at: float) -> lis
 
 
 def check_tells_all(answer: Any) -> None:
-    """Raise unless an answer tells the outcome of every level."""
     names = {answer} if isinstance(answer, str) else set(answer)
     if names - _TELLS_ALL:
         raise FeedbackError(
@@ -324,7 +320,6 @@ def check_tells_all(answer: Any) -> None:
 
 
 def list_watches(stream: "Stream") -> list[Watch]:
-    """Return what watches the promise of each level."""
     return [stream.watch, *(one.progress.watch or Watch() for one in stream.levels)]
 
 

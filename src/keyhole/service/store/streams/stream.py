@@ -240,7 +240,6 @@ def run_tasks(database: Database, tasks: Sequence[Task]) -> Results:
 
 
 def run_task(database: Database, task: Task) -> Any:
-    """Return what a task comes to, once it is durable, or raise."""
     (outcome,) = run_tasks(database, [task]).outcomes
     if isinstance(outcome, BaseException):
         raise outcome
@@ -294,7 +293,6 @@ _NAMES: tuple[Callable[[Any], Any], ...] = (
 
 
 def _list_asked(tasks: Sequence[Task]) -> list[tuple[Statement[Any], Values]]:
-    """Return what reads the stream of tasks, and the rounds that they ask for if any; or raise."""
     name_or_id, name = tasks[0].stream, tasks[0].stream
     owner: str | int = 0  # No stream has this id.
     if isinstance(name_or_id, str) and not settings.NAME.fullmatch(name_or_id):

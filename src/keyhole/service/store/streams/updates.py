@@ -52,7 +52,6 @@ def update(database: Database, name: str, update: Update, *, now: float) -> tupl
 
 
 def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
-    """Return what would be other than it is, as the log keeps it, or raise."""
     content = {}
     if update.alpha is not None and stream.levels:
         raise InvalidError(
@@ -152,7 +151,6 @@ def _add_labels(stream: Stream, labels: list[str]) -> str:
 
 
 def add(database: Database, name: str, new: NewShadow, *, now: float) -> Stream:
-    """Put a shadow beside a stream: from the next round on it shows what it would do."""
     with change_stream(database, name) as work:
         stream = work.stream
         shadow = add_shadow(stream.shadows, stream.setup, new, since=stream.version + 1, at=now)
@@ -161,7 +159,6 @@ def add(database: Database, name: str, new: NewShadow, *, now: float) -> Stream:
 
 
 def remove(database: Database, name: str, shadow: str, *, now: float) -> Stream:
-    """Take a shadow away."""
     with change_stream(database, name) as work:
         stream = work.stream
         stream.shadows.remove(find_shadow(stream.shadows, shadow))
@@ -185,7 +182,6 @@ def promote(database: Database, name: str, shadow: str, *, now: float) -> tuple[
 
 
 def choose_again(stream: Stream, kept: RoundRow, opened: OpenRow) -> bytes:
-    """Return what a new learner of a stream must remember of a round that waits for its answer."""
     setup = stream.setup
     waiting = setup.kind.recall(setup, kept, then=opened.then)
     return setup.learner.layout.pack_memo(setup.kind.choose_again(setup, stream.progress, waiting))
