@@ -4,6 +4,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +13,7 @@ from keyhole.errors import KeyholeError, UnknownRoundError, UnknownStreamError
 from keyhole.numeric import Array
 from keyhole.predictor.context import Known, show_context, unpack_context
 from keyhole.scores import Case, Predicted, Region
+from keyhole.scores.regions import Contents
 from keyhole.service.store.log.chain import make_id
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Transaction
@@ -98,6 +100,16 @@ class LogEntry:
     @property
     def region(self) -> Region | None:
         return self.regions[0] if self.regions else None
+
+    @property
+    def contents(self) -> Contents:
+        return Contents() if self.region is None else self.region.contents
+
+    @cached_property
+    def candidates(self) -> tuple[Sequence[Any] | None, Sequence[float] | None]:
+        """All labels that could have been in the set, where they have names, and their scores."""
+        found: Any = getattr(self.case, "candidates", (None, None))
+        return found
 
     @property
     def misses(self) -> list[float | None]:
