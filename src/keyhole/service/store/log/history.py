@@ -234,29 +234,26 @@ def _add_up(transaction: Transaction, stream: Stream, points: int) -> tuple[list
     rows = transaction.fetch(statements.LIST_ANSWERS, stream.id)
     times, versions, *numbers, levels = zip(*rows, strict=True) if rows else [()] * 6
     misses, weights, sizes = np.array(numbers, dtype=float).reshape(3, -1)
-    bounded = np.isfinite(sizes)
     predicted = accepted = np.zeros(len(rows))
-    if stream.setup.kind.decides:
-        sizes, bounded = np.zeros(len(rows)), np.zeros(len(rows), dtype=bool)
+    if stream.setup.kind.decides:  # They have no sizes, as if none were bounded.
+        sizes = np.full(len(rows), np.inf)
         accepted, predicted = _count_decisions(transaction, stream, versions)
-    added = np.column_stack(
-        (
-            np.cumsum(misses * weights),
-            np.cumsum(weights),
-            np.cumsum(np.where(bounded, sizes, 0.0)),
-            np.cumsum(bounded),
-            predicted,
-            accepted,
-        )
-    ).tolist()
+    outer = _add_up_level(misses, weights, sizes)
+    added = np.column_stack((outer, predicted, accepted)).tolist()
     kept = _spread(len(rows), points)
     own = np.array([unpack_reals(level) for level in levels], dtype=float)
-    inner = list[Array]()
-    for missed, size in own.reshape(len(rows), len(stream.levels), 2).transpose(1, 2, 0):
-        is_bounded = np.isfinite(size)
-        parts = (missed * weights, weights, np.where(is_bounded, size, 0.0), is_bounded)
-        inner.append(np.column_stack(parts).cumsum(axis=0)[kept])
+    inner = [
+        _add_up_level(missed, weights, size)[kept]
+        for missed, size in own.reshape(len(rows), len(stream.levels), 2).transpose(1, 2, 0)
+    ]
     return [(k + 1, *added[k], times[k]) for k in kept], inner
+
+
+def _add_up_level(misses: Array, weights: Array, sizes: Array) -> Array:
+    """Return the sums of misses, weights and bounded sizes, and how many are bounded, by answers."""
+    bounded = np.isfinite(sizes)
+    columns = (misses * weights, weights, np.where(bounded, sizes, 0.0), bounded)
+    return np.column_stack(columns).cumsum(axis=0)
 
 
 def _add_last(transaction: Transaction, stream: Stream, inner: _Inner) -> list[LevelCurve]:

@@ -26,7 +26,7 @@ from keyhole.learners import Learner, rebuild
 from keyhole.predictor.context import unpack_context
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import CountedRound, amend_misses
+from keyhole.predictor.tally import CountedRound, Tally, amend_misses
 from keyhole.service.store.log.chain import FIRST, make_link
 from keyhole.service.store.sql import pages, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, find_reason
@@ -90,10 +90,9 @@ def replay(database: Database, name: str) -> StreamReplay:
     except DatabaseError as error:
         reason = find_reason(error.__cause__ or error)
         difference = f"the database cannot be read after version {played.version}: {reason}"
-    tally = None if played.made is None else played.made.tally
-    predicted, answered = (0, 0) if tally is None else (tally.predicted, tally.answered)
+    tally = Tally() if played.made is None else played.made.tally
     counts = (len(played.erased), played.unplayed)
-    return StreamReplay(name, predicted, answered, difference, played.link, *counts)
+    return StreamReplay(name, tally.predicted, tally.answered, difference, played.link, *counts)
 
 
 def find_strays(database: Database) -> list[str]:

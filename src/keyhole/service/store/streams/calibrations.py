@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from keyhole.errors import InvalidError, LabelError
 from keyhole.predictor.context import (
+    NOTHING_KNOWN,
     Features,
     Groups,
     Known,
@@ -26,7 +27,7 @@ from keyhole.service.store.sql.backend import Transaction
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import changes
 from keyhole.service.store.streams.changes import Change
-from keyhole.service.store.streams.shadows import calibrate_beside, dump_shadows
+from keyhole.service.store.streams.shadows import dump_shadows
 from keyhole.service.store.streams.stream import Stream, change_stream, find_stream
 
 AT_ONCE = 10_000
@@ -68,19 +69,23 @@ def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") 
         )
     setup, before = stream.setup, stream.tally.calibrated_excess
     outputs, labels = [past.output for past in history], [past.label for past in history]
-    known = find_labels(setup.score)
+    names = find_labels(setup.score)
     for place, past in enumerate(history):
         setup.kind.read(setup, stream.progress, past.output)
-        if known is not None and past.label not in known:
+        if names is not None and past.label not in names:
             raise LabelError(
-                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(known):,} "
+                f"round {place}: label {past.label!r:.80} is not one of the stream's {len(names):,} "
                 "labels; add it to them, or leave the round out"
             )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
     setup.kind.calibrate(setup, stream.progress, outputs, labels, contexts=contexts)
     for shadow in stream.shadows:
-        calibrate_beside(shadow, outputs, labels, contexts=contexts, scale=scale)
+        own, progress = shadow.setup, shadow.progress
+        known = contexts if own.context else [NOTHING_KNOWN] * len(outputs)
+        progress.scale = copy.deepcopy(scale)
+        own.kind.calibrate(own, progress, outputs, labels, contexts=known)
+        progress.scale = None
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}
     content["excess"] = stream.tally.calibrated_excess - before

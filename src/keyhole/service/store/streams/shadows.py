@@ -219,22 +219,6 @@ def pack_reals(values: Sequence[float]) -> bytes:
     return struct.pack(f"<{len(values)}d", *values)
 
 
-def calibrate_beside(
-    shadow: Shadow,
-    outputs: Sequence[object],
-    labels: Sequence[object],
-    *,
-    contexts: Sequence[Array],
-    scale: Scale | None,
-) -> None:
-    """Teach a shadow history; ``scale`` is the stream's before it."""
-    setup, progress = shadow.setup, shadow.progress
-    known = contexts if setup.context else [NOTHING_KNOWN] * len(outputs)
-    progress.scale = copy.deepcopy(scale)
-    setup.kind.calibrate(setup, progress, outputs, labels, contexts=known)
-    progress.scale = None
-
-
 Heard = tuple[Shadow, Round[Any], Any]  # and what an answer tells of its round; None if nothing
 
 
