@@ -235,10 +235,8 @@ class Replay:
         self.made = Stream(id=row.stream, created=row.at, setup=setup, **content)
 
     def _update(self, row: ChangeRow, content: dict[str, Any]) -> None:
-        misses = self._misses
-        updates.apply(
-            self.stream, content, read_recent=lambda count: updates.gather_bits(misses[-count:])
-        )
+        updates.apply(self.stream, content)
+        self._read_recent()
         self._follow_alarms(row.at)
 
     def _change_shadows(self, row: ChangeRow, content: dict[str, Any]) -> None:
@@ -346,7 +344,7 @@ class Replay:
             self._places[row.number] = len(self._misses)
             self._misses.append(is_miss(row.miss) is True)
             if not self.is_known:
-                stream.recent = updates.gather_bits(self._misses[-stream.window :])
+                self._read_recent()
             self._follow_alarms(row.at)
 
     def _hear(self, where: str, row: _Heard, hear: Callable[..., _Heard]) -> None:
@@ -384,7 +382,10 @@ class Replay:
         self.amended[row.number] = row
         if row.weight:
             self._misses[self._places[row.number]] = is_miss(row.miss) is True
-            stream.recent = updates.gather_bits(self._misses[-stream.window :])
+            self._read_recent()
+
+    def _read_recent(self) -> None:
+        self.stream.recent = updates.gather_bits(self._misses[-self.stream.window :])
 
     def _follow_alarms(self, at: float) -> None:
         stream, times = self.stream, self._times

@@ -49,9 +49,8 @@ class PostgresBackend:
     words = _WORDS
 
     def __init__(self, url: str, *, timeouts: Timeouts, read_only: bool) -> None:
-        logging.getLogger("psycopg").setLevel(
-            logging.ERROR
-        )  # What breaks is raised, not logged as well.
+        # What breaks is raised, not logged as well.
+        logging.getLogger("psycopg").setLevel(logging.ERROR)
         self._timeouts = timeouts
         usual = connect_arguments(timeouts, lock=timeouts.lock, statement=timeouts.statement)
         # Requests find rows by their keys: a plan made while a table was small, and kept, must not
@@ -131,12 +130,12 @@ class PostgresTransaction:
         self._pipeline = stack.enter_context(connection.pipeline())
 
     def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
-        self._cursor.execute(_translate(statement), values, prepare=True)
+        self._cursor.execute(_translate(statement.text), values, prepare=True)
         return [*map(statement.make_row, self._cursor.fetchall())]
 
     def fetch_all(self, *asked: tuple[Statement[Any], Values]) -> list[list[Any]]:
         sent = [
-            self._connection.execute(_translate(statement), values, prepare=True, binary=True)
+            self._connection.execute(_translate(statement.text), values, prepare=True, binary=True)
             for statement, values in asked
         ]
         return [
@@ -145,17 +144,17 @@ class PostgresTransaction:
         ]
 
     def execute(self, statement: Statement[None], *values: object) -> None:
-        self._connection.execute(_translate(statement), values, prepare=bool(values))
+        self._connection.execute(_translate(statement.text), values, prepare=bool(values))
 
     def change(self, statement: Statement[None], *values: object) -> int:
-        self._cursor.execute(_translate(statement), values, prepare=True)
+        self._cursor.execute(_translate(statement.text), values, prepare=True)
         self._pipeline.sync()
         return self._cursor.rowcount
 
     def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:
         if len(rows) < _MANY:
             for row in rows:
-                self._connection.execute(_write_insert(table), row, prepare=True)
+                self._connection.execute(_translate(table.insert), row, prepare=True)
             return
         self._stack.close()  # Within a pipeline there is no COPY.
         into = f"COPY {table.name} ({table.listed}) FROM STDIN (FORMAT BINARY)"
@@ -167,13 +166,8 @@ class PostgresTransaction:
 
 
 @cache
-def _translate(statement: Statement[Any]) -> bytes:
-    return statement.text.replace("?", "%s").encode()
-
-
-@cache
-def _write_insert(table: Table[Any]) -> bytes:
-    return table.insert.replace("?", "%s").encode()
+def _translate(text: str) -> bytes:
+    return text.replace("?", "%s").encode()
 
 
 class PatientConnection(psycopg.Connection[Any]):

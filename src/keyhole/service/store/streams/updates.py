@@ -3,7 +3,7 @@
 A change is an event of the log, so that a replay makes it at the same round.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -41,11 +41,9 @@ def update(database: Database, name: str, update: Update, *, now: float) -> tupl
         content = _list_changes(stream, update)
         if not content:
             return stream, []
-        effects = apply(
-            stream,
-            content,
-            read_recent=lambda count: gather_bits(list_misses(transaction, stream.id, most=count)),
-        )
+        effects = apply(stream, content)
+        if "window" in content:
+            stream.recent = gather_bits(list_misses(transaction, stream.id, most=stream.window))
         changes.note(work, Change(now, changes.CHANGED, content))
         alarms.note(transaction, stream.id, stream.watch, at=now)
     return stream, effects
@@ -92,8 +90,8 @@ def _list_changes(stream: Stream, update: Update) -> dict[str, Any]:
     return content
 
 
-def apply(stream: Stream, content: dict[str, Any], *, read_recent: Callable[[int], int]) -> list[str]:
-    """Change a stream as an event of its log says; return what that does to the promise."""
+def apply(stream: Stream, content: dict[str, Any]) -> list[str]:
+    """Change all but the recent rounds as an event of the log says; return what that does."""
     effects = []
     if "alpha" in content:
         effects.append(_change_alpha(stream, content["alpha"]))
@@ -104,7 +102,6 @@ def apply(stream: Stream, content: dict[str, Any], *, read_recent: Callable[[int
         )
     if "window" in content:
         stream.window = content["window"]
-        stream.recent = read_recent(stream.window)
         effects.append("Only what is shown as recent changes; the promise and its alarm do not.")
     if "labels" in content:
         effects.append(_add_labels(stream, content["labels"]))
