@@ -390,8 +390,6 @@ class Replay:
     def _follow_alarms(self, at: float) -> None:
         stream, times = self.stream, self._times
         for level, watch in enumerate(shadows.list_watches(stream)):
-            if watch.rounds not in (watch.raised, watch.cleared):
-                continue
             last = next((one for one in reversed(self.alarmed.values()) if one.level == level), None)
             found = alarms.follow(
                 watch, last, stream=stream.id, at=at, time_of=lambda k: times[k - 1], level=level

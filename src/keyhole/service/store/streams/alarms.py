@@ -42,8 +42,6 @@ def note(
 
     ``unwritten`` are the times of the last answers that are not in the log yet.
     """
-    if watch.rounds not in (watch.raised, watch.cleared):
-        return
 
     def time_of(count: int) -> float:
         later = watch.rounds - count

@@ -24,7 +24,6 @@ from keyhole.errors import (
     UnknownStreamError,
 )
 from keyhole.feedback import BESIDE, is_miss
-from keyhole.predictor.monitor import Watch
 from keyhole.predictor.rounds import Round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
@@ -159,7 +158,8 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
         watches = shadows.list_watches(stream) if stream.shadows else [stream.progress.watch]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
-                _note_alarm(work, watch, now, level=level)
+                new = [row.at for row in work.new[schema.answers] if row.weight > 0.0]
+                alarms.note(work.transaction, stream.id, watch, at=now, unwritten=new, level=level)
     if stream.progress.tally.answered % SNAPSHOT_EVERY == 0:
         packed, sums = stream.progress.pack(stream.setup.learner), stream.tally.sum_up()
         taken = (stream.id, stream.version, now, *sums, packed, shadows.dump_shadows(stream.shadows))
@@ -245,11 +245,6 @@ def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     if json.loads(first.answer) != reply.answer:
         raise AnsweredError(f"prediction {reply.id} has another answer already; the first one stands")
     return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(first)[0]), repeated=True)
-
-
-def _note_alarm(work: UnitOfWork, watch: Watch, now: float, *, level: int) -> None:
-    new = [row.at for row in work.new[schema.answers] if row.weight > 0.0]
-    alarms.note(work.transaction, work.stream.id, watch, at=now, unwritten=new, level=level)
 
 
 def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
