@@ -119,8 +119,8 @@ def _make(
 
 def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
     with database.write() as transaction:
-        changed = transaction.change(statements.REVOKE_TOKEN, now, id)
-    if changed == 0:
+        revoked = transaction.fetch(statements.REVOKE_TOKEN, now, id)
+    if not revoked:
         raise TokenError(f"there is no token {id!r} in use; see keyhole token list")
 
 

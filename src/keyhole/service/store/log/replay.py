@@ -111,7 +111,7 @@ def find_strays(database: Database) -> list[str]:
 def _play(transaction: Transaction, stored: StreamRow, played: "Replay") -> None:
     played.find = lambda number: transaction.fetch(statements.FIND_ROUNDS, stored.id, [number])[0]
     for row in _list_events(transaction, stored.id):
-        where = _name(row)
+        where = _NAMES[type(row)].format(row)
         try:
             played.play(where, row)
         except Difference:
@@ -120,17 +120,13 @@ def _play(transaction: Transaction, stored: StreamRow, played: "Replay") -> None
             raise Difference(f"{where} cannot be read: {type(error).__name__}: {error}") from None
 
 
-def _name(row: _Event) -> str:
-    match row:
-        case RoundRow():
-            return f"round {row.number}"
-        case AnswerRow():
-            return f"the answer to round {row.number}"
-        case AmendmentRow():
-            return f"the amended answer to round {row.number}"
-        case SnapshotRow():
-            return f"the snapshot after {row.answered} answers"
-    return f"the change {row.kind!r} of version {row.version}"
+_NAMES: dict[type[_Event], str] = {
+    RoundRow: "round {0.number}",
+    AnswerRow: "the answer to round {0.number}",
+    AmendmentRow: "the amended answer to round {0.number}",
+    SnapshotRow: "the snapshot after {0.answered} answers",
+    ChangeRow: "the change {0.kind!r} of version {0.version}",
+}
 
 
 def _list_events(transaction: Transaction, stream_id: int) -> Iterator[_Event]:

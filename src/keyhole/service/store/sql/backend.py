@@ -51,9 +51,6 @@ class Transaction(Protocol):
     def execute(self, statement: Statement[None], *values: object) -> object:
         """Run a statement before the transaction ends; what goes wrong may be raised later."""
 
-    def change(self, statement: Statement[None], *values: object) -> int:
-        """Run a statement, and return how many rows it changed."""
-
     def insert(self, table: Table[Row], rows: Sequence[Row]) -> None:
         """Add rows before the transaction ends; what goes wrong may be raised later."""
 

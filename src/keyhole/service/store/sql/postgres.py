@@ -127,7 +127,7 @@ class PostgresTransaction:
     def __init__(self, connection: "PatientConnection", stack: ExitStack) -> None:
         self._connection, self._stack = connection, stack
         self._cursor = connection.cursor(binary=True)
-        self._pipeline = stack.enter_context(connection.pipeline())
+        stack.enter_context(connection.pipeline())
 
     def fetch(self, statement: Statement[Row], *values: object) -> list[Row]:
         self._cursor.execute(_translate(statement.text), values, prepare=True)
@@ -146,11 +146,6 @@ class PostgresTransaction:
     def execute(self, statement: Statement[None], *values: object) -> None:
         self._connection.execute(_translate(statement.text), values, prepare=bool(values))
 
-    def change(self, statement: Statement[None], *values: object) -> int:
-        self._cursor.execute(_translate(statement.text), values, prepare=True)
-        self._pipeline.sync()
-        return self._cursor.rowcount
-
     def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:
         if len(rows) < _MANY:
             for row in rows:
@@ -162,7 +157,7 @@ class PostgresTransaction:
             copy.set_types([_BINARY[column.kind] for column in table.columns])
             for row in rows:
                 copy.write_row(row)
-        self._pipeline = self._stack.enter_context(self._connection.pipeline())
+        self._stack.enter_context(self._connection.pipeline())
 
 
 @cache

@@ -228,9 +228,6 @@ class SqliteTransaction(NamedTuple):
             values = (*values[:-1], json.dumps(values[-1]))
         return self.connection.execute(text, values)
 
-    def change(self, statement: Statement[None], *values: object) -> int:
-        return self.execute(statement, *values).rowcount
-
     def insert(self, table: Table[Row], rows: Sequence[Any]) -> None:
         self.connection.executemany(table.insert, rows)
 

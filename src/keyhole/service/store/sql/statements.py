@@ -121,10 +121,12 @@ FIND_KEYED = _select(
     rounds, 'WHERE stream = (SELECT id FROM streams WHERE name = ?) AND "key" = ANY(?)'
 )
 CLOSE_ROUNDS = _change("DELETE FROM open_rounds WHERE stream = ? AND number = ANY(?)")
-DROP_EXPIRED = _change("DELETE FROM open_rounds WHERE stream = ? AND expires <= ?")
-DROP_OLDEST = _change(
+DROP_EXPIRED: Statement[int] = _scalar(
+    "DELETE FROM open_rounds WHERE stream = ? AND expires <= ? RETURNING number"
+)
+DROP_OLDEST: Statement[int] = _scalar(
     "DELETE FROM open_rounds WHERE stream = ? AND number IN "
-    "(SELECT number FROM open_rounds WHERE stream = ? ORDER BY number LIMIT ?)"
+    "(SELECT number FROM open_rounds WHERE stream = ? ORDER BY number LIMIT ?) RETURNING number"
 )
 FIND_NEXT_EXPIRY: Statement[float | None] = _scalar(
     "SELECT min(expires) FROM open_rounds WHERE stream = ?"
@@ -266,4 +268,6 @@ DELETE_ALARM = _change("DELETE FROM alarms WHERE stream = ? AND raised = ? AND l
 FIND_TOKEN = _select(tokens, "WHERE id = ?")
 LIST_TOKENS = _select(tokens, "ORDER BY created")
 FIND_TOKEN_IN_USE: Statement[str] = _scalar("SELECT id FROM tokens WHERE revoked IS NULL LIMIT 1")
-REVOKE_TOKEN = _change("UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL")
+REVOKE_TOKEN: Statement[str] = _scalar(
+    "UPDATE tokens SET revoked = ? WHERE id = ? AND revoked IS NULL RETURNING id"
+)

@@ -226,12 +226,13 @@ def _expire(work: UnitOfWork, now: float) -> None:
     stream, transaction = work.stream, work.transaction
     work.flush()
     if stream.next_expiry <= now:
-        stream.tally.expired += transaction.change(statements.DROP_EXPIRED, stream.id, now)
+        stream.tally.expired += len(transaction.fetch(statements.DROP_EXPIRED, stream.id, now))
         (earliest,) = transaction.fetch(statements.FIND_NEXT_EXPIRY, stream.id)
         stream.next_expiry = earliest or math.inf
     excess = stream.open - stream.setup.open_limit
     if excess > 0:
-        stream.tally.expired += transaction.change(statements.DROP_OLDEST, stream.id, stream.id, excess)
+        dropped = transaction.fetch(statements.DROP_OLDEST, stream.id, stream.id, excess)
+        stream.tally.expired += len(dropped)
     if work.open:
         left = transaction.fetch(statements.FIND_OPEN, stream.id, list(work.open))
         work.open = {row.number: row for row in left}
