@@ -159,7 +159,7 @@ class Replay:
     open: dict[int, LoggedRound] = field(default_factory=dict)
     alarmed: dict[tuple[int, int], AlarmRow] = field(default_factory=dict)
     metadata: int = 0  # a sum of hashes, as ``add_metadata`` makes it
-    find: Callable[[int], LoggedRound] | None = None  # a round of the log, by its number
+    find: Callable[[int], LoggedRound] = field(init=False)  # a round of the log, by its number
     amended: dict[int, AmendmentRow] = field(default_factory=dict)  # the last of each round
     _places: dict[int, int] = field(default_factory=dict)  # of rounds among the misses
     _misses: bytearray = field(default_factory=bytearray)  # of the answers
@@ -365,9 +365,9 @@ class Replay:
             one.setup.kind.count(one.setup, one.progress, known, then=opened.then)
 
     def _amend(self, where: str, row: AmendmentRow) -> None:
-        stream, logged = self.stream, None if self.find is None else self.find(row.number)
-        last = self.amended.get(row.number) or (logged and logged.answer)
-        if logged is None or last is None or last.version >= row.version:
+        stream, logged = self.stream, self.find(row.number)
+        last = self.amended.get(row.number) or logged.answer
+        if last is None or last.version >= row.version:
             raise Difference(f"{where} comes before the answer")
         if row.digest is not None:
             self.is_known = False
