@@ -13,6 +13,7 @@ import math
 import os
 from collections.abc import Callable, Iterator
 from enum import StrEnum
+from operator import attrgetter
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any, TypeVar
@@ -67,8 +68,8 @@ _TEXT, _REAL, _JSON = "string", "float64", "JSON"
 _NO_ENDS = None, None
 # The columns: what each holds, and what reads it; JSON is text, but for JSON lines.
 _COLUMNS: dict[str, tuple[str, Callable[[LogEntry], object]]] = {
-    "round": ("int64", lambda entry: entry.row.number),
-    "id": (_TEXT, lambda entry: entry.id),
+    "round": ("int64", attrgetter("row.number")),
+    "id": (_TEXT, attrgetter("id")),
     "predicted_at": (_TEXT, lambda entry: show_time(entry.row.at)),
     "threshold": (_REAL, lambda entry: entry.shown[0]),
     "size": (_REAL, lambda entry: entry.shown[1]),
@@ -94,14 +95,14 @@ _COLUMNS: dict[str, tuple[str, Callable[[LogEntry], object]]] = {
     ),
     **{name: (_JSON, _read_sent(name)) for name in _SENT},
     "metadata": (_JSON, lambda entry: _dump(entry.metadata)),
-    "erased": ("bool", lambda entry: entry.is_erased),
+    "erased": ("bool", attrgetter("is_erased")),
     "levels": (_JSON, _dump_levels),
 }
 COLUMNS = tuple(_COLUMNS)
 
 
 def _row(entry: LogEntry) -> _Cells:
-    return tuple(read(entry) for _, read in _COLUMNS.values())
+    return tuple([read(entry) for _, read in _COLUMNS.values()])
 
 
 class Format(StrEnum):

@@ -107,8 +107,6 @@ def named_errors(name: Callable[[BaseException], KeyholeError | None]) -> Iterat
     """Raise a driver's errors under the names that a function gives them, if it gives them any."""
     try:
         yield
-    except KeyholeError:
-        raise
     except Exception as error:
         named = name(error)
         if named is None:

@@ -180,11 +180,8 @@ def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
 
 def compile_streams(streams: Iterable[Stream]) -> None:
     """Compile, or load, what these streams use: kernels otherwise compile at their first call."""
-    setups = []
-    for stream in streams:
-        setups += [stream.setup, *(shadow.setup for shadow in stream.shadows)]
-    learners = {setup.learner.name: setup.learner for setup in setups}
-    for learner in learners.values():
+    setups = [one.setup for stream in streams for one in (stream, *stream.shadows)]
+    for learner in {setup.learner.name: setup.learner for setup in setups}.values():
         if not learner.runs_interpreted:
             compile_learner(learner)
 
