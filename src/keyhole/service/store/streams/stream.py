@@ -180,7 +180,9 @@ def make_unknown_stream_error(name_or_id: str | int) -> UnknownStreamError:
 
 def compile_streams(streams: Iterable[Stream]) -> None:
     """Compile, or load, what these streams use: kernels otherwise compile at their first call."""
-    setups = [one.setup for stream in streams for one in (stream, *stream.shadows)]
+    setups = list[Setup]()
+    for stream in streams:
+        setups += [stream.setup, *(shadow.setup for shadow in stream.shadows)]
     for learner in {setup.learner.name: setup.learner for setup in setups}.values():
         if not learner.runs_interpreted:
             compile_learner(learner)
