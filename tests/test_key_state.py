@@ -9,7 +9,7 @@ import pytest
 from keyhole import ScaledResiduals, make
 from keyhole.errors import SnapshotError
 from keyhole.keyed import Answered, Asked, Elapsed, Event, Kind, Skipped, make_fold
-from keyhole.keyed.state import KeyState, find_oldest, pack, unpack
+from keyhole.keyed.state import KeyState, pack, read_round, unpack
 from keyhole.learners import Learner
 from keyhole.predictor.progress import Progress
 
@@ -274,7 +274,7 @@ def test_an_open_round_that_remembers_an_arm_beyond_the_table_is_refused(arm: fl
     state, _ = make_fold("ocp-unlock", **given).step(KEY, b"", Asked("a", [0.7, 0.3]))
     learner = make_fold("ocp-unlock", **given).setup.learner
     waiting = unpack(state, learner).waiting
-    memo = state.index(find_oldest(waiting, memory=learner.memory).memo)
+    memo = state.index(read_round(waiting["a"], memory=learner.memory).memo)
     spoilt = state[:memo] + struct.pack("<d", arm) + state[memo + 8 :]
     with pytest.raises(SnapshotError, match="memo of a round of ocp-unlock holds"):
         make_fold("ocp-unlock", **given).step(KEY, spoilt, Answered("a", label=0))

@@ -231,7 +231,7 @@ def test_open_rounds_never_exceed_their_limit(events: list[Event], limit: int) -
     state = b""
     for event in events:
         state, _ = fold.step(KEY, state, event)
-        assert states.unpack(state, fold.setup.learner).open <= limit
+        assert len(states.unpack(state, fold.setup.learner).waiting) <= limit
 
 
 @given(events=histories(), late=st.integers(0, 200))
@@ -276,7 +276,7 @@ def test_intervals_of_the_default_take_at_most_256_bytes() -> None:
         state, _ = fold.run("a key", state, events)
     state, _ = fold.step("a key", state, Elapsed(now + 10**8))
     here = states.unpack(state, fold.setup.learner)
-    assert here.open == 0
+    assert not here.waiting
     assert here.progress.tally.unreachable > 0
     assert here.progress.tally.expired > 0
     assert len(state) <= 256

@@ -443,7 +443,7 @@ def test_rounds_of_one_key_are_told_apart_by_their_whole_id() -> None:
     assert fold.next_due(after) == 10
     after, _ = copy.copy(fold).step(KEY, after, Skipped("ab", 5))
     assert fold.next_due(after) == 11
-    assert states.unpack(after, fold.setup.learner).open == 3
+    assert len(states.unpack(after, fold.setup.learner).waiting) == 3
 
 
 def test_what_remembers_numbers_and_has_labels_of_its_own_is_open_beside_others() -> None:

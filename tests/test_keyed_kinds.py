@@ -14,14 +14,14 @@ KEY, ROUNDS = "anna", 250
 SCORES = [0.6, 0.3, 0.1]
 
 
-def ask(fold: Any, state: bytes, id: str, output: Any, **known: Any) -> tuple[bytes, Any]:  # noqa: A002
+def ask(fold: Any, state: bytes, id: str, output: Any, **known: Any) -> tuple[bytes, Any]:
     """Return the next state, read from its bytes alone, and what is shown."""
     state, (shown,) = fold.step(KEY, state, Asked(id, output, **known))
     assert shown.kind is Kind.SHOWN, shown.note
     return bytes(bytearray(state)), shown.region
 
 
-def tell(fold: Any, state: bytes, id: str, **answer: Any) -> tuple[bytes, Any]:  # noqa: A002
+def tell(fold: Any, state: bytes, id: str, **answer: Any) -> tuple[bytes, Any]:
     state, (counted,) = fold.step(KEY, state, Answered(id, **answer))
     assert counted.kind is Kind.COUNTED, counted.note
     return state, counted

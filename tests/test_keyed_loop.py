@@ -254,7 +254,7 @@ def test_a_state_that_ends_anywhere_is_refused_as_it_is_alone(kind: str) -> None
     for rounds in (3, 30):
         state = make_state(fold, output, label, rounds)
         whole = states.unpack(state, fold.setup.learner)
-        assert whole.open == 2
+        assert len(whole.waiting) == 2
         columns = write([("a", Asked("r3", output, 44))])
         assert find_played(fold, {"a": state}, columns) == "a"
         for end in range(1, len(state), 9):

@@ -109,13 +109,9 @@ def _add_bounds(commands: "Commands") -> None:
         "promises, or say that there is none.",
         epilog="example: keyhole bounds --alpha .1 --horizon 50000",
     )
-    parser.add_argument("--learner", default=DEFAULT, help="default: %(default)s")
-    parser.add_argument(
-        "--alpha", type=float, default=0.1, help="target miss rate; default: %(default)s"
-    )
-    parser.add_argument(
-        "--horizon", type=int, default=50_000, help="number of rounds (T); default: %(default)s"
-    )
+    studying.add_option(parser, "--learner", DEFAULT)
+    studying.add_option(parser, "--alpha", 0.1, "target miss rate")
+    studying.add_option(parser, "--horizon", 50_000, "number of rounds (T)")
     parser.add_argument(
         "--open", type=int, default=1,
         help="largest number of open rounds; default: %(default)s, prompt answers",

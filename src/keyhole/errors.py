@@ -134,10 +134,8 @@ class SpeedWarning(KeyholeWarning):
 def warn_user(message: str, category: type[KeyholeWarning]) -> None:
     """Warn at the line that led here: the first on the way back that is not in this package."""
     frame, level = sys._getframe(1), 2  # noqa: SLF001
-    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+    while (
+        frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == "keyhole"
+    ):
         frame, level = frame.f_back, level + 1
     warnings.warn(message, category, stacklevel=level)
-
-
-def _is_ours(module: str) -> bool:
-    return module == "keyhole" or module.startswith("keyhole.")

@@ -102,11 +102,7 @@ class Feedback(StrEnum):
         return _TELLS[self]
 
 
-_TELLS = {
-    Feedback.BANDIT: Needs.HIT_OR_MISS,
-    Feedback.SEMI_BANDIT: Needs.LABEL_IF_HIT,
-    Feedback.FULL: Needs.LABEL_ALWAYS,
-}
+_TELLS = dict(zip(Feedback, Needs, strict=True))
 _ORDER = list(Needs)
 
 
@@ -132,16 +128,9 @@ def check_enough(learner: str, needs: Needs, feedback: Feedback) -> None:
         )
 
 
-_USES = {
-    Needs.HIT_OR_MISS: (False, False),
-    Needs.LABEL_IF_HIT: (True, False),
-    Needs.LABEL_ALWAYS: (True, True),
-}
-
-
 def find_used(needs: Needs) -> tuple[bool, bool]:
     """Return whether a learner of these needs uses the true score of a hit, and that of a miss."""
-    return _USES[needs]
+    return needs != Needs.HIT_OR_MISS, needs == Needs.LABEL_ALWAYS
 
 
 def usable_scores(needs: Needs, missed: NDArray[np.bool_], scores: Array) -> Array:

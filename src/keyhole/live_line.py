@@ -1,11 +1,10 @@
 """A live line for a person at a terminal, by rich where it is installed; silence otherwise."""
 
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TextIO, TypeVar
+from typing import Any, TextIO
 
-Item = TypeVar("Item")
 Advance = Callable[..., None]
 
 
@@ -28,14 +27,6 @@ def live_line(title: str, total: int, *, file: TextIO | None = None) -> Iterator
             bar.update(task, advance=count, description=f"{shown:<30.30}")
 
         yield advance
-
-
-def track(items: Iterable[Item], title: str, total: int) -> Iterator[Item]:
-    """Yield the items, counting them on a live line."""
-    with live_line(title, total) as advance:
-        for item in items:
-            yield item
-            advance()
 
 
 def _open_bar(file: TextIO) -> Any:

@@ -6,14 +6,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from keyhole.studies.paper.one_run import MEASURED, Pair, Setting, Source, Unit, from_file, play_run
+from keyhole.studies.paper.one_run import MEASURED, Pair, Setting, Source, from_file, play_run
 
 ROOT = Path(__file__).parents[2]
 REPORT = (ROOT / "docs" / "paper.md").read_text()
 
 
 def rates(source: Source, setting: Setting) -> str:
-    runs = [play_run(Unit(Pair(source, setting), run)).miss_rate for run in range(50)]
+    runs = [play_run((Pair(source, setting), run)).miss_rate for run in range(50)]
     return f"{np.mean(runs):.3f} ± {np.std(runs, ddof=1) / np.sqrt(50):.4f}"
 
 

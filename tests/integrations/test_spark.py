@@ -36,11 +36,11 @@ NO_ROWS = Row("bucket", "at", "rows")(1, None, None)  # which only moves Spark's
 Fields = dict[str, Any]
 
 
-def ask(id: str, second: float, output: Any = (0.6, 0.3, 0.1), key: str | None = "a") -> Fields:  # noqa: A002
+def ask(id: str, second: float, output: Any = (0.6, 0.3, 0.1), key: str | None = "a") -> Fields:
     return {"key": key, "id": id, "at": START + int(1000 * second), "output": list(output)}
 
 
-def answer(id: str, second: float | None, label: Any = None, hit: bool | None = None) -> Fields:  # noqa: A002, FBT001
+def answer(id: str, second: float | None, label: Any = None, hit: bool | None = None) -> Fields:  # noqa: FBT001
     at = None if second is None else START + int(1000 * second)
     return {"key": "a", "id": id, "at": at, "label": label, "hit": hit}
 
@@ -254,7 +254,7 @@ def test_every_key_may_have_a_gate() -> None:
     state, outputs = fold.run("a", b"", events)
     assert read_bucket(spark).states == {"a": state}
     regions = [(one.id, one.region) for one in outputs if one.region is not None]
-    shown = [(id, region.threshold, region.size) for id, region in regions]  # noqa: A001
+    shown = [(id, region.threshold, region.size) for id, region in regions]
     assert {size for _, _, size in shown} == {0.0, 1.0}
     found = [row for row in written if row["kind"] == "shown"]
     assert [(row["id"], row["threshold"], row["size"]) for row in found] == shown
@@ -271,9 +271,7 @@ def test_of_several_levels_each_has_its_row_and_what_concerns_all_has_one() -> N
     written = play(spark, rows)
     shown = [row for row in written if row["kind"] == "shown"]
     assert [(row["id"], row["alpha"]) for row in shown] == [
-        (id, alpha)
-        for alpha in (0.05, 0.3)
-        for id in [*map(str, range(20)), "open"]  # noqa: A001
+        (id, alpha) for alpha in (0.05, 0.3) for id in [*map(str, range(20)), "open"]
     ]
     wide, narrow = ([row["labels"] for row in shown if row["alpha"] == alpha] for alpha in (0.05, 0.3))
     assert all(set(inner) <= set(outer) for inner, outer in zip(narrow, wide, strict=True))

@@ -9,7 +9,6 @@ import pytest
 from keyhole import LEARNERS, MISS, Gate, Predictor, Probabilities, make
 from keyhole.errors import KeyholeWarning
 from keyhole.predictor.bandit import Exp3P
-from keyhole.predictor.decisions import GateTally
 from keyhole.predictor.kinds import GATE
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.report import (
@@ -75,7 +74,7 @@ def test_an_alarm_is_told_with_its_side_and_its_rounds() -> None:
 def test_a_gate_says_when_mostly_wrong_answers_are_reported(
     accepted: int, judged: int, wrong: int, said: int
 ) -> None:
-    tally = GateTally(accepted=accepted, weight=judged, misses=wrong)
+    tally = Tally(decides=True, accepted=accepted, weight=judged, misses=wrong)
     assert len(GATE.list_notes(tally, alpha=0.05)) == said
 
 

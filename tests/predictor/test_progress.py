@@ -1,7 +1,6 @@
 """A progress as bytes: those that databases and files hold must be read for ever."""
 
 import struct
-from dataclasses import fields
 from typing import Any
 
 import pytest
@@ -49,7 +48,7 @@ def learner() -> Learner:
 
 def fill(progress: Progress) -> Progress:
     """Give every count of the tally a number of its own."""
-    names = [one.name for one in fields(progress.tally) if one.name != "members"]
+    names = [name for name in progress.tally.dump() if name != "members"]
     for name, value in zip(names, COUNTS, strict=True):
         setattr(progress.tally, name, value)
     progress.tally.members = [[3.0, 1.5], [4.0, 0.5]]

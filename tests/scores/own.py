@@ -66,7 +66,7 @@ class SpreadCase:
     output: float
     residuals: Spread
 
-    def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
+    def region(self, id: int, threshold: float) -> Interval:
         scale = self.residuals.scale
         half = math.inf if scale is None or threshold <= 0.0 else scale * (1.0 / threshold - 1.0)
         return Interval(id, threshold, self.output - half, self.output + half)
@@ -113,7 +113,7 @@ class HalvesCase:
     def candidates(self) -> tuple[tuple[str, ...], list[float]]:
         return self.labels, [score / 2 for score in self.scores]
 
-    def region(self, id: int, threshold: float) -> LabelSet:  # noqa: A002
+    def region(self, id: int, threshold: float) -> LabelSet:
         return LabelSet(id, threshold, tuple(k for k in self.labels if self.score(k) >= threshold))
 
     def score(self, label: Any) -> float:

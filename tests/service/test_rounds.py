@@ -99,7 +99,7 @@ def test_a_key_with_another_output_is_refused(http: TestClient) -> None:
 @pytest.mark.parametrize(
     "id", ["1-0-0000000000000000", "1-99-0000000000000000", "99-0-0000000000000000", "x", "1-0-é"]
 )
-def test_an_id_that_was_never_given_is_not_found(http: TestClient, id: str) -> None:  # noqa: A002
+def test_an_id_that_was_never_given_is_not_found(http: TestClient, id: str) -> None:
     made(http)
     predicted(http)
     response = http.post(f"/v1/predictions/{id}/feedback", json={"miss": True})

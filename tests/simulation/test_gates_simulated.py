@@ -68,18 +68,3 @@ def test_late_judgements_leave_the_share_of_wrong_near_alpha(late: int) -> None:
     promised = 20.0 + 0.3 * np.sqrt(20_000) + 2 * (2 * late + 1) + late
     assert run.excess[-1] <= promised
     assert abs(run.wrong_share - 0.1) <= 0.01
-
-
-@pytest.mark.parametrize("name", ["gate-tracker", "exaul"])
-def test_prompt_judgements_play_the_same_with_and_without_a_queue(name: str) -> None:
-    rng = np.random.default_rng(5)
-    scores = rng.beta(4, 1, 800)
-    wrong = (rng.random(800) >= scores).astype(float)
-    last = np.zeros(800, dtype=np.int64)
-    last[-1] = 1  # so that one judgement comes too late to matter
-    learner = make(name, alpha=0.1)
-    runs = [
-        simulate_gate(learner, scores, wrong, feedback="both", audit=0.5, delays=delays)
-        for delays in (None, last)
-    ]
-    assert runs[0].thresholds.tolist() == runs[1].thresholds.tolist()

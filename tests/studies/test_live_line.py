@@ -2,7 +2,7 @@ import io
 
 import pytest
 
-from keyhole.live_line import live_line, track
+from keyhole.live_line import live_line
 
 
 class Terminal(io.StringIO):
@@ -33,7 +33,3 @@ def test_terminal_without_rich_gets_nothing(monkeypatch: pytest.MonkeyPatch) -> 
     with live_line("quiet", 1, file=terminal) as advance:
         advance()
     assert terminal.getvalue() == ""
-
-
-def test_items_pass_through() -> None:
-    assert list(track("abc", "letters", 3)) == ["a", "b", "c"]

@@ -192,12 +192,10 @@ def _write_level(keys: Sequence[str], outputs: OutputColumns, kinds: Collection[
 
 
 def refuse_rows(table: Any) -> Any:
+    """Return an output for each row without a key, by the columns that say something."""
     lost = table.filter(pc.is_null(table["key"]))
-    columns = {name: pa.nulls(lost.num_rows, OUTPUT.field(name).type) for name in OUTPUT.names}
-    columns["id"] = lost["id"].combine_chunks()
-    columns["kind"] = [Kind.REFUSED.value] * lost.num_rows
-    columns["note"] = ["its key is null"] * lost.num_rows
-    return pa.Table.from_pydict(columns, schema=OUTPUT)
+    kinds, notes = ([text] * lost.num_rows for text in (Kind.REFUSED.value, "its key is null"))
+    return pa.table({"id": lost["id"], "kind": kinds, "note": notes})
 
 
 def play_table(fold: Fold, table: Any) -> Any:

@@ -14,16 +14,11 @@ from keyhole.scores import Region, Score
 Columns = Sequence[str | int] | None
 
 
-class HasContext(Protocol):
-    """An adapter that knows which columns hold features and groups."""
+class Wrapper(Protocol):
+    """An adapter, with the parameters that it has in common with a predictor."""
 
     features: Any  # columns, which each adapter names in its own way
     groups: Any
-
-
-class Wrapper(HasContext, Protocol):
-    """An adapter, with the parameters that it has in common with a predictor."""
-
     alpha: float
     learner: Any
     feedback: str
@@ -89,7 +84,7 @@ def read_context(
     return {"features": features, "groups": groups}
 
 
-def read_case(wrapper: HasContext, x: Mapping[Any, object]) -> dict[str, Any]:
+def read_case(wrapper: Wrapper, x: Mapping[Any, object]) -> dict[str, Any]:
     known: dict[str, Any] = {}
     if wrapper.features:
         known["features"] = {name: x.get(name) for name in wrapper.features}

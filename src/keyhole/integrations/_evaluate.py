@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.checks import is_whole
-from keyhole.errors import InvalidError, MissingExtraError
+from keyhole.errors import InvalidError
 from keyhole.integrations._cases import list_names
 from keyhole.integrations._forecasts import make_table, read_table
 from keyhole.numeric import Array
+from keyhole.predictor.plot import make_axes
 
 _LOWER = re.compile(r"^(?P<model>.*)-lo-(?P<level>\d+(\.\d+)?)$")
 _BY = ("series", "horizon")
@@ -168,7 +169,7 @@ def draw_fan(
     axes: Any,
 ) -> Any:
     """Draw rows in order of time; what was shown is by level, the outermost first."""
-    axis = _make_axes() if axes is None else axes
+    axis = make_axes(1, size=(8.0, 4.0))[0] if axes is None else axes
     for place, (level, ends) in enumerate(shown.items()):
         share = place / (len(shown) - 1) if len(shown) > 1 else 0.5
         axis.fill_between(
@@ -212,19 +213,6 @@ def _add_legend(axis: Any, title: str) -> None:
         axis.set_title(title, loc="left", pad=6.0 + 14.0 * rows)
         columns, place = 2, {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0)}
     axis.legend(frameon=False, fontsize="small", ncols=columns, borderaxespad=0.0, **place)
-
-
-def _make_axes() -> Any:
-    try:
-        from matplotlib import pyplot as plt
-    except ImportError:
-        raise MissingExtraError(
-            "a picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
-        ) from None
-    _, axis = plt.subplots(figsize=(8.0, 4.0), layout="constrained")
-    axis.spines[["top", "right"]].set_visible(False)
-    axis.grid(alpha=0.2)
-    return axis
 
 
 def _bounded(end: float) -> float:

@@ -99,10 +99,10 @@ def rank(values: Sequence[Any]) -> Any:
     return places
 
 
-def read_numbers(column: Any) -> Array | None:
-    """Return a column of numbers as an array, NaN where one is missing; None if it holds others."""
+def read_numbers(column: Any, read: Callable[[Any], float] = float) -> Array:
+    """Return a column of numbers, NaN where one is missing; of another type each cell is read."""
     if not column.dtype.is_numeric() or column.dtype.is_decimal():
-        return None
+        return np.array([read(value) for value in column.to_list()])
     return np.array(column.cast(nw.Float64()).to_numpy(), dtype=np.float64)
 
 
@@ -246,7 +246,7 @@ class Columns:
         features = np.full((len(times), len(self.features)), np.nan)
         for place, name in enumerate(self.features):
             if name in frame.columns:
-                features[:, place] = _read_feature(frame[name])
+                features[:, place] = read_numbers(frame[name], _read_number)
             elif name in known:
                 features[:, place] = known[name]
         return features
@@ -257,11 +257,6 @@ class Columns:
             if name in frame.columns:
                 groups[:, place] = [is_member(value, name) for value in frame[name].to_list()]
         return groups
-
-
-def _read_feature(column: Any) -> Any:
-    numbers = read_numbers(column)
-    return [_read_number(value) for value in column.to_list()] if numbers is None else numbers
 
 
 def _read_number(value: Any) -> float:

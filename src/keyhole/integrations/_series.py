@@ -357,8 +357,11 @@ class Model:
         predictors, truths = list(self.predictors.values()), np.zeros(0)
         if bands:
             truths = np.array([nan if one is None else float(one) for one in rounds.truths])
-            context = _spread(np.hstack((rows.features, rows.groups))[events.asked], rounds.asked)
-            bands = [_spread(ends, rounds.asked) for ends in bands]
+            known = np.hstack((rows.features, rows.groups))[events.asked]
+            # Behind each table stands a row of nothing, for rounds that were open before.
+            context, *bands = (
+                np.vstack((each, np.full(each.shape[1], nan)))[rounds.asked] for each in (known, *bands)
+            )
             numbers = [self.seen.numbers[slot] for slot in rounds.slots]
         for (owner, start, begin), (_, stop, end) in pairwise(rounds.starts):
             own, shown = rounds.events[begin:end], None
@@ -415,11 +418,9 @@ class Model:
                 each = zip(self._alphas, (tuple(ends[place].tolist()) for ends in bands), strict=True)
                 shown = predictor.predict(outputs=dict(each), **known)
             seen.numbers[slot] = shown.id
-            for level, one in zip(seen.shown, self._list_levels(shown), strict=True):
+            each_level = shown.values() if self.has_levels else [shown]
+            for level, one in zip(seen.shown, each_level, strict=True):
                 level[slot] = (one.lower, one.upper) if isinstance(one, Interval) else list(one.labels)
-
-    def _list_levels(self, shown: Any) -> list[Any]:
-        return list(shown.values()) if self.has_levels else [shown]
 
     def check_outcomes(self, rows: Rows) -> None:
         """Raise before the first answer if it is not certain which open round an outcome is of."""
@@ -506,13 +507,6 @@ class Model:
         if isinstance(predictor, Predictor):
             return [predictor]
         return [predictor[alpha] for alpha in self._alphas]
-
-
-def _spread(table: Array, which: Counts) -> Array:
-    """Return these rows of a table; for -1 there is none."""
-    rows = np.full((len(which), table.shape[1]), nan)
-    rows[which >= 0] = table[which[which >= 0]]
-    return rows
 
 
 def _rank_times(rows: Rows, lag: object) -> tuple[Counts, Counts, Counts, Counts]:

@@ -374,7 +374,7 @@ class SeriesPredictors:
         try:  # Of quantiles it is the middle.
             with np.errstate(over="ignore"):
                 forecasts = {
-                    name: np.mean([_read_floats(frame[column]) for column in list_names(one)], axis=0)
+                    name: np.mean([read_numbers(frame[column]) for column in list_names(one)], axis=0)
                     for name, one in named.items()
                 }
         except (TypeError, ValueError):  # It is refused later, with its row.
@@ -489,11 +489,6 @@ def _read_alpha(
         alphas = [round(1 - level / 100, 10) for level in given]
         return alphas[0] if isinstance(levels, int | float) else alphas
     return list(alpha) if is_list(alpha) else alpha  # type: ignore[arg-type,return-value]
-
-
-def _read_floats(column: Any) -> Any:
-    numbers = read_numbers(column)
-    return [float(value) for value in column.to_list()] if numbers is None else numbers
 
 
 def _list_features(features: Sequence[str] | None) -> tuple[str, ...]:

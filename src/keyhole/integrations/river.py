@@ -3,7 +3,7 @@
 The classes inherit because river finds out by its own bases what a model can do.
 """
 
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import Any, Self
 
@@ -32,7 +32,7 @@ class _OpenRounds:
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._ids: OrderedDict[Hashable, deque[int]] = OrderedDict()
+        self._ids: dict[Hashable, deque[int]] = {}
         self._count = 0
 
     def put(self, x: Case, number: int) -> None:
@@ -63,13 +63,6 @@ def _key(x: Case) -> Hashable:
 class _Online(base.Wrapper):
     """What both wrappers do; each gives ``_output``, what its score reads of the wrapped model."""
 
-    alpha: float
-    features: Sequence[str] | None
-    groups: Sequence[str] | None
-    learner: str | None
-    feedback: str
-    seed: int
-    history: int
     predictor: Predictor[Any]
 
     def _start(self, kind: Score[Any]) -> None:
@@ -122,9 +115,6 @@ class _Online(base.Wrapper):
             groups=[one["groups"] for one in known] if self.groups else None,
         )
         return self
-
-    def _output(self, x: Case, kwargs: dict[str, object]) -> object:
-        raise NotImplementedError
 
     def _propose(self, x: Case, kwargs: dict[str, object]) -> Any:
         """Return a prediction; None if the model predicts nothing yet."""

@@ -1,6 +1,6 @@
 """Events of many keys as columns of a table, and what is reported of them as columns."""
 
-from collections.abc import Container, Iterable, Iterator, Sequence, Set
+from collections.abc import Container, Iterator, Sequence, Set
 from dataclasses import dataclass
 from itertools import count
 from typing import Any
@@ -13,7 +13,7 @@ from keyhole.errors import InvalidError
 from keyhole.feedback import HIT, MISS
 from keyhole.keyed.events import Answered, Asked, Elapsed, Event, Output, Skipped
 from keyhole.numeric import Array, Counts
-from keyhole.scores import LabelSet, Region
+from keyhole.scores import LabelSet
 
 KNOWN = ("features", "groups")
 ANSWERS = ("label", "score", "loss", "right", "chance", "wrong")
@@ -133,7 +133,7 @@ def _is_nothing(cell: Any) -> bool:
     return is_missing(cell)
 
 
-def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
+def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:
     if given.get("elapsed"):
         return Elapsed(at)
     if given.get("skipped"):
@@ -149,45 +149,12 @@ def _make_event(id: str, at: Any, given: dict[str, Any]) -> Event:  # noqa: A002
 
 
 def write_columns(rows: Sequence[int], outputs: Sequence[Output]) -> OutputColumns:
-    shown = [(one.region, one.miss) for one in outputs]
-    return OutputColumns(**_write_common(rows, outputs), **_write_shown(shown))
-
-
-def write_levels(
-    rows: Sequence[int], outputs: Sequence[Output], alphas: Iterable[float]
-) -> dict[float, OutputColumns]:
-    """Return outputs of several levels as the columns of each: of sets and misses those of its own."""
-    common = _write_common(rows, outputs)
-    return {
-        alpha: OutputColumns(**common, **_write_shown([_pick_level(one, alpha) for one in outputs]))
-        for alpha in alphas
-    }
-
-
-def _pick_level(output: Output, alpha: float) -> tuple[Region | None, float | None]:
-    region: Any = output.region
-    miss = output.miss if output.misses is None else output.misses[alpha]
-    return None if region is None else region[alpha], miss
-
-
-def _write_common(rows: Sequence[int], outputs: Sequence[Output]) -> dict[str, Any]:
-    return {
-        "row": np.array(rows, dtype=np.int64),
-        "id": to_cells([one.id for one in outputs]),
-        "kind": to_cells([one.kind for one in outputs]),
-        "number": np.array(
-            [NO_NUMBER if one.number is None else one.number for one in outputs], dtype=np.int64
-        ),
-        "note": to_cells([one.note for one in outputs]),
-    }
-
-
-def _write_shown(shown: Sequence[tuple[Any, float | None]]) -> dict[str, Any]:
-    numbers, sizes = np.full((5, len(shown)), np.nan), np.zeros(len(shown) + 1, dtype=np.int64)
+    numbers, sizes = np.full((5, len(outputs)), np.nan), np.zeros(len(outputs) + 1, dtype=np.int64)
     labels: list[Any] = []
-    for place, (region, miss) in enumerate(shown):
-        if miss is not None:
-            numbers[4, place] = miss
+    for place, one in enumerate(outputs):
+        region: Any = one.region
+        if one.miss is not None:
+            numbers[4, place] = one.miss
         if region is None:
             continue
         numbers[:2, place] = region.threshold, region.size
@@ -196,8 +163,21 @@ def _write_shown(shown: Sequence[tuple[Any, float | None]]) -> dict[str, Any]:
             sizes[place + 1] = len(region.labels)
         elif hasattr(region, "lower"):
             numbers[2:4, place] = region.lower, region.upper
-    columns = dict(zip(("threshold", "size", "lower", "upper", "miss"), numbers, strict=True))
-    return {**columns, "offsets": np.cumsum(sizes), "labels": to_labels(labels)}
+    threshold, size, lower, upper, miss = numbers
+    return OutputColumns(
+        row=np.array(rows, dtype=np.int64),
+        id=to_cells([one.id for one in outputs]),
+        kind=to_cells([one.kind for one in outputs]),
+        number=np.array([NO_NUMBER if one.number is None else one.number for one in outputs], np.int64),
+        threshold=threshold,
+        size=size,
+        offsets=np.cumsum(sizes),
+        labels=to_labels(labels),
+        lower=lower,
+        upper=upper,
+        miss=miss,
+        note=to_cells([one.note for one in outputs]),
+    )
 
 
 def join_columns(parts: Sequence[OutputColumns]) -> OutputColumns:

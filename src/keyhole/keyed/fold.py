@@ -6,7 +6,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache, partial
 from hashlib import blake2b
-from typing import Any, ClassVar, cast
+from typing import Any, ClassVar
 from zlib import crc32
 
 import numpy as np
@@ -195,12 +195,7 @@ class Fold:
         """Whether a round changes a key's state once it is opened, and more than a tally is kept."""
         return self.setup.kind.decides
 
-    @cached_property
-    def memory(self) -> int:
-        """How many numbers stand before the output of an open round."""
-        return 0 if self.decides else self.setup.learner.memory
-
-    def begin(self, state: bytes | Progress[Any]) -> bytes:
+    def begin(self, state: bytes | Progress) -> bytes:
         """Return the state of a new key that begins with what another one has learnt.
 
         Such as the key of a segment, which gets the events of all its members: a new member begins
@@ -248,8 +243,7 @@ class Fold:
         """Return the progress that a new key begins with."""
         if self.start:
             return Progress.unpack(self.start, setup=self.setup)
-        progress = self.setup.kind.start(self.setup)
-        return cast("Progress", progress)
+        return self.setup.kind.start(self.setup)
 
     def next_due(self, state: bytes) -> int | None:
         """Return the earliest time at which an open round of the key expires, if any does."""
@@ -340,38 +334,32 @@ def _ask(fold: Fold, key: str, state: KeyState, event: Asked, outputs: Outputs) 
         outputs.append(Output(_SHOWN, event.id, opened.prediction.id, opened.prediction))
         return
     shown = opened.prediction
-    state.waiting += states.pack_round(
+    state.waiting[event.id] = states.pack_round(
         opened, event.id, due=due, memo=memo, case=known + output, labels=labels
     )
-    state.open += 1
     state.opened[event.id] = opened
     if due < state.earliest:
         state.earliest = due
     outputs.append(Output(_SHOWN, event.id, shown.id, shown))
-    if state.open > setup.open_limit:
-        oldest = states.find_oldest(state.waiting, memory=fold.memory)
-        _close(fold, state, oldest.id, oldest)
-        state.progress.tally.expired += 1
-        outputs.append(Output(Kind.EXPIRED, oldest.id, oldest.number, note=NOTES["pushed"]))
+    if len(state.waiting) > setup.open_limit:
+        _drop(fold, state, next(iter(state.waiting)), outputs, Kind.EXPIRED, NOTES["pushed"])
 
 
 def _answer(fold: Fold, key: str, state: KeyState, event: Answered, outputs: Outputs) -> None:
     _advance(fold, state, event.at, outputs)
-    opened = state.opened.get(event.id)
-    waiting = None
-    if opened is None or state.open > 1:
-        waiting = _find(fold, state, event.id, outputs)
-        if waiting is None:
-            return
-        opened = opened or fold.setup.kind.unpack_waiting(fold.setup, waiting)
-    setup, number = fold.setup, opened.prediction.id
+    if not _is_open(state, event.id, outputs):
+        return
+    setup, opened = fold.setup, state.opened.get(event.id)
+    if opened is None:
+        opened = setup.kind.unpack_waiting(setup, _read_waiting(fold, state, event.id))
+    number = opened.prediction.id
     try:
         seed = 0 if event.chance == 1.0 else fold.seed_of(key)
         outcome = setup.kind.answer_event(setup, state.progress, opened, event, seed=seed)
     except KeyholeError as error:
         outputs.append(Output(_REFUSED, event.id, number, note=str(error)))
         return
-    _close(fold, state, event.id, waiting)
+    _close(fold, state, event.id)
     outputs.append(Output(_COUNTED, event.id, number, None, outcome.miss))
 
 
@@ -413,11 +401,8 @@ def _amend(fold: Fold, key: str, state: KeyState, event: Amended, outputs: Outpu
 
 def _skip(fold: Fold, key: str, state: KeyState, event: Skipped, outputs: Outputs) -> None:  # noqa: ARG001
     _advance(fold, state, event.at, outputs)
-    waiting = _find(fold, state, event.id, outputs)
-    if waiting is not None:
-        _close(fold, state, waiting.id, waiting)
-        state.progress.tally.expired += 1
-        outputs.append(Output(Kind.SKIPPED, event.id, waiting.number))
+    if _is_open(state, event.id, outputs):
+        _drop(fold, state, event.id, outputs, Kind.SKIPPED)
 
 
 def _elapse(fold: Fold, key: str, state: KeyState, event: Elapsed, outputs: Outputs) -> None:  # noqa: ARG001
@@ -435,55 +420,70 @@ def _advance(fold: Fold, state: KeyState, at: int, outputs: Outputs) -> None:
         state.clock = at
     if state.earliest > state.clock:
         return
-    memory = fold.memory
-    over, state.waiting, state.earliest = states.split_due(state.waiting, state.clock, memory=memory)
-    state.open -= len(over)
-    state.progress.tally.expired += len(over)
-    for waiting in over:
-        state.opened.pop(waiting.id, None)
-        _remember(fold, state, waiting.id)
-        outputs.append(Output(Kind.EXPIRED, waiting.id, waiting.number, note=NOTES["over"]))
+    over = [name for name, one in state.waiting.items() if states.read_due(one) <= state.clock]
+    state.earliest = NEVER  # It is found once, when all of them are closed.
+    for name in over:
+        _drop(fold, state, name, outputs, Kind.EXPIRED, NOTES["over"])
+    state.earliest = states.find_earliest(state.waiting.values())
 
 
-def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
+def _is_repeated(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> bool:
     """Report an ask that is a replay, as far as the key remembers; return whether it is one."""
-    if state.open:
-        waiting = states.find_round(state.waiting, id, memory=fold.memory)
-        if waiting is not None:
-            case = fold.setup.kind.unpack_waiting(fold.setup, waiting).case
-            shown = case.region(waiting.number, waiting.threshold)
-            outputs.append(Output(Kind.REPEATED, id, waiting.number, shown))
-            return True
-    return _is_remembered(state, id, outputs)
+    if id not in state.waiting:
+        return _is_remembered(state, id, outputs)
+    waiting = _read_waiting(fold, state, id)
+    case = fold.setup.kind.unpack_waiting(fold.setup, waiting).case
+    shown = case.region(waiting.number, waiting.threshold)
+    outputs.append(Output(Kind.REPEATED, id, waiting.number, shown))
+    return True
 
 
-def _find(fold: Fold, state: KeyState, id: str, outputs: Outputs) -> OpenRound | None:  # noqa: A002
-    waiting = states.find_round(state.waiting, id, memory=fold.memory)
-    if waiting is None and not _is_remembered(state, id, outputs):
+def _is_open(state: KeyState, id: str, outputs: Outputs) -> bool:
+    """Return whether a round is open, and report one that is not."""
+    if id in state.waiting:
+        return True
+    if not _is_remembered(state, id, outputs):
         outputs.append(Output(_REFUSED, id, note=NOTES["unknown"]))
-    return waiting
+    return False
 
 
-def _close(fold: Fold, state: KeyState, id: str, waiting: OpenRound | None) -> None:  # noqa: A002
-    """Remove a round from the open ones and remember its id; the only one need not be found first."""
-    state.open -= 1
+def _read_waiting(fold: Fold, state: KeyState, id: str) -> OpenRound:
+    memory = 0 if fold.decides else fold.setup.learner.memory  # numbers before its output
+    return states.read_round(state.waiting[id], memory=memory)
+
+
+def _drop(
+    fold: Fold,
+    state: KeyState,
+    id: str,
+    outputs: Outputs,
+    kind: Kind,
+    note: str | None = None,
+) -> None:
+    """Close a round without an answer."""
+    outputs.append(Output(kind, id, _read_waiting(fold, state, id).number, note=note))
+    state.progress.tally.expired += 1
+    _close(fold, state, id)
+
+
+def _close(fold: Fold, state: KeyState, id: str) -> None:
+    """Remove a round from the open ones and remember its id."""
     state.opened.pop(id, None)
-    if state.open and waiting is not None:
-        state.waiting = state.waiting[: waiting.start] + state.waiting[waiting.end :]
-        if waiting.due == state.earliest != NEVER:
-            state.earliest = states.find_earliest(state.waiting)
-    else:
-        state.waiting, state.earliest = b"", NEVER
+    closed = state.waiting.pop(id)
+    if not state.waiting:
+        state.earliest = NEVER
+    elif state.earliest != NEVER and states.read_due(closed) == state.earliest:
+        state.earliest = states.find_earliest(state.waiting.values())
     _remember(fold, state, id)
 
 
-def _remember(fold: Fold, state: KeyState, id: str) -> None:  # noqa: A002
+def _remember(fold: Fold, state: KeyState, id: str) -> None:
     state.packed = None
     if fold.recall:
         state.closed = (state.closed + _digest(id))[-DIGEST * fold.recall :]
 
 
-def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa: A002
+def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:
     """Report that the round of an id is one of those closed last; return whether it is."""
     digest, closed = _digest(id), state.closed
     if digest not in closed or all(
@@ -494,5 +494,5 @@ def _is_remembered(state: KeyState, id: str, outputs: Outputs) -> bool:  # noqa:
     return True
 
 
-def _digest(id: str) -> bytes:  # noqa: A002
+def _digest(id: str) -> bytes:
     return crc32(id.encode()).to_bytes(DIGEST, "little")

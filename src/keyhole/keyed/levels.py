@@ -4,11 +4,11 @@ import struct
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import itemgetter
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from keyhole.errors import SnapshotError
 from keyhole.feedback import MISS
-from keyhole.keyed.columns import EventColumns, OutputColumns, write_levels
+from keyhole.keyed.columns import EventColumns, OutputColumns, write_columns
 from keyhole.keyed.events import Amended, Answered, Event, Kind, Output, Outputs
 from keyhole.keyed.fold import Fold
 from keyhole.keyed.state import refuse_content, refuse_version
@@ -88,8 +88,11 @@ class LevelFold:
                 reported += [(row, one) for one in outputs]
             after[key] = state
         reported.sort(key=itemgetter(0))
-        in_order = [row for row, _ in reported], [one for _, one in reported]
-        return after, write_levels(*in_order, self.folds)
+        about = [row for row, _ in reported]
+        return after, {
+            alpha: write_columns(about, [_pick_level(one, alpha) for _, one in reported])
+            for alpha in self.folds
+        }
 
     def read(self, state: bytes) -> dict[float, Progress]:
         """Return the progress of a key on each level, of what that level chose by itself."""
@@ -139,6 +142,13 @@ class LevelFold:
         own = [1.0 if one.miss is None else one.miss for one in each]
         shown = [min(own[place:]) for place in range(len(own))]
         return first._replace(miss=shown[0], misses=dict(zip(self.folds, shown, strict=True)))
+
+
+def _pick_level(output: Output, alpha: float) -> Output:
+    """Return an output of several levels as one of them would report it."""
+    region: Any = output.region
+    miss = output.miss if output.misses is None else output.misses[alpha]
+    return output._replace(region=None if region is None else region[alpha], miss=miss)
 
 
 def _pack(parts: list[bytes]) -> bytes:

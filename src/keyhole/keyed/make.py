@@ -1,7 +1,6 @@
 """Folds from the parameters of a predictor, of one kind or another, of one level or several."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import Any, overload
 
 from keyhole.errors import InvalidError
@@ -41,7 +40,7 @@ def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
     least_chance: float = LEAST_CHANCE,
     lifetime: int | None = None,
     recall: int = RECALL,
-    start: Progress[Any] | Mapping[float, Progress] | None = None,
+    start: Progress | Mapping[float, Progress] | None = None,
 ) -> Fold | LevelFold:
     """Return a fold; the parameters are a predictor's, and those of ``Fold``.
 
@@ -63,13 +62,18 @@ def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
     >>> shown.region.labels
     (0, 1)
     """
-    make = partial(
-        _make_fold, learner, horizon=horizon, arms=arms, features=features, groups=groups, score=score,
-        feedback=feedback, seed=seed, open_limit=open_limit, least_chance=least_chance,
-        lifetime=lifetime, recall=recall,
-    )  # fmt: skip
+
+    def make(alpha: float | None, start: Any) -> Fold:
+        setup = make_setup(
+            learner, alpha=alpha, horizon=horizon, arms=arms, features=features, groups=groups,
+            score=choose_score(learner) if score is None else score, feedback=feedback, seed=seed,
+            open_limit=open_limit, least_chance=least_chance,
+        )  # fmt: skip
+        begin = b"" if start is None else pack_start(setup, start)
+        return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)
+
     if not isinstance(alpha, Iterable):
-        return make(alpha=alpha, start=start)
+        return make(alpha, start)
     alphas = read_alphas(learner, alpha)
     starts = dict.fromkeys(alphas) if start is None else start
     if not isinstance(starts, Mapping) or set(starts) != set(alphas):
@@ -77,21 +81,6 @@ def make_fold(  # type: ignore[misc]  # The parameters are all that there are.
             "start is not of these levels; give {alpha: predictor[alpha].progress, ...} of a predictor "
             "with the same alphas"
         )
-    levels = LevelFold({one: make(alpha=one, start=starts[one]) for one in alphas})
+    levels = LevelFold({one: make(one, starts[one]) for one in alphas})
     levels.first.setup.kind.check_levels(levels.first.setup)
     return levels
-
-
-def _make_fold(
-    learner: str | Learner | None,
-    *,
-    lifetime: int | None,
-    recall: int,
-    start: Any,
-    score: Score[Any] | None,
-    **parameters: Any,
-) -> Fold:
-    read = choose_score(learner) if score is None else score
-    setup = make_setup(learner, score=read, **parameters)
-    begin = b"" if start is None else pack_start(setup, start)
-    return Fold(setup=setup, lifetime=lifetime, recall=recall, start=begin)

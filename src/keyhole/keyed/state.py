@@ -15,7 +15,7 @@ written whole, as a file has it; what comes behind it is the same.
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache
@@ -46,7 +46,6 @@ _LAYOUT = struct.Struct("<HBB")
 _TIME = _LAYOUT.size  # where the time begins
 _WHOLE = struct.Struct("<BBB6sI")  # version, remembered rounds, rule, time, length of the progress
 _OPEN = struct.Struct("<Iq")  # how many rounds are open, and the earliest time that one is due
-_NONE_OPEN = (0, NEVER)
 _BITS = bytes.maketrans(bytes(range(256)), b"0" + b"1" * 255)  # of bytes, whether they are 0
 
 _ROUND = struct.Struct("<IHIqQQdd")  # its length, its id's, its output's, and what OpenRound has next
@@ -56,27 +55,25 @@ HEAD_SIZE, OPEN_SIZE, ROUND_SIZE = _TIME + 6, _OPEN.size, _ROUND.size
 
 @dataclass(slots=True, eq=False)
 class KeyState:
-    """The state of a key; ``waiting`` are its open rounds as bytes, ``closed`` those closed last.
+    """The state of a key; ``waiting`` are its open rounds by their ids, ``closed`` those closed last.
 
-    What need not be read again is kept beside the bytes: ``opened`` are rounds by their ids that were
-    opened since these were read; ``packed`` is what comes before and after the time, as long as no
-    round is closed.
+    Open rounds are in the order of their numbers, as bytes. What need not be read again is kept beside
+    these: ``opened`` are those that were opened since the state was read; ``packed`` is what comes
+    before and after the time, as long as no round is closed.
     """
 
     progress: Progress
     clock: int
     closed: bytes = b""
-    waiting: bytes = b""
-    open: int = 0
+    waiting: dict[str, bytes] = field(default_factory=dict)
     earliest: int = NEVER
     packed: tuple[bytes, bytes] | None = None
     opened: dict[str, Round[Any]] = field(default_factory=dict, init=False)
 
 
 class OpenRound(NamedTuple):
-    """An open round, its case and memo still packed, and where in the bytes it begins and ends."""
+    """An open round, its case and memo still packed."""
 
-    id: str
     number: int
     then: int
     due: int
@@ -85,8 +82,6 @@ class OpenRound(NamedTuple):
     memo: bytes
     output: bytes
     labels: str | None
-    start: int
-    end: int
 
 
 def _make_form(layout: int) -> struct.Struct:
@@ -106,9 +101,11 @@ def pack(key: KeyState, learner: Learner) -> bytes:
         key.packed = _pack_closed(key, learner)
     first, rest = key.packed
     time = key.clock.to_bytes(6, "little", signed=True)
-    if not key.open:
-        return first + time + rest
-    return b"".join((first, time, rest, _OPEN.pack(key.open, key.earliest), key.waiting))
+    return first + time + rest + _pack_open(key) if key.waiting else first + time + rest
+
+
+def _pack_open(key: KeyState) -> bytes:
+    return _OPEN.pack(len(key.waiting), key.earliest) + b"".join(key.waiting.values())
 
 
 def _pack_closed(key: KeyState, learner: Learner) -> tuple[bytes, bytes]:
@@ -201,17 +198,16 @@ def unpack(content: bytes, learner: Learner) -> KeyState:
         end = begin + length
         state = learner.unpack(packed)
         last = end + DIGEST * closed
-        waiting, count, earliest = unpack_open(content[last:])
-    except (struct.error, InvalidError) as error:
+        waiting, earliest = _unpack_open(content[last:])
+    except (struct.error, InvalidError, UnicodeDecodeError) as error:
         raise refuse_content(content, error) from None
-    tally = Tally(answered + count, answered, float(answered), float(misses), float(size))
+    tally = Tally(answered + len(waiting), answered, float(answered), float(misses), float(size))
     if rare:
         _read_rare(tally, layout, rare)
     clock = int.from_bytes(time, "little", signed=True)
     closed_part = content[:_TIME], content[_TIME + 6 : last]
-    return KeyState(
-        Progress(state, tally, scale), clock, content[end:last], waiting, count, earliest, closed_part
-    )
+    progress = Progress(state, tally, scale)
+    return KeyState(progress, clock, content[end:last], waiting, earliest, closed_part)
 
 
 def pack_whole(key: KeyState, setup: Setup) -> bytes:
@@ -219,8 +215,7 @@ def pack_whole(key: KeyState, setup: Setup) -> bytes:
     time = key.clock.to_bytes(6, "little", signed=True)
     rule = number_rule(setup.learner.rule.name)
     head = _WHOLE.pack(WHOLE_VERSION, len(key.closed) // DIGEST, rule, time, len(progress))
-    waiting = _OPEN.pack(key.open, key.earliest) + key.waiting if key.open else b""
-    return head + progress + key.closed + waiting
+    return head + progress + key.closed + (_pack_open(key) if key.waiting else b"")
 
 
 def unpack_whole(content: bytes, setup: Setup) -> KeyState:
@@ -232,13 +227,13 @@ def unpack_whole(content: bytes, setup: Setup) -> KeyState:
         end = _WHOLE.size + length
         last = end + DIGEST * closed
         progress = Progress.unpack(content[_WHOLE.size : end], setup=setup)
-        waiting, count, earliest = unpack_open(content[last:])
-    except (struct.error, InvalidError) as error:
+        waiting, earliest = _unpack_open(content[last:])
+    except (struct.error, InvalidError, UnicodeDecodeError) as error:
         raise refuse_content(content, error) from None
     if len(content) < last:
         raise SnapshotError(f"{len(content)} bytes of a key's state are cut short; restore a copy")
     clock = int.from_bytes(time, "little", signed=True)
-    return KeyState(progress, clock, content[end:last], waiting, count, earliest)
+    return KeyState(progress, clock, content[end:last], waiting, earliest)
 
 
 def find_due(content: bytes, learner: Learner) -> int:
@@ -290,29 +285,27 @@ def refuse_version(version: int, newest: int = VERSION) -> SnapshotError:
     return SnapshotError(f"a key's state has no format version {version}; restore a copy")
 
 
-def unpack_open(content: bytes) -> tuple[bytes, int, int]:
-    """Return the open rounds at the end of a state, how many they are and the earliest time of one."""
-    count, earliest = _OPEN.unpack_from(content) if content else _NONE_OPEN
-    waiting = content[_OPEN.size :]
-    _check_lengths(waiting, count)
-    return waiting, count, earliest
-
-
-def _check_lengths(waiting: bytes, count: int) -> None:
-    """Raise unless so many rounds, one behind the other, fill the bytes."""
-    start = 0
+def _unpack_open(content: bytes) -> tuple[dict[str, bytes], int]:
+    """Return the open rounds at the end of a state, and the earliest time that one is due."""
+    waiting: dict[str, bytes] = {}
+    if not content:
+        return waiting, NEVER
+    (count, earliest), start = _OPEN.unpack_from(content), _OPEN.size
     for _ in range(count):
-        length, _ = _HEAD.unpack_from(waiting, start)
+        length, name = _HEAD.unpack_from(content, start)
         if length < _ROUND.size:
             raise InvalidError(f"an open round has {length} bytes")
+        begin = start + _ROUND.size
+        waiting[content[begin : begin + name].decode()] = content[start : start + length]
         start += length
-    if start != len(waiting):
-        raise InvalidError(f"{count} open rounds have {start} bytes, not {len(waiting)}")
+    if start != len(content) or len(waiting) != count:
+        raise InvalidError(f"{count} open rounds have {start} bytes, not {len(content)}")
+    return waiting, earliest
 
 
 def pack_round(
     opened: Round[Any],
-    id: str,  # noqa: A002
+    id: str,
     *,
     due: int,
     memo: bytes,
@@ -328,66 +321,21 @@ def pack_round(
     return b"".join((head, name, memo, case, rest))
 
 
-def find_round(waiting: bytes, id: str, *, memory: int) -> OpenRound | None:  # noqa: A002
-    name = id.encode()
-    if name not in waiting:  # a fast look; what it finds may be part of something else
-        return None
-    start, end, size = 0, len(waiting), len(name)
-    while start < end:
-        length, name_length = _HEAD.unpack_from(waiting, start)
-        if name_length == size and waiting.startswith(name, start + _ROUND.size):
-            return _read_round(waiting, start, memory=memory)
-        start += length
-    return None
-
-
-def split_due(waiting: bytes, clock: int, *, memory: int) -> tuple[list[OpenRound], bytes, int]:
-    """Return the rounds that are due, the bytes of the others, and the earliest time of those."""
-    over: list[OpenRound] = []
-    kept: list[bytes] = []
-    earliest = NEVER
-    for start, end, due in _walk(waiting):
-        if due <= clock:
-            over.append(_read_round(waiting, start, memory=memory))
-        else:
-            kept.append(waiting[start:end])
-            earliest = min(earliest, due)
-    return over, b"".join(kept), earliest
-
-
-def find_oldest(waiting: bytes, *, memory: int) -> OpenRound:
-    """Return the round that has waited longest: rounds are kept in the order of their numbers."""
-    return _read_round(waiting, 0, memory=memory)
-
-
-def find_earliest(waiting: bytes) -> int:
-    return min((due for _, _, due in _walk(waiting)), default=NEVER)
-
-
-def _walk(waiting: bytes) -> Iterator[tuple[int, int, int]]:
-    start, last = 0, len(waiting)
-    while start < last:
-        length, _, _, due, *_ = _ROUND.unpack_from(waiting, start)
-        yield start, start + length, due
-        start += length
-
-
-def _read_round(waiting: bytes, start: int, *, memory: int) -> OpenRound:
-    length, name, output, due, number, then, threshold, size = _ROUND.unpack_from(waiting, start)
-    begin, end = start + _ROUND.size, start + length
-    memo = begin + name
+def read_round(waiting: bytes, *, memory: int) -> OpenRound:
+    _, name, output, due, number, then, threshold, size = _ROUND.unpack_from(waiting)
+    memo = _ROUND.size + name
     case = memo + 8 * memory
     labels = case + output
+    known = waiting[labels:].decode() if labels < len(waiting) else None
     return OpenRound(
-        waiting[begin:memo].decode(),
-        number,
-        then,
-        due,
-        threshold,
-        size,
-        waiting[memo:case],
-        waiting[case:labels],
-        waiting[labels:end].decode() if labels < end else None,
-        start,
-        end,
+        number, then, due, threshold, size, waiting[memo:case], waiting[case:labels], known
     )
+
+
+def find_earliest(waiting: Iterable[bytes]) -> int:
+    return min(map(read_due, waiting), default=NEVER)
+
+
+def read_due(waiting: bytes) -> int:
+    """Return when an open round is due."""
+    return int(_ROUND.unpack_from(waiting)[3])

@@ -8,9 +8,8 @@ any adversary, at most
 - ocp-unlock:         R1 + 5.15 R2 + e T
 - ocp-unlock+:        R1 + 4.15 R2 + sqrt(T C ln K) + e T
 
-The paper writes o(T)^-1 for e, an order and not a number. It is how much more than the gain that was
-played the estimates can give out in a round, because arms that share an outcome do not share a gain;
-``gap_of`` has it exactly, and docs/guarantees.md the proof.
+The paper writes o(T)^-1 for e, an order and not a number; ``gap_of`` has it exactly, and
+docs/guarantees.md the proof.
 
 The miss rate MC is bounded by MC - alpha <= Reg / T + C_mc. C_mc holds MC - alpha itself: known only
 afterwards. What can be said beforehand comes from comparing with threshold 0, provided that it never
@@ -185,7 +184,7 @@ def excess(
     learner: Learner,
     *,
     rounds: int | None = None,
-    open: int = 1,  # noqa: A002
+    open: int = 1,
     age: int | None = None,
     lost: bool = False,
     chance: float = 1.0,
@@ -263,11 +262,8 @@ def excess(
 def bound_truth(told: Excess, alpha: float, rounds: int, lateness: Lateness, *, delta: float) -> Excess:
     """Return bounds on the true excess of so many rounds, given the excess as it was reported.
 
-    It holds after any number of rounds at once, except with probability ``delta``. Given the truth,
-    what a round adds to the true excess less the told one has mean 0: with psi the logarithm of its
-    moments, exp(rate sum - sum of psi) is a supermartingale, and so is a mixture over rates, which by
-    Ville's inequality never passes 1 / delta but with probability delta. Misses have another psi than
-    hits, and there are alpha rounds + excess of them. docs/guarantees.md has the proof.
+    It holds after any number of rounds at once, except with probability ``delta``; docs/guarantees.md
+    has the proof.
 
     Examples
     --------
@@ -440,13 +436,7 @@ def _bound_of(learner: Learner, complexity: float | None) -> Callable[..., float
 
 
 def _find_gap(theorem: _Theorem, loss: Loss, thresholds: Array) -> float:
-    """Return e: by how much the estimates of a round can exceed the gain that was played.
-
-    If arm j is the highest that covers, a hit gives its gain to all that cover, the full set
-    included. Arms above j miss; what they gain by that is credited too (ocp-unlock+) or withheld
-    (ocp-unlock, whose estimate for an arm above the chosen one is too low). What ocp-unlock+ credits
-    the arms below with on a miss, their pseudo-gain, is never as much.
-    """
+    """Return e: by how much the estimates of a round can exceed the gain that was played."""
     if not theorem.shares:
         return 0.0
     hit, miss = (loss.gain(thresholds, missed=missed) for missed in (False, True))
@@ -473,9 +463,7 @@ def _bound_regret(
 def _find_factor(theorem: _Theorem, arms: int, horizon: int) -> float:
     """Return the factor of R2: the published one, or what it rounds where that is larger.
 
-    The proof sums (K beta T) + gamma T + (1 + b beta) eta K T + ln K / beta + ln K / eta. With b = 2,
-    of ocp-unlock+, this exceeds the published 4.15 for 5 to 9 arms and the shortest horizons that the
-    theorem allows; with b = 1, of the others, it never exceeds 5.15.
+    That is so of ocp-unlock+ for 5 to 9 arms and the shortest horizons that the theorem allows.
     """
     if not theorem.complexity:
         return theorem.exploring

@@ -8,10 +8,10 @@ import numpy as np
 
 from keyhole.errors import InvalidError, NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer
-from keyhole.numeric import Array, bind, can_compile, compile_for, kernel
+from keyhole.numeric import Array, Function, bind, can_compile, compile_for, kernel
 
 if TYPE_CHECKING:
-    from keyhole.learners.rule import Learner
+    from keyhole.learners.rule import Learner, Rule
 
 _NOTHING = np.zeros(0)
 _FIRST = 50  # calls of a learner that run interpreted, before numba is imported
@@ -78,38 +78,48 @@ def compile_learner(learner: "Learner") -> _Entries:
     known = _ENTRIES.get(rule)
     if known is not None:
         return known
-    settings, state, plain = learner.settings, learner.start_arrays(), _bind_plain(learner)
-    memo = np.zeros(learner.memory)
-    context = np.zeros(learner.context)
+    parts = (*learner.settings, *learner.start_arrays())
+    memo, context = np.zeros(learner.memory), np.zeros(learner.context)
+    _ENTRIES[rule] = choose, observe = _bind_plain(learner)
     samples = (0.5, context), (0.0, math.nan, 0.0, 0.0, 0.0, 1.0, 1.0, 0.0)
-    _ENTRIES[rule] = plain
+    choose, observe = compile_all(
+        rule, (choose, (parts, memo, *samples[0])), (observe, (parts, memo, *samples[1]))
+    )
+    _ENTRIES[rule] = choose, observe
+    return choose, observe
+
+
+def compile_all(
+    rule: "Rule[...]", *calls: tuple[Callable[..., Any], tuple[object, ...]]
+) -> list[Callable[..., Any]]:
+    """Return functions around a rule's kernels, each compiled for its arguments where all can be."""
     if can_compile():
         try:
-            parts = (*settings, *state)
-            _ENTRIES[rule] = (
-                compile_for(plain[0], parts, memo, *samples[0]),
-                compile_for(plain[1], parts, memo, *samples[1]),
-            )
+            return [compile_for(function, *arguments) for function, arguments in calls]
         except NotCompiledError as error:
             warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
-    return _ENTRIES[rule]
+    return [function for function, _ in calls]
+
+
+def bind_kernels(function: Function, learner: "Learner") -> Function:
+    """Return a function in which the names of kernels, settings and state are those of a learner."""
+    settings = learner.settings
+    return bind(
+        function,
+        _choose=learner.rule.choose,
+        _observe=learner.rule.observe,
+        _make_settings=_find_maker(settings),
+        _make_state=_find_maker(learner.start_arrays()),
+        _COUNT=len(settings),
+    )
 
 
 def _bind_plain(learner: "Learner") -> _Entries:
     """Return a rule's kernels as they are called, interpreted."""
-    rule, settings = learner.rule, learner.settings
-    names = {
-        "_make_settings": find_maker(settings),
-        "_make_state": find_maker(learner.start_arrays()),
-        "_COUNT": len(settings),
-    }
-    return (
-        bind(_choose_flat, _choose=rule.choose, **names),
-        bind(_observe_flat, _observe=rule.observe, **names),
-    )
+    return bind_kernels(_choose_flat, learner), bind_kernels(_observe_flat, learner)
 
 
-def find_maker(parts: object) -> Any:
+def _find_maker(parts: object) -> Any:
     """Return what makes settings, or a state, like these of their parts: the class of a named tuple."""
     return type(parts) if hasattr(parts, "_fields") else _make_tuple
 

@@ -14,7 +14,7 @@ much farther. docs/guarantees.md has the proof.
 
 import math
 from dataclasses import dataclass, replace
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from keyhole.checks import is_whole
 from keyhole.errors import InvalidError
@@ -166,22 +166,13 @@ def check_guards(excess: float, lateness: int, most: float, least: float) -> int
     return 0
 
 
-class Guarded(Protocol):
-    """Parameters of a rule that says between what its excess lies as long as answers come at once."""
-
-    @property
-    def alpha(self) -> float: ...
-    @property
-    def most(self) -> float: ...
-    @property
-    def least(self) -> float: ...
-
-
-def find_excess(given: Guarded, rounds: int) -> Excess:
+# For rules whose parameters say, as ``most`` and ``least``, between what the excess of misses lies as
+# long as answers come at once.
+def find_excess(given: Any, rounds: int) -> Excess:
     return Excess(least=given.least, most=given.most)
 
 
-def find_late_excess(given: Guarded, rounds: int, lateness: Lateness) -> Excess:
+def find_late_excess(given: Any, rounds: int, lateness: Lateness) -> Excess:
     """Return the bounds that ``guard_threshold`` keeps around those of prompt answers."""
     prompt = find_excess(given, rounds)
     return bound_stretched(prompt, alpha=given.alpha, rounds=rounds, lateness=lateness)

@@ -213,10 +213,6 @@ def _check(given: Any) -> None:
         object.__setattr__(given, name, value)
 
 
-def constraints(kind: type) -> dict[str, Constraint]:
-    return {one.name: one.metadata[_KEY] for one in fields(kind) if _KEY in one.metadata}
-
-
 def describe_fields(kind: Any) -> str:
     """Return what the fields mean, in the form in which docstrings list parameters."""
     meanings = {one.name: one.metadata.get(_MEANING) for one in fields(kind)}

@@ -186,9 +186,9 @@ class Rule(Generic[P]):
 
     def start_state(self, settings: object) -> Any:
         """Return the state before the first round, as arrays."""
-        if isinstance(self.state, type):
-            return self.state(*(part.copy() for part in self.state._field_defaults.values()))  # type: ignore[attr-defined]
-        return self.state(settings)
+        first = self.state() if isinstance(self.state, type) else self.state(settings)
+        # Parts may be defaults of the class, which all its states would share.
+        return getattr(first, "_make", tuple)([part.copy() for part in first])
 
     def count_memory(self, settings: object) -> int:
         """Return how many numbers a round must remember."""
@@ -261,6 +261,7 @@ class Learner:
     alpha: float = field(init=False, compare=False)
     runs_interpreted: bool = field(init=False, compare=False)
     memory: int = field(init=False, compare=False)
+    blank: Any = field(init=False, compare=False)
     context: int = field(init=False, compare=False)
     needs: Needs = field(init=False, compare=False)
     features: int = field(init=False, compare=False)
@@ -284,6 +285,7 @@ class Learner:
         fill(self, "alpha", float(given.alpha))
         fill(self, "runs_interpreted", is_small)
         fill(self, "memory", rule.count_memory(settings))
+        fill(self, "blank", [0.0] * self.memory if is_small else np.zeros(self.memory))
         fill(self, "context", features + groups)
         fill(self, "needs", getattr(given, "needs", None) or rule.needs)
         fill(self, "features", features)
@@ -339,7 +341,7 @@ class Learner:
 
     def new_memo(self) -> Any:
         """Return room for what a round must remember."""
-        return [0.0] * self.memory if self.runs_interpreted else np.zeros(self.memory)
+        return self.blank.copy()
 
     def choose(self, state: object, draw: float = 0.5, context: Array = _NOTHING) -> tuple[float, Any]:
         """Return the threshold to play, and the memo of what the round must remember."""

@@ -41,14 +41,19 @@ def add(window: Window, score: float) -> None:
     # Places that are still free hold NONE, above every score, so that no score moves past them.
     window.aged[oldest] = score
     window.added[0] += 1
-    # Those between the old place and the new one move over.
-    while place > 0 and ranked[place - 1] > score:
-        ranked[place] = ranked[place - 1]
+    put(ranked, place, score)
+
+
+@kernel
+def put(row: Array, place: int, value: float) -> None:
+    """Put the value where it belongs in the sorted row; what is at this place falls out."""
+    while place > 0 and row[place - 1] > value:
+        row[place] = row[place - 1]
         place -= 1
-    while place + 1 < ranked.size and ranked[place + 1] < score:
-        ranked[place] = ranked[place + 1]
+    while place + 1 < row.size and row[place + 1] < value:
+        row[place] = row[place + 1]
         place += 1
-    ranked[place] = score
+    row[place] = value
 
 
 @kernel

@@ -15,13 +15,7 @@ from keyhole.learners.entries import check_choice
 from keyhole.numeric import Array
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import (
-    R,
-    Round,
-    is_listening,
-    listen,
-    read_answer,
-)
+from keyhole.predictor.rounds import R, Round, is_listening, listen, read_answer
 from keyhole.predictor.tally import Outcome
 from keyhole.scores import Case, LabelSet, TableScore
 

@@ -90,13 +90,11 @@ def read_context(setup: "Setup", features: Features | None = None, groups: Group
     if features is not None:
         setup.kind.check_features(features)
         context[: learner.features] = _read_features(learner, features, setup.names.features)
-    if isinstance(groups, str):
-        raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     if isinstance(groups, Mapping):
         raise InvalidError(
             f"groups {groups!r} are not a list; give the names of those it is in", field="groups"
         )
-    if groups is not None and not isinstance(groups, Iterable):
+    if isinstance(groups, str) or (groups is not None and not isinstance(groups, Iterable)):
         raise InvalidError(f"groups {groups!r} are not a list; give [{groups!r}]", field="groups")
     for group in () if groups is None else groups:
         context[learner.features + _find_group(setup, group)] = 1.0

@@ -3,13 +3,12 @@
 The gate keeps its rounds in memory and the store keeps them in a database; both play them here.
 """
 
-import copy
 import math
 import struct
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -29,11 +28,10 @@ from keyhole.learners.lateness import Lateness
 from keyhole.learners.rule import RuleKind
 from keyhole.numeric import Array
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
-from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import Watch, find_monitor
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, check_amendable, check_graded, check_judged, measure_delay
-from keyhole.predictor.tally import CountedRound, Outcome, Statistics, Sums, amend_misses, count_check
+from keyhole.predictor.tally import CountedRound, Outcome, Tally, amend_misses, count_check
 from keyhole.scores import BestScore, Decision
 
 if TYPE_CHECKING:
@@ -65,59 +63,6 @@ def tells_of(feedback: GateFeedback) -> tuple[bool, bool]:
     return True, feedback != GateFeedback.ACCEPTED
 
 
-@dataclass(slots=True)
-class GateTally:
-    """What the rounds of a gate add up to.
-
-    ``misses`` and ``weight`` are of the accepted answers that were judged, an audited one counted for
-    the 1 / chance that it stands for; ``members`` holds both of every group.
-    """
-
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqqddqqqddqqddddq")
-    stale: ClassVar[float] = 0.0  # A gate's rule keeps account of late judgements itself,
-    unreachable: ClassVar[int] = 0  # and everything can be referred.
-    lost_in_full: ClassVar[float] = 0.0
-    spared_empty: ClassVar[int] = 0
-
-    predicted: int = 0
-    answered: int = 0
-    accepted: int = 0
-    weight: float = 0.0
-    misses: float = 0.0
-    expired: int = 0
-    skipped: int = 0
-    floor: int = 0  # Every round before this one is closed.
-    amended: float = 0.0  # how far amendments have moved the misses, up and down added
-    bias: float = 0.0  # follows the truth less what a judge said,
-    checks: int = 0  # over so many of them
-    calibrated: int = 0  # cases of history
-    calibrated_excess: float = 0.0
-    heaviest: float = 1.0  # the largest weight, and between what a judgement counted as wrong
-    lowest: float = 0.0
-    highest: float = 1.0
-    most_open: int = 0  # that waited, at most, when a stale judgement of an accepted answer came
-    members: list[list[float]] = field(default_factory=list)
-
-    @classmethod
-    def start(cls, groups: int) -> Self:
-        return cls(members=[[0.0, 0.0] for _ in range(groups)])
-
-    @property
-    def miss_rate(self) -> float:
-        return self.misses / self.weight if self.weight else math.nan
-
-    @property
-    def accepted_share(self) -> float:
-        return self.accepted / self.predicted if self.predicted else math.nan
-
-    def sum_up(self) -> Sums:
-        return Sums(self.answered, self.misses, self.weight, 0.0, 0, self.predicted, self.accepted)
-
-    def describe(self) -> Statistics:
-        share = self.accepted_share if self.predicted else None
-        return Statistics(accepted_share=share, wrong_share=self.miss_rate)
-
-
 @dataclass(frozen=True, slots=True)
 class Decisions:
     """Answers accepted by their score or referred: judged by whether they were right."""
@@ -126,9 +71,10 @@ class Decisions:
     decides: ClassVar[bool] = True
     makes: ClassVar[str] = "decisions"
     closed: ClassVar[str] = "referred, answered, or closed without an answer"
+    history: ClassVar[tuple[str, str]] = "judgements", "scores"
+    afresh: ClassVar[str] = "make a new gate for it"
     rules: ClassVar[RuleKind] = FOR_GATES
     default_score: ClassVar[type[BestScore]] = BestScore
-    tally: ClassVar[type[GateTally]] = GateTally
     default_feedback: ClassVar[GateFeedback] = GateFeedback.ACCEPTED
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
@@ -158,19 +104,19 @@ class Decisions:
         awaited = tally.accepted if setup.feedback == GateFeedback.ACCEPTED else tally.predicted
         return int(awaited - tally.answered - tally.expired - tally.skipped)
 
-    def start(self, setup: "Setup", *, watch: bool = False) -> Progress[GateTally]:
+    def start(self, setup: "Setup", *, watch: bool = False) -> Progress:
         learner, groups = setup.learner, setup.groups
         states = [learner.start() for _ in range(groups)]
         watched = Watch() if watch else None
-        return Progress(learner.start(), GateTally.start(groups), None, watched, states)
+        return Progress(learner.start(), Tally.start(groups, decides=True), None, watched, states)
 
-    def read(self, setup: "Setup", progress: Progress[Any], output: object) -> Any:  # noqa: ARG002
+    def read(self, setup: "Setup", progress: Progress, output: object) -> Any:  # noqa: ARG002
         return setup.score.read(output)
 
     def open(
         self,
         learner: Learner,
-        progress: Progress[Any],
+        progress: Progress,
         case: Any,
         draw: float,
         context: Array,
@@ -180,7 +126,7 @@ class Decisions:
         states, memos, threshold = _list_states(progress, groups), list[Any](), -math.inf
         ask = Ask(draw)
         for state in states:
-            memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
+            memo = learner.blank.copy()
             own = learner.choose_into(state, memo, ask)
             if own.__class__ is not float or own != own:
                 check_choice(learner.rule.name, own)
@@ -195,41 +141,6 @@ class Decisions:
         tally.predicted += 1
         tally.accepted += accepted
         return Round(decision, case, memos, tally.answered, groups)
-
-    def calibrate(
-        self,
-        setup: "Setup",
-        progress: Progress[Any],
-        scores: Sequence[object],
-        rights: Sequence[object],
-        *,
-        contexts: Sequence[Array],
-    ) -> None:
-        """Teach the progress judged history; the tally stays clean but for what was calibrated."""
-        kept, learner = progress.tally, setup.learner
-        if kept.predicted:
-            raise InvalidError("history comes before the first round; make a new gate for it")
-        if len(scores) != len(rights):
-            raise FeedbackError(
-                f"{len(rights)} judgements came for {len(scores)} scores; give one for each"
-            )
-        cases = [setup.score.read(score) for score in scores]
-        misses = [_read_miss(right, 0.0) for right in rights]
-        played = Progress(
-            copy.deepcopy(progress.state), GateTally.start(setup.groups),
-            states=copy.deepcopy(progress.states),
-        )  # fmt: skip
-        draws = make_draws(setup.seed, kept.calibrated, len(cases), kind=CALIBRATION).tolist()
-        for case, miss, draw, known in zip(cases, misses, draws, contexts, strict=True):
-            opened = self.open(setup.learner, played, case, draw=draw, context=known)
-            accepted = opened.prediction.accepted
-            outcome = Outcome(miss, opened.prediction.score, weight=1.0 if accepted else 0.0)
-            self.settle(setup, played, opened, outcome)
-        tally = GateTally.start(setup.groups)
-        tally.calibrated = kept.calibrated + len(cases)
-        excess = played.tally.misses - learner.alpha * played.tally.weight
-        tally.calibrated_excess = kept.calibrated_excess + excess
-        progress.state, progress.states, progress.tally = played.state, played.states, tally
 
     def is_awaited(self, setup: "Setup", shown: Any) -> bool:
         return bool(shown.accepted) or setup.feedback != GateFeedback.ACCEPTED
@@ -250,9 +161,7 @@ class Decisions:
         memos = [] if memo is None else self.unpack_memo(setup, memo, len(groups))
         return Round(case.region(kept.number, kept.threshold), case, memos, then, groups)
 
-    def choose_again(
-        self, setup: "Setup", progress: Progress[GateTally], waiting: Round[Any]
-    ) -> list[Any]:
+    def choose_again(self, setup: "Setup", progress: Progress, waiting: Round[Any]) -> list[Any]:
         """Return memos as if an open round of another learner were asked about now."""
         memos = []
         for state in _list_states(progress, waiting.groups):
@@ -312,7 +221,7 @@ class Decisions:
     def answer_event(
         self,
         setup: "Setup",
-        progress: Progress[Any],
+        progress: Progress,
         waiting: Round[Any],
         event: Any,
         *,
@@ -329,11 +238,10 @@ class Decisions:
         )
         return self.settle(setup, progress, waiting, outcome)
 
-    def answer(
-        self, setup: "Setup", progress: Progress[GateTally], waiting: Round[Any], answer: object
-    ) -> Outcome:
-        outcome = self.read_answer(setup, waiting, answer, bias=progress.tally.bias)
-        return self.settle(setup, progress, waiting, outcome)
+    def read_truth(self, setup: "Setup", opened: Round[Any], truth: object) -> Outcome:  # noqa: ARG002
+        """Return what a judgement of history says: all of it was judged, referred cases too."""
+        shown: Decision = opened.prediction
+        return Outcome(_read_miss(truth, 0.0), shown.score, weight=float(shown.accepted))
 
     def read_answer(
         self, setup: "Setup", waiting: Round[Any], answer: Any, *, bias: float = 0.0
@@ -374,7 +282,7 @@ class Decisions:
     def settle(
         self,
         setup: "Setup",
-        progress: Progress[GateTally],
+        progress: Progress,
         waiting: Round[Any],
         outcome: Outcome,
     ) -> Outcome:
@@ -389,28 +297,18 @@ class Decisions:
             learner.observe(state, memo, answer)
         if weight and stale:
             tally.most_open = max(tally.most_open, self.count_open(setup, tally))
-        tally.answered += 1
+        _count(setup, progress, miss, weight, then=waiting.then, stale=stale, groups=waiting.groups)
         if outcome.check is not None and weight:
             count_check(tally, outcome.check)
         if weight:
-            tally.misses += miss * weight
-            tally.weight += weight
             tally.heaviest = max(tally.heaviest, weight)
             tally.lowest, tally.highest = min(tally.lowest, miss), max(tally.highest, miss)
-            for group in waiting.groups:
-                tally.members[group][0] += weight
-                tally.members[group][1] += miss * weight
-            if progress.watch is not None:
-                heard = tally.calibrated + waiting.then
-                find_monitor(learner.alpha).observe(
-                    progress.watch, miss, weight, heard=heard, stale=stale
-                )
         return outcome
 
     def count(
         self,
         setup: "Setup",
-        progress: Progress[GateTally],
+        progress: Progress,
         counted: CountedRound,
         *,
         then: int,
@@ -418,19 +316,12 @@ class Decisions:
         """Count a judgement of which nothing but its account is known; the learner does not hear it."""
         tally, (number, _, miss, weight) = progress.tally, counted
         _, stale = measure_delay(number, then, tally.predicted, tally.answered)
-        tally.answered += 1
-        if weight:
-            tally.misses += miss * weight
-            tally.weight += weight
-            if progress.watch is not None:
-                find_monitor(setup.learner.alpha).observe(
-                    progress.watch, miss, weight, heard=tally.calibrated + then, stale=stale
-                )
+        _count(setup, progress, miss, weight, then=then, stale=stale)
 
     def amend(
         self,
         setup: "Setup",
-        progress: Progress[GateTally],
+        progress: Progress,
         answered: Round[Any],
         before: Outcome,
         outcome: Outcome,
@@ -447,7 +338,7 @@ class Decisions:
             amend_misses(progress.tally, weight * change, answered.groups)
         return outcome._replace(weight=weight)
 
-    def list_notes(self, tally: GateTally, *, alpha: float) -> list[str]:
+    def list_notes(self, tally: Tally, *, alpha: float) -> list[str]:
         """Return a sentence if few accepted answers are judged, and too many of them wrong."""
         accepted, wrong, weight = tally.accepted, tally.misses, tally.weight
         expected = alpha * weight
@@ -461,15 +352,15 @@ class Decisions:
             "judged=."
         ]
 
-    def count_bounded(self, tally: GateTally) -> int:
+    def count_bounded(self, tally: Tally) -> int:
         return max(
             tally.predicted, math.ceil(tally.weight)
         )  # audits may count for more than there were
 
-    def count_shown(self, tally: GateTally) -> int:
+    def count_shown(self, tally: Tally) -> int:
         return tally.accepted
 
-    def find_lateness(self, setup: "Setup", progress: Progress[GateTally]) -> Lateness:  # noqa: ARG002
+    def find_lateness(self, setup: "Setup", progress: Progress) -> Lateness:  # noqa: ARG002
         # Of what waited when the guard shut, each next one to be judged is older by one; if m of those
         # were accepted, the level is at least m - 1. And all but the first are stale when it comes.
         level = getattr(progress.state, "late", None)
@@ -479,7 +370,26 @@ class Decisions:
         return Lateness(open=waited + 1, age=age, weight=tally.heaviest, told=told)
 
 
-def _list_states(progress: Progress[GateTally], groups: Iterable[int]) -> list[Any]:
+def _count(
+    setup: "Setup",
+    progress: Progress,
+    miss: float,
+    weight: float,
+    *,
+    then: int,
+    stale: float,
+    groups: tuple[int, ...] = (),
+) -> None:
+    """Let the tally and the watch count a judgement; that of a referred case weighs nothing."""
+    progress.tally.count(miss, 0.0, weight, groups=groups)
+    if weight and progress.watch is not None:
+        heard = progress.tally.calibrated + then
+        find_monitor(setup.learner.alpha).observe(
+            progress.watch, miss, weight, heard=heard, stale=stale
+        )
+
+
+def _list_states(progress: Progress, groups: Iterable[int]) -> list[Any]:
     return [progress.state, *map(progress.states.__getitem__, groups)]
 
 

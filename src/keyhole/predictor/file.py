@@ -96,7 +96,7 @@ def _sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def dump(setup: Setup, progress: Progress[Any], waiting: Sequence[Round[Any]]) -> bytes:
+def dump(setup: Setup, progress: Progress, waiting: Sequence[Round[Any]]) -> bytes:
     """Return setup, open rounds and progress as bytes; floats keep every bit."""
     rows = []
     for one in waiting:
@@ -109,7 +109,7 @@ def dump(setup: Setup, progress: Progress[Any], waiting: Sequence[Round[Any]]) -
 
 def restore(
     content: bytes, *, holder: str, score: Score[Any] | None = None
-) -> tuple[Setup, Progress[Any], dict[int, Round[Any]]]:
+) -> tuple[Setup, Progress, dict[int, Round[Any]]]:
     """Return what ``dump`` wrote of such a holder, or raise ``SnapshotError``."""
     header, rest = unpack(content)
     try:

@@ -9,9 +9,8 @@ from keyhole.learners import DEFAULT_GATE, Excess, Learner
 from keyhole.numeric import Array
 from keyhole.predictor.batch import check_answers, list_outputs
 from keyhole.predictor.context import Features, Groups, read_context, read_contexts
-from keyhole.predictor.decisions import GateFeedback, GateTally
+from keyhole.predictor.decisions import GateFeedback
 from keyhole.predictor.kinds import GATE
-from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, show
 from keyhole.predictor.session import Session
 from keyhole.predictor.setup import MOST_OPEN, make_setup, refuse_unknown
@@ -65,7 +64,6 @@ class Gate(Session[Any]):
     """
 
     _HOLDER = "Gate"
-    _progress: Progress[GateTally]
 
     def __init__(
         self,
@@ -299,7 +297,7 @@ class Gate(Session[Any]):
         with self._lock:
             history, setup = list_outputs(scores), self._setup
             known = read_contexts(setup, len(history), None, groups)
-            setup.kind.calibrate(setup, self._progress, history, list(right), contexts=known)
+            self._progress.calibrate(setup, history, list(right), contexts=known)
 
     def plot(self, *, window: int | None = None, axes: object = None) -> Any:
         """Draw the share wrong among the accepted, with its target, and the share accepted.

@@ -5,9 +5,7 @@ else asks whether a predictor proposes sets or accepts answers. A further kind i
 members of ``Sets``, in ``Kind`` and in the table below it: mypy names every member that it lacks.
 """
 
-import copy
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -24,28 +22,13 @@ from keyhole.feedback import Feedback, check_enough, check_feedback
 from keyhole.learners import Learner, find
 from keyhole.learners.lateness import Lateness
 from keyhole.learners.rule import FOR_SETS, RuleKind
-from keyhole.numeric import Array
+from keyhole.predictor import rounds
 from keyhole.predictor.context import Names, list_groups, read_names, unpack_context
 from keyhole.predictor.decisions import Decisions, GateFeedback
-from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import find_monitor
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import (
-    Round,
-    amend,
-    answer_round,
-    check_judged,
-    choose_again,
-    listen,
-    measure_delay,
-    propose,
-    read_answer,
-    read_judged,
-    read_parts,
-    read_told,
-    settle,
-)
-from keyhole.predictor.tally import CountedRound, Outcome, RoundTally, Tally
+from keyhole.predictor.rounds import Round
+from keyhole.predictor.tally import CountedRound, Outcome, Tally
 from keyhole.scores import Case, LabelSet, Predicted, Probabilities, Score
 from keyhole.scores import Kind as KindName
 
@@ -93,9 +76,10 @@ class Sets:
     decides: ClassVar[bool] = False  # whether a round counts once it is opened, answered or not
     makes: ClassVar[str] = "predictions"  # what its rounds are called, over HTTP too
     closed: ClassVar[str] = "answered, or closed without an answer"
+    history: ClassVar[tuple[str, str]] = "labels", "outputs"  # what it is calibrated by
+    afresh: ClassVar[str] = "calibrate a new predictor"
     rules: ClassVar[RuleKind] = FOR_SETS
     default_score: ClassVar[type[Probabilities]] = Probabilities
-    tally: ClassVar[type[Tally]] = Tally
     default_feedback: ClassVar[Feedback] = Feedback.SEMI_BANDIT
 
     def read_names(self, features: Any, groups: Any) -> tuple[dict[str, int], Names]:
@@ -127,51 +111,16 @@ class Sets:
                 "levels contain the truth; use semi-bandit or full, or one alpha"
             )
 
-    def calibrate(
-        self,
-        setup: "Setup",
-        progress: Progress[Any],
-        outputs: Sequence[object],
-        labels: Sequence[object],
-        *,
-        contexts: Sequence[Array],
-    ) -> None:
-        """Teach the progress labelled history; the tally stays clean but for what was calibrated."""
-        if progress.tally.predicted:
-            raise InvalidError("history comes before the first round; calibrate a new predictor")
-        if len(outputs) != len(labels):
-            raise FeedbackError(
-                f"{len(labels)} labels came for {len(outputs)} outputs; give one for each"
-            )
-        learner, kept = setup.learner, progress.tally
-        played = Progress(
-            copy.deepcopy(progress.state), Tally.start(learner.groups), copy.deepcopy(progress.scale)
-        )
-        draws = [0.5] * len(outputs)
-        if learner.rule.draws:
-            draws = make_draws(setup.seed, kept.calibrated, len(outputs), kind=CALIBRATION).tolist()
-        for output, label, draw, known in zip(outputs, labels, draws, contexts, strict=True):
-            case = played.read(setup.score, output)
-            opened = propose(learner, played, case, draw=draw, context=known)
-            settle(learner, played, opened, read_answer(learner, opened, label=label))
-        excess = played.tally.misses - learner.alpha * len(outputs) + played.tally.calibrated_excess
-        tally = Tally.start(learner.groups)
-        tally.calibrated = kept.calibrated + len(outputs)
-        tally.calibrated_excess = kept.calibrated_excess + excess
-        tally.lost_in_full = kept.lost_in_full + played.tally.lost_in_full
-        tally.spared_empty = kept.spared_empty + played.tally.spared_empty
-        progress.state, progress.tally, progress.scale = played.state, tally, played.scale
-
-    def count_open(self, setup: "Setup", tally: RoundTally) -> int:  # noqa: ARG002
+    def count_open(self, setup: "Setup", tally: Tally) -> int:  # noqa: ARG002
         return tally.predicted - tally.answered - tally.expired - tally.skipped
 
     def start(self, setup: "Setup", *, watch: bool = False) -> Progress:
         progress = Progress.start(setup.learner, setup.score, watch=watch)
         if setup.learner.informed and progress.scale is not None and progress.scale.value:
-            listen(setup.learner, progress, setup.score)
+            rounds.listen(setup.learner, progress, setup.score)
         return progress
 
-    def read(self, setup: "Setup", progress: Progress[Any], output: object) -> Case[Any]:
+    def read(self, setup: "Setup", progress: Progress, output: object) -> Case[Any]:
         """Return the case of an output as a request brings it, or raise if it has another form."""
         score: Any = setup.score
         given = "interval" if isinstance(output, (int, float)) else "labels"
@@ -190,7 +139,7 @@ class Sets:
         case: Case[Any] = (score if progress.scale is None else progress.scale.fit(score)).read(output)
         return case
 
-    open = staticmethod(propose)
+    open = staticmethod(rounds.propose)
 
     def is_awaited(self, setup: "Setup", shown: object) -> bool:  # noqa: ARG002
         return True
@@ -209,7 +158,7 @@ class Sets:
 
     def choose_again(self, setup: "Setup", progress: Progress, waiting: Round[Any]) -> Any:
         """Return a memo as if an open round of another learner were asked about now."""
-        return choose_again(setup.learner, progress, waiting.groups)
+        return rounds.choose_again(setup.learner, progress, waiting.groups)
 
     def is_counted(self, shown: object) -> bool:  # noqa: ARG002
         """Return whether such a round is one of those whose share of misses is promised."""
@@ -222,7 +171,7 @@ class Sets:
         """
         if own.threshold == shown.threshold or own.size == shown.size < math.inf:
             return answer
-        parts = read_parts(answer)
+        parts = rounds.read_parts(answer)
         if "wrong" in parts or "judged" in parts:
             return None
         is_larger = own.threshold < shown.threshold
@@ -262,21 +211,26 @@ class Sets:
             "least_chance": setup.least_chance,
         }
         if event.judged is None:
-            outcome = read_answer(learner, waiting, event.answer, wrong=event.wrong, **given)
+            outcome = rounds.read_answer(learner, waiting, event.answer, wrong=event.wrong, **given)
         else:
-            check_judged(event.wrong)
+            rounds.check_judged(event.wrong)
             bias = progress.tally.bias
-            outcome = read_judged(learner, waiting, event.judged, event.answer, bias=bias, **given)
-        settle(learner, progress, waiting, outcome)
-        return outcome
+            outcome = rounds.read_judged(
+                learner, waiting, event.judged, event.answer, bias=bias, **given
+            )
+        return self.settle(setup, progress, waiting, outcome)
 
-    answer = staticmethod(answer_round)
-    read_answer = staticmethod(read_told)
+    settle = staticmethod(rounds.settle)
+
+    def read_truth(self, setup: "Setup", opened: Round[Any], truth: object) -> Outcome:
+        return rounds.read_answer(setup.learner, opened, label=truth)
+
+    read_answer = staticmethod(rounds.read_told)
 
     def count(self, setup: "Setup", progress: Progress, counted: CountedRound, *, then: int) -> None:
         """Count an answer of which nothing but its account is known; the learner does not hear it."""
         tally = progress.tally
-        _, stale = measure_delay(counted.number, then, tally.predicted, tally.answered)
+        _, stale = rounds.measure_delay(counted.number, then, tally.predicted, tally.answered)
         if progress.watch is not None:
             find_monitor(setup.learner.alpha).observe(
                 progress.watch,
@@ -298,7 +252,11 @@ class Sets:
         before: Outcome,
         outcome: Outcome,
     ) -> Outcome:
-        return amend(setup.learner, progress, answered, before, outcome)
+        """Let the accounts be those of another outcome than the one that was counted; or raise."""
+        weight, change = before.weight, outcome.miss - before.miss
+        rounds.change_miss(setup.learner, progress, change, weight=weight, groups=answered.groups)
+        progress.tally.unreachable += outcome.unreachable - before.unreachable
+        return outcome._replace(weight=weight)
 
     def list_notes(self, tally: Tally, *, alpha: float) -> list[str]:  # noqa: ARG002
         """Return what is to be said of such rounds alone."""

@@ -4,7 +4,7 @@ import copy
 import math
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, Self
 
@@ -306,7 +306,7 @@ class LevelPredictor(Generic[R]):
         """Return what ``save`` writes."""
         with self._lock:
             parts = [one.dump() for one in self._predictors.values()]
-            tallies = [asdict(one) for one in self._tallies.values()]
+            tallies = [one.dump() for one in self._tallies.values()]
         header = {"levels": [len(part) for part in parts], "tallies": tallies}
         return file.pack(header, b"".join(parts))
 

@@ -1,76 +1,12 @@
-r"""Is the promise kept? A test that may be looked at after every round, for ever.
+"""Is the promise kept? A test that may be looked at after every round, for ever.
 
-**The alarm** is an e-detector (Shin, Ramdas and Rinaldo, 2023) of the Shiryaev-Roberts kind. For a rate
-p, a *bet* multiplies by l = 1 + b (x - alpha) at a round with miss x, where b = (p - alpha) / (alpha
-(1 - alpha)): for x in {0, 1} this is the likelihood ratio of p to alpha, and whenever x in [0, 1] has
-mean alpha given the past, l has mean 1. A bet that is begun anew at every round is worth, in sum,
+For several rates above and below alpha it bets that rounds miss at that rate. A bet multiplies by the
+likelihood ratio of its rate to alpha, and one is begun anew at every round, so that of each rate the
+sum of all bets, M_t = (1 + M_{t-1}) l_t, is kept. While misses have mean alpha, the weighted mean of
+these sums grows by 1 a round in the mean; an alarm is raised where it reaches the run length.
 
-    M_t = (1 + M_{t-1}) l_t,    so that M_t - t has mean 0.
-
-R_t = sum_k w_k M_t^k with weights that sum to 1 mixes bets on several rates, above and below alpha.
-An alarm is raised when R_t >= A; it lasts until it is cleared, and then everything starts from 0.
-
-*No more than one false alarm in A rounds.* If misses have mean alpha given the past (independent misses
-at alpha do), then for every n, E[alarms in n rounds] <= n / A. Proof: let Q_n be the sum of R at all
-alarms so far, plus the present R if none is on. A round without an alarm adds at most 1 to the mean of
-Q_n, because R_t - (rounds since the start) is a supermartingale between alarms; a round of an alarm
-adds nothing. So E[Q_n] <= n. Each alarm has brought at least A, and R >= 0: A E[alarms] <= E[Q_n] <= n.
-In particular the mean time to the first one is at least A, by optional stopping at min(T, n):
-E[min(T, n)] >= E[R at it] >= A P(T <= n). Neither a window is assumed, nor how often it is looked at.
-
-*Answers of a known chance.* A round is answered with chance c, which may depend on its outcome. With
-o = 1 if it is, l = 1 + b s (o/c) (x - alpha) has mean 1 too, and is not negative if s <= c. So an
-answer is one bet, s/c of a whole one, and no answer is none. s is the least chance up to now. An
-answer with a lower one is not bet on, and takes M back to 0: less than a bet would leave, so that the
-proof stands. Answers corrected for a known chance of being wrong lie beyond 0 and 1, and are scaled the
-same way.
-
-*Late answers.* Nobody hears at once that a threshold is off, and a learner whose answers are L rounds
-stale swings around its target. Which threshold is right is not in doubt then, only how well it can be
-followed. So the test asks whether the rate is above alpha d, or below alpha / d^3, d = 1 + sqrt(L)/20
-(1.3 if 20 rounds are predicted before an answer comes, 3.2 if 1,000 are): bets against these rates have
-mean at most 1 whenever the rate is between them. d is 1 for prompt answers.
-
-*Rounds decided together.* The rounds of a batch are all predicted before one of them is answered: they
-share one threshold, and so one rate p, of which the mean may be alpha though p is not. Twelve misses in
-a row say much of p and little of the promise. Let p vary as Beta(20, 20 (1 - h) / h) does around the
-target h, by about a fifth of it. Then, after s misses in j rounds of a batch, the next one misses with
-mean (20 + s) / (20 / h + j). The bets on a higher rate are made against that where it is above h, and
-those on a lower rate where it is below: they have mean at most 1 then, and also if misses are
-independent at rates between the targets. A round that is decided alone has j = 0.
-
-*The start.* A new learner is off its target until it has heard answers. Rounds whose prediction had
-heard fewer than 10 / alpha + L/2, history included, are outside the test. After them the watch is
-*starting* until the misses have come to the target from both sides: until a bet on the target against
-twice the rate, and one against 0.4 of it, are each worth 10 from the best round on; or until 20 / alpha
-+ L answers were heard (100 / alpha + 5 L while there are too few misses, as sets that begin too large
-become small before long). Whether a round counts is known before its outcome: the proof stands.
-What nobody would call a start is alarmed at once: from 100 + L/2 answers on, a bet on a rate of 3/4
-against 1/2 runs until the start is over, and raises the alarm at A alone. Where misses have mean alpha,
-below 1/2, its factor has mean below 1, so that the proof holds for it from the first round.
-
-*Amended answers* keep the bets that were made on them: each bet was one on what was told then, and
-the sums multiply, so that taking one back would take the factors of every round in between. The
-lifetime rate is that of the amended answers.
-
-*How soon a broken promise is found.* R_t is at least w_k times the one bet k begun at the change. By
-Wald's identity it reaches A after at most (log(A / w_k) + log(most of l_k)) / E[log l_k] rounds in the
-mean: for p itself the denominator is the Kullback-Leibler divergence of p from alpha.
-
-*Clearing.* While an alarm is on, the same kind of sum bets on alpha against the rate that was worth
-most when it was raised, within 1.5 and 2 alpha, or 0.25 and 0.5; at ``clearing`` the alarm is over.
-While the rate stays there or beyond, that happens by mistake at most once in so many rounds on
-average.
-
-**The lifetime rate** has a confidence sequence: the rates p for which the mixture over q ~ Beta(1/2,
-1/2) of the likelihood ratios of q to p is below 1 / error. If misses have mean p given the past, each
-ratio has mean 1 (at most 1 for misses between 0 and 1, as (q/p)^x ((1-q)/(1-p))^(1-x) is convex in x),
-so by Ville's inequality p is ever left out, at any round, with probability at most ``error``. An
-answer of chance c >= s counts as s/c of a round: as y^a <= 1 + a (y - 1) for a <= 1, its ratio to the
-power s/c has mean at most 1, rounds without an answer included.
-
-A learner that corrects itself keeps its lifetime rate near alpha whatever happens: the sequence then
-tells little, and the alarm, which forgets, is what matters.
+docs/guarantees.md has the proof, and says what is done about answers of a known chance, late answers,
+rounds decided together, and the start; and how the lifetime rate is bounded.
 """
 
 import math

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from keyhole.errors import NotCompiledError, SpeedWarning, warn_user
 from keyhole.feedback import Answer, Needs
 from keyhole.learners import Ask, Learner
-from keyhole.learners.entries import check_choices, find_maker
-from keyhole.numeric import Array, Counts, bind, can_compile, compile_for, kernel
+from keyhole.learners.entries import bind_kernels, check_choices, compile_all
+from keyhole.numeric import Array, Counts, can_compile, kernel
 from keyhole.predictor.context import list_groups
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.rounds import Round, measure_delay
@@ -71,7 +70,7 @@ class Played(NamedTuple):
     stales: Any
 
 
-def fits(setup: "Setup", progress: Progress[Any]) -> bool:
+def fits(setup: "Setup", progress: Progress) -> bool:
     """Return whether the rounds of a predictor are plain enough to be played at once."""
     learner = setup.learner
     return (
@@ -86,7 +85,7 @@ def fits(setup: "Setup", progress: Progress[Any]) -> bool:
 
 
 def play_bands(
-    learner: Learner, progress: Progress[Any], waiting: dict[int, Any], plan: Plan, *, keeps: bool
+    learner: Learner, progress: Progress, waiting: dict[int, Any], plan: Plan, *, keeps: bool
 ) -> tuple[Shown, list[tuple[Round[Any], Outcome]]]:
     """Play the rounds of a plan; return what each was shown, and those that were answered, if kept.
 
@@ -145,7 +144,7 @@ def _make_arrays(learner: Learner, state: Any) -> Any:
 
 def _count(
     learner: Learner,
-    progress: Progress[Any],
+    progress: Progress,
     waiting: dict[int, Any],
     plan: Plan,
     played: Played,
@@ -248,19 +247,8 @@ def _find_loop(
     learner: Learner, arguments: tuple[object, ...], *, is_compiled: bool
 ) -> Callable[..., None]:
     """Return the loop around the kernels of a rule, compiled now or loaded."""
-    rule = learner.rule
-    found = _LOOPS.get((rule, is_compiled))
-    if found is not None:
-        return found
-    names = {
-        "_make_settings": find_maker(learner.settings),
-        "_make_state": find_maker(learner.start_arrays()),
-        "_COUNT": len(learner.settings),
-    }
-    loop = plain = bind(_loop, _choose=rule.choose, _observe=rule.observe, **names)
-    if is_compiled:
-        try:
-            loop = compile_for(plain, *arguments)
-        except NotCompiledError as error:
-            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
-    return _LOOPS.setdefault((rule, is_compiled), loop)
+    key = learner.rule, is_compiled
+    if key not in _LOOPS:
+        loop = bind_kernels(_loop, learner)
+        _LOOPS[key] = compile_all(learner.rule, (loop, arguments))[0] if is_compiled else loop
+    return _LOOPS[key]

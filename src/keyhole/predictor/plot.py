@@ -82,20 +82,23 @@ def pick_axes(axes: Any, rounds: int) -> tuple[Any, Any]:
     """Return the two axes given, or those of a new figure; raise if there is nothing to draw."""
     if rounds == 0:
         raise InvalidError("there is no answered round to draw yet; learn some first")
-    if axes is not None:
-        top, bottom = axes
-        return top, bottom
+    top, bottom = make_axes(2, size=(7.0, 5.0)) if axes is None else axes
+    return top, bottom
+
+
+def make_axes(count: int, *, size: tuple[float, float]) -> Any:
+    """Return the axes of a new figure, one below the other."""
     try:
         from matplotlib import pyplot as plt
     except ImportError:
         raise MissingExtraError(
             "a picture needs matplotlib; pip install 'keyhole-conformal[plot]'"
         ) from None
-    _, (top, bottom) = plt.subplots(2, 1, sharex=True, figsize=(7.0, 5.0), layout="constrained")
-    for axis in (top, bottom):
+    _, made = plt.subplots(count, sharex=True, squeeze=False, figsize=size, layout="constrained")
+    for axis in made.flat:
         axis.spines[["top", "right"]].set_visible(False)
         axis.grid(alpha=0.2)
-    return top, bottom
+    return made.flat
 
 
 def _explain(axis: Any, *, columns: int) -> None:

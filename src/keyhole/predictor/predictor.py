@@ -7,22 +7,10 @@ from keyhole.checks import is_list
 from keyhole.feedback import LEAST_CHANCE, Answer, Feedback
 from keyhole.learners import Distribution, Excess, Learner
 from keyhole.numeric import Array
-from keyhole.predictor import play
-from keyhole.predictor.batch import (
-    LabelSets,
-    check_answers,
-    check_rows,
-    find_places,
-    fits,
-    list_labels,
-    list_outputs,
-    propose_batch,
-    read_answers,
-    settle_batch,
-)
+from keyhole.predictor import batch, play
+from keyhole.predictor.batch import LabelSets
 from keyhole.predictor.context import NOTHING_KNOWN, Features, Groups, read_context, read_contexts
 from keyhole.predictor.play import Plan, Shown
-from keyhole.predictor.progress import Progress
 from keyhole.predictor.report import bound_excess, bound_regret, show, warn_of_answers
 from keyhole.predictor.rounds import (
     MISSING,
@@ -94,7 +82,6 @@ class Predictor(Session[R]):
     """
 
     _HOLDER = "Predictor"
-    _progress: Progress
 
     @overload
     def __new__(
@@ -262,18 +249,18 @@ class Predictor(Session[R]):
         [1, 2]
         """
         setup, progress = self._setup, self._progress
-        check_rows(outputs)
-        if features is None and groups is None and fits(setup.learner, setup.score, outputs):
+        batch.check_rows(outputs)
+        if features is None and groups is None and batch.fits(setup.learner, setup.score, outputs):
             with self._lock:
                 table: Any = outputs
-                batch = propose_batch(setup.learner, progress, cast("Any", setup.score), table)
-                progress.tally.predicted += len(batch)
-                self._waiting.update(dict.fromkeys(batch.numbers, batch))
+                made = batch.propose_batch(setup.learner, progress, cast("Any", setup.score), table)
+                progress.tally.predicted += len(made)
+                self._waiting.update(dict.fromkeys(made.numbers, made))
                 while len(self._waiting) > setup.open_limit:
                     self._drop_oldest()
-            return cast("Sequence[R]", batch)
+            return cast("Sequence[R]", made)
         # All, before any is opened.
-        cases = [progress.read(setup.score, output) for output in list_outputs(outputs)]
+        cases = [progress.read(setup.score, output) for output in batch.list_outputs(outputs)]
         known = read_contexts(setup, len(cases), features, groups)
         with self._lock:
             return [self._open_round(case, own) for case, own in zip(cases, known, strict=True)]
@@ -351,7 +338,7 @@ class Predictor(Session[R]):
                     learner, asked, judged, answer, label=label, score=score, loss=loss, chance=chance,
                     bias=progress.tally.bias, seed=setup.seed, least_chance=setup.least_chance,
                 )  # fmt: skip
-            settle(learner, progress, asked, outcome)
+            settle(setup, progress, asked, outcome)
             del self._waiting[asked.prediction.id]
             if self._keeps:
                 self._keep(asked, outcome)
@@ -429,7 +416,7 @@ class Predictor(Session[R]):
         >>> predictor.rounds
         2
         """
-        check_answers(predictions, answers)
+        batch.check_answers(predictions, answers)
         setup, tally = self._setup, self._progress.tally
         with self._lock:
             before, unreachable = tally.answered, tally.unreachable
@@ -446,16 +433,16 @@ class Predictor(Session[R]):
             and progress.tally.usual == 1.0
             and isinstance(predictions, LabelSets)
             and list(map(self._waiting.get, predictions.numbers)).count(predictions) == len(predictions)
-            and (places := find_places(predictions, answers)) is not None
+            and (places := batch.find_places(predictions, answers)) is not None
         ):
-            settle_batch(learner, progress, predictions, places)
+            batch.settle_batch(learner, progress, predictions, places)
             for number in predictions.numbers:
                 del self._waiting[number]
             return
         waiting = self._find_all(predictions)
-        outcomes = read_answers(learner, waiting, answers)
+        outcomes = batch.read_answers(learner, waiting, answers)
         for one, outcome in zip(waiting, outcomes, strict=True):
-            settle(learner, progress, one, outcome)
+            settle(self._setup, progress, one, outcome)
             self._close(one, outcome)
 
     def plot(self, *, window: int | None = None, axes: object = None) -> Any:
@@ -494,9 +481,9 @@ class Predictor(Session[R]):
         (0, True)
         """
         with self._lock:
-            history, truths = list_outputs(outputs), list_labels(labels)
+            history, truths = batch.list_outputs(outputs), batch.list_labels(labels)
             known = read_contexts(self._setup, len(history), features, groups)
-            self._setup.kind.calibrate(self._setup, self._progress, history, truths, contexts=known)
+            self._progress.calibrate(self._setup, history, truths, contexts=known)
 
     def bound(self, *, rounds: int | None = None, delta: float | None = None) -> Excess:
         """Return the bounds on sum(miss - alpha) after this many rounds, on any sequence.

@@ -1,40 +1,36 @@
 """What a predictor has become: the learner's state and the tally of its rounds, as bytes both ways."""
 
+import copy
 import struct
-from dataclasses import dataclass, field, fields
-from functools import cache
-from itertools import starmap
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice, starmap
+from typing import TYPE_CHECKING, Any
 
-from keyhole.errors import InvalidError, SnapshotError
+from keyhole.errors import FeedbackError, InvalidError, SnapshotError
 from keyhole.learners import Learner
+from keyhole.numeric import Array
+from keyhole.predictor.draws import CALIBRATION, make_draws
 from keyhole.predictor.monitor import RATES, Alarm, Watch
 from keyhole.predictor.scale import Scale
-from keyhole.predictor.tally import RoundTally, Tally
+from keyhole.predictor.tally import FORMATS, Tally
 
 if TYPE_CHECKING:
-    from typing_extensions import TypeVar as TypeVarWithDefault
-
     from keyhole.predictor.setup import Setup
 
-    T = TypeVarWithDefault("T", bound=RoundTally, default=Tally)
-else:
-    T = TypeVar("T", bound=RoundTally)
-
 VERSION = 2
-_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 _HEAD = struct.Struct("<BB")  # version, what follows the tally
 _SCALE, _WATCH = 1, 2  # bits of what follows
+_MEMBER = struct.Struct("<dd")  # of each group: its rounds, its misses
 _WATCHED = struct.Struct(f"<qbqqqqqqdd5d{RATES}d{RATES}d{RATES}q")
 
 
 @dataclass(slots=True)
-class Progress(Generic[T]):
+class Progress:
     """The learner's state, what the rounds add up to, perhaps a scale of residuals and a watch."""
 
     state: Any
-    tally: T
+    tally: Tally
     scale: Scale | None = None
     watch: Watch | None = None
     states: list[Any] = field(default_factory=list)  # of groups, where each has one of its own
@@ -48,11 +44,43 @@ class Progress(Generic[T]):
     def read(self, score: Any, output: Any) -> Any:
         return score.read(output) if self.scale is None else self.scale.fit(score).read(output)
 
+    def calibrate(
+        self,
+        setup: "Setup",
+        outputs: Sequence[object],
+        truths: Sequence[object],
+        *,
+        contexts: Sequence[Array],
+    ) -> None:
+        """Learn labelled history; the tally stays clean but for what was calibrated."""
+        learner, kind, before = setup.learner, setup.kind, self.tally
+        if before.predicted:
+            raise InvalidError(f"history comes before the first round; {kind.afresh}")
+        if len(outputs) != len(truths):
+            what, of = kind.history
+            raise FeedbackError(f"{len(truths)} {what} came for {len(outputs)} {of}; give one for each")
+        clean = Tally.start(setup.groups, decides=kind.decides)
+        played = replace(copy.deepcopy(self), tally=copy.deepcopy(clean), watch=None)
+        draws = [0.5] * len(outputs)
+        if learner.rule.draws:
+            draws = make_draws(setup.seed, before.calibrated, len(outputs), kind=CALIBRATION).tolist()
+        for output, truth, draw, known in zip(outputs, truths, draws, contexts, strict=True):
+            case = played.read(setup.score, output)
+            opened = kind.open(learner, played, case, draw, known)
+            kind.settle(setup, played, opened, kind.read_truth(setup, opened, truth))
+        own = played.tally
+        excess = own.misses - learner.alpha * own.weight + own.calibrated_excess
+        clean.calibrated = before.calibrated + len(outputs)
+        clean.calibrated_excess = before.calibrated_excess + excess
+        clean.lost_in_full = before.lost_in_full + own.lost_in_full
+        clean.spared_empty = before.spared_empty + own.spared_empty
+        self.state, self.states, self.scale, self.tally = (
+            played.state, played.states, played.scale, clean,
+        )  # fmt: skip
+
     def pack(self, learner: Learner) -> bytes:
         """Return everything as bytes; floats keep every bit."""
-        values = attrgetter(*_list_names(type(self.tally)))(self.tally)
-        members = b"".join(starmap(_MEMBER.pack, self.tally.members))
-        tally = self.tally.FORMAT.pack(*values) + members
+        tally = pack_tally(self.tally)
         scale = b"" if self.scale is None else self.scale.pack()
         watch = b"" if self.watch is None else pack_watch(self.watch)
         head = _HEAD.pack(VERSION, (_SCALE if scale else 0) | (_WATCH if watch else 0))
@@ -62,7 +90,7 @@ class Progress(Generic[T]):
         return head + tally + scale + watch + state
 
     @classmethod
-    def unpack(cls, content: bytes, *, setup: "Setup") -> "Progress[Any]":
+    def unpack(cls, content: bytes, *, setup: "Setup") -> "Progress":
         if len(content) < _HEAD.size:
             raise SnapshotError(f"{len(content)} bytes are not a predictor's progress; restore a copy")
         version, follows = _HEAD.unpack_from(content)
@@ -72,7 +100,7 @@ class Progress(Generic[T]):
                 "upgrade keyhole-conformal"
             )
         rest = content[_HEAD.size :]
-        tally, taken = _unpack_tally(setup.kind.tally, rest, groups=setup.groups)
+        tally, taken = unpack_tally(rest, groups=setup.groups, decides=setup.kind.decides)
         rest = rest[taken:]
         scale, taken = Scale.unpack(rest) if follows & _SCALE else (None, 0)
         watch = None
@@ -95,6 +123,25 @@ def _unpack_states(setup: "Setup", content: bytes) -> list[Any]:
     return [learner.unpack(own), *(learner.unpack(content[at : at + size]) for at in ends)]
 
 
+def pack_tally(tally: Tally) -> bytes:
+    names, numbers = FORMATS[tally.decides]
+    values = [getattr(tally, name) for name in names]
+    return numbers.pack(*values) + b"".join(starmap(_MEMBER.pack, tally.members))
+
+
+def unpack_tally(content: bytes, *, groups: int, decides: bool) -> tuple[Tally, int]:
+    """Return the tally that was packed, of so many groups, and where it ends; or raise."""
+    names, numbers = FORMATS[decides]
+    start, end = numbers.size, numbers.size + groups * _MEMBER.size
+    if len(content) < end:
+        raise SnapshotError(
+            f"{len(content)} bytes are not the tally of {groups} groups; restore a copy"
+        )
+    counts: Any = dict(zip(names, numbers.unpack_from(content), strict=True))
+    members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
+    return Tally(**counts, members=members, decides=decides), end
+
+
 def pack_watch(watch: Watch) -> bytes:
     """Return a watch as bytes, of which there are always as many."""
     counts = (watch.rounds, watch.alarm, watch.since, watch.raised, watch.cleared, watch.alarms)
@@ -105,27 +152,8 @@ def pack_watch(watch: Watch) -> bytes:
 def unpack_watch(content: bytes) -> Watch:
     if len(content) != _WATCHED.size:
         raise SnapshotError(f"a watch has {_WATCHED.size} bytes, not {len(content)}; restore a copy")
-    rounds, alarm, since, raised, cleared, alarms, heard, *rest = _WATCHED.unpack(content)
-    tested, scale, ratio, *rest = rest
-    together, doubts, rest = rest[:3], rest[3:5], rest[5:]
-    lists = together, doubts, rest[:RATES], rest[RATES:-RATES], rest[-RATES:]
-    head = (rounds, Alarm(alarm), since, raised, cleared, alarms, heard)
-    return Watch(*head, tested, scale, ratio, *lists)
-
-
-def _unpack_tally(tally: type[T], content: bytes, *, groups: int) -> tuple[T, int]:
-    """Return the tally that was packed, of so many groups, and where it ends; or raise."""
-    start, end = tally.FORMAT.size, tally.FORMAT.size + groups * _MEMBER.size
-    if len(content) < end:
-        raise SnapshotError(
-            f"{len(content)} bytes are not the tally of {groups} groups; restore a copy"
-        )
-    counts = dict(zip(_list_names(tally), tally.FORMAT.unpack_from(content), strict=True))
-    members = [list(one) for one in _MEMBER.iter_unpack(content[start:end])]
-    made: Any = tally
-    return made(**counts, members=members), end
-
-
-@cache
-def _list_names(tally: Any) -> list[str]:
-    return [one.name for one in fields(tally) if one.name != "members"]
+    numbers = iter(_WATCHED.unpack(content))
+    head = islice(numbers, 10)
+    watch = Watch(*head, *(list(islice(numbers, size)) for size in (3, 2, RATES, RATES, RATES)))
+    watch.alarm = Alarm(watch.alarm)
+    return watch

@@ -13,7 +13,7 @@ from keyhole.predictor.context import Group
 from keyhole.predictor.monitor import Alarm, Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import RoundTally
+from keyhole.predictor.tally import Tally
 from keyhole.scores.pictures import draw_rate, write_table
 
 _LATE = 30.0  # From here on sets are measurably larger: benchmarks/late.py.
@@ -24,7 +24,7 @@ _TOO_FEW = (
 _ENOUGH = 100  # answers before anything is said
 
 
-def list_notes(setup: Setup, progress: Progress[Any]) -> list[str]:
+def list_notes(setup: Setup, progress: Progress) -> list[str]:
     tally, alpha = progress.tally, setup.learner.alpha
     return [
         *describe_lateness(setup.learner, tally),
@@ -34,7 +34,7 @@ def list_notes(setup: Setup, progress: Progress[Any]) -> list[str]:
     ]
 
 
-def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
+def describe_lateness(learner: Learner, tally: Tally) -> list[str]:
     """Return a sentence if answers are so late that sets must be larger, else none."""
     if tally.answered < _ENOUGH or tally.stale < _LATE:
         return []
@@ -46,7 +46,7 @@ def describe_lateness(learner: Learner, tally: RoundTally) -> list[str]:
     ]
 
 
-def describe_alarm(watch: Watch | None, tally: RoundTally, *, alpha: float) -> list[str]:
+def describe_alarm(watch: Watch | None, tally: Tally, *, alpha: float) -> list[str]:
     """Return what it may mean if misses come more often or less often than they may, else nothing."""
     if watch is None or not watch.alarm:
         return []
@@ -62,7 +62,7 @@ def describe_alarm(watch: Watch | None, tally: RoundTally, *, alpha: float) -> l
     ]
 
 
-def describe_reach(learner: Learner, score: object, tally: RoundTally) -> list[str]:
+def describe_reach(learner: Learner, score: object, tally: Tally) -> list[str]:
     """Return what limits on sets do to the promise, and whether truths out of reach break it."""
     notes = []
     cap, alpha = getattr(score, "at_most", None), learner.alpha
@@ -101,7 +101,7 @@ def warn_of_answers(setup: Setup, before: int, after: int, *, unreachable: bool)
 
 def bound_excess(
     setup: Setup,
-    progress: Progress[Any],
+    progress: Progress,
     *,
     rounds: int | None = None,
     delta: float | None = None,
@@ -139,7 +139,7 @@ def bound_excess(
     return bounds.clip_excess(proven, alpha, counted, floor=floor, cap=cap, told=told)
 
 
-def _allow_for_chance(setup: Setup, tally: RoundTally, lateness: Lateness) -> Lateness:
+def _allow_for_chance(setup: Setup, tally: Tally, lateness: Lateness) -> Lateness:
     """Return how answers came if those that did not come were as rare, and told ones as often wrong.
 
     Of a round without an answer nobody said its chance: that may be the least that is allowed. Of a
@@ -153,12 +153,12 @@ def _allow_for_chance(setup: Setup, tally: RoundTally, lateness: Lateness) -> La
     return replace(lateness, weight=weight, told=(min(low, 1.0 - high), max(high, 1.0 - low)))
 
 
-def is_floored(setup: Setup, tally: RoundTally) -> bool:
+def is_floored(setup: Setup, tally: Tally) -> bool:
     """Whether an empty set is never shown, or was and lost less than alpha: nothing is too little."""
     return getattr(setup.score, "at_least", 0) > 0 or tally.spared_empty > 0
 
 
-def bound_regret(setup: Setup, progress: Progress[Any]) -> float:
+def bound_regret(setup: Setup, progress: Progress) -> float:
     """Return the bound on the regret, of the horizon or, past it, of the rounds up to now."""
     from keyhole.learners import bounds
 
@@ -167,7 +167,7 @@ def bound_regret(setup: Setup, progress: Progress[Any]) -> float:
     return bounds.regret(setup.learner, rounds=max(1, rounds) if past else None)
 
 
-def judge_groups(setup: Setup, progress: Progress[Any]) -> dict[str | int, Group]:
+def judge_groups(setup: Setup, progress: Progress) -> dict[str | int, Group]:
     """Return how each group has fared.
 
     What is proven is of the learner's own account, which may hold more or less than the rounds of the
@@ -185,7 +185,7 @@ def judge_groups(setup: Setup, progress: Progress[Any]) -> dict[str | int, Group
 
 
 def _bound_group(
-    setup: Setup, progress: Progress[Any], number: int, *, rounds: float, excess: float
+    setup: Setup, progress: Progress, number: int, *, rounds: float, excess: float
 ) -> Excess | None:
     from keyhole.learners import bounds
 
@@ -211,7 +211,7 @@ def _bound_group(
     )
 
 
-def _bound_account(setup: Setup, progress: Progress[Any], row: int, excess: float) -> Excess:
+def _bound_account(setup: Setup, progress: Progress, row: int, excess: float) -> Excess:
     """Return between what an excess lies of which the learner keeps an account, by now.
 
     Row 0 of the accounts is of all rounds, the others are of groups.

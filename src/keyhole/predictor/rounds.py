@@ -82,7 +82,7 @@ def propose(
     number = tally.predicted
     if number < MOST_HEARD and learner.informed and state.rounds[0] < LISTENS:
         listen(learner, progress, case)
-    memo = [0.0] * learner.memory if learner.runs_interpreted else learner.new_memo()
+    memo = learner.blank.copy()
     ask = _new(Ask, (draw, context)) if learner.reads_ask else _PLAIN
     choose = learner.choose_into
     threshold = choose(state, memo, ask)
@@ -118,9 +118,9 @@ def listen(learner: Learner, progress: Progress, speaker: object) -> None:
         observe(state, memo, Answer(miss=_UNKNOWN, score=score, weight=share))
 
 
-def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Outcome) -> None:
+def settle(setup: "Setup", progress: Progress, waiting: Round[R], outcome: Outcome) -> Outcome:
     """Teach the progress what an answer came to, by its weight; or raise, unchanged."""
-    tally = progress.tally
+    learner, tally = setup.learner, progress.tally
     shown, case, memo, then, groups = waiting
     miss, score, unreachable, residual, weight, check = outcome
     age, stale, loss = 0.0, 0.0, miss
@@ -145,9 +145,15 @@ def settle(learner: Learner, progress: Progress, waiting: Round[R], outcome: Out
         heard = tally.calibrated + then
         find_monitor(learner.alpha).observe(watch, miss, weight, heard=heard, stale=tally.stale)
     tally.count(miss, shown.size, weight, stale, groups)
-    is_usual = 0.0 < shown.threshold <= 1.0 and 0.0 <= miss <= weight == 1.0
-    if unreachable or check is not None or not is_usual:
+    # Within an ``if`` the interpreter compares floats in less than half the time.
+    if not (
+        0.0 < shown.threshold <= 1.0
+        and 0.0 <= miss <= weight == 1.0
+        and not unreachable
+        and check is None
+    ):
         _note_unusual(tally, outcome, threshold=shown.threshold, alpha=learner.alpha)
+    return outcome
 
 
 def _note_unusual(tally: Tally, outcome: Outcome, *, threshold: float, alpha: float) -> None:
@@ -192,24 +198,14 @@ def _observe_weighted(
         learner.observe(progress.state, memo, answer)
 
 
-def amend(
-    learner: Learner, progress: Progress, answered: Round[R], before: Outcome, outcome: Outcome
-) -> Outcome:
-    """Let the accounts be those of another outcome than the one that was counted; or raise, unchanged.
-
-    It keeps the weight of the first. Accounts and position move by the difference, as one answer that
-    comes now would move them: that leaves the sum alone by which misses are bounded.
-    """
-    weight, change = before.weight, outcome.miss - before.miss
-    change_miss(learner, progress, change, weight=weight, groups=answered.groups)
-    progress.tally.unreachable += outcome.unreachable - before.unreachable
-    return outcome._replace(weight=weight)
-
-
 def change_miss(
     learner: Learner, progress: Progress, change: float, *, weight: float, groups: tuple[int, ...]
 ) -> None:
-    """Let the accounts be those of a loss that is larger by so much than the one that was counted."""
+    """Let the accounts be those of a loss that is larger by so much than the one that was counted.
+
+    Accounts and position move by the difference, as one answer that comes now would move them: that
+    leaves the sum alone by which misses are bounded. Or raise, unchanged.
+    """
     check_amendable(learner)
     if change:
         tally = progress.tally
@@ -254,10 +250,9 @@ def measure_delay(number: int, then: int, predicted: int, answered: int) -> tupl
 
 
 def answer_round(setup: "Setup", progress: Progress, waiting: Round[Any], answer: object) -> Outcome:
-    """Teach the progress what an answer says, as a log has it; or raise."""
-    outcome = read_told(setup, waiting, answer, bias=progress.tally.bias)
-    settle(setup.learner, progress, waiting, outcome)
-    return outcome
+    """Teach the progress what an answer says, as a log has it; or raise, unchanged."""
+    outcome = setup.kind.read_answer(setup, waiting, answer, bias=progress.tally.bias)
+    return setup.kind.settle(setup, progress, waiting, outcome)
 
 
 def read_told(setup: "Setup", waiting: Round[Any], answer: object, *, bias: float = 0.0) -> Outcome:
@@ -427,9 +422,8 @@ def _check_scaled(waiting: Round[R]) -> None:
 
 def judge_label(waiting: Round[R], label: object) -> Outcome:
     """Return what a label says. What was shown decides between hit and miss, not rounding."""
-    prediction: Any
-    case: Any
-    prediction, case, _, _, _ = waiting
+    prediction: Any = waiting.prediction
+    case: Any = waiting.case
     edge, residual = prediction.threshold, None
     find_residual = getattr(case, "residual", None)
     if find_residual is None:
@@ -437,14 +431,17 @@ def judge_label(waiting: Round[R], label: object) -> Outcome:
     else:
         residual = find_residual(label)
         score = case.residuals.score(residual)
-    missed = score < edge or score < 0.0
+    miss = 1.0 if score < edge or score < 0.0 else 0.0
     # Without limits on its size, a set holds what reaches its threshold: no need to look twice.
-    if not getattr(case, "is_unlimited", False) and missed != (label not in prediction):
-        missed = not missed
-        score = math.nextafter(edge, -math.inf) if missed else edge
-    known = 0.0 if score < 0.0 else score if score < 1.0 else 1.0
-    miss = 1.0 if missed else 0.0
-    return _new(Outcome, (miss, known, missed and score < 0.0, residual, 1.0, None))
+    if residual is not None or not getattr(case, "is_unlimited", False):
+        if label in prediction:
+            if miss:
+                miss, score = 0.0, edge
+        elif not miss:
+            miss, score = 1.0, math.nextafter(edge, -math.inf)
+    if score < 0.0:
+        return _new(Outcome, (miss, 0.0, miss == 1.0, residual, 1.0, None))
+    return _new(Outcome, (miss, score if score < 1.0 else 1.0, False, residual, 1.0, None))
 
 
 def weigh_answer(learner: Learner, chance: float, *, seed: int, number: int) -> float:

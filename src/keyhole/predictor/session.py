@@ -100,7 +100,7 @@ class AnsweredRounds(Generic[R]):
         )
 
 
-_State = tuple[Setup, Progress[Any], dict[int, Round[R] | LabelSets], History | None, AnsweredRounds[R]]
+_State = tuple[Setup, Progress, dict[int, Round[R] | LabelSets], History | None, AnsweredRounds[R]]
 
 
 class Session(Generic[R]):
@@ -112,7 +112,7 @@ class Session(Generic[R]):
     """
 
     _HOLDER: ClassVar[str]
-    _progress: Progress[Any]
+    _progress: Progress
 
     def __init__(self, setup: Setup, *, history: int, watch: bool, amend_limit: int) -> None:
         kept = History(history, setup) if history else None
@@ -142,7 +142,7 @@ class Session(Generic[R]):
         return self._setup
 
     @property
-    def progress(self) -> Progress[Any]:
+    def progress(self) -> Progress:
         """A copy of what it has learnt and counted, for ``keyhole.keyed.make_fold(start=...)``."""
         with self._lock:
             return copy.deepcopy(self._progress)

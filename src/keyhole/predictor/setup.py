@@ -106,8 +106,13 @@ def make_setup(
     if isinstance(learner, Learner):
         _check_learner(kind, learner, counts, given=(alpha, horizon, arms, options or None))
     else:
-        learner = _make_learner(
-            kind, learner, counts, alpha=alpha, horizon=horizon, arms=arms, options=options or {}
+        known = {what: count for what, count in counts.items() if count}
+        learner = learners.make(
+            learner or (learners.CONTEXTUAL if known else kind.rules.default),
+            alpha=_check_alpha(kind, learner, alpha),
+            horizon=horizon,
+            arms=arms,
+            options={**(options or {}), **known},
         )
     return Setup(
         learner=learner,
@@ -136,31 +141,16 @@ def _check_learner(
             )
 
 
-def _make_learner(
-    kind: Kind,
-    name: str | None,
-    counts: Mapping[str, int],
-    *,
-    alpha: float | None,
-    horizon: int | None,
-    arms: int | None,
-    options: Mapping[str, object],
-) -> Learner:
-    if is_real(name):
+def _check_alpha(kind: Kind, learner: str | None, alpha: float | None) -> float:
+    if is_real(learner):
         raise InvalidError(
-            f"{name!r} is not a learner; for the share of {kind.rules.errors} write alpha={name!r}"
+            f"{learner!r} is not a learner; for the share of {kind.rules.errors} write "
+            f"alpha={learner!r}"
         )
     if alpha is None:
         fault = f"alpha is missing; give the share of {kind.rules.errors} you can bear, such as 0.1"
         raise InvalidError(fault, field="alpha")
-    known = {what: count for what, count in counts.items() if count}
-    return learners.make(
-        name or (learners.CONTEXTUAL if known else kind.rules.default),
-        alpha=alpha,
-        horizon=horizon,
-        arms=arms,
-        options={**options, **known},
-    )
+    return alpha
 
 
 def change_alpha(setup: Setup, alpha: float) -> Setup:

@@ -2,10 +2,10 @@
 
 import math
 import struct
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import reduce
 from operator import add
-from typing import ClassVar, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 
@@ -63,70 +63,6 @@ class Statistics(NamedTuple):
     wrong_share: float | None = None
 
 
-class RoundTally(Protocol):
-    """What the tallies of all kinds have."""
-
-    FORMAT: ClassVar[struct.Struct]  # of the fields, but for the members
-
-    predicted: int
-    answered: int
-    weight: float
-    misses: float
-    expired: int
-    skipped: int
-    floor: int
-    members: list[list[float]]
-
-    @property
-    def stale(self) -> float: ...
-
-    @property
-    def unreachable(self) -> int: ...
-
-    amended: float
-    bias: float
-    checks: int
-
-    @property
-    def calibrated(self) -> int: ...
-
-    @property
-    def calibrated_excess(self) -> float: ...
-
-    @property
-    def lowest(self) -> float: ...
-
-    @property
-    def highest(self) -> float: ...
-
-    @property
-    def lost_in_full(self) -> float: ...
-
-    @property
-    def spared_empty(self) -> int: ...
-
-    @property
-    def miss_rate(self) -> float: ...
-
-    def sum_up(self) -> Sums: ...
-
-    def describe(self) -> Statistics: ...
-
-
-def count_check(tally: RoundTally, difference: float) -> None:
-    """Follow the truth less what a judge says, over the last 400 checks or so; the first count less."""
-    tally.checks += 1
-    tally.bias += (difference - tally.bias) / min(tally.checks + _CAUTION, _CHECKS)
-
-
-def amend_misses(tally: RoundTally, change: float, groups: tuple[int, ...]) -> None:
-    """Count so many misses more, in these groups too, of rounds that were counted already."""
-    tally.misses += change
-    tally.amended += abs(change)
-    for group in groups:
-        tally.members[group][1] += change
-
-
 def _move_median(median: float, size: float) -> float:
     """Return a running median after one more size, beyond which it never goes."""
     pace = _MEDIAN_PACE * median + _MEDIAN_LEAST
@@ -137,7 +73,7 @@ def _move_median(median: float, size: float) -> float:
 
 @dataclass(slots=True)
 class Tally:
-    """What the rounds add up to.
+    """What the rounds add up to, sets or decisions.
 
     ``misses`` and ``weight`` count an answer of known chance as often as the learner heard it, and a
     graded one by its loss; ``size`` is the sum of the bounded sizes, ``median`` follows their middle.
@@ -148,9 +84,11 @@ class Tally:
     weight, the lowest and the highest loss that an answer counted as, the losses of rounds that showed
     everything, how many showed nothing and lost less than alpha, and how many rounds were open, at
     most, when a stale answer came, its own among them.
-    """
 
-    FORMAT: ClassVar[struct.Struct] = struct.Struct("<qqddddqqqqqdqddddqddddqq")
+    Of a gate that ``decides``, ``misses`` and ``weight`` are of the accepted answers that were judged,
+    an audited one counted for the 1 / chance that it stands for. Its rule keeps account of late
+    judgements itself, and everything can be referred: what bounds ask of that stays 0.
+    """
 
     predicted: int = 0
     answered: int = 0
@@ -162,7 +100,7 @@ class Tally:
     expired: int = 0
     skipped: int = 0
     unreachable: int = 0
-    calibrated: int = 0
+    calibrated: int = 0  # rounds of history
     calibrated_excess: float = 0.0
     floor: int = 0  # Every round before this one is closed.
     stale: float = 0.0
@@ -177,10 +115,17 @@ class Tally:
     spared_empty: int = 0
     most_open: int = 0
     members: list[list[float]] = field(default_factory=list)
+    accepted: int = 0
+    decides: bool = False
 
     @classmethod
-    def start(cls, groups: int) -> Self:
-        return cls(members=[[0.0, 0.0] for _ in range(groups)])
+    def start(cls, groups: int, *, decides: bool = False) -> Self:
+        return cls(members=[[0.0, 0.0] for _ in range(groups)], decides=decides)
+
+    def dump(self) -> dict[str, Any]:
+        """Return what a file keeps, by name."""
+        names, _ = FORMATS[self.decides]
+        return {name: getattr(self, name) for name in (*names, "members")}
 
     @property
     def miss_rate(self) -> float:
@@ -203,10 +148,20 @@ class Tally:
     def unbounded_share(self) -> float:
         return self.unbounded / self.answered if self.answered else math.nan
 
+    @property
+    def accepted_share(self) -> float:
+        return self.accepted / self.predicted if self.predicted else math.nan
+
     def sum_up(self) -> Sums:
-        return Sums(self.answered, self.misses, self.weight, self.size, self.bounded, self.predicted, 0)
+        bounded = 0 if self.decides else self.bounded
+        return Sums(
+            self.answered, self.misses, self.weight, self.size, bounded, self.predicted, self.accepted
+        )
 
     def describe(self) -> Statistics:
+        if self.decides:
+            share = self.accepted_share if self.predicted else None
+            return Statistics(accepted_share=share, wrong_share=self.miss_rate)
         return Statistics(
             mean_size=self.mean_size,
             median_size=self.median if self.bounded else None,
@@ -236,8 +191,10 @@ class Tally:
             return
         self.size += size
         if size != self.median:
-            is_first = self.answered - self.unbounded == 1
-            self.median = size if is_first else _move_median(self.median, size)
+            if self.answered - self.unbounded == 1:
+                self.median = size
+            else:
+                self.median = _move_median(self.median, size)
 
     def count_all(self, misses: Array, sizes: Array, stales: Array) -> None:
         """Add answered sets of labels as ``count`` does one after the other."""
@@ -276,3 +233,29 @@ class Tally:
             self.lost_in_full += weight * max(miss, 0.0)
         elif threshold > 1.0 and miss < alpha:
             self.spared_empty += 1
+
+
+def count_check(tally: Tally, difference: float) -> None:
+    """Follow the truth less what a judge says, over the last 400 checks or so; the first count less."""
+    tally.checks += 1
+    tally.bias += (difference - tally.bias) / min(tally.checks + _CAUTION, _CHECKS)
+
+
+def amend_misses(tally: Tally, change: float, groups: tuple[int, ...]) -> None:
+    """Count so many misses more, in these groups too, of rounds that were counted already."""
+    tally.misses += change
+    tally.amended += abs(change)
+    for group in groups:
+        tally.members[group][1] += change
+
+
+# What is packed of the tallies of sets, and of those that decide, and how.
+_COUNTED = [one.name for one in fields(Tally)][: -len(("members", "accepted", "decides"))]
+_DECIDED = [
+    "predicted", "answered", "accepted", "weight", "misses", "expired", "skipped", "floor", "amended",
+    "bias", "checks", "calibrated", "calibrated_excess", "heaviest", "lowest", "highest", "most_open",
+]  # fmt: skip
+FORMATS = {
+    False: (_COUNTED, struct.Struct("<qqddddqqqqqdqddddqddddqq")),
+    True: (_DECIDED, struct.Struct("<qqqddqqqddqqddddq")),
+}

@@ -1,16 +1,17 @@
 """Where simulated rounds come from: the scores of true labels, and the size of any set.
 
-A scenario may also know something of each case: features, and the groups it belongs to.
+A scenario may also know something of each case before its set is chosen: ``features``, a column each,
+NaN where one is missing, and ``groups``, a column for each that a round may belong to.
 """
 
-from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
-from keyhole.errors import InvalidError
 from keyhole.numeric import Array
+
+_PIECES = 10
 
 
 class Scenario(Protocol):
@@ -18,45 +19,19 @@ class Scenario(Protocol):
     def scores(self) -> Array:
         """The score of each round's true label, in [0, 1]."""
 
+    @property
+    def changes(self) -> tuple[int, ...]:
+        """The rounds at which its segments begin, the first included."""
+
     def sizes(self, thresholds: Array) -> Array:
         """Return the size of each round's set at that round's threshold."""
 
 
-@dataclass(frozen=True, eq=False)
-class Features:
-    """What is known of each round before its set is chosen: a column a feature, NaN where missing."""
-
-    names: tuple[str, ...]
-    values: Array
-
-    def __post_init__(self) -> None:
-        _check_columns("features", self.names, self.values.shape)
+def find_changes(values: ArrayLike) -> tuple[int, ...]:
+    """Return the rounds, the first included, at which values that are not negative change."""
+    return tuple(np.flatnonzero(np.diff(values, prepend=-1)).tolist())
 
 
-@dataclass(frozen=True, eq=False)
-class Groups:
-    """To which groups each round belongs: a column a group, and a round may be in several or none."""
-
-    names: tuple[str, ...]
-    members: NDArray[np.bool_]
-
-    def __post_init__(self) -> None:
-        _check_columns("groups", self.names, self.members.shape)
-
-
-@runtime_checkable
-class ContextualScenario(Scenario, Protocol):
-    """A scenario that knows something of each case."""
-
-    @property
-    def features(self) -> Features | None:
-        """What is known of each round."""
-
-    @property
-    def groups(self) -> Groups | None:
-        """To which groups each round belongs."""
-
-
-def _check_columns(kind: str, names: tuple[str, ...], shape: tuple[int, ...]) -> None:
-    if len(shape) != 2 or shape[1] != len(names):
-        raise InvalidError(f"{kind} of shape {shape} need a column for each of {', '.join(names)}")
+def spread_evenly(rounds: int) -> tuple[int, ...]:
+    """Return the beginnings of the tenths of so many rounds, for what changes all the time."""
+    return tuple(sorted({rounds * piece // _PIECES for piece in range(_PIECES)}))

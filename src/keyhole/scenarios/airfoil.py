@@ -12,14 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from keyhole.numeric import Array, compile_function, kernel
-from keyhole.scenarios import Features, Groups
+from keyhole.scenarios import spread_evenly
 from keyhole.scores import BoundedResiduals
 
 BOUND = 18.5  # dB; the residual bound u under which the paper's tables come out
 SCORE = BoundedResiduals(bound=BOUND)
 _WARM_UP = 50
 _PRIOR_VARIANCE = 1000.0
-_NAMES = ("frequency", "angle", "chord", "velocity", "thickness")
 _FREQUENCY, _ANGLE, _VELOCITY, _THICKNESS = 0, 1, 3, 4
 _HIGH, _STEEP, _FAST = 4000.0, 10.0, 70.0  # Hz, degrees, metres a second
 _TILT = np.array([-1.3, 0.0, 0.0, 0.0, 1.0])  # not stated by the paper; fitted to its tables
@@ -38,23 +37,21 @@ class AirfoilScenario:
 
     centres: Array
     outcomes: Array
-    measured: Array  # the five features of each round's row
+    measured: Array  # frequency, angle, chord, velocity and thickness of each round's row
+    changes: tuple[int, ...] = (0,)
 
     @property
-    def features(self) -> Features:
-        return Features((*_NAMES, "prediction"), np.column_stack((self.measured, self.centres)))
+    def features(self) -> Array:
+        return np.column_stack((self.measured, self.centres))
 
     @property
-    def groups(self) -> Groups:
-        return Groups(
-            ("high frequency", "steep", "fast"),
-            np.column_stack(
-                (
-                    self.measured[:, _FREQUENCY] > _HIGH,
-                    self.measured[:, _ANGLE] > _STEEP,
-                    self.measured[:, _VELOCITY] > _FAST,
-                )
-            ),
+    def groups(self) -> NDArray[np.bool_]:
+        return np.column_stack(
+            (
+                self.measured[:, _FREQUENCY] > _HIGH,
+                self.measured[:, _ANGLE] > _STEEP,
+                self.measured[:, _VELOCITY] > _FAST,
+            )
         )
 
     @property
@@ -96,7 +93,9 @@ def airfoil(rounds: int, *, seed: int, shift: bool = False, in_order: bool = Fal
     rng = np.random.default_rng(seed)
     calm = _WARM_UP + (rounds // 3 if shift else rounds)
     rows = rng.integers(data.pressure.size, size=calm)
+    changes = spread_evenly(rounds) if in_order else (0,)
     if shift:
+        changes = (0, calm - _WARM_UP)
         tilted = rng.choice(data.pressure.size, size=rounds + _WARM_UP - calm, p=_tilt(data.features))
         rows = np.concatenate((rows, tilted))
     if in_order:
@@ -105,7 +104,7 @@ def airfoil(rounds: int, *, seed: int, shift: bool = False, in_order: bool = Fal
     centres = np.empty(rows.size)
     compile_function(_recursive_least_squares)(inputs, data.pressure, rows, calm, centres)
     played = rows[_WARM_UP:]
-    return AirfoilScenario(centres[_WARM_UP:], data.pressure[played], data.features[played])
+    return AirfoilScenario(centres[_WARM_UP:], data.pressure[played], data.features[played], changes)
 
 
 def _standard(features: Array) -> Array:

@@ -8,10 +8,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
-from keyhole.scenarios import Features, Groups
 
 BOUND = 10.0  # of errors; their spreads are below 3
 _HOURS, _DAYS, _YEAR = 24, 7, 24 * 365
@@ -27,8 +27,8 @@ class ForecastScenario:
     """
 
     errors: Array
-    features: Features
-    groups: Groups | None = None
+    features: Array
+    groups: NDArray[np.bool_] | None = None
     changes: tuple[int, ...] = (0,)
 
     @property
@@ -40,14 +40,14 @@ class ForecastScenario:
 
 
 def heteroscedastic(rounds: int, *, seed: int) -> ForecastScenario:
-    """Return errors whose spread grows with one of three features; the largest are a group."""
+    """Return errors whose spread grows with the first of three features, whose largest are a group."""
     rng = _generator(rounds, seed)
     values = rng.random((rounds, 3))
     spread = 0.2 + 2.0 * values[:, 0] ** 2
     return ForecastScenario(
         spread * rng.standard_normal(rounds),
-        Features(("volume", "age", "price"), values),
-        Groups(("large volume",), values[:, :1] > 0.7),
+        values,
+        values[:, :1] > 0.7,
     )
 
 
@@ -61,14 +61,8 @@ def hourly(rounds: int, *, seed: int) -> ForecastScenario:
     spread = (0.3 + 1.2 * season) * np.where(hour < 6, 0.5, 1.0) * np.where(weekday >= 5, 1.4, 1.0)
     return ForecastScenario(
         spread * rng.standard_normal(rounds),
-        Features(
-            ("hour", "weekday", "month", "load"),
-            np.column_stack((hour, weekday, time % _YEAR * 12 // _YEAR, load)).astype(np.float64),
-        ),
-        Groups(
-            ("night", "weekend", "high season"),
-            np.column_stack((hour < 6, weekday >= 5, season > 0.75)),
-        ),
+        np.column_stack((hour, weekday, time % _YEAR * 12 // _YEAR, load)).astype(np.float64),
+        np.column_stack((hour < 6, weekday >= 5, season > 0.75)),
     )
 
 
@@ -81,8 +75,8 @@ def overlapping(rounds: int, *, seed: int) -> ForecastScenario:
     forecast = 10.0 + rng.standard_normal((rounds, 1))
     return ForecastScenario(
         spread * rng.standard_normal(rounds),
-        Features(("forecast",), forecast),
-        Groups(("urban", "north", "new", "rare"), members),
+        forecast,
+        members,
     )
 
 
@@ -91,8 +85,7 @@ def useless(rounds: int, *, seed: int) -> ForecastScenario:
     rng = _generator(rounds, seed)
     values = rng.standard_normal((rounds, _USELESS))
     values[rng.random(values.shape) < _MISSING] = np.nan
-    names = tuple(f"noise {number}" for number in range(1, _USELESS + 1))
-    return ForecastScenario(rng.standard_normal(rounds), Features(names, values))
+    return ForecastScenario(rng.standard_normal(rounds), values)
 
 
 def reversal(rounds: int, *, seed: int) -> ForecastScenario:
@@ -103,7 +96,7 @@ def reversal(rounds: int, *, seed: int) -> ForecastScenario:
     strained = np.where(np.arange(rounds) < half, values[:, 0], 1.0 - values[:, 0])
     return ForecastScenario(
         (0.2 + 1.8 * strained) * rng.standard_normal(rounds),
-        Features(("strain", "noise"), values),
+        values,
         changes=(0, half),
     )
 

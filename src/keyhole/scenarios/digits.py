@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import MissingExtraError
 from keyhole.numeric import Array
+from keyhole.scenarios import find_changes
 from keyhole.scores import Probabilities
 
 SCORE = Probabilities(power=1 / 3)
@@ -31,6 +32,7 @@ class DigitsScenario:
     images: NDArray[np.float64]
     probabilities: Array
     digits: NDArray[np.int64]
+    changes: tuple[int, ...] = (0,)
 
     @property
     def scores(self) -> Array:
@@ -61,12 +63,15 @@ def digits(rounds: int, *, seed: int, by_label: bool = False) -> DigitsScenario:
     model = LogisticRegression(C=0.01, max_iter=1000).fit(data.data[known], data.target[known])
     chances = model.predict_proba(data.data[others])
     rows = rng.integers(others.size, size=rounds)
+    changes: tuple[int, ...] = (0,)
     if by_label:
         rows = rows[np.argsort(data.target[others[rows]], kind="stable")]
+        changes = find_changes(data.target[others[rows]])
     return DigitsScenario(
         images=data.images[others[rows]],
         probabilities=np.clip(chances[rows], 0.0, 1.0),
         digits=data.target[others[rows]].astype(np.int64),
+        changes=changes,
     )
 
 

@@ -22,7 +22,7 @@ class DriftScenario:
     """Scores, and the rounds at which their distribution changes."""
 
     scores: Array
-    changes: tuple[int, ...]
+    changes: tuple[int, ...] = (0,)
 
     def sizes(self, thresholds: Array) -> Array:
         return 1.0 - np.clip(thresholds, 0.0, 1.0)
@@ -34,7 +34,7 @@ def lumps(rounds: int, *, seed: int) -> DriftScenario:
     scores = np.round(rng.beta(*_EASY, rounds) * 20.0) / 20.0
     scores[rng.random(rounds) < 1 / 3] = 0.5
     scores[rng.random(rounds) < 0.1] = 0.0
-    return DriftScenario(scores, (0,))
+    return DriftScenario(scores)
 
 
 def _mix(rounds: int, *, seed: int, share: Callable[[Array], Array], changes: int) -> DriftScenario:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
+from keyhole.scenarios import find_changes
 
 POWER = 1 / 3
 SCHEDULE = (1 / 6, 1 / 4, 1 / 2, 1 / 1.2, 1 / 3)  # the exponents of the shift
@@ -105,6 +106,10 @@ class ImagenetScenario:
     @property
     def scores(self) -> Array:
         return self.outputs.scores(self.rows, self.powers)
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        return find_changes(self.powers)
 
     def sizes(self, thresholds: Array) -> Array:
         return self.outputs.sizes(self.rows, self.powers, thresholds)

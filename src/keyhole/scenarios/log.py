@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from keyhole.errors import InvalidError
 from keyhole.numeric import Array
+from keyhole.scenarios import spread_evenly
 from keyhole.scenarios.table_files import KINDS, LABEL, Field, TableFile, check_file, open_table
 from keyhole.scores import check_scores
 
@@ -37,6 +38,10 @@ class LogScenario:
     labels: Array | None
     reading: str = ""
     about: str = "a log"
+
+    @property
+    def changes(self) -> tuple[int, ...]:
+        return spread_evenly(self.scores.size)
 
     def first(self, rounds: int) -> "LogScenario":
         labels = None if self.labels is None else self.labels[:rounds]

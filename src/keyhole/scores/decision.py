@@ -96,7 +96,7 @@ class BestCase:
     def candidates(self) -> tuple[None, list[float]]:
         return None, [self.best]
 
-    def region(self, id: int, threshold: float) -> Decision:  # noqa: A002
+    def region(self, id: int, threshold: float) -> Decision:
         return Decision(id, float(threshold), self.best, self.candidate)
 
     def score(self, label: Label) -> float:  # noqa: ARG002

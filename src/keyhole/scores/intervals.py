@@ -23,7 +23,7 @@ class Band:
     def output(self) -> tuple[float, float]:
         return self.lower, self.upper
 
-    def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
+    def region(self, id: int, threshold: float) -> Interval:
         """Return the band, stretched or shrunk about its middle; above 1 it is empty."""
         if threshold > 1.0:
             return make_empty_interval(id, threshold)
@@ -88,7 +88,7 @@ class Measured:
     output: Any
     kind: "CustomIntervals"
 
-    def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
+    def region(self, id: int, threshold: float) -> Interval:
         """Return the interval of this threshold; above 1 it is empty."""
         if threshold > 1.0:
             return make_empty_interval(id, threshold)

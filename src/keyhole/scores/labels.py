@@ -52,7 +52,7 @@ class LabelSet:
 
     def __init__(
         self,
-        id: int,  # noqa: A002
+        id: int,
         threshold: float,
         labels: tuple[Label, ...],
         places: int = 0,
@@ -168,7 +168,7 @@ class Candidates:
         self.labels, self.scores, self.kind = labels, scores, kind
         self.is_unlimited = kind.is_unlimited
 
-    def region(self, id: int, threshold: float) -> LabelSet:  # noqa: A002
+    def region(self, id: int, threshold: float) -> LabelSet:
         """Return the labels whose score reaches the threshold, the highest first."""
         labels, kind, kept = self.labels, self.kind, self._rank(threshold)
         if not self.is_unlimited:

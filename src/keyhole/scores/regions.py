@@ -41,7 +41,7 @@ class Interval:
     lower: float
     upper: float
 
-    def __init__(self, id: int, threshold: float, lower: float, upper: float) -> None:  # noqa: A002
+    def __init__(self, id: int, threshold: float, lower: float, upper: float) -> None:
         put_id, put_threshold, put_lower, put_upper = _PUT
         put_id(self, id)
         put_threshold(self, threshold)
@@ -93,6 +93,6 @@ class Interval:
 _PUT = [getattr(Interval, one).__set__ for one in Interval.__slots__]
 
 
-def make_empty_interval(id: int, threshold: float) -> Interval:  # noqa: A002
+def make_empty_interval(id: int, threshold: float) -> Interval:
     """Return the interval that holds nothing."""
     return Interval(id, threshold, math.inf, -math.inf)

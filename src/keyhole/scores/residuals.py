@@ -55,7 +55,7 @@ class Centred:
     def output(self) -> float:
         return self.centre
 
-    def region(self, id: int, threshold: float) -> Interval:  # noqa: A002
+    def region(self, id: int, threshold: float) -> Interval:
         """Return the interval of this threshold; above 1 it is empty."""
         if threshold > 1.0:
             return make_empty_interval(id, threshold)

@@ -39,7 +39,7 @@ class Case(Protocol[R_co]):
     def output(self) -> Any:
         """The model's output, as ``Score.read`` takes it."""
 
-    def region(self, id: int, threshold: float) -> R_co:  # noqa: A002
+    def region(self, id: int, threshold: float) -> R_co:
         """Return the set, interval or decision of this threshold."""
 
     def score(self, label: Any) -> float:

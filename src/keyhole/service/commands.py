@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from keyhole.errors import DatabaseError, InvalidError, MissingExtraError, UnknownStreamError
+from keyhole.studies.commands import add_option
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -146,20 +147,10 @@ def _add_serve(commands: "Commands") -> None:
         default=os.environ.get(BACKUPS),
         help=f"where backups are, so that /metrics can say how old the newest is; default: {BACKUPS}",
     )
-    parser.add_argument(
-        "--rate",
-        type=float,
-        default=2000.0,
-        metavar="N",
-        help="largest number of requests per second from one client; default: %(default)s",
-    )
-    parser.add_argument(
-        "--connections",
-        type=int,
-        default=500,
-        metavar="N",
-        help="most open connections from one address, such as a proxy; default: %(default)s",
-    )
+    rate = "largest number of requests per second from one client"
+    add_option(parser, "--rate", 2000.0, rate, metavar="N")
+    connections = "most open connections from one address, such as a proxy"
+    add_option(parser, "--connections", 500, connections, metavar="N")
     parser.add_argument(
         "--log",
         default="info",

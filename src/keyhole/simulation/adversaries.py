@@ -4,7 +4,7 @@ A learner's threshold never falls as its draw rises, so that the threshold of dr
 of those it may play; that is what an adversary asks for.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,20 +20,15 @@ _MEMORY = 100.0  # rounds over which the alternating adversary averages misses
 _ADAPTED = 0.03
 
 
-@dataclass(frozen=True)
-class Adversary:
-    name: str
+class Adversary(NamedTuple):
     kind: int
     about: str
 
 
 ADVERSARIES = {
-    adversary.name: adversary
-    for adversary in (
-        Adversary("just-below", _BELOW, "the score lies just below the median threshold"),
-        Adversary("lure-and-strike", _LURE, "scores of 1 until the learner is high, then of 0"),
-        Adversary("alternating", _ALTERNATE, "easy or hard rounds, changed once it has adapted"),
-    )
+    "just-below": Adversary(_BELOW, "the score lies just below the median threshold"),
+    "lure-and-strike": Adversary(_LURE, "scores of 1 until the learner is high, then of 0"),
+    "alternating": Adversary(_ALTERNATE, "easy or hard rounds, changed once it has adapted"),
 }
 
 

@@ -96,7 +96,6 @@ class Channel:
         return Deliveries(
             arrivals=arrivals,
             order=np.lexsort((numbers, arrivals)),
-            room=most_open(arrivals),
             report=rng.random(rounds),
             lie=rng.random(rounds),
             made_up=rng.random(rounds),
@@ -114,13 +113,12 @@ class Channel:
 class Deliveries(NamedTuple):
     """When each answer comes, in which order, and the draws that decide what it says.
 
-    ``room`` is how many rounds are open at most; ``made_up`` is where in the set a wrong label is, and
-    ``rounding`` what rounds how often an answer counts.
+    ``made_up`` is where in the set a wrong label is, and ``rounding`` what rounds how often an answer
+    counts.
     """
 
     arrivals: NDArray[np.int64]
     order: NDArray[np.int64]
-    room: int
     report: Array
     lie: Array
     made_up: Array

@@ -10,20 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 from keyhole.checks import is_real
 from keyhole.errors import FeedbackError, InvalidError, ScoreError
 from keyhole.feedback import Answer, correct_wrong
-from keyhole.learners import GATES, Ask, Learner
-from keyhole.learners.entries import check_choices
+from keyhole.learners import GATES, Learner
 from keyhole.learners.gates import ACCEPTED, CHANCE, FOR_GATES
 from keyhole.numeric import Array, Counts, kernel
 from keyhole.predictor.decisions import check_gate_feedback, tells_of
 from keyhole.predictor.draws import check_seed, make_draws
-from keyhole.simulation.channel import most_open
-from keyhole.simulation.simulate import draw_uniforms, find_loop, play_open
+from keyhole.simulation.simulate import play_open
 
 _AUDITED, _MISTAKEN = 3, 4  # kinds of draws; the learner's own are 0
 
-# What stands for these names is bound anew for every rule.
-_choose: Any = None
-_observe: Any = None
+_observe: Any = None  # what stands for it is bound anew for every rule
 
 
 @dataclass(frozen=True, eq=False)
@@ -134,19 +130,9 @@ def simulate_gate(
         is_audited=make_draws(key, 0, rounds, kind=_AUDITED) < audit,
         audit=float(audit),
     )
-    thresholds = np.empty(rounds)
-    if not late.any():
-        arguments = (
-            learner.settings, learner.start_arrays(), np.zeros(learner.memory), cases,
-            draw_uniforms(learner, key, rounds), judgements, (accepted, referred), thresholds,
-        )  # fmt: skip
-        find_loop(learner, (_loop, _open, _answer), arguments)(*arguments)
-        check_choices(learner.name, thresholds)
-        return GateRun(learner, cases, outcomes, thresholds)
-    play_open(
-        learner, (_open, _answer), judgements, key, room=most_open(arrivals),
-        repertoire=cases[None, :], tells=(accepted, referred),
-        thresholds=thresholds, scores=np.empty(rounds),
+    thresholds, _ = play_open(
+        learner, (_open, _answer), judgements, key, repertoire=cases[None, :],
+        tells=(accepted, referred),
     )  # fmt: skip
     return GateRun(learner, cases, outcomes, thresholds)
 
@@ -159,25 +145,6 @@ class _Judgements(NamedTuple):
     wrong: Array  # corrected for the judges' mistakes
     is_audited: NDArray[np.bool_]
     audit: float
-
-
-@kernel
-def _loop(
-    settings: Any,
-    state: Any,
-    memo: Array,
-    scores: Array,
-    uniforms: Array,
-    judgements: _Judgements,
-    tells: tuple[bool, bool],
-    thresholds: Array,
-) -> None:
-    """Play a run in which every judgement comes at once, without a queue."""
-    for n in range(scores.size):
-        threshold = _choose(settings, state, memo, Ask(uniforms[n], scores[:0]))
-        _open(settings, state, memo, judgements, threshold, scores[n])
-        _answer(settings, state, memo, judgements, n, threshold, scores[n], tells, 0.0, 0.0)
-        thresholds[n] = threshold
 
 
 @kernel

@@ -12,9 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from keyhole.checks import is_whole
 from keyhole.errors import (
     InvalidError,
-    NotCompiledError,
     ScoreError,
-    SpeedWarning,
     TheoremError,
     TheoryWarning,
     warn_user,
@@ -31,9 +29,9 @@ from keyhole.feedback import (
 )
 from keyhole.learners import Ask, Learner, Rule
 from keyhole.learners.bounds import check_rounds
-from keyhole.learners.entries import check_choice, check_choices
+from keyhole.learners.entries import check_choice, check_choices, compile_all
 from keyhole.learners.rule import FOR_SETS, check_learner
-from keyhole.numeric import Array, Counts, bind, can_compile, compile_for, kernel
+from keyhole.numeric import Array, Counts, bind, kernel
 from keyhole.predictor.draws import check_seed, make_draws
 from keyhole.predictor.predictor import Predictor
 from keyhole.predictor.report import show_rates
@@ -41,7 +39,7 @@ from keyhole.predictor.rounds import check_graded, measure_delay
 from keyhole.scores import check_scores
 from keyhole.simulation import adversaries
 from keyhole.simulation.adversaries import RECITE, next_score, take_note
-from keyhole.simulation.channel import Channel, Deliveries, hear
+from keyhole.simulation.channel import Channel, Deliveries, hear, most_open
 
 CLEAR = Channel()
 _NO_CONTEXT = np.zeros((0, 0))
@@ -169,10 +167,10 @@ def simulate(
                 learner, table[run], first + run, thresholds[run], misses[run], feedback=feedback
             )
             return
-        repertoire, scores = table[run : run + 1], np.empty(table.shape[1])
-        _play_channel(
-            learner, RECITE, repertoire, channel, first + run, feedback=feedback,
-            context=contexts[run].copy(), thresholds=thresholds[run], scores=scores,
+        deliveries = channel.deliver(table.shape[1], seed=first + run)
+        thresholds[run], scores = play_open(
+            learner, (_open, _answer), deliveries, first + run, repertoire=table[run : run + 1],
+            tells=find_told(learner, feedback), context=contexts[run].copy(),
         )  # fmt: skip
         misses[run] = scores < thresholds[run]
 
@@ -216,9 +214,11 @@ def simulate_against(
     context = _context(learner, None, None, shape=(1, rounds))[0].copy()
 
     def one(run: int) -> None:
-        _play_channel(
-            learner, kind, adversaries.repertoire(rounds, seed=first + run), channel, first + run,
-            feedback=feedback, context=context, thresholds=thresholds[run], scores=scores[run],
+        deliveries = channel.deliver(rounds, seed=first + run)
+        thresholds[run], scores[run] = play_open(
+            learner, (_open, _answer), deliveries, first + run, kind=kind,
+            repertoire=adversaries.repertoire(rounds, seed=first + run),
+            tells=find_told(learner, feedback), context=context,
         )  # fmt: skip
 
     _each(one, runs)
@@ -315,54 +315,32 @@ def play_clear(
     check_choices(learner.name, thresholds)
 
 
-def _play_channel(
-    learner: Learner,
-    kind: int,
-    repertoire: Array,
-    channel: Channel,
-    seed: int,
-    *,
-    feedback: str,
-    context: Array,
-    thresholds: Array,
-    scores: Array,
-) -> None:
-    """Play one run whose world may watch the learner, and whose answers may be late, lost or wrong."""
-    deliveries = channel.deliver(thresholds.size, seed=seed)
-    play_open(
-        learner, (_open, _answer), deliveries, seed, room=deliveries.room, kind=kind,
-        repertoire=repertoire, tells=find_told(learner, feedback), context=context,
-        thresholds=thresholds, scores=scores,
-    )  # fmt: skip
-
-
 def play_open(
     learner: Learner,
     kernels: tuple[Callable[..., object], Callable[..., object]],
     deliveries: Any,
     seed: int,
     *,
-    room: int,
     repertoire: Array,
     tells: tuple[bool, bool],
-    thresholds: Array,
-    scores: Array,
     kind: int = RECITE,
     context: Array = _NO_CONTEXT,
-) -> None:
-    """Play one run in which ``room`` rounds may be open at once.
+) -> tuple[Array, Array]:
+    """Play one run whose answers may be late, lost or wrong; return its thresholds and scores.
 
     ``kernels`` say what happens when a round is opened and when its answer is due; ``deliveries`` has
     ``arrivals`` and ``order``, and what else they need.
     """
+    rounds, room = deliveries.arrivals.size, most_open(deliveries.arrivals)
+    thresholds, scores = np.empty(rounds), np.empty(rounds)
     arguments = (
         learner.settings,
         learner.start_arrays(),
         np.zeros((room, learner.memory)),
         np.arange(room),
-        np.zeros((2, thresholds.size), dtype=np.int64),
+        np.zeros((2, rounds), dtype=np.int64),
         learner.alpha,
-        draw_uniforms(learner, seed, thresholds.size),
+        draw_uniforms(learner, seed, rounds),
         deliveries,
         kind,
         adversaries.notes(),
@@ -374,6 +352,7 @@ def play_open(
     )
     find_loop(learner, (_loop_open, *kernels), arguments)(*arguments)
     check_choices(learner.name, thresholds)
+    return thresholds, scores
 
 
 def find_told(learner: Learner, feedback: str) -> tuple[bool, bool]:
@@ -453,13 +432,7 @@ def find_loop(
     plain: Callable[..., None] = bind(
         loop, **names, **{name: bind(one, **names) for name, one in own.items()}
     )
-    loop = plain
-    if can_compile():
-        try:
-            loop = compile_for(plain, *arguments)
-        except NotCompiledError as error:
-            warn_user(f"{rule.name} runs interpreted: {error}", SpeedWarning)
-    return _LOOPS.setdefault(key, loop)
+    return _LOOPS.setdefault(key, compile_all(rule, (plain, arguments))[0])
 
 
 @kernel

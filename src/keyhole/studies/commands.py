@@ -4,7 +4,7 @@ import argparse
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
@@ -62,17 +62,22 @@ def add_demo(commands: "Commands") -> None:
         "learner and the default; each sees the label only if it was in the set.",
         epilog="example: keyhole demo --rounds 20000 --out out/demo.svg",
     )
-    parser.add_argument("--rounds", type=int, default=demo.ROUNDS, help="default: %(default)s")
-    _add_option(parser, "--out", Path("out/demo.png"), "the picture")
+    add_option(parser, "--rounds", demo.ROUNDS)
+    add_option(parser, "--out", Path("out/demo.png"), "the picture")
     parser.set_defaults(run=_demo)
 
 
-def _add_option(
-    parser: argparse.ArgumentParser, flag: str, default: str | float | Path, about: str
+def add_option(
+    parser: argparse.ArgumentParser,
+    flag: str,
+    default: str | float | Path,
+    about: str = "",
+    *,
+    metavar: str | None = None,
 ) -> None:
     """Add an option of the default's type; its help ends in the default."""
-    shown = f"{about}; default: %(default)s"
-    parser.add_argument(flag, type=type(default), default=default, help=shown)
+    shown = f"{about}; default: %(default)s".removeprefix("; ")
+    parser.add_argument(flag, type=type(default), default=default, help=shown, metavar=metavar)
 
 
 def _demo(options: argparse.Namespace) -> None:
@@ -107,16 +112,16 @@ def _add_gate(commands: "Commands") -> None:
         required=True,
         help="a .csv or .parquet with the columns score, and right or wrong",
     )
-    _add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
-    _add_option(parser, "--out", Path("out/gate.png"), "the picture")
+    add_option(parser, "--alpha", 0.05, "share of wrong answers among the accepted")
+    add_option(parser, "--out", Path("out/gate.png"), "the picture")
     parser.set_defaults(run=_gate)
 
 
 def _gate(options: argparse.Namespace) -> None:
     check_picture(options.out)
-    replay = gate_contest.replay_log(read_gate_log(options.scores), alpha=options.alpha)
-    print(gate_contest.describe_replay(replay))
-    _print_file("picture", lambda: gate_contest.draw_replay(replay, options.out), options.out)
+    run = gate_contest.replay_log(read_gate_log(options.scores), alpha=options.alpha)
+    print(gate_contest.describe_replay(run))
+    _print_file("picture", lambda: gate_contest.draw_replay(run, options.out), options.out)
 
 
 def _print_file(kind: str, write: Callable[[], object], path: Path, *, plain: bool = False) -> None:
@@ -145,37 +150,39 @@ def _add_compare(commands: "Commands") -> None:
     parser.add_argument("--scenarios", nargs="+", metavar="NAME", help="see --list; default: all")
     parser.add_argument("--scores", type=Path, help="play this log instead: .csv, .npz, .parquet")
     parser.add_argument("--imagenet", type=Path, help="classifier outputs: adds two scenarios")
-    _add_option(parser, "--alpha", 0.1, "target miss rate")
-    _add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
-    _add_option(parser, "--rounds", 10_000, "rounds of each run")
-    _add_option(parser, "--runs", 5, "runs of each learner")
+    add_option(parser, "--alpha", 0.1, "target miss rate")
+    add_option(parser, "--feedback", "semi-bandit", "full, semi-bandit or bandit")
+    add_option(parser, "--rounds", 10_000, "rounds of each run")
+    add_option(parser, "--runs", 5, "runs of each learner")
     parser.add_argument("--arms", type=int, help="thresholds on a grid; default: the learner's")
-    parser.add_argument(
-        "--batch", type=int, default=1, metavar="N", help="sets predicted at once; default: %(default)s"
-    )
-    _add_option(parser, "--delay", 0.0, "delay of answers in rounds")
+    add_option(parser, "--batch", 1, "sets predicted at once", metavar="N")
+    add_option(parser, "--delay", 0.0, "delay of answers in rounds")
     parser.add_argument("--geometric", action="store_true", help="let delays vary around --delay")
-    _add_option(parser, "--lost", 0.0, "share of rounds never answered")
-    _add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
+    add_option(parser, "--lost", 0.0, "share of rounds never answered")
+    add_option(parser, "--wrong", 0.0, "share of answers that are wrong")
     parser.add_argument(
         "--late", action="store_true", help=f"play each of {len(CHANNELS)} kinds of lateness instead"
     )
     parser.add_argument("--gates", action="store_true", help="compare gates instead of sets")
-    _add_option(parser, "--seed", 0, "seed of the first run")
-    _add_option(parser, "--out", Path("out/compare"), "folder")
-    parser.set_defaults(run=lambda options: _compare(options, _list_given(options, parser)))
+    add_option(parser, "--seed", 0, "seed of the first run")
+    add_option(parser, "--out", Path("out/compare"), "folder")
+    parser.set_defaults(run=partial(_compare, parser))
 
 
-def _compare(options: argparse.Namespace, given: list[str]) -> None:
+def _compare(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     if options.list:
         _list_scenarios(options)
         return
+    given = [name for name, value in vars(options).items() if value != parser.get_default(name)]
     _refuse_unused(options, given)
     channel = Channel(**{name: getattr(options, name) for name in _CHANNEL})
     terms = Terms(channel=channel, **{name: getattr(options, name) for name in _TERMS})
-    if options.gates:
-        _compare_gates(options, terms)
-        return
+    played = (_play_gates if options.gates else _play_sets)(options, terms)
+    _show(table.write_lines(played))
+    _publish(played, options.out)
+
+
+def _play_sets(options: argparse.Namespace, terms: Terms) -> Contest:
     names = options.learners or list(LEARNERS)
     if options.scores:
         entered = listing.read_log(options.scores)
@@ -195,40 +202,31 @@ def _compare(options: argparse.Namespace, given: list[str]) -> None:
     cells = len(names) * len(entered) * (len(CHANNELS) if options.late else 1)
     with live_line("comparing", cells) as advance:
         play = run_late if options.late else run_contest
-        played = play(names, entered, terms, report=lambda cell: advance(title=cell))
-    if isinstance(played, Contest):
-        _show(table.write_lines(played))
-        _publish(played, options.out)
-    else:
-        _show(table.write_late_lines(played))
-        _publish(next(iter(played.values())), options.out, late=played)
+        return play(names, entered, terms, report=lambda cell: advance(title=cell))
 
 
-def _list_given(options: argparse.Namespace, parser: argparse.ArgumentParser) -> list[str]:
-    """Return the names of the options that are not what they are by default."""
-    return [name for name, value in vars(options).items() if value != parser.get_default(name)]
+def _play_gates(options: argparse.Namespace, terms: Terms) -> Contest:
+    scenarios = pick_gate_scenarios(options.scenarios, file=options.imagenet)
+    return gate_contest.run_gate_contest(options.learners or list(GATES), scenarios, terms)
 
 
 def _refuse_unused(options: argparse.Namespace, given: list[str]) -> None:
     """Raise if an option was given that would change nothing beside the others."""
-    if options.gates:
-        _refuse(given, ["scores"], "a log of a gate's is read by keyhole gate --scores FILE")
-        _refuse(given, _OF_SETS, "it is for sets, and not for gates (--gates); leave it out")
-    if options.scores is not None:
-        played = "a log of your own (--scores) is played instead; give one of the two"
-        _refuse(given, ["scenarios", "imagenet"], played)
-    if options.late:
-        _refuse(given, _CHANNEL, f"--late plays {len(CHANNELS)} kinds of its own; give one of the two")
-    if options.delay == 0.0:
-        _refuse(given, ["geometric"], "it lets delays vary around --delay, which is 0; give one")
-    if not set(options.scenarios or _OF_FILE) & set(_OF_FILE):
-        _refuse(given, ["imagenet"], "none of the scenarios is of that file; add imagenet to them")
-
-
-def _refuse(given: list[str], names: Iterable[str], reason: str) -> None:
-    for name in names:
-        if name in given:
-            raise InvalidError(f"--{name} would change nothing: {reason}")
+    one_of_two = "a log of your own (--scores) is played instead; give one of the two"
+    of_its_own = f"--late plays {len(CHANNELS)} kinds of its own; give one of the two"
+    no_delay = "it lets delays vary around --delay, which is 0; give one"
+    without_file = not set(options.scenarios or _OF_FILE) & set(_OF_FILE)
+    for applies, names, reason in (
+        (options.gates, ["scores"], "a log of a gate's is read by keyhole gate --scores FILE"),
+        (options.gates, _OF_SETS, "it is for sets, and not for gates (--gates); leave it out"),
+        (options.scores is not None, ["scenarios", "imagenet"], one_of_two),
+        (options.late, _CHANNEL, of_its_own),
+        (options.delay == 0.0, ["geometric"], no_delay),
+        (without_file, ["imagenet"], "none of the scenarios is of that file; add imagenet to them"),
+    ):
+        for name in names:
+            if applies and name in given:
+                raise InvalidError(f"--{name} would change nothing: {reason}")
 
 
 def _list_gridless(names: Iterable[str]) -> list[str]:
@@ -250,16 +248,6 @@ def _list_scenarios(options: argparse.Namespace) -> None:
         print(f"{one.name:<{17 if options.gates else 21}}{one.about}")
 
 
-def _compare_gates(options: argparse.Namespace, terms: Terms) -> None:
-    scenarios = pick_gate_scenarios(options.scenarios, file=options.imagenet)
-    contest = gate_contest.run_gate_contest(options.learners or list(GATES), scenarios, terms)
-    print(gate_contest.write_gate_table(contest))
-    print(f"\n{write_record(contest, options.out / 'gates.json')}")
-    picture = options.out / "gates.png"
-    draw = partial(gate_contest.draw_gate_contest, contest, picture)
-    _print_file("picture", draw, picture, plain=True)
-
-
 def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
     """Return the scenarios that can be played late, and name the others."""
     played = drop_adversaries(entered)
@@ -269,10 +257,15 @@ def _drop_adversaries(entered: list[listing.Listed]) -> list[listing.Listed]:
     return played
 
 
-def _publish(contest: Contest, folder: Path, *, late: Mapping[str, Contest] | None = None) -> None:
-    print(f"\n{write_record(contest, folder / 'compare.json', late=late)}")
-    path = folder / "compare.html"
-    _print_file("page", lambda: contest_page.write_page(contest, path, late=late), path, plain=True)
+def _publish(contest: Contest, folder: Path) -> None:
+    """Write the record, and of sets a page, of gates a picture."""
+    name, kind, suffix = (
+        ("gates", "picture", "png") if contest.is_of_gates else ("compare", "page", "html")
+    )
+    path = folder / f"{name}.{suffix}"
+    draw = gate_contest.draw_gate_contest if contest.is_of_gates else contest_page.write_page
+    print(f"\n{write_record(contest, path.with_suffix('.json'))}")
+    _print_file(kind, partial(draw, contest, path), path, plain=True)
 
 
 def _show(lines: Iterable[table.Line]) -> None:
@@ -309,7 +302,7 @@ def _add_bench(commands: "Commands") -> None:
     )
     parser.add_argument("--show", type=Path, metavar="JSON", help="play nothing, show this record")
     parser.add_argument("--page", type=Path, help="a Markdown page to put the tables into as well")
-    _add_option(parser, "--out", Path("out/board"), "folder")
+    add_option(parser, "--out", Path("out/board"), "folder")
     parser.set_defaults(run=_bench)
 
 
@@ -364,7 +357,6 @@ def _add_paper(commands: "Commands") -> None:
         "after Ctrl-C the same command continues from there.",
         epilog="example: keyhole paper --only table2 exp5/airfoil --runs 10",
     )
-    shown = "default: %(default)s"
     parser.add_argument(
         "--only",
         nargs="+",
@@ -373,8 +365,8 @@ def _add_paper(commands: "Commands") -> None:
         help="experiments or tables, by the beginning of their name: exp3, exp1/imagenet/iid, table2; "
         "default: all",
     )
-    _add_option(parser, "--runs", 50, "runs of every setting")
-    _add_option(parser, "--seed", 0, "seed of the first run")
+    add_option(parser, "--runs", 50, "runs of every setting")
+    add_option(parser, "--seed", 0, "seed of the first run")
     parser.add_argument(
         "--imagenet",
         type=Path,
@@ -382,9 +374,9 @@ def _add_paper(commands: "Commands") -> None:
         help="run ImageNet on these outputs as well (.npz, .npy)",
     )
     parser.add_argument("--model", help="name of that classifier; default: the file's name")
-    parser.add_argument("--out", type=Path, default=Path("out/paper"), help=shown)
+    add_option(parser, "--out", Path("out/paper"))
     parser.add_argument("--workers", type=int, help="number of parallel runs; default: one per core")
-    parser.add_argument("--engine", default="threads", choices=ENGINES, help=shown)
+    parser.add_argument("--engine", default="threads", choices=ENGINES, help="default: %(default)s")
     parser.add_argument("--address", help="address of a running Dask cluster")
     parser.set_defaults(run=_paper)
 
@@ -402,9 +394,9 @@ def _paper(options: argparse.Namespace) -> None:
     compiling = "Compiling the learners takes some seconds; finished" if can_compile() else "Finished"
     print(f"{compiling} runs are kept.", file=sys.stderr)
     with _describe_kept("runs", options.out):
-        finished = reproduce(request, options.out, engine=engine)
-    print(f"report: {finished.report}  ({time.monotonic() - began:.0f} s)")
-    print(finished.verdict)
+        verdict = reproduce(request, options.out, engine=engine)
+    print(f"report: {options.out / 'report.html'}  ({time.monotonic() - began:.0f} s)")
+    print(verdict)
 
 
 def _add_imagenet_file(commands: "Commands") -> None:
@@ -417,7 +409,7 @@ def _add_imagenet_file(commands: "Commands") -> None:
         epilog="example: keyhole imagenet-file val/ --model resnet18 --out resnet18.npz",
     )
     parser.add_argument("images", type=Path, help="the folder that holds the 1,000 class folders")
-    _add_option(parser, "--model", "resnet18", "a torchvision model")
+    add_option(parser, "--model", "resnet18", "a torchvision model")
     parser.add_argument("--out", type=Path, help="default: imagenet_MODEL.npz")
     parser.set_defaults(run=_imagenet_file)
 

@@ -1,7 +1,7 @@
 """The main job on real data: a fixed threshold, the paper's learner and the default, side by side."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,22 +50,22 @@ class DemoScenario:
     features: Array | None = None  # a row a round, where something is known of a case
 
 
-@dataclass
+@dataclass(frozen=True)
 class Run:
     """What one way to choose sets came to in one scenario, round by round."""
 
     name: str
-    misses: list[bool] = field(default_factory=list)
-    sizes: list[float] = field(default_factory=list)
+    misses: Array
+    sizes: Array
 
     @property
     def miss_rates(self) -> Array:
         """The share of misses in the last ``WINDOW`` rounds, from the first full window on."""
-        return window_mean(np.array(self.misses, dtype=np.float64), WINDOW)
+        return window_mean(self.misses, WINDOW)
 
     @property
     def mean_sizes(self) -> Array:
-        return window_mean(np.array(self.sizes), WINDOW)
+        return window_mean(self.sizes, WINDOW)
 
 
 @dataclass(frozen=True)
@@ -107,13 +107,17 @@ def scenarios(rounds: int) -> Iterator[DemoScenario]:
 
 def play(scenario: DemoScenario, *, report: Callable[[str], None]) -> Result:
     """Play a scenario in every way; ``report`` gets the name of each before it begins."""
-    fixed, runs = f"threshold picked on the first {_PICKED_ON:,}", []
-    report(f"{scenario.name}, {fixed}")
-    runs.append(_play_fixed(Run(fixed), scenario))
+    ways: dict[str, Iterator[Any]] = {
+        f"threshold picked on the first {_PICKED_ON:,}": _show_fixed(scenario)
+    }
     for name, learner in _learners(scenario).items():
+        ways[name] = _show_learnt(scenario, learner)
+    runs = []
+    for name, shown in ways.items():
         report(f"{scenario.name}, {name}")
-        predictor = Predictor(learner, score=scenario.score, seed=SEED)
-        runs.append(_play(Run(name), scenario, predictor))
+        rounds = zip(shown, scenario.truths, strict=True)
+        played = [(truth not in one, one.size) for one, truth in rounds]
+        runs.append(Run(name, *np.array(played, dtype=np.float64).T))
     return Result(scenario, runs)
 
 
@@ -130,31 +134,26 @@ def _learners(scenario: DemoScenario) -> dict[str, Learner]:
     return learners
 
 
-def _play(run: Run, scenario: DemoScenario, predictor: Predictor[Region]) -> Run:
-    """Let a predictor learn the label only if it was in the set."""
-    known = scenario.features if predictor.learner.features else None
+def _show_learnt(scenario: DemoScenario, learner: Learner) -> Iterator[Any]:
+    """Yield the sets of a predictor that learns the label only if it was in the set."""
+    predictor = Predictor(learner, score=scenario.score, seed=SEED)
+    known = scenario.features if learner.features else None
     for number, (output, truth) in enumerate(zip(scenario.outputs, scenario.truths, strict=True)):
         shown = predictor.predict(output, features=None if known is None else known[number])
-        missed = truth not in shown
-        if missed:
-            predictor.learn(shown, MISS)
-        else:
+        yield shown
+        if truth in shown:
             predictor.learn(shown, label=truth)
-        run.misses.append(missed)
-        run.sizes.append(shown.size)
-    return run
+        else:
+            predictor.learn(shown, MISS)
 
 
-def _play_fixed(run: Run, scenario: DemoScenario) -> Run:
-    """Pick the threshold that misses alpha of the first answers, with every label seen; keep it."""
+def _show_fixed(scenario: DemoScenario) -> Iterator[Region]:
+    """Yield the sets of the threshold that misses alpha of the first answers, with every label seen."""
     cases = [scenario.score.read(output) for output in scenario.outputs]
     seen = zip(cases[:_PICKED_ON], scenario.truths, strict=False)
     threshold = float(np.quantile([case.score(truth) for case, truth in seen], ALPHA))
-    for number, (case, truth) in enumerate(zip(cases, scenario.truths, strict=True)):
-        shown = case.region(number, threshold)
-        run.misses.append(truth not in shown)
-        run.sizes.append(shown.size)
-    return run
+    for number, case in enumerate(cases):
+        yield case.region(number, threshold)
 
 
 def tabulate(results: list[Result]) -> str:

@@ -3,7 +3,7 @@
 import os
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -38,7 +38,7 @@ class Engine:
             raise InvalidError(f"there is no engine {self.name!r}; use one of {', '.join(ENGINES)}")
         if self.workers is not None and not is_whole(self.workers, least=1):
             raise InvalidError(f"{self.workers!r} workers cannot work; use a whole number from 1")
-        if self.address is not None and self.name not in _CLUSTERS:
+        if self.address is not None and self.name != "dask":
             raise InvalidError(f"the engine {self.name!r} has no address; use --engine dask")
 
     def map(
@@ -47,13 +47,14 @@ class Engine:
         """Yield each item's number and result, as they are finished; the order is not fixed."""
         joblib = _joblib()
         calls = [joblib.delayed(_number)(function, *item) for item in enumerate(items)]
-        with _CLUSTERS.get(self.name, _here)(self), joblib.parallel_config(backend=ENGINES[self.name]):
+        cluster = _dask(self.address) if self.name == "dask" else nullcontext()
+        with cluster, joblib.parallel_config(backend=ENGINES[self.name]):
             yield from _one_by_one(joblib, self._jobs(), calls)
 
     def _jobs(self) -> int:
         if self.workers is not None:
             return self.workers
-        return -1 if self.name in _CLUSTERS else os.cpu_count() or 1
+        return -1 if self.name == "dask" else os.cpu_count() or 1
 
 
 def _number(function: Callable[[Item], Result], number: int, item: Item) -> tuple[int, Result]:
@@ -79,12 +80,8 @@ def _joblib() -> Any:
     return joblib
 
 
-def _here(engine: Engine) -> AbstractContextManager[None]:  # noqa: ARG001
-    return nullcontext()
-
-
 @contextmanager
-def _dask(engine: Engine) -> Iterator[None]:
+def _dask(address: str | None) -> Iterator[None]:
     try:
         from distributed import Client
     except ImportError:
@@ -93,12 +90,11 @@ def _dask(engine: Engine) -> Iterator[None]:
         ) from None
     try:
         connect: Any = Client
-        client = connect(engine.address, timeout="10s") if engine.address else connect()
+        client = connect(address, timeout="10s") if address else connect()
     except (OSError, ValueError) as error:
-        raise InvalidError(f"no Dask scheduler answers at {engine.address} ({error})") from None
+        raise InvalidError(f"no Dask scheduler answers at {address} ({error})") from None
     with client:
         yield
 
 
 ENGINES = {"threads": "threading", "processes": "loky", "dask": "dask"}
-_CLUSTERS: dict[str, Callable[[Engine], AbstractContextManager[None]]] = {"dask": _dask}

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from keyhole.errors import InvalidError, MissingExtraError
-from keyhole.live_line import track
+from keyhole.live_line import live_line
 
 CLASSES = 1_000
 _BATCH = 128
@@ -49,8 +49,9 @@ def write(images: Path, out: Path, *, model: str = "resnet18") -> None:
 
 def _outputs(torch: Any, classifier: Any, loader: Any, device: str) -> tuple[Any, Any]:
     logits, labels = [], []
-    with torch.inference_mode():
-        for batch, truth in track(loader, "classifying", len(loader)):
+    with torch.inference_mode(), live_line("classifying", len(loader)) as advance:
+        for batch, truth in loader:
             logits.append(classifier(batch.to(device)).float().cpu().numpy())
             labels.append(truth.numpy())
+            advance()
     return np.concatenate(logits), np.concatenate(labels)

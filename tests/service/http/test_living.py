@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 
 from keyhole import Predictor, Probabilities, QuantileBands
 from keyhole.cli import main
-from keyhole.predictor.kinds import Sets
+from keyhole.predictor.progress import Progress
 from keyhole.scenarios.log import read_log
 from keyhole.service.client import operations
 from keyhole.service.store.log.replay import replay
@@ -258,14 +258,14 @@ def test_who_writes_goes_on_while_a_stream_learns_from_the_log_of_another(
 ) -> None:
     default(one)
     play(one, 5)
-    teach, written = Sets.calibrate, []
+    teach, written = Progress.calibrate, []
 
     def write_and_teach(*arguments: Any, **named: Any) -> None:
         with light.write():
             written.append(True)
         teach(*arguments, **named)
 
-    monkeypatch.setattr(Sets, "calibrate", write_and_teach)
+    monkeypatch.setattr(Progress, "calibrate", write_and_teach)
     made(one, name="next", learner="aci", horizon=None, labels=LABELS, calibrate_from="pets")
     assert written == [True]
     assert replay(light, "next").difference is None

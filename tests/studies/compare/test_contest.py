@@ -23,8 +23,8 @@ from keyhole.studies.compare.contest import (
 
 def test_figures_are_those_of_the_runs(contest: Contest) -> None:
     cell = next(c for c in contest.cells if c.learner == "logit-tracker" and c.scenario == "fall")
-    built = [listing.list_scenarios()["fall"].build(1_500, seed) for seed in range(3)]  # type: ignore[misc]
-    run = simulate(make("logit-tracker", alpha=0.1), np.stack([b.scenario.scores for b in built]))
+    built = [listing.list_scenarios()["fall"].build(1_500, seed=seed) for seed in range(3)]  # type: ignore[misc]
+    run = simulate(make("logit-tracker", alpha=0.1), np.stack([b.scores for b in built]))
     rates = run.misses.mean(axis=1)
     assert cell.figures["miss_rate"].mean == pytest.approx(rates.mean())
     assert cell.figures["miss_rate"].error == pytest.approx(rates.std(ddof=1) / math.sqrt(3))
@@ -144,7 +144,7 @@ def test_delay_reaches_the_runs() -> None:
     )
     steady = [listing.list_scenarios()["steady"]]
     slow = run_contest(["logit-tracker"], steady, late).cells[0].figures["miss_rate"].mean
-    scores = steady[0].build(600, 0).scenario.scores  # type: ignore[misc]
+    scores = steady[0].build(600, seed=0).scores  # type: ignore[misc]
     direct = simulate(make("logit-tracker", alpha=0.1), scores, channel=Channel(delay=50))
     assert slow == direct.misses.mean()
 

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from tests.patience import SECONDS
 
 @pytest.fixture(scope="module")
 def text(contest: Contest) -> str:
-    return contest_page.make_page(contest, {"prompt": contest})
+    return contest_page.make_page(replace(contest, late={"prompt": contest}))
 
 
 @pytest.fixture(scope="module")

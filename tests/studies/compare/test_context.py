@@ -8,7 +8,6 @@ import pytest
 from keyhole import make, simulate
 from keyhole.feedback import Feedback
 from keyhole.numeric import Array
-from keyhole.scenarios import Features, Groups
 from keyhole.scenarios.contextual import CONTEXTUAL, ForecastScenario
 from keyhole.scenarios.drifts import steady
 from keyhole.studies.compare import listing, table
@@ -77,8 +76,8 @@ def test_judged_are_the_groups_the_thirds_of_features_and_the_missing_if_large_e
     small = np.arange(rounds) < FEWEST - 1
     scenario = ForecastScenario(
         np.zeros(rounds),
-        Features(("age",), values[:, None]),
-        Groups(("odd", "small"), np.column_stack((np.arange(rounds) % 2 == 1, small))),
+        values[:, None],
+        np.column_stack((np.arange(rounds) % 2 == 1, small)),
     )
     judged = judge_groups(scenario)
     assert judged.shape == (rounds, 5)

@@ -22,7 +22,6 @@ from keyhole.studies.paper.one_run import (
     Pair,
     RunOutcome,
     Setting,
-    Unit,
     play_run,
     rounds_kept,
 )
@@ -40,7 +39,7 @@ def files(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_run_is_what_simulate_plays() -> None:
-    outcome = play_run(Unit(PAIRS[0], 7))
+    outcome = play_run((PAIRS[0], 7))
     scenario = airfoil(5_000, seed=7, shift=True)
     learner = make("ocp-unlock+", alpha=0.1, horizon=5_000, arms=20)
     whole = simulate(learner, scenario.scores, seed=7)
@@ -137,7 +136,7 @@ def test_ctrl_c_keeps_what_is_finished(tmp_path: Path) -> None:
     assert 0 < sum(map(len, outcomes)) < 6 * 4000
     assert not (tmp_path / "report.html").exists()
     number, outcome = next(iter(outcomes[0].items()))
-    again = play_run(Unit(finished[0], number))
+    again = play_run((finished[0], number))
     assert outcome[:3] == again[:3]
     assert (outcome.mean_sizes == again.mean_sizes).all()
 

@@ -22,7 +22,7 @@ the band costs.
 """
 
 import math
-from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
@@ -46,6 +46,7 @@ from keyhole.learners.rules.informed_tracker import (
     shift_odds,
 )
 from keyhole.learners.rules.informed_tracker import observe as observe_base
+from keyhole.learners.window import put
 from keyhole.numeric import Array, Counts, called, exp, kernel
 
 # A round remembers the thresholds of its logit and of a band above it, what its guards asked for, the
@@ -121,6 +122,9 @@ class ContextualParameters:
         return self.reach + (self.step * (self.guard - self.dead) if self.groups else 0.0)
 
     def excess(self, rounds: int) -> Excess:
+        return self.late_excess(rounds, Lateness())
+
+    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
         """Return the bounds on the misses of all rounds.
 
         Without groups the guard keeps them: at the guard the outcome is forced, and the count turns
@@ -128,17 +132,8 @@ class ContextualParameters:
         round may be a conflict of as many groups as there are.
         """
         if self.groups == 0:
-            return Excess(least=-self.guard - self.alpha, most=self.guard + 1.0 - self.alpha)
-        return self._bound_all(rounds, Lateness())
-
-    def late_excess(self, rounds: int, lateness: Lateness) -> Excess:
-        """Return the bounds on the misses of all rounds with late answers; see ``bound_groups``."""
-        if self.groups == 0:
             guards = Excess(least=-self.guard, most=self.guard)
             return bound_late_tracker(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
-        return self._bound_all(rounds, lateness)
-
-    def _bound_all(self, rounds: int, lateness: Lateness) -> Excess:
         low, high = lateness.told
         step = max(high - self.alpha, self.alpha - low)
         longest, level = lateness.weight * step, lateness.level(rounds)
@@ -146,52 +141,27 @@ class ContextualParameters:
         # Of one old answer another is younger: the ages of all add up to (open - 1) a round at most.
         waited = min(level * moved, (lateness.open - 1) * (1.0 + self.groups) * rounds * longest)
         conflicts = moved, moved * longest, max(1.0, longest), waited, float(level)
-        most = self._bound(conflicts, lateness, level=level, scale=lateness.scale, is_spared=True)
+        worst = SimpleNamespace(conflicts=conflicts, lateness=[level], scale=[lateness.scale])
+        most = self.bound_groups(worst, lateness, is_spared=True)
         return Excess(least=-most, most=most)
 
     def bound_groups(
-        self,
-        state: "ContextualState",
-        lateness: Lateness,
-        *,
-        amended: float = 0.0,
-        is_spared: bool = False,
+        self, state: Any, lateness: Lateness, *, amended: float = 0.0, is_spared: bool = False
     ) -> float:
         """Return what the size of no account, of a group or of all rounds, has passed by now.
 
         ``amended`` is what amendments have moved accounts by, ``is_spared`` whether a set that was to
-        be empty ever lost less than alpha.
-        """
-        level, scale = int(state.lateness[0]), float(state.scale[0])
-        return self._bound(
-            state.conflicts.tolist(), lateness, level=level, scale=scale, amended=amended,
-            is_spared=is_spared,
-        )  # fmt: skip
-
-    def _bound(
-        self,
-        conflicts: Sequence[float],
-        lateness: Lateness,
-        *,
-        level: int,
-        scale: float,
-        amended: float = 0.0,
-        is_spared: bool = False,
-    ) -> float:
-        """Return the bound after such conflicts, answers so late (L).
+        be empty ever lost less than alpha. Of the state it takes the conflicts, the scale, and how late
+        answers came (L).
 
         If an answer moved accounts by a, those of K groups, k of them hot or cold: ``moved`` and
-        ``squares`` are the sums of K a and of k a^2 over conflicts, and M, the ``longest``, is the
-        largest a of any answer, or 1. With e_g what |account| is beyond guard + M: no e_g grows outside
-        a conflict, and a conflict adds at most k a^2 to the sum of their squares. With late answers
-        those that were open when a guard closed carry an account on: as many as were ever open, and at
-        most L + 1, as each next one is older by one. In a conflict who is farther beyond its bound may
-        be out of date, by what the guard has grown, by those, and by M for each answer since:
-        ``waited`` is the sum of K a times the age, but for the conflicts that ``raised`` L themselves.
-        Where answers have weights the guard is ``scale`` times as far out. docs/guarantees.md has the
-        proof.
+        ``squares`` are the sums of K a and of k a^2 over conflicts, and the ``longest`` is the largest
+        a of any answer, or 1; ``waited`` is the sum of K a times the age, but for the conflicts that
+        ``raised`` L themselves. Where answers have weights the guard is ``scale`` times as far out.
+        docs/guarantees.md has the proof.
         """
-        moved, squares, longest, waited, raised = conflicts
+        level, scale = int(state.lateness[0]), float(state.scale[0])
+        moved, squares, longest, waited, raised = map(float, state.conflicts)
         guard = scale * (self.guard + 2.0 * level)
         if level == 0:
             return guard + longest + amended + math.sqrt(squares + 2.0 * moved * amended)
@@ -385,9 +355,7 @@ def _move_offset(usual: float, step: float, offset: float, errors: float, owed: 
 
 
 @called
-def _teach_base(
-    settings: InformedTrackerSettings, state: InformedTrackerState, memo: Array, answer: Answer
-) -> None:
+def _teach_base(settings: Any, state: InformedTrackerState, memo: Array, answer: Answer) -> None:
     observe_base(settings, state, memo, answer)
 
 
@@ -558,25 +526,13 @@ def keep(ranks: Ranks, feature: int, value: float, number: int, window: int) -> 
     ranks.seen[feature] += 1
     if held < row.size:
         ranks.held[feature] += 1
-        _put(row[: held + 1], held, value)
+        put(row[: held + 1], held, value)
         return
     chance = row.size / min(ranks.seen[feature], window)
     # Multiples of an odd number modulo 2^32, which spread evenly (the golden ratio's, by Knuth).
     draw = ((number % 2**31) * 2654435769 + feature * 1640531527 + 12345) % 2**32 / _TURN
     if draw < chance:
-        _put(row, int(draw / chance * row.size), value)
-
-
-@kernel
-def _put(row: Array, place: int, value: float) -> None:
-    """Put the value where it belongs in the sorted row; what is at this place falls out."""
-    while place > 0 and row[place - 1] > value:
-        row[place] = row[place - 1]
-        place -= 1
-    while place + 1 < row.size and row[place + 1] < value:
-        row[place] = row[place + 1]
-        place += 1
-    row[place] = value
+        put(row, int(draw / chance * row.size), value)
 
 
 contextual_tracker = Rule(

@@ -13,7 +13,6 @@ is worth 32. So both lanes, and a state that was packed into a few bytes, agree 
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from functools import cache
 from itertools import accumulate, pairwise
 from math import frexp
 from typing import Any, ClassVar, NamedTuple, TypeAlias
@@ -31,7 +30,13 @@ from keyhole.learners.lateness import (
     slow,
 )
 from keyhole.learners.layout import COUNT
-from keyhole.learners.parameters import parameters, positive, target
+from keyhole.learners.parameters import (
+    find_settings,
+    parameters,
+    positive,
+    prepare_settings,
+    target,
+)
 from keyhole.learners.rule import EVERY, NONE, About, Ask, Rule
 from keyhole.numeric import Array, Counts, called, compiled_as, exp, kernel
 
@@ -45,7 +50,8 @@ MOST = 1386 * UNITS  # where all bins are halved: an answer loses half its weigh
 HELD = 2**16 - 1  # the most that a bin, or all of them, can hold
 WORD = 20  # answers that the model's word is worth once there is a real one
 LOWEST = -13.0  # doublings: the last bin holds all that is lower, and must not mean every label
-MARGIN = 1e-6  # A threshold below this is every label, above 1 minus this none.
+MARGIN = 1e-6  # A threshold below this is every label,
+MOST_MARGIN = 1.0 - MARGIN  # above this none.
 # The guards keep their bounds at any alpha; who writes 0.9 means a coverage.
 LARGEST_ALPHA = 0.8
 EDGE = math.log((1.0 - MARGIN) / MARGIN)  # the farthest that the offset goes
@@ -61,14 +67,6 @@ NOWHERE = -1  # the bin of a score that is not told
 
 
 Told: TypeAlias = tuple[Array, Array, Array, Array]  # miss, score, age and staleness of answers
-
-
-class InformedTrackerSettings(NamedTuple):
-    """What the kernels read."""
-
-    alpha: float
-    step: float
-    guard: float
 
 
 @parameters
@@ -92,10 +90,7 @@ class InformedTrackerParameters:
 
     def observe_all(self, state: Any, memos: Iterable[Any], told: Told) -> None:
         """Learn from answers that tell every score, as ``observe`` would one after the other."""
-        observe_table(self.prepare(), state, [memo[0] for memo in memos], told)
-
-    def prepare(self) -> InformedTrackerSettings:
-        return InformedTrackerSettings(self.alpha, self.step, self.guard)
+        observe_table(prepare_settings(self), state, [memo[0] for memo in memos], told)
 
     def excess(self, rounds: int) -> Excess:
         """Return the bounds that the guards keep: at a guard the next answer turns the excess back."""
@@ -105,6 +100,9 @@ class InformedTrackerParameters:
         """Return the bounds that the guards keep, which stand farther out the later answers come."""
         guards = Excess(least=-self.guard, most=self.guard)
         return bound_late_tracker(guards, alpha=self.alpha, rounds=rounds, lateness=lateness)
+
+
+InformedTrackerSettings: Any = find_settings(InformedTrackerParameters)
 
 
 class InformedTrackerState(NamedTuple):
@@ -142,7 +140,6 @@ def compute_bin(score: float) -> int:
     return place if place < BINS else BINS - 1
 
 
-@cache
 def list_edges() -> list[float]:
     """Return the least score of each bin but the first."""
     edges = []
@@ -158,10 +155,13 @@ def list_edges() -> list[float]:
     return edges
 
 
+EDGES = list_edges()
+
+
 @compiled_as(compute_bin)
 def find_bin(score: float) -> int:
     """Return the bin of a score, looked up: interpreted that takes a third of the time."""
-    return bisect_right(list_edges(), score)
+    return bisect_right(EDGES, score)
 
 
 @kernel
@@ -205,7 +205,7 @@ def choose(settings: Any, state: InformedTrackerState, memo: Array, ask: Ask) ->
     excess = state.excess[0]
     odds = shift_odds(find_odds(alpha, state), state.offset[0])
     threshold = odds / (1.0 + odds)
-    if not MARGIN <= threshold <= 1.0 - MARGIN:
+    if not MARGIN <= threshold <= MOST_MARGIN:
         threshold = EVERY if threshold < MARGIN else NONE
     if not -most <= excess <= most:  # Late answers move the guards further out.
         guard = check_guards(excess / state.scale[0], state.lateness[0], most, -most)
@@ -282,13 +282,13 @@ def hear_together(
     scores come, unless what is needed for it ends just where a bin does.
     """
     _, _, _, words, _, _, _, _, places, lower, totals, bins = state
-    word, place, edges, units = words[0], places[0], list_edges(), float(UNITS)
+    word, place, units = words[0], places[0], float(UNITS)
     known, below, total = int(word * units), lower[0], totals[0] - int(word * units)
     for score, share in zip(scores, shares):  # noqa: B905
         word += share
         more = int(word * units)
         if more > known:
-            at = bisect_right(edges, score)
+            at = bisect_right(EDGES, score)
             bins[at] += more - known
             if at < place:
                 below += more - known
@@ -473,7 +473,7 @@ def observe_table(
     alpha, last, _ = settings
     late: Any = stales
     steps = last / (slow(late) + (late / KNEE) * (late / KNEE))
-    bins = np.searchsorted(list_edges(), scores, side="right")
+    bins = np.searchsorted(EDGES, scores, side="right")
     columns = (misses, bins, steps, ages, stales)
     rows = zip(thresholds, *(column.tolist() for column in columns), strict=True)
     bare, rounds, lateness = state.bare, state.rounds, state.lateness

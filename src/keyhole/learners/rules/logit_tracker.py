@@ -72,13 +72,7 @@ class LogitTrackerParameters:
         return ratio * math.log(ratio) - (ratio - 1.0) * (1.0 - self.alpha)
 
     def excess(self, rounds: int) -> Excess:
-        """Return the bounds.
-
-        Once the step is constant, excess + position / step is too. The position stays in
-        [-edge - first, edge + first alpha], because below -edge it cannot miss and above edge it must.
-        Before, with r = first / step, hits add at most w = r ln r - (r - 1)(1 - alpha) to that sum, and
-        misses take away at most w (1 - alpha) / alpha. Summation by parts gives the other lower bound.
-        """
+        """Return the bounds, of which docs/guarantees.md has the proof."""
         return Excess(least=self.least, most=self.most)
 
     def late_excess(self, rounds: int, lateness: Lateness) -> Excess:

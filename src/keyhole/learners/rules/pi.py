@@ -41,12 +41,12 @@ class PiState(NamedTuple):
     """The tracker's threshold, the excess of misses over alpha a round, and the rounds, by weight."""
 
     threshold: Array
-    excess: Array
-    rounds: Array
+    excess: Array = np.zeros(1)
+    rounds: Array = np.zeros(1)
 
 
 def start(settings: PiParameters) -> PiState:
-    return PiState(np.array([settings.start]), np.zeros(1), np.zeros(1))
+    return PiState(np.array([settings.start]))
 
 
 @kernel

@@ -54,23 +54,16 @@ class SelfScaledState(NamedTuple):
     ``clock`` holds the steps taken and how many hits came in a row.
     """
 
-    position: Array
-    log_width: Array
-    excess: Array
-    clock: Counts
-    lateness: Counts
-    logits: Array
+    position: Array = np.zeros(1)
+    log_width: Array = np.zeros(1)
+    excess: Array = np.zeros(1)
+    clock: Counts = np.zeros(2, dtype=np.int64)
+    lateness: Counts = np.zeros(1, dtype=np.int64)
+    logits: Array = np.zeros(1)
 
 
 def start(settings: SelfScaledParameters) -> SelfScaledState:
-    return SelfScaledState(
-        position=np.zeros(1),
-        log_width=np.zeros(1),
-        excess=np.zeros(1),
-        clock=np.zeros(2, dtype=np.int64),
-        lateness=np.zeros(1, dtype=np.int64),
-        logits=np.zeros(settings.run),
-    )
+    return SelfScaledState(logits=np.zeros(settings.run))
 
 
 @kernel

@@ -46,15 +46,13 @@ class TrackerState(NamedTuple):
     """
 
     threshold: Array
-    excess: Array
-    lateness: Counts
-    scale: Array
+    excess: Array = np.zeros(1)
+    lateness: Counts = np.zeros(1, dtype=np.int64)
+    scale: Array = np.ones(1)
 
 
 def start(settings: TrackerParameters) -> TrackerState:
-    return TrackerState(
-        np.array([settings.start]), np.zeros(1), np.zeros(1, dtype=np.int64), np.ones(1)
-    )
+    return TrackerState(np.array([settings.start]))
 
 
 @kernel

@@ -56,16 +56,13 @@ class DecayingState(NamedTuple):
     """The threshold; the steps taken, rounds seen and misses of the window; and those rounds."""
 
     threshold: Array
-    clock: Counts
-    recent: NDArray[np.bool_]
+    clock: Counts = np.zeros(3, dtype=np.int64)
+    recent: NDArray[np.bool_] = np.zeros(1, dtype=np.bool_)
 
 
 def start(settings: DecayingParameters) -> DecayingState:
-    return DecayingState(
-        threshold=np.array([settings.start]),
-        clock=np.zeros(3, dtype=np.int64),
-        recent=np.zeros(settings.length, dtype=np.bool_),
-    )
+    recent = np.zeros(settings.length, dtype=np.bool_)
+    return DecayingState(np.array([settings.start]), recent=recent)
 
 
 @kernel

@@ -138,14 +138,11 @@ class Client:
                 return done.value
             if isinstance(step, int | float):
                 time.sleep(step)
-            else:
-                outcome = self._send(step)
-
-    def _send(self, request: "httpx.Request") -> "httpx.Response | Exception":
-        try:
-            return self._http.send(request)
-        except find_httpx().RequestError as error:
-            return error
+                continue
+            try:
+                outcome = self._http.send(step)
+            except find_httpx().RequestError as error:
+                outcome = error
 
 
 class AsyncClient:
@@ -217,11 +214,8 @@ class AsyncClient:
                 return done.value
             if isinstance(step, int | float):
                 await asyncio.sleep(step)
-            else:
-                outcome = await self._send(step)
-
-    async def _send(self, request: "httpx.Request") -> "httpx.Response | Exception":
-        try:
-            return await self._http.send(request)
-        except find_httpx().RequestError as error:
-            return error
+                continue
+            try:
+                outcome = await self._http.send(step)
+            except find_httpx().RequestError as error:
+                outcome = error

@@ -6,7 +6,7 @@ answer counts once however often it arrives.
 """
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from keyhole.errors import FeedbackError, InvalidError, KeyholeError
@@ -18,10 +18,9 @@ from keyhole.service.client.values import (
     MISSING,
     Body,
     Metadata,
-    check_key,
     find_id,
+    make_key,
     name_place,
-    new_key,
     plain_label,
     write_answer,
     write_answer_of_batch,
@@ -225,13 +224,7 @@ def predict_batch(
 
     Features are a row for each output, or a column for each name; groups a list for each.
     """
-    given = list(outputs)
-    rows, members = read_rows(len(given), features, groups)
-    more = write_metadata(metadata)
-    bodies: list[Body] = []
-    for output, row, own in zip(given, rows, members, strict=True):
-        with name_place("output", len(bodies)):
-            bodies.append({**write_output(output), **write_known(row, own), **more, **new_key()})
+    bodies = _write_batch("output", write_output, list(outputs), features, groups, metadata)
     parts, body = ("streams", stream, "predictions", "batch"), {"predictions": bodies}
     made = yield from send(Call("POST", parts, read_json(wire.Predictions), json=body))
     return made.predictions
@@ -245,16 +238,27 @@ def decide_batch(
     metadata: Metadata | None = None,
 ) -> Steps[list[wire.Verdict]]:
     """Return a verdict for every score or map of candidates, in order, in one transaction."""
-    given = list(scores)
-    _, members = read_rows(len(given), None, groups)
-    more = write_metadata(metadata)
-    bodies: list[Body] = []
-    for score, own in zip(given, members, strict=True):
-        with name_place("case", len(bodies)):
-            bodies.append({**write_case(score), **write_known(None, own), **more, **new_key()})
+    bodies = _write_batch("case", write_case, list(scores), None, groups, metadata)
     parts, body = ("streams", stream, "decisions", "batch"), {"decisions": bodies}
     made = yield from send(Call("POST", parts, read_json(wire.Verdicts), json=body))
     return made.decisions
+
+
+def _write_batch(
+    what: str,
+    write: Callable[[Any], Body],
+    given: Sequence[object],
+    features: Columns | None,
+    groups: Sequence[Groups] | None,
+    metadata: Metadata | None,
+) -> list[Body]:
+    rows, members = read_rows(len(given), features, groups)
+    more, bodies = write_metadata(metadata), list[Body]()
+    for one, row, own in zip(given, rows, members, strict=True):
+        with name_place(what, len(bodies)):
+            known = write_known(row, own)
+            bodies.append({**write(one), **known, **more, "key": make_key()})
+    return bodies
 
 
 def learn(
@@ -270,17 +274,7 @@ def learn(
     judged: Answer | bool | None = None,
 ) -> Steps[wire.Receipt]:
     """Answer a prediction as ``Predictor.learn`` does, or judge a decision with ``right``."""
-    body = write_answer(
-        answer,
-        label=label,
-        score=score,
-        loss=loss,
-        right=right,
-        chance=chance,
-        wrong=wrong,
-        judged=judged,
-    )
-    return _answer(prediction, body)
+    return _answer(prediction, "feedback", write_answer(locals()))
 
 
 def amend(
@@ -293,9 +287,7 @@ def amend(
     right: bool | None = None,
 ) -> Steps[wire.Receipt]:
     """Correct an answer or a judgement that turned out to be wrong, as ``Predictor.amend`` does."""
-    body = write_answer(answer, label=label, score=score, loss=loss, right=right)
-    parts = ("predictions", find_id(prediction), "amendment")
-    return send(Call("POST", parts, read_json(wire.Receipt), json=body))
+    return _answer(prediction, "amendment", write_answer(locals()))
 
 
 def learn_key(
@@ -312,17 +304,7 @@ def learn_key(
     judged: Answer | bool | None = None,
 ) -> Steps[wire.Receipt]:
     """Answer the prediction that was requested with this key; otherwise as ``learn``."""
-    body = write_answer(
-        answer,
-        label=label,
-        score=score,
-        loss=loss,
-        right=right,
-        chance=chance,
-        wrong=wrong,
-        judged=judged,
-    )
-    return _put(stream, "answers", key, body)
+    return _put(stream, "answers", key, write_answer(locals()))
 
 
 def amend_key(
@@ -336,13 +318,12 @@ def amend_key(
     right: bool | None = None,
 ) -> Steps[wire.Receipt]:
     """Correct the answer to the prediction that was requested with this key, as ``amend`` does."""
-    body = write_answer(answer, label=label, score=score, loss=loss, right=right)
-    return _put(stream, "amendments", key, body)
+    return _put(stream, "amendments", key, write_answer(locals()))
 
 
 def skip(prediction: Answerable) -> Steps[wire.Receipt]:
     """Close a round that nobody will answer."""
-    return _answer(prediction, {"skip": True})
+    return _answer(prediction, "feedback", {"skip": True})
 
 
 def skip_key(stream: str, key: str) -> Steps[wire.Receipt]:
@@ -417,11 +398,7 @@ def erase(
     return (yield from send(call)).erased
 
 
-def export(
-    stream: str,
-    *,
-    format: Literal["csv", "jsonl", "parquet"] = "csv",  # noqa: A002
-) -> Steps[bytes]:
+def export(stream: str, *, format: Literal["csv", "jsonl", "parquet"] = "csv") -> Steps[bytes]:
     """Return the whole log as the bytes of a CSV, JSON lines or Parquet file."""
     parts, parameters = ("streams", stream, "export"), {"format": format}
     return send(Call("GET", parts, lambda response: response.content, parameters=parameters))
@@ -440,12 +417,12 @@ def _request_stream(
 
 
 def _open(stream: str, what: str, body: Body, key: str | None, kind: type[Opened]) -> Steps[Opened]:
-    headers = {"Idempotency-Key": check_key(key)}
+    headers = {"Idempotency-Key": make_key(key)}
     return send(Call("POST", ("streams", stream, what), read_json(kind), json=body, headers=headers))
 
 
-def _answer(prediction: Answerable, body: Body) -> Steps[wire.Receipt]:
-    parts = ("predictions", find_id(prediction), "feedback")
+def _answer(prediction: Answerable, what: str, body: Body) -> Steps[wire.Receipt]:
+    parts = ("predictions", find_id(prediction), what)
     return send(Call("POST", parts, read_json(wire.Receipt), json=body))
 
 

@@ -22,7 +22,7 @@ _PARTS = ("answer", "label", "score", "loss", "right", "chance", "wrong", "judge
 _PAIR = 2  # a lower and an upper quantile
 
 
-def check_key(key: str | None) -> str:
+def make_key(key: str | None = None) -> str:
     """Return a key that a header can carry: the caller's, or a new one."""
     if key is None:
         return uuid.uuid4().hex
@@ -32,10 +32,6 @@ def check_key(key: str | None) -> str:
             "at either end"
         )
     return key
-
-
-def new_key() -> Body:
-    return {"key": uuid.uuid4().hex}
 
 
 def write_metadata(metadata: Metadata | None) -> Body:
@@ -136,18 +132,11 @@ def plain_label(label: object, what: str = "label", error: type[InvalidError] = 
     return value
 
 
-def write_answer(
-    answer: Answer | None = None,
-    *,
-    label: object = MISSING,
-    score: float | None = None,
-    loss: float | None = None,
-    right: bool | None = None,
-    chance: float | None = None,
-    wrong: float = 0.0,
-    judged: Answer | bool | None = None,
-) -> Body:
-    more = _write_beside(chance, wrong, judged)
+def write_answer(given: Mapping[str, Any]) -> Body:
+    """Return an answer as JSON values: what ``learn`` takes, by name; other names are left out."""
+    answer, score, loss, right, judged = map(given.get, ("answer", "score", "loss", "right", "judged"))
+    label = given.get("label", MISSING)
+    more = _write_beside(given.get("chance"), given.get("wrong", 0.0), judged)
     count = (answer is not None) + (label is not MISSING) + (score is not None) + (loss is not None)
     if right is not None:
         if count:
@@ -188,9 +177,9 @@ def _name_answer(answer: object) -> str:
 def write_answer_of_batch(given: object) -> Body:
     """Return an answer of a batch as JSON values: itself, a label, or what ``learn`` takes by name."""
     if isinstance(given, Answer):
-        return write_answer(given)
+        return write_answer({"answer": given})
     if not isinstance(given, Mapping):
-        return write_answer(label=given)
+        return write_answer({"label": given})
     if given == SKIP:
         return dict(given)
     for name in given:
@@ -198,4 +187,4 @@ def write_answer_of_batch(given: object) -> Body:
             raise FeedbackError(
                 f"{name!r:.80} is no part of an answer; give {', '.join(_PARTS)}, or {SKIP} alone"
             )
-    return write_answer(**given)
+    return write_answer(given)

@@ -247,17 +247,14 @@ def check_local(headers: Headers, *, peer: str) -> None:
             f"{peer[:80]!r} is not this machine; without tokens the service answers to localhost only",
             code="foreign_request",
         )
-    hosts = []
-    for header, value in headers.raw:
+    for header, _ in headers.raw:
         if header in _FORWARDING or header.startswith(_FORWARDED):
             raise RefusedError(
                 f"the request was passed on by a proxy ({header.decode('latin-1')}), and without "
                 "tokens the service answers to localhost only; first run 'keyhole token create'",
                 code="foreign_request",
             )
-        if header == b"host":
-            hosts.append(value.decode("latin-1"))
-    host = hosts[0] if len(hosts) == 1 else ", ".join(hosts)
+    host = ", ".join(headers.getlist("host"))
     name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
     if not is_loopback(name.lower()):
         raise RefusedError(

@@ -12,14 +12,13 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from keyhole import __version__
-from keyhole.service.http import event_stream, health, middleware, openapi, routes
-from keyhole.service.http.access import Access, Admission
+from keyhole.service.http import event_stream, health, middleware, openapi, prometheus, routes
+from keyhole.service.http.access import Access
 from keyhole.service.http.bodies import Bodies
 from keyhole.service.http.clock import SteadyClock
 from keyhole.service.http.faults import explain_parameter
 from keyhole.service.http.limits import Limits
 from keyhole.service.http.overview import Overview
-from keyhole.service.http.prometheus import HostMetrics, Metrics, StreamMetrics
 from keyhole.service.http.queues import StreamQueues
 from keyhole.service.http.retention import keep_retention
 from keyhole.service.http.webhooks import Receiver, Webhooks
@@ -59,7 +58,9 @@ def create_app(database: Database, settings: Settings | None = None) -> FastAPI:
     _fill_state(app.state, database, chosen)
     _add_routes(app, demo=chosen.demo)
     _add_handlers(app)
-    _add_middleware(app, chosen.limits)
+    # The last one added is the first one reached.
+    app.add_middleware(middleware.HandleRequests, state=app.state)
+    app.add_middleware(middleware.CompressReads)
     return app
 
 
@@ -69,9 +70,9 @@ def _fill_state(state: State, database: Database, chosen: Settings) -> None:
     state.access, state.bodies = Access(database, clock=clock), Bodies(limits)
     state.outage, state.quarantine = health.Outage(), health.Quarantine()
     state.readiness = health.Readiness(database, state.outage)
-    streams = StreamMetrics(database, state.quarantine, clock=clock)
-    host = HostMetrics(database, clock=clock, backups=chosen.backups)
-    state.metrics = metrics = Metrics(lambda: streams.write() + host.write())
+    streams = prometheus.StreamMetrics(database, state.quarantine, clock=clock)
+    write_host = partial(prometheus.write_host, database, clock=clock, backups=chosen.backups)
+    state.metrics = metrics = prometheus.Metrics(lambda: streams.write() + write_host())
     state.webhooks = None
     if (receiver := chosen.webhook) is not None:
         state.webhooks = Webhooks(database, receiver, metrics=metrics.registry, clock=clock)
@@ -80,24 +81,6 @@ def _fill_state(state: State, database: Database, chosen: Settings) -> None:
     state.queues = StreamQueues(
         partial(run_tasks, database), most=limits.waiting, timeout=database.timeouts.lock
     )
-
-
-def _add_middleware(app: FastAPI, limits: Limits) -> None:
-    state = app.state
-    # The last one added is the first one reached.
-    app.add_middleware(
-        middleware.HandleRequests,
-        admission=Admission(state.access, limits),
-        bodies=state.bodies,
-        failures=middleware.Failures(state.outage),
-        request_log=middleware.RequestLog(
-            access=state.access,
-            metrics=state.metrics,
-            outage=state.outage,
-            webhooks=state.webhooks,
-        ),
-    )
-    app.add_middleware(middleware.CompressReads)
 
 
 def _add_routes(app: FastAPI, *, demo: bool) -> None:

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from operator import attrgetter
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError, model_validator
@@ -224,7 +224,7 @@ class OutputBody(Body):
         return Query(self.output, key, self.features, self.groups, metadata)
 
     @property
-    def output(self) -> Any:
+    def output(self) -> object:
         if self.labels is not None and isinstance(self.scores, list):
             return dict(zip(self.labels, self.scores, strict=True))
         if self.lower is not None:
@@ -276,7 +276,7 @@ class CaseBody(Body):
         return Query(self.output, key, None, self.groups, metadata)
 
     @property
-    def output(self) -> Any:
+    def output(self) -> object:
         return self.candidates if self.score is None else self.score
 
 
@@ -306,10 +306,10 @@ class Calibration(Body):
             raise ValueError("give rounds or decisions, at least one and not both")
         return self
 
-    def list_past(self) -> list[Past]:
-        if self.rounds:
-            return [Past(one.output, one.label, one.features, one.groups) for one in self.rounds]
-        return [Past(one.output, one.right, None, one.groups) for one in self.decisions]
+    def read(self) -> tuple[list[Past], int | None]:
+        past = [Past(one.output, one.label, one.features, one.groups) for one in self.rounds]
+        past += [Past(one.output, one.right, None, one.groups) for one in self.decisions]
+        return past, self.after
 
 
 class KeyedCaseBody(CaseBody):
@@ -375,7 +375,7 @@ class AnswerBody(Body):
             raise ValueError("chance and wrong speak of an answer, and skip says that none comes")
         return self
 
-    def read(self) -> str | dict[str, Any]:
+    def read(self) -> str | dict[str, object]:
         given = self.model_dump(exclude={"id"}, exclude_none=True)
         only = next(iter(given)) if len(given) == 1 else None
         return only if only in _WORDS else given

@@ -1,6 +1,7 @@
 """A person in the loop: pictures of digits, the proposed set, and the person's answer."""
 
 import threading
+from contextlib import suppress
 from functools import lru_cache
 from typing import Annotated
 
@@ -50,10 +51,8 @@ def create(database: Database, *, now: float) -> None:
         power=digits.SCORE.power,
         seed=_SEED,
     )
-    try:
+    with suppress(StreamExistsError):
         registry.create(database, NAME, setup=setup, now=now, window=_WINDOW)
-    except StreamExistsError:
-        return
 
 
 @lru_cache(maxsize=1)
@@ -82,17 +81,14 @@ def simulate(
     with _lock:
         for _ in range(asked.rounds):
             shown = _propose(state)
-            reply = Reply(shown.id, _find_answer(shown))
+            digit = str(pictures().digits[shown.round % _PICTURES])
+            given = {"label": digit} if digit in (shown.labels or ()) else "miss"
+            reply = Reply(shown.id, given)
             result = answers.answer(state.database, [reply], now=state.clock())[0]
             if isinstance(result, Receipt):
                 done += 1
                 misses += bool(result.missed)
     return JsonResponse(Simulated(done, misses))
-
-
-def _find_answer(shown: Prediction) -> str | dict[str, str]:
-    digit = str(pictures().digits[shown.round % _PICTURES])
-    return {"label": digit} if digit in (shown.labels or ()) else "miss"
 
 
 def _propose(state: State) -> Prediction:

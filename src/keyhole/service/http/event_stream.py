@@ -38,9 +38,11 @@ class StreamReads:
         now = time.monotonic()
         at, found = self._newest.get(name, (-math.inf, None))
         if found is None or now - at >= _SECONDS_BETWEEN_READS:
-            self._forget(now)
+            kept = {
+                one: entry for one, entry in self._newest.items() if now - entry[0] <= _SECONDS_TO_KEEP
+            }
             found = asyncio.ensure_future(run_in_threadpool(self._read, name))
-            self._newest[name] = (now, found)
+            self._newest = {**kept, name: (now, found)}
         return await asyncio.shield(found)  # Whoever asked first may hang up before it is read.
 
     def _read(self, name: str) -> tuple[int, str]:
@@ -48,11 +50,6 @@ class StreamReads:
         stream = registry.get(self._database, name, now=self._clock())
         shown = views.show_stream(stream, refused=self._list_refused(name))
         return stream.version, to_json(shown, inf_nan_mode="null").decode()
-
-    def _forget(self, now: float) -> None:
-        old = [name for name, (at, _) in self._newest.items() if now - at > _SECONDS_TO_KEEP]
-        for name in old:
-            del self._newest[name]
 
 
 async def follow(request: Request, name: str) -> AsyncIterator[str]:

@@ -4,9 +4,10 @@ import json
 import logging
 import time
 from collections.abc import Awaitable
+from typing import TYPE_CHECKING
 
 from pydantic_core import to_json
-from starlette.datastructures import Headers
+from starlette.datastructures import Headers, State
 from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import ClientDisconnect
 from starlette.responses import Response
@@ -15,11 +16,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from keyhole.errors import KeyholeError
 from keyhole.service.http.access import BODILESS, Access, Admission
 from keyhole.service.http.bodies import TAKEN, Bodies
-from keyhole.service.http.health import Outage
-from keyhole.service.http.prometheus import Metrics
-from keyhole.service.http.webhooks import Webhooks
 from keyhole.service.wire.problems import find_problem, show_problem
 from keyhole.service.wire.responses import Fault, Problem, show_time
+
+if TYPE_CHECKING:
+    from keyhole.service.http.health import Outage
+    from keyhole.service.http.prometheus import Metrics
+    from keyhole.service.http.webhooks import Webhooks
 
 log = logging.getLogger("keyhole.service")
 STATUS = "status"  # what a request's state says of its response, once that begins
@@ -41,17 +44,11 @@ _HEADERS = {
 class HandleRequests:
     """Every request passes here once: it is let in, answered whatever is raised, logged and counted."""
 
-    def __init__(
-        self,
-        app: ASGIApp,
-        *,
-        admission: Admission,
-        bodies: Bodies,
-        failures: "Failures",
-        request_log: "RequestLog",
-    ) -> None:
-        self._app, self._admission, self._bodies = app, admission, bodies
-        self._failures, self._log = failures, request_log
+    def __init__(self, app: ASGIApp, state: State) -> None:
+        self._app, self._admission = app, Admission(state.access, state.limits)
+        self._bodies: Bodies = state.bodies
+        self._outage: Outage = state.outage
+        self._log = RequestLog(state)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -69,8 +66,8 @@ class HandleRequests:
             await self._admission.check(scope)
             await self._app(scope, receive, send_on)
         except Exception as error:  # noqa: BLE001 - it is raised again where nobody can be told.
-            response = self._failures.answer(error, scope)
-            if response is not None:
+            self._outage.notice(error)
+            if (response := explain_failure(error, scope)) is not None:
                 await response(scope, receive, send_on)
         finally:
             self._bodies.taken -= state.get(TAKEN, 0)  # What its body took counts no more.
@@ -80,11 +77,11 @@ class HandleRequests:
 class RequestLog:
     """Writes a line for every request, and counts it."""
 
-    def __init__(
-        self, *, access: Access, metrics: Metrics, outage: Outage, webhooks: Webhooks | None
-    ) -> None:
-        self._access, self._metrics, self._outage = access, metrics, outage
-        self._webhooks = webhooks
+    def __init__(self, state: State) -> None:
+        self._access: Access = state.access
+        self._metrics: Metrics = state.metrics
+        self._outage: Outage = state.outage
+        self._webhooks: Webhooks | None = state.webhooks
 
     def record(self, scope: Scope, seconds: float) -> None:
         state, path = scope["state"], getattr(scope.get("route"), "path", "other")
@@ -128,28 +125,21 @@ class CompressReads:
         return chosen(scope, receive, send)
 
 
-class Failures:
-    """Turns whatever was raised into a response that says what went wrong."""
-
-    def __init__(self, outage: Outage) -> None:
-        self._outage = outage
-
-    def answer(self, error: Exception, scope: Scope) -> Response | None:
-        """Return what tells it to the sender; None where a response is cut off, which shows it."""
-        self._outage.notice(error)
-        is_begun = STATUS in scope["state"]
-        if isinstance(error, ClientDisconnect):  # Nobody reads it but the log.
-            gone = Fault("disconnected", "the connection ended before the body did", None)
-            return respond(gone, status=400)
-        if isinstance(error, KeyholeError):
-            fields = scope["state"].get("fields", {})
-            problem = show_problem(error, field=fields.get(type(error)))
-            return None if is_begun else respond(problem.error, status=find_problem(error).status)
-        if is_begun:
-            raise error
-        log.error("a request failed", exc_info=error)
-        message = "something went wrong here; the log of the service says what"
-        return respond(Fault("unexpected", message, None), status=500)
+def explain_failure(error: Exception, scope: Scope) -> Response | None:
+    """Return what tells the sender; None where a response is cut off, which shows it."""
+    is_begun = STATUS in scope["state"]
+    if isinstance(error, ClientDisconnect):  # Nobody reads it but the log.
+        gone = Fault("disconnected", "the connection ended before the body did", None)
+        return respond(gone, status=400)
+    if isinstance(error, KeyholeError):
+        fields = scope["state"].get("fields", {})
+        problem = show_problem(error, field=fields.get(type(error)))
+        return None if is_begun else respond(problem.error, status=find_problem(error).status)
+    if is_begun:
+        raise error
+    log.error("a request failed", exc_info=error)
+    message = "something went wrong here; the log of the service says what"
+    return respond(Fault("unexpected", message, None), status=500)
 
 
 def respond(fault: Fault, *, status: int) -> Response:

@@ -53,10 +53,8 @@ class Overview:
         if time.monotonic() - self._at < _SECONDS_TO_KEEP:
             return
         seen = registry.survey_changed(self._database, self._digests, now=self._clock())
-        registry.add_alarms(self._database, seen.changed)
-        for stream in seen.changed:
-            self._lines[stream.id] = _show(stream)
-        self._lines = {one: line for one, line in self._lines.items() if one in seen.digests}
+        self._lines.update({stream.id: _show(stream) for stream in seen.changed})
+        self._lines = {id: self._lines[id] for id in seen.digests}
         self._digests, self._quarantined = seen.digests, seen.quarantined
         self._at = time.monotonic()
 

@@ -15,10 +15,11 @@ from prometheus_client import CollectorRegistry, Counter, Histogram, generate_la
 
 from keyhole.errors import KeyholeError
 from keyhole.service.http.health import Quarantine
-from keyhole.service.http.views import Level, find_alert, list_levels
+from keyhole.service.http.views import Level, find_alert
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
 from keyhole.service.store.streams.proposals import Opened
+from keyhole.service.store.streams.shadows import list_levels
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.problems import find_problem
 from keyhole.service.wire.responses import Alert
@@ -119,24 +120,20 @@ class StreamMetrics:
         return "".join([*parts, write_family(*_QUARANTINED, unusable)])
 
 
-class HostMetrics:
-    """The metrics of where a service runs: its clock, the disk of its database, the newest backup."""
-
-    def __init__(self, database: Database, *, clock: Callable[[], float], backups: Path | None) -> None:
-        self._database, self._clock, self._backups = database, clock, backups
-
-    def write(self) -> str:
-        self._clock()  # which looks whether the machine's has jumped
-        found = {_JUMP: getattr(self._clock, "jump", 0.0)}
-        if self._database.file is not None:
-            disk = shutil.disk_usage(self._database.file.parent)
-            found |= {_FREE: disk.free, _DISK: disk.total}
-        if self._backups is not None:
-            found[_BACKUP] = find_newest(self._backups)
-        return "".join(
-            write_family(*about, [write_sample(about[0], found[about])] if about in found else [])
-            for about in (_JUMP, _FREE, _DISK, _BACKUP)
-        )
+def write_host(database: Database, *, clock: Callable[[], float], backups: Path | None) -> str:
+    """Return the metrics of where a service runs: its clock, the database's disk, the newest backup."""
+    clock()  # which looks whether the machine's has jumped
+    disk = None if database.file is None else shutil.disk_usage(database.file.parent)
+    found = (
+        getattr(clock, "jump", 0.0),
+        None if disk is None else disk.free,
+        None if disk is None else disk.total,
+        None if backups is None else find_newest(backups),
+    )
+    return "".join(
+        write_family(*about, [] if value is None else [write_sample(about[0], value)])
+        for about, value in zip(_OF_HOST, found, strict=True)
+    )
 
 
 def find_newest(folder: Path) -> float:
@@ -150,10 +147,12 @@ def find_newest(folder: Path) -> float:
 
 
 BACKUPS = (".db", ".dump")  # of keyhole backup, and of pg_dump
-_JUMP = ("keyhole_clock_jump_seconds", "How far the machine's clock jumped.", "gauge")
-_FREE = ("keyhole_disk_free_bytes", "Room on the disk of the database file.", "gauge")
-_DISK = ("keyhole_disk_bytes", "Size of the disk of the database file.", "gauge")
-_BACKUP = ("keyhole_backup_timestamp_seconds", "When the newest backup was made.", "gauge")
+_OF_HOST = (
+    ("keyhole_clock_jump_seconds", "How far the machine's clock jumped.", "gauge"),
+    ("keyhole_disk_free_bytes", "Room on the disk of the database file.", "gauge"),
+    ("keyhole_disk_bytes", "Size of the disk of the database file.", "gauge"),
+    ("keyhole_backup_timestamp_seconds", "When the newest backup was made.", "gauge"),
+)
 
 
 def list_lines(stream: Stream) -> list[list[str]]:
@@ -219,34 +218,23 @@ _STREAM_METRICS: tuple[tuple[str, str, str, Callable[[Stream], float | None]], .
     ("keyhole_stream_expired", "Rounds expired.", "counter", lambda s: s.expired),
     ("keyhole_stream_open", "Rounds that wait.", "gauge", lambda s: s.open),
     (
-        "keyhole_recent_miss_rate",
-        "Miss rate of the last window.",
-        "gauge",
-        lambda s: s.recent_misses / s.recent_rounds if s.recent_rounds else None,
+        "keyhole_recent_miss_rate", "Miss rate of the last window.", "gauge",
+        lambda s: s.recent_miss_rate,
     ),
     (
-        _ACCEPTED,
-        "Share of decisions that accepted.",
-        "gauge",
+        _ACCEPTED, "Share of decisions that accepted.", "gauge",
         lambda s: s.tally.describe().accepted_share,
     ),
     (
-        _WRONG,
-        "Share of accepted and judged answers that were wrong.",
-        "gauge",
+        _WRONG, "Share of accepted and judged answers that were wrong.", "gauge",
         lambda s: s.tally.miss_rate,
     ),
-)
+)  # fmt: skip
 # Of several levels each has a sample of these, with its alpha as the label "level".
 _LEVEL_METRICS: tuple[tuple[str, str, str, Callable[[Level], float | None]], ...] = (
     ("keyhole_stream_misses", "Rounds missed.", "counter", lambda one: one.progress.tally.misses),
     ("keyhole_alpha", "Target miss rate.", "gauge", lambda one: one.setup.learner.alpha),
     ("keyhole_miss_rate", "Miss rate overall.", "gauge", lambda one: one.progress.tally.miss_rate),
-    (
-        _SIZE,
-        "Mean set size.",
-        "gauge",
-        lambda one: one.progress.tally.describe().mean_size,
-    ),
+    (_SIZE, "Mean set size.", "gauge", lambda one: one.progress.tally.describe().mean_size),
 )
 _FAMILIES = (*(metric[:3] for metric in (*_STREAM_METRICS, *_LEVEL_METRICS)), _ALERT)

@@ -31,16 +31,9 @@ class _Queue:
 
 
 class StreamQueues:
-    """A queue for each stream that somebody changes.
+    """A queue for each stream that somebody changes: at most so many wait, for so many seconds.
 
-    Parameters
-    ----------
-    run_tasks
-        Makes the changes of one stream, in a thread, and returns the result of each.
-    most
-        How many may wait for one stream.
-    timeout
-        Seconds after which a request that still waits is refused.
+    ``run_tasks`` makes the changes of one stream, in a thread, and returns the result of each.
     """
 
     def __init__(

@@ -19,6 +19,7 @@ from keyhole.service.http.bodies import ReadBody, read_object
 from keyhole.service.http.openapi import PROBLEMS, demand_token
 from keyhole.service.http.views import JsonResponse
 from keyhole.service.store.log import export, history
+from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import (
     answers,
     calibrations,
@@ -29,6 +30,7 @@ from keyhole.service.store.streams import (
     updates,
 )
 from keyhole.service.store.streams.answers import Reply
+from keyhole.service.store.streams.calibrations import Past
 from keyhole.service.store.streams.shadows import NewShadow
 from keyhole.service.store.streams.stream import Stream, Task, make_separate_task
 from keyhole.service.store.tokens import Scope
@@ -41,10 +43,18 @@ Name = Annotated[str, Path(max_length=64, examples=["triage"])]
 ShadowName = Annotated[str, Path(max_length=64, examples=["wider"])]
 Id = Annotated[str, Path(max_length=200)]
 IdempotencyKey = Annotated[bodies.Key | None, Header(alias="Idempotency-Key")]
-AnswerGiven = Annotated[str | dict[str, Any], Depends(ReadBody(bodies.AnswerBody))]
+Output = Annotated[proposals.Query, Depends(ReadBody(bodies.OutputBody))]
+Outputs = Annotated[list[proposals.Query], Depends(ReadBody(bodies.OutputsBody))]
+Case = Annotated[proposals.Query, Depends(ReadBody(bodies.CaseBody))]
+Cases = Annotated[list[proposals.Query], Depends(ReadBody(bodies.CasesBody))]
+Answer = Annotated[str | dict[str, object], Depends(ReadBody(bodies.AnswerBody))]
+Answers = Annotated[list[Reply], Depends(ReadBody(bodies.AnswersBody))]
+New = Annotated[bodies.NewStream, Depends(ReadBody(bodies.NewStream))]
+Changes = Annotated[bodies.UpdateBody, Depends(ReadBody(bodies.UpdateBody))]
+Shadow = Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
+History = Annotated[tuple[list[Past], int | None], Depends(ReadBody(bodies.Calibration))]
 _PREDICTIONS, _DECISIONS = "predictions", "decisions"
 _MOST_LOGGED = 20  # names of streams in a line of the log
-_REPEATED = "Made by an earlier request"
 # no settings of a predictor
 _SEPARATE = ("lifetime", "window", "description", "retention", "calibrate_from")
 _TAGS: dict[Scope, str | Enum] = {
@@ -63,17 +73,19 @@ def _route(
     *,
     gives: type | None = None,
     status: int = 200,
+    repeats: bool = False,
     responses: Responses | None = None,
 ) -> Callable[[Handler], Handler]:
     """Add a route to what tokens of a scope may do; its response is JSON, if any."""
     method, path = place.split()
+    repeated: Responses = {200: {"model": gives, "description": "Made by an earlier request"}}
     return router.api_route(
         path,
         methods=[method],
         status_code=status,
         response_model=gives,
         response_class=Response if gives is None else JSONResponse,
-        responses=responses,
+        responses=repeated if repeats else responses,
         dependencies=[Depends(needs(scope))],
         tags=[_TAGS[scope]],
         openapi_extra=demand_token(scope),
@@ -85,18 +97,9 @@ def _describe_content(*kinds: str, schema: dict[str, str]) -> Responses:
 
 
 @_route(
-    "POST /streams/{name}/predictions",
-    Scope.PREDICT,
-    gives=wire.Prediction,
-    status=201,
-    responses={200: {"model": wire.Prediction, "description": _REPEATED}},
+    "POST /streams/{name}/predictions", Scope.PREDICT, gives=wire.Prediction, status=201, repeats=True
 )
-async def predict(
-    request: Request,
-    name: Name,
-    query: Annotated[proposals.Query, Depends(ReadBody(bodies.OutputBody))],
-    key: IdempotencyKey = None,
-) -> Response:
+async def predict(request: Request, name: Name, query: Output, key: IdempotencyKey = None) -> Response:
     """Predict a set or an interval; a retry with the same Idempotency-Key gives the same one."""
     (shown,), (repeated,) = opened = await _open(
         request, name, [query._replace(key=key)], makes=_PREDICTIONS
@@ -107,11 +110,7 @@ async def predict(
 
 
 @_route("POST /predictions/{id}/feedback", Scope.FEEDBACK, gives=wire.Receipt)
-async def answer(
-    request: Request,
-    id: Id,  # noqa: A002
-    given: AnswerGiven,
-) -> Response:
+async def answer(request: Request, id: Id, given: Answer) -> Response:
     """Answer a prediction or a decision: the same twice counts once, a different one is refused."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _settle(request, [Reply(id, given)])
@@ -121,11 +120,7 @@ async def answer(
 
 
 @_route("POST /predictions/{id}/amendment", Scope.FEEDBACK, gives=wire.Receipt)
-async def amend(
-    request: Request,
-    id: Id,  # noqa: A002
-    given: AnswerGiven,
-) -> Response:
+async def amend(request: Request, id: Id, given: Answer) -> Response:
     """Correct an answer that turned out to be wrong; all statistics become those of the right one."""
     request.state.logged = {"prediction": id[:80]}
     (result,) = await _settle(request, [Reply(id, given)], amends=True)
@@ -135,11 +130,7 @@ async def amend(
 
 
 @_route("POST /streams/{name}/predictions/batch", Scope.PREDICT, gives=wire.Predictions, status=201)
-async def predict_batch(
-    request: Request,
-    name: Name,
-    queries: Annotated[list[proposals.Query], Depends(ReadBody(bodies.OutputsBody))],
-) -> Response:
+async def predict_batch(request: Request, name: Name, queries: Outputs) -> Response:
     """Predict many at once, all or none."""
     opened = await _open(request, name, queries, makes=_PREDICTIONS)
     request.state.logged = {"stream": name, "predictions": len(opened.shown)}
@@ -148,9 +139,7 @@ async def predict_batch(
 
 
 @_route("POST /feedback", Scope.FEEDBACK, gives=wire.Receipts)
-async def answer_batch(
-    request: Request, replies: Annotated[list[Reply], Depends(ReadBody(bodies.AnswersBody))]
-) -> Response:
+async def answer_batch(request: Request, replies: Answers) -> Response:
     """Answer many predictions at once; each is counted or refused on its own."""
     request.state.logged = {"answers": len(replies)}
     results = await _settle(request, replies)
@@ -158,19 +147,8 @@ async def answer_batch(
     return JsonResponse(wire.Receipts(shown))
 
 
-@_route(
-    "POST /streams/{name}/decisions",
-    Scope.PREDICT,
-    gives=wire.Verdict,
-    status=201,
-    responses={200: {"model": wire.Verdict, "description": _REPEATED}},
-)
-async def decide(
-    request: Request,
-    name: Name,
-    query: Annotated[proposals.Query, Depends(ReadBody(bodies.CaseBody))],
-    key: IdempotencyKey = None,
-) -> Response:
+@_route("POST /streams/{name}/decisions", Scope.PREDICT, gives=wire.Verdict, status=201, repeats=True)
+async def decide(request: Request, name: Name, query: Case, key: IdempotencyKey = None) -> Response:
     """Accept an answer or refer it, in a stream of decisions; retries are as for predictions."""
     (shown,), (repeated,) = await _open(request, name, [query._replace(key=key)], makes=_DECISIONS)
     request.state.logged = {"stream": name, "prediction": shown.id}
@@ -178,11 +156,7 @@ async def decide(
 
 
 @_route("POST /streams/{name}/decisions/batch", Scope.PREDICT, gives=wire.Verdicts, status=201)
-async def decide_batch(
-    request: Request,
-    name: Name,
-    queries: Annotated[list[proposals.Query], Depends(ReadBody(bodies.CasesBody))],
-) -> Response:
+async def decide_batch(request: Request, name: Name, queries: Cases) -> Response:
     """Decide many at once, all or none."""
     opened = await _open(request, name, queries, makes=_DECISIONS)
     request.state.logged = {"stream": name, "predictions": len(opened.shown)}
@@ -190,13 +164,13 @@ async def decide_batch(
 
 
 @_route("PUT /streams/{name}/answers/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
-async def answer_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
+async def answer_by_key(request: Request, name: Name, key: Id, given: Answer) -> Response:
     """Answer the prediction that was requested with this key, as by its id."""
     return await answer(request, await _find_id(request, name, key), given)
 
 
 @_route("PUT /streams/{name}/amendments/{key:path}", Scope.FEEDBACK, gives=wire.Receipt)
-async def amend_by_key(request: Request, name: Name, key: Id, given: AnswerGiven) -> Response:
+async def amend_by_key(request: Request, name: Name, key: Id, given: Answer) -> Response:
     """Amend the answer to the prediction that was requested with this key, as by its id."""
     return await amend(request, await _find_id(request, name, key), given)
 
@@ -238,9 +212,7 @@ async def _settle(
 
 
 @_route("POST /streams", Scope.ADMIN, gives=wire.StreamView, status=201)
-async def create_stream(
-    request: Request, new: Annotated[bodies.NewStream, Depends(ReadBody(bodies.NewStream))]
-) -> Response:
+async def create_stream(request: Request, new: New) -> Response:
     """Create a stream."""
     request.state.fields = {FeedbackError: "feedback", LabelError: "labels"}
     request.state.logged = {"stream": new.name}
@@ -249,12 +221,10 @@ async def create_stream(
     given = new.model_dump(exclude={"name"}, exclude_none=True)
     separate = {name: given.pop(name) for name in _SEPARATE if name in given}
     separate["shadows"] = [NewShadow(**one) for one in given.pop("shadows", ())]
-    state = request.app.state
 
-    def create() -> tuple[Stream, list[str]]:
+    def create(database: Database, name: str, *, now: float) -> tuple[Stream, list[str]]:
         setup, notes, levels = settings.make_setups(**given)
-        more, now = {**separate, "levels": levels}, state.clock()
-        return registry.create(state.database, new.name, setup=setup, now=now, **more), notes
+        return registry.create(database, name, setup=setup, now=now, levels=levels, **separate), notes
 
     return await _change(request, new.name, create, status=201)
 
@@ -300,54 +270,33 @@ def get_stream(request: Request, name: Name) -> Response:
 
 
 @_route("PATCH /streams/{name}", Scope.ADMIN, gives=wire.StreamView)
-async def update_stream(
-    request: Request,
-    name: Name,
-    changes: Annotated[bodies.UpdateBody, Depends(ReadBody(bodies.UpdateBody))],
-) -> Response:
+async def update_stream(request: Request, name: Name, changes: Changes) -> Response:
     """Change a stream from now on; the notes say what that does to the promise."""
     request.state.fields = {LabelError: "labels"}
-    state, given = request.app.state, changes.model_dump(exclude_none=True)
+    given = changes.model_dump(exclude_none=True)
     if not given:
         raise InvalidError(
             "nothing is to change; give alpha, lifetime, window, labels, description or retention"
         )
-    update = updates.Update(**given)
-    return await _change(
-        request, name, lambda: updates.update(state.database, name, update, now=state.clock())
-    )
+    return await _change(request, name, updates.update, updates.Update(**given))
 
 
 @_route("POST /streams/{name}/shadows", Scope.ADMIN, gives=wire.StreamView, status=201)
-async def add_shadow(
-    request: Request, name: Name, new: Annotated[NewShadow, Depends(ReadBody(bodies.ShadowBody))]
-) -> Response:
+async def add_shadow(request: Request, name: Name, new: Shadow) -> Response:
     """Put another learner beside a stream: it learns from the same answers, and shows nothing."""
-    state = request.app.state
-    return await _change(
-        request,
-        name,
-        lambda: (updates.add(state.database, name, new, now=state.clock()), []),
-        status=201,
-    )
+    return await _change(request, name, updates.add, new, status=201)
 
 
 @_route("DELETE /streams/{name}/shadows/{shadow}", Scope.ADMIN, gives=wire.StreamView)
 async def remove_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
     """Remove a shadow."""
-    state = request.app.state
-    return await _change(
-        request, name, lambda: (updates.remove(state.database, name, shadow, now=state.clock()), [])
-    )
+    return await _change(request, name, updates.remove, shadow)
 
 
 @_route("POST /streams/{name}/shadows/{shadow}/promotion", Scope.ADMIN, gives=wire.StreamView)
 async def promote_shadow(request: Request, name: Name, shadow: ShadowName) -> Response:
     """Make a shadow the stream's learner; the notes say what that does to the promise."""
-    state = request.app.state
-    return await _change(
-        request, name, lambda: updates.promote(state.database, name, shadow, now=state.clock())
-    )
+    return await _change(request, name, updates.promote, shadow)
 
 
 @_route("DELETE /streams/{name}", Scope.ADMIN, status=204)
@@ -359,41 +308,35 @@ async def delete_stream(request: Request, name: Name) -> None:
 
 
 @_route("POST /streams/{name}/calibration", Scope.ADMIN, gives=wire.StreamView)
-async def calibrate(
-    request: Request,
-    name: Name,
-    history: Annotated[bodies.Calibration, Depends(ReadBody(bodies.Calibration))],
-) -> Response:
+async def calibrate(request: Request, name: Name, history: History) -> Response:
     """Teach a stream labelled or judged history before its first round."""
-    state = request.app.state
-
-    def teach() -> tuple[Stream, list[str]]:
-        past, now, after = history.list_past(), state.clock(), history.after
-        return calibrations.calibrate(state.database, name, past, now=now, after=after), []
-
-    return await _change(request, name, teach)
+    past, after = history
+    return await _change(request, name, partial(calibrations.calibrate, after=after), past)
 
 
 @_route("POST /streams/{name}/archive", Scope.ADMIN, gives=wire.StreamView)
 async def archive_stream(request: Request, name: Name) -> Response:
     """Close a stream permanently: it can be read, but takes no more rounds."""
-    state = request.app.state
-    return await _change(
-        request, name, lambda: (registry.archive(state.database, name, now=state.clock()), [])
-    )
+    return await _change(request, name, registry.archive)
 
 
 async def _change(
-    request: Request, name: str, change: Callable[[], tuple[Stream, list[str]]], *, status: int = 200
+    request: Request,
+    name: str,
+    change: Callable[..., Stream | tuple[Stream, list[str]]],
+    *given: object,
+    status: int = 200,
 ) -> Response:
     """Show a stream and notes after a change that is neither a round nor an answer."""
+    state = request.app.state
 
     def run() -> Response:  # in a thread, as a change and its view take long
         with settings.collect_notes() as warned:  # as of a shadow's learner
-            stream, notes = change()
+            changed = change(state.database, name, *given, now=state.clock())
+        stream, notes = changed if isinstance(changed, tuple) else (changed, [])
         return JsonResponse(views.show_stream(stream, notes=[*notes, *warned]), status)
 
-    response: Response = await request.app.state.queues.run(make_separate_task(name, run))
+    response: Response = await state.queues.run(make_separate_task(name, run))
     return response
 
 
@@ -424,7 +367,7 @@ def get_rounds(
     return JsonResponse(wire.RoundsView([views.show_round(entry) for entry in found], following))
 
 
-def _read_metadata(text: str | None) -> dict[str, Any] | None:
+def _read_metadata(text: str | None) -> dict[str, object] | None:
     if text is None:
         return None
     try:
@@ -453,11 +396,7 @@ async def erase_rounds(
 
 
 @_route("DELETE /streams/{name}/rounds/{id}", Scope.ADMIN, gives=wire.Erased)
-async def erase_round(
-    request: Request,
-    name: Name,
-    id: Id,  # noqa: A002
-) -> Response:
+async def erase_round(request: Request, name: Name, id: Id) -> Response:
     """Erase the content of a round, its answer and its metadata; the statistics stay."""
     state = request.app.state
     erase = partial(erasures.erase_round, state.database, name, id, now=state.clock())
@@ -486,7 +425,7 @@ async def get_events(request: Request, name: Name) -> Response:
 def get_export(
     request: Request,
     name: Name,
-    format: Annotated[export.Format, Query()] = export.Format.CSV,  # noqa: A002
+    format: Annotated[export.Format, Query()] = export.Format.CSV,
 ) -> Response:
     """Return the whole log as CSV, JSON lines or Parquet, sent as it is read."""
     database = request.app.state.database

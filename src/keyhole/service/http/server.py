@@ -9,13 +9,13 @@ import gc
 import signal
 import socket
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from functools import partial
 from typing import Any
 
 import uvicorn
 from fastapi import FastAPI
+from starlette.types import Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from keyhole.errors import InvalidError, LostDatabaseError
@@ -77,7 +77,7 @@ class Connections:
                 del self._by_address[old.address]
 
 
-async def refuse_all(scope: Any, receive: Any, send: Any) -> None:
+async def refuse_all(scope: Scope, receive: Receive, send: Send) -> None:
     """Answer a request on a connection that is there for probes alone."""
     message = "too many connections are at work; try again, or close some"
     await respond(Fault("busy", message, None), status=503)(scope, receive, send)
@@ -231,8 +231,16 @@ def run(app: FastAPI, *, host: str, port: int) -> None:
     # What is there by now stays: to look through it for garbage would halt requests for a tenth of a
     # second, now and again.
     gc.freeze()
-    with app.state.webhooks or nullcontext(), stopping_in_order():
+
+    def stop(*_signal: object) -> None:
+        server.should_exit = True
+
+    # The server takes both signals while it runs, and raises them again when it has finished.
+    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
+    with app.state.webhooks or nullcontext():
         server.run([listening])
+    for one, handler in before.items():
+        signal.signal(one, handler)
     app.state.queues.close()
     if lost:
         raise lost[0]
@@ -254,28 +262,6 @@ def bind(host: str, port: int) -> socket.socket:
         ) from None
     bound.set_inheritable(True)
     return bound
-
-
-class _Stop(BaseException):
-    """Somebody asked the process to end."""
-
-
-@contextmanager
-def stopping_in_order() -> Iterator[None]:
-    """Let a request to end the process leave the block, as if all was done."""
-
-    def stop(*_signal: object) -> None:
-        raise _Stop
-
-    # The server takes both signals while it runs, and raises them again when it has finished.
-    before = {one: signal.signal(one, stop) for one in (signal.SIGTERM, signal.SIGINT)}
-    try:
-        yield
-    except _Stop:
-        pass
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
 
 
 def stop_if_lost(server: uvicorn.Server, database: Database) -> list[LostDatabaseError]:

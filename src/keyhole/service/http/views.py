@@ -14,12 +14,12 @@ from starlette.responses import Response
 
 from keyhole.errors import TheoremError
 from keyhole.feedback import is_miss
-from keyhole.predictor.monitor import Alarm, Watch, bound_misses, bound_rate, find_monitor
+from keyhole.predictor.monitor import Alarm, bound_misses, bound_rate, find_monitor
 from keyhole.predictor.report import bound_excess, judge_groups, list_notes
 from keyhole.scores import find_labels
 from keyhole.service.store.log.history import LevelCurve, LogEntry, StreamCurve
 from keyhole.service.store.sql.schema import AlarmRow
-from keyhole.service.store.streams.shadows import Shadow
+from keyhole.service.store.streams.shadows import Shadow, list_levels
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire import responses as wire
 from keyhole.service.wire.responses import Alert, show_ends, show_levels, show_time
@@ -75,7 +75,6 @@ def show_stream(
     """Return what a stream is, and its statistics; in a list without its distribution."""
     setup, tally = stream.setup, stream.tally
     rule, settings, labels = setup.learner.rule, setup.dump(), find_labels(setup.score)
-    rounds, misses = stream.recent_rounds, stream.recent_misses
     return wire.StreamView(
         name=stream.name,
         learner=setup.learner.name,
@@ -107,7 +106,9 @@ def show_stream(
         calibrated=tally.calibrated,
         miss_rate=tally.miss_rate,
         **tally.describe()._asdict(),
-        recent=wire.Recent(stream.window, rounds, misses, misses / rounds if rounds else None),
+        recent=wire.Recent(
+            stream.window, stream.recent_rounds, stream.recent_misses, stream.recent_miss_rate
+        ),
         promise=_show_promise(stream),
         distribution=None if listed else _show_distribution(stream),
         shadows=[_show_shadow(shadow) for shadow in stream.shadows if not shadow.is_level],
@@ -140,7 +141,7 @@ def _show_shadow(shadow: Shadow) -> wire.ShadowView:
     )
 
 
-def _leave_out(values: dict[str, Any], name: str) -> dict[str, Any]:
+def _leave_out(values: dict[str, object], name: str) -> dict[str, object]:
     return {key: value for key, value in values.items() if key != name}
 
 
@@ -152,17 +153,8 @@ def _show_distribution(stream: Stream) -> wire.DistributionView:
 Level = Stream | Shadow  # of several levels the stream itself is the outermost
 
 
-def list_levels(stream: Stream) -> list[Level]:
-    """Return the levels of a stream, the smallest alpha first; of a single alpha the one."""
-    return [stream, *stream.levels]
-
-
-def _find_watch(level: Level) -> Watch:
-    return level.progress.watch or Watch()
-
-
 def find_alert(level: Level) -> Alert:
-    watch = _find_watch(level)
+    watch = level.watch
     return Alert.STARTING if watch.starting else _ALERTS[Alarm(watch.alarm)]
 
 
@@ -208,7 +200,7 @@ def find_worst(stream: Stream) -> tuple[Alert, AlarmRow | None]:
 
 
 def _show_promise(level: Level) -> wire.Promise:
-    tally, watch = level.progress.tally, _find_watch(level)
+    tally, watch = level.progress.tally, level.watch
     scale = watch.scale  # An answer of the least chance counts as one round, the others as less.
     return wire.Promise(
         state=find_alert(level),
@@ -241,16 +233,16 @@ def _list_notes(stream: Stream) -> list[str]:
 
 def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
     alpha, rounds = stream.setup.learner.alpha, curve.answered
-    curves: list[LevelCurve | StreamCurve] = [curve, *curve.levels]
     opened, accepted, decides = curve.predicted, curve.accepted, stream.setup.kind.decides
+    own = curve.levels[0]
     return wire.HistoryView(
         alpha=alpha,
         rounds=rounds,
         at=[show_time(at) for at in curve.at],
-        **_show_curve(stream, curve),
+        **_show_curve(stream, own),
         accepted_share=_divide(accepted, opened) if decides else None,
         local_accepted_share=_divide(_step(accepted), _step(opened)) if decides else None,
-        on_target=min(len(curve.last), stream.watch.rounds - (stream.retargeted or 0)),
+        on_target=min(len(own.last), stream.watch.rounds - (stream.retargeted or 0)),
         alarms=[show_alarm(found) for found in curve.alarms],
         changes=[
             wire.ChangeView(show_time(change.at), change.kind, change.content)
@@ -263,15 +255,15 @@ def show_history(stream: Stream, curve: StreamCurve) -> wire.HistoryView:
             wire.LevelHistoryView(
                 alpha=level.setup.learner.alpha, **_show_curve(level, one), proven=_show_proven(level)
             )
-            for level, one in zip(list_levels(stream), curves, strict=True)
+            for level, one in zip(list_levels(stream), curve.levels, strict=True)
         ]
         if stream.alphas
         else None,
     )
 
 
-def _show_curve(level: Level, curve: LevelCurve | StreamCurve) -> dict[str, Any]:
-    alpha, scale = level.setup.learner.alpha, _find_watch(level).scale
+def _show_curve(level: Level, curve: LevelCurve) -> dict[str, Any]:
+    alpha, scale = level.setup.learner.alpha, level.watch.scale
     return {
         "miss_rate": _divide(curve.misses, curve.weights),
         "mean_size": _divide(curve.sizes, curve.bounded),

@@ -18,9 +18,9 @@ import threading
 import time
 from collections import Counter as Counts
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 from urllib.parse import urlsplit
 
 import httpx
@@ -28,9 +28,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge
 from pydantic_core import to_jsonable_python
 
 from keyhole.errors import InvalidError, KeyholeError
-from keyhole.service.http.views import Level, list_levels, show_alarm
+from keyhole.service.http.views import Level, show_alarm
 from keyhole.service.store.sql.database import Database
 from keyhole.service.store.streams import registry
+from keyhole.service.store.streams.shadows import list_levels
 from keyhole.service.store.streams.stream import Stream
 from keyhole.service.wire.responses import show_time
 
@@ -51,7 +52,7 @@ class Message(NamedTuple):
     id: str
     type: str
     at: float
-    data: dict[str, Any]
+    data: Mapping[str, object]
 
     def write(self) -> bytes:
         content = {"type": self.type, "timestamp": show_time(self.at), "data": self.data}
@@ -86,7 +87,7 @@ def _read_secret(secret: str) -> bytes:
         raise InvalidError(f"what follows {_ENCODED} in the webhook's secret is not base64") from None
 
 
-def sign(secret: str, *, id: str, at: int, body: bytes) -> str:  # noqa: A002
+def sign(secret: str, *, id: str, at: int, body: bytes) -> str:
     """Return the signature of a message that is sent at a time.
 
     Examples
@@ -234,14 +235,12 @@ class StreamPoller:
     def __init__(self, database: Database, *, clock: Callable[[], float]) -> None:
         self._database, self._clock = database, clock
         self._seen: dict[int, int] = {}
-        # of each level: when its last alarm was raised, and cleared
-        self._alarms: dict[tuple[int, int], tuple[int, int | None]] = {}
+        self._announced: set[str] = set()  # ids of messages about alarms, which are rare
         self._quarantined: set[str] | None = None  # None before the first poll
 
     def poll(self) -> Iterator[Message]:
         """Yield what is new; at first, what happened within a day."""
         found, now = registry.survey_changed(self._database, self._seen), self._clock()
-        registry.add_alarms(self._database, found.changed)
         self._seen = found.digests
         for stream in found.changed:
             for level in list_levels(stream):
@@ -258,20 +257,13 @@ class StreamPoller:
         last = level.alarmed
         if last is None:
             return
-        known = self._alarms.get((stream.id, last.level))
-        if known == (last.raised, last.cleared):
-            return
-        self._alarms[stream.id, last.level] = (last.raised, last.cleared)
-        is_known = known is not None and known[0] == last.raised
         shown = to_jsonable_python(show_alarm(last))
         data = {"stream": stream.name, "alpha": level.setup.learner.alpha, **shown}
-        moments = [] if is_known else [("alarm.raised", last.raised_at)]
-        if last.cleared_at is not None:
-            moments.append(("alarm.cleared", last.cleared_at))
-        for kind, at in moments:
-            if now - at <= DAY:
-                id_ = _make_id(kind, stream.name, stream.created, last.raised, last.level)
-                yield Message(id_, kind, at, data)
+        for kind, at in (("alarm.raised", last.raised_at), ("alarm.cleared", last.cleared_at)):
+            id = _make_id(kind, stream.name, stream.created, last.raised, last.level)
+            if at is not None and now - at <= DAY and id not in self._announced:
+                self._announced.add(id)
+                yield Message(id, kind, at, data)
 
 
 def _make_id(*parts: object) -> str:

@@ -117,7 +117,7 @@ def _make(
     return row, f"{_PREFIX}_{id_}_{secret}"
 
 
-def revoke(database: Database, id: str, *, now: float) -> None:  # noqa: A002
+def revoke(database: Database, id: str, *, now: float) -> None:
     with database.write() as transaction:
         revoked = transaction.fetch(statements.REVOKE_TOKEN, now, id)
     if not revoked:

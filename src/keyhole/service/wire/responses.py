@@ -36,6 +36,18 @@ class Alert(StrEnum):
     TOO_FEW = "fewer misses than alpha"
 
 
+def _holds(shown: "Prediction | LevelPrediction", label: Any) -> bool:
+    if shown.labels is not None:
+        if label in shown.labels:
+            return True
+        check_unknown(label, shown.labels)
+        return False
+    if shown.interval is None:
+        return False
+    lower, upper = shown.interval
+    return (lower is None or lower <= label) and (upper is None or label <= upper)
+
+
 @dataclass(frozen=True, slots=True)
 class LevelPrediction:
     """What a round shows on one of several levels: it holds what those of a larger alpha show."""
@@ -47,8 +59,7 @@ class LevelPrediction:
     size: float | None
     missed: Annotated[bool | None, "Whether the truth was outside; null until that is known."] = None
 
-    def __contains__(self, label: object) -> bool:
-        return _holds(self.labels, self.interval, label)
+    __contains__ = _holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,20 +78,7 @@ class Prediction:
     expires: Annotated[str, "Until when it can be answered."]
     levels: list[LevelPrediction] | None = None
 
-    def __contains__(self, label: object) -> bool:
-        return _holds(self.labels, self.interval, label)
-
-
-def _holds(labels: tuple[Label, ...] | None, interval: Pair | None, label: Any) -> bool:
-    if labels is not None:
-        if label in labels:
-            return True
-        check_unknown(label, labels)
-        return False
-    if interval is None:
-        return False
-    lower, upper = interval
-    return (lower is None or lower <= label) and (upper is None or label <= upper)
+    __contains__ = _holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,11 +101,7 @@ class Verdict:
 
 
 def show_prediction(
-    id: str,  # noqa: A002
-    regions: Sequence[Region],
-    *,
-    expires: float,
-    alphas: Sequence[float] = (),
+    id: str, regions: Sequence[Region], *, expires: float, alphas: Sequence[float] = ()
 ) -> Prediction:
     """Return what is sent of a round: its regions are those of each level, the smallest alpha first."""
     shown, until = regions[0], show_time(expires)
@@ -140,7 +134,7 @@ def show_ends(ends: tuple[float, float] | None) -> Pair | None:
     return None if ends is None or ends[0] > ends[1] else ends
 
 
-def show_decision(id: str, decision: Decision, *, expires: float) -> Verdict:  # noqa: A002
+def show_decision(id: str, decision: Decision, *, expires: float) -> Verdict:
     return Verdict(
         id=id,
         round=decision.id,

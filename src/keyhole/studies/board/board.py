@@ -37,7 +37,7 @@ from keyhole.studies.compare.contest import (
     make_entrant,
     play_entrant,
 )
-from keyhole.studies.compare.listing import Listed, Rounds, list_scenarios
+from keyhole.studies.compare.listing import Listed, list_scenarios
 
 VERSION = 1
 ALPHA, SEED = 0.1, 0
@@ -105,7 +105,7 @@ class BoardScenario:
     kind: str
     of: str  # the scenario's name there
     about: str
-    answers: str  # how they come, in words
+    answers: str = "at once"  # how they come, in words
     channel: Channel = field(default_factory=Channel)
     audit: float = 1.0
 
@@ -118,63 +118,60 @@ class BoardScenario:
         return (LONG_RUN,) if self.kind == "attack" else PARTS
 
 
-_AT_ONCE, _LATE, _SPARSE = "at once", "100 rounds late", "to one round in ten"
+def _vary_answers(name: str, kind: str, about: str) -> list[BoardScenario]:
+    """Return a scenario three times: its answers come at once, late, and seldom."""
+    late, sparse = "100 rounds late", "to one round in ten"
+    return [
+        BoardScenario(name, kind, name, about),
+        BoardScenario(f"{name}-late", kind, name, about, late, Channel(delay=100)),
+        BoardScenario(f"{name}-sparse", kind, name, about, sparse, Channel(lost=0.9)),
+    ]
+
+
 _DIGITS, _AIRFOIL = "handwritten digits (real)", "airfoil self-noise around a regression (real)"
+_IMAGENET = "generated outputs for 1,000 labels"
+_ATTACKS = {
+    "just-below": "scores just below the threshold",
+    "lure-and-strike": "scores of 1 until the threshold is high, then of 0",
+    "alternating": "easy or hard rounds, changed once the entrant has adapted",
+}
 SCENARIOS: dict[str, BoardScenario] = {
     one.name: one
     for one in (
-        BoardScenario("digits", "labels", "digits", _DIGITS, _AT_ONCE),
-        BoardScenario("digits-late", "labels", "digits", _DIGITS, _LATE, Channel(delay=100)),
-        BoardScenario("digits-sparse", "labels", "digits", _DIGITS, _SPARSE, Channel(lost=0.9)),
+        *_vary_answers("digits", "labels", _DIGITS),
+        BoardScenario("digits-drifting", "labels", "digits-by-label", f"{_DIGITS}, first all zeros"),
+        BoardScenario("imagenet", "labels", "imagenet-like", _IMAGENET),
         BoardScenario(
-            "digits-drifting", "labels", "digits-by-label", f"{_DIGITS}, first all zeros", _AT_ONCE
+            "imagenet-drifting", "labels", "imagenet-like-shift", f"{_IMAGENET}, changing four times",
         ),
-        BoardScenario(
-            "imagenet", "labels", "imagenet-like", "generated outputs for 1,000 labels", _AT_ONCE
-        ),
-        BoardScenario(
-            "imagenet-drifting", "labels", "imagenet-like-shift",
-            "generated outputs for 1,000 labels, changing four times", _AT_ONCE,
-        ),
-        BoardScenario("airfoil", "intervals", "airfoil", _AIRFOIL, _AT_ONCE),
-        BoardScenario("airfoil-late", "intervals", "airfoil", _AIRFOIL, _LATE, Channel(delay=100)),
-        BoardScenario("airfoil-sparse", "intervals", "airfoil", _AIRFOIL, _SPARSE, Channel(lost=0.9)),
+        *_vary_answers("airfoil", "intervals", _AIRFOIL),
         BoardScenario(
             "airfoil-drifting", "intervals", "airfoil-in-order",
-            f"{_AIRFOIL}, one experiment after another", _AT_ONCE,
+            f"{_AIRFOIL}, one experiment after another",
         ),
         BoardScenario(
             "day-ahead", "intervals", "hourly",
             "synthetic forecast errors that follow hour, weekend and season", "24 rounds at a time",
             Channel(batch=24),
         ),
-        BoardScenario(
-            "just-below", "attack", "just-below", "an adversary: scores just below the threshold",
-            _AT_ONCE,
+        *(
+            BoardScenario(name, "attack", name, f"an adversary: {about}")
+            for name, about in _ATTACKS.items()
         ),
-        BoardScenario(
-            "lure-and-strike", "attack", "lure-and-strike",
-            "an adversary: scores of 1 until the threshold is high, then of 0", _AT_ONCE,
-        ),
-        BoardScenario(
-            "alternating", "attack", "alternating",
-            "an adversary: easy or hard rounds, changed once the entrant has adapted", _AT_ONCE,
-        ),
-        BoardScenario("gate-digits", "gate", "digits", _DIGITS, _AT_ONCE),
-        BoardScenario("gate-late", "gate", "digits", _DIGITS, _LATE, Channel(delay=100)),
+        BoardScenario("gate-digits", "gate", "digits", _DIGITS),
+        BoardScenario("gate-late", "gate", "digits", _DIGITS, "100 rounds late", Channel(delay=100)),
         BoardScenario("gate-sparse", "gate", "digits", _DIGITS, "to one in ten accepted", audit=0.1),
         BoardScenario(
             "gate-overconfident", "gate", "overconfident",
-            "a synthetic model that is surer of itself than it should be", _AT_ONCE,
+            "a synthetic model that is surer of itself than it should be",
         ),
         BoardScenario(
             "gate-drifting", "gate", "accuracy halves",
-            "a synthetic calibrated model, half of its right answers wrong from midway", _AT_ONCE,
+            "a synthetic calibrated model, half of its right answers wrong from midway",
         ),
         BoardScenario(
             "gate-attacked", "gate", "turning",
             "answers that gain trust, then are wrong, again and again",
-            _AT_ONCE,
         ),
     )
 }  # fmt: skip
@@ -358,7 +355,7 @@ def make_key(entrant: str) -> str:
 
 
 @cache
-def _draw(scenario: BoardScenario, size: Size) -> tuple[Listed, list[Rounds]]:
+def _draw(scenario: BoardScenario, size: Size) -> tuple[Listed, list[Scenario]]:
     listed = list_scenarios()[scenario.of]
     return listed, draw_rounds([listed], _make_terms(scenario, size))[listed.name]
 
@@ -376,42 +373,35 @@ def _play_learner(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
     terms = _make_terms(scenario, size, feedback)
     listed, staged = _draw(scenario, size)
     try:
-        learner = make_entrant(name, staged, size.rounds, terms)
+        learner = make_entrant(name, listed, staged, terms)
     except HorizonError as error:
         return BoardCell(name, scenario.name, needs.value, make_key(name), refusal=str(error))
     told = feedback.tells if learner.informed else needs
-    run = play_entrant(learner, listed, staged, size.rounds, terms)
-    given = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
-    measured = [
-        _measure(one, misses, thresholds)
-        for one, misses, thresholds in zip(given, run.misses, run.thresholds, strict=True)
-    ]
-    return _judge(name, scenario, told.value, measured, size)
-
-
-def _measure(staged: Rounds, misses: Array, thresholds: Array) -> tuple[Array, Array, Array]:
-    """Return the misses, the sizes, and the sizes of the best threshold of each segment."""
-    scenario = staged.scenario
-    best = best_per_segment(scenario.scores, ALPHA, staged.changes)
-    return misses, scenario.sizes(thresholds), scenario.sizes(best)
+    run = play_entrant(learner, listed, staged, terms)
+    runs = zip(run.scores, run.misses, run.thresholds, strict=True)
+    return _judge(name, scenario, told.value, size, staged, runs)
 
 
 def _judge(
     name: str,
     scenario: BoardScenario,
     told: str,
-    measured: list[tuple[Array, Array, Array]],
     size: Size,
+    staged: list[Scenario],
+    runs: Iterable[tuple[Array, Array, Array]],
 ) -> BoardCell:
-    rates: dict[str, list[float]] = {}
-    sizes: dict[str, list[float]] = {}
-    for part in scenario.parts:
-        rounds = size.slice_part(part)
-        rates[part] = [_round(misses[rounds].mean()) for misses, _, _ in measured]
-        sizes[part] = [
-            math.nan if scenario.kind == "attack" else _divide(own[rounds], best[rounds])
-            for _, own, best in measured
-        ]
+    """Return the cell of some runs, each given by its scores, misses and thresholds."""
+    rates: dict[str, list[float]] = {part: [] for part in scenario.parts}
+    sizes: dict[str, list[float]] = {part: [] for part in scenario.parts}
+    for number, (scores, misses, thresholds) in enumerate(runs):
+        given = staged[number] if staged else DriftScenario(scores)
+        own = given.sizes(thresholds)
+        best = given.sizes(best_per_segment(given.scores, ALPHA, given.changes))
+        for part in scenario.parts:
+            rounds = size.slice_part(part)
+            relative = math.nan if not staged else _divide(own[rounds], best[rounds])
+            rates[part].append(_round(misses[rounds].mean()))
+            sizes[part].append(relative)
     return BoardCell(name, scenario.name, told, make_key(name), rates, sizes)
 
 
@@ -429,16 +419,14 @@ def _play_peer(name: str, scenario: BoardScenario, size: Size) -> BoardCell:
         reason = "it places both ends of an interval, and has no use for the score of a label"
         return BoardCell(name, scenario.name, _TOLD_ALL, make_key(name), refusal=reason)
     _, staged = _draw(scenario, size)
-    measured = []
-    for run in range(size.runs):
-        scores, misses, thresholds = _run_peer(rule, scenario, staged[run : run + 1], SEED + run, size)
-        given = staged[run] if staged else Rounds(DriftScenario(scores, (0,)), (0,))
-        measured.append(_measure(given, misses, thresholds))
-    return _judge(name, scenario, _TOLD_ALL, measured, size)
+    runs = [
+        _run_peer(rule, scenario, staged[run : run + 1], SEED + run, size) for run in range(size.runs)
+    ]
+    return _judge(name, scenario, _TOLD_ALL, size, staged, runs)
 
 
 def _run_peer(
-    rule: PeerRule, scenario: BoardScenario, staged: list[Rounds], seed: int, size: Size
+    rule: PeerRule, scenario: BoardScenario, staged: list[Scenario], seed: int, size: Size
 ) -> tuple[Array, Array, Array]:
     """Play one run; return scores, misses, and the thresholds at which sets are as large.
 
@@ -447,7 +435,7 @@ def _run_peer(
     attack = None if staged else adversaries.find(scenario.of)
     hard = adversaries.repertoire(size.rounds, seed=seed)
     notes = adversaries.notes()
-    errors = read_errors(staged[0].scenario) if staged else np.empty(size.rounds)
+    errors = read_errors(staged[0]) if staged else np.empty(size.rounds)
     deliveries = scenario.channel.deliver(size.rounds, seed=seed)
     comes = deliveries.report < deliveries.told_if_hit
     misses, thresholds = np.zeros(size.rounds, dtype=bool), np.empty(size.rounds)
@@ -540,15 +528,12 @@ def play_board(
             continue
         played = play(entrant, scenario, size)
         path.parent.mkdir(parents=True, exist_ok=True)
-        snapshot.write(path, json.dumps(_clear_nan(asdict(played))).encode())
-    names = {one.name for one in scenarios}
+        snapshot.write(path, _write_cell(played).encode())
+    names, places = {one.name for one in scenarios}, list(SCENARIOS)
     kept = [_read_cell(path) for path in sorted(_find_folder(folder, size).glob("*.json"))]
-    return Board(size, _sort(one for one in kept if one.scenario in names))
-
-
-def _sort(played: Iterable[BoardCell]) -> tuple[BoardCell, ...]:
-    places = {name: place for place, name in enumerate(SCENARIOS)}
-    return tuple(sorted(played, key=lambda one: (places[one.scenario], one.entrant)))
+    shown = [one for one in kept if one.scenario in names]
+    shown.sort(key=lambda one: (places.index(one.scenario), one.entrant))
+    return Board(size, tuple(shown))
 
 
 def _find_folder(folder: Path, size: Size) -> Path:
@@ -570,26 +555,22 @@ def _read_cell(path: Path) -> BoardCell:
 
 
 def _make_played(fields: dict[str, Any]) -> BoardCell:
-    sizes = {
-        part: [math.nan if value is None else value for value in values]
-        for part, values in fields["sizes"].items()
-    }
-    return BoardCell(**{**fields, "sizes": sizes})
+    return BoardCell(**_map_sizes(fields, lambda size: math.nan if size is None else size))
 
 
-def _clear_nan(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the fields as JSON takes them: NaN is null."""
-    sizes = {
-        part: [None if math.isnan(value) else value for value in values]
-        for part, values in fields["sizes"].items()
-    }
+def _write_cell(played: BoardCell) -> str:
+    """Return a cell as JSON, in which NaN is null."""
+    return json.dumps(_map_sizes(asdict(played), lambda size: None if math.isnan(size) else size))
+
+
+def _map_sizes(fields: dict[str, Any], change: Callable[[Any], float | None]) -> dict[str, Any]:
+    sizes = {part: [change(value) for value in values] for part, values in fields["sizes"].items()}
     return {**fields, "sizes": sizes}
 
 
 def write_record(board: Board, path: Path) -> None:
     head = {"version": VERSION, "alpha": ALPHA, "seed": SEED, "size": asdict(board.size)}
-    lines = [json.dumps(_clear_nan(asdict(one))) for one in board.played]
-    cells = ",\n".join(lines)
+    cells = ",\n".join(map(_write_cell, board.played))
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(f'{json.dumps(head)[:-1]}, "played": [\n{cells}\n]}}\n', encoding="utf-8")
 

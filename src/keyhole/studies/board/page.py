@@ -225,12 +225,8 @@ def _legend() -> str:
 
 
 def _has_sizes(board: Board, scenario: BoardScenario) -> bool:
-    return any(
-        one.scenario == scenario.name
-        and LONG_RUN in one.sizes
-        and not math.isnan(one.size(LONG_RUN).mean)
-        for one in board.played
-    )
+    played = board.of_scenario(scenario.name, LONG_RUN)
+    return any(not math.isnan(one.size(LONG_RUN).mean) for one in played)
 
 
 def _draw_panel(board: Board, scenario: BoardScenario) -> str:

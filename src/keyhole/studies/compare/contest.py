@@ -18,13 +18,13 @@ from keyhole.feedback import Feedback, check_enough, check_feedback
 from keyhole.learners import DEFAULT, LEARNERS, Learner, find, make, make_suited
 from keyhole.numeric import Array
 from keyhole.predictor.draws import check_seed
-from keyhole.scenarios import ContextualScenario, Scenario
+from keyhole.scenarios import Scenario
 from keyhole.scenarios.drifts import DriftScenario
 from keyhole.simulation.channel import Channel
+from keyhole.simulation.metrics import window_mean
 from keyhole.simulation.simulate import Simulation, simulate, simulate_against
 from keyhole.studies.compare.listing import (
     Listed,
-    Rounds,
     list_scenarios,
     pick_scenarios,
     read_log,
@@ -43,14 +43,10 @@ _MOST = 10**9  # rounds, or runs: a number for each is kept
 
 def read_context(scenario: Scenario) -> dict[str, Array]:
     """Return the features and the groups of every round, as far as the scenario has any."""
-    if not isinstance(scenario, ContextualScenario):
-        return {}
-    known: dict[str, Array] = {}
-    if scenario.features is not None:
-        known["features"] = scenario.features.values
-    if scenario.groups is not None:
-        known["groups"] = scenario.groups.members.astype(np.float64)
-    return known
+    known = {name: getattr(scenario, name, None) for name in ("features", "groups")}
+    return {
+        name: np.asarray(table, dtype=np.float64) for name, table in known.items() if table is not None
+    }
 
 
 def judge_groups(scenario: Scenario) -> NDArray[np.bool_]:
@@ -97,9 +93,7 @@ def pinball_regret(thresholds: Array, scores: Array, alpha: float) -> float:
 
 def worst_window(misses: Array, length: int) -> float:
     """Return the largest share of misses in any so many rounds in a row."""
-    sums = np.concatenate(([0.0], np.cumsum(misses)))
-    length = min(length, misses.size)
-    return float((sums[length:] - sums[:-length]).max() / length)
+    return float(window_mean(misses, min(length, misses.size)).max())
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,7 +182,13 @@ class Contest:
     scenarios: tuple[Listed, ...]
     cells: tuple[Cell, ...]
     frontiers: dict[str, Frontier] = field(default_factory=dict)
-    promised: str = "miss_rate"  # the figure that alpha is asked of
+    promised: str = "miss_rate"  # the figure that alpha is asked of; of gates it is "wrong"
+    late: Mapping[str, "Contest"] = field(default_factory=dict, repr=False)  # by channel
+
+    @property
+    def is_of_gates(self) -> bool:
+        """Whether gates were compared, of which alpha is asked of the answers accepted."""
+        return self.promised == "wrong"
 
     def of_scenario(self, name: str) -> list[Cell]:
         """Return the cells of a scenario that ran: who keeps the promise first, then by size."""
@@ -210,7 +210,10 @@ class Contest:
             if cell.refusal is None:
                 ran.setdefault(cell.learner, []).append(cell)
         every = [_summarise(name, cells, self) for name, cells in ran.items()]
-        return sorted((one for one in every if one is not None), key=_order)
+        return sorted(
+            (one for one in every if one is not None),
+            key=lambda one: (-one.kept / one.scenarios, one.ratio, one.learner),
+        )
 
     def make_rows(self) -> list[dict[str, object]]:
         """Return a row for each cell that ran, as a table takes them: every figure and its error."""
@@ -271,10 +274,12 @@ def compare(
     return run_contest(list(LEARNERS) if learners is None else learners, entered, terms)
 
 
-def draw_rounds(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Rounds]]:
+def draw_rounds(scenarios: Sequence[Listed], terms: Terms) -> dict[str, list[Scenario]]:
     """Return the rounds of every run of every scenario; of adversaries none, they make them up."""
     return {
-        listed.name: [listed.build(_length(listed, terms), terms.seed + n) for n in range(terms.runs)]
+        listed.name: [
+            listed.build(_length(listed, terms), seed=terms.seed + n) for n in range(terms.runs)
+        ]
         if listed.build
         else []
         for listed in scenarios
@@ -286,7 +291,7 @@ def run_contest(
     scenarios: Sequence[Listed],
     terms: Terms,
     *,
-    drawn: Mapping[str, list[Rounds]] | None = None,
+    drawn: Mapping[str, list[Scenario]] | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> Contest:
     """Play every learner on every scenario; ``report`` gets the name of each cell before it runs.
@@ -298,13 +303,13 @@ def run_contest(
     frontiers: dict[str, Frontier] = {}
     drawn = draw_rounds(scenarios, terms) if drawn is None else drawn
     for listed in scenarios:
-        rounds, staged = _length(listed, terms), drawn[listed.name]
-        judged = [judge_groups(one.scenario) for one in staged]
+        staged = drawn[listed.name]
+        judged = [judge_groups(one) for one in staged]
         if staged:
             frontiers[listed.name] = _frontier(staged[0], terms.alpha)
         for name in names:
             report(f"{name} on {listed.name}")
-            cells.append(_cell(name, listed, staged, rounds, terms, judged=judged))
+            cells.append(_cell(name, listed, staged, terms, judged=judged))
     return Contest(terms, tuple(scenarios), tuple(cells), frontiers)
 
 
@@ -319,9 +324,9 @@ def _length(listed: Listed, terms: Terms) -> int:
     return min(terms.rounds, listed.rounds or terms.rounds)
 
 
-def _frontier(staged: Rounds, alpha: float) -> Frontier:
+def _frontier(staged: Scenario, alpha: float) -> Frontier:
     rates = alpha * np.linspace(0.25, 3.0, 23)
-    scores, sizes = staged.scenario.scores, staged.scenario.sizes
+    scores, sizes = staged.scores, staged.sizes
     means = [sizes(best_per_segment(scores, rate, staged.changes)).mean() for rate in (alpha, *rates)]
     return Frontier(rates, np.array(means[1:]) / means[0] if means[0] > 0.0 else rates * math.nan)
 
@@ -329,18 +334,20 @@ def _frontier(staged: Rounds, alpha: float) -> Frontier:
 def _cell(
     name: str,
     listed: Listed,
-    staged: list[Rounds],
-    rounds: int,
+    staged: list[Scenario],
     terms: Terms,
     *,
     judged: list[NDArray[np.bool_]],
 ) -> Cell:
     try:
-        learner = make_entrant(name, staged, rounds, terms)
+        learner = make_entrant(name, listed, staged, terms)
     except (FeedbackError, HorizonError) as error:
         return Cell(name, listed.name, {}, refusal=str(error))
-    run, microseconds = _time(learner, listed, staged, rounds, terms)
-    played = staged or [Rounds(DriftScenario(scores, (0,)), (0,)) for scores in run.scores]
+    run = play_entrant(learner, listed, staged, terms)
+    began = time.perf_counter()  # of one run alone, now that all is compiled
+    play_entrant(learner, listed, staged[:1], replace(terms, runs=1))
+    microseconds = (time.perf_counter() - began) / run.scores.shape[1] * 1e6
+    played = staged or [DriftScenario(scores) for scores in run.scores]
     measured = [_measure(run, number, one, terms) for number, one in enumerate(played)]
     sizes = np.stack([sizes for _, sizes in measured])
     figures = {key: estimate([m[key] for m, _ in measured]) for key in measured[0][0]}
@@ -350,62 +357,44 @@ def _cell(
     return Cell(name, listed.name, figures, curve=_curve(run.misses, sizes))
 
 
-def make_entrant(name: str, staged: list[Rounds], rounds: int, terms: Terms) -> Learner:
+def make_entrant(name: str, listed: Listed, staged: list[Scenario], terms: Terms) -> Learner:
     """Return a learner by name, made for these rounds, or raise if they tell it too little."""
+    known = read_context(staged[0]) if staged else {}
     learner = make_suited(
-        name, alpha=terms.alpha, horizon=rounds, arms=terms.arms, context=_count_context(staged)
-    )
+        name, alpha=terms.alpha, horizon=_length(listed, terms), arms=terms.arms,
+        context={name: table.shape[1] for name, table in known.items()},
+    )  # fmt: skip
     check_enough(learner.name, learner.needs, check_feedback(terms.feedback))
     return learner
 
 
-def play_entrant(
-    learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
-) -> Simulation:
+def play_entrant(learner: Learner, listed: Listed, staged: list[Scenario], terms: Terms) -> Simulation:
     common = {"seed": terms.seed, "feedback": terms.feedback, "channel": terms.channel}
     if listed.build is None:
-        return simulate_against(learner, listed.name, rounds=rounds, runs=terms.runs, **common)  # type: ignore[arg-type]
-    table = np.stack([one.scenario.scores for one in staged])
-    known = _stack_context(learner, staged)
-    return simulate(learner, table, **known, **common)  # type: ignore[arg-type]
-
-
-def _time(
-    learner: Learner, listed: Listed, staged: list[Rounds], rounds: int, terms: Terms
-) -> tuple[Simulation, float]:
-    """Return the runs, and the time that one of them takes alone, once compiled, for each round."""
-    run = play_entrant(learner, listed, staged, rounds, terms)
-    began = time.perf_counter()
-    play_entrant(learner, listed, staged[:1], rounds, replace(terms, runs=1))
-    return run, (time.perf_counter() - began) / rounds * 1e6
-
-
-def _count_context(staged: list[Rounds]) -> dict[str, int]:
-    known = read_context(staged[0].scenario) if staged else {}
-    return {name: table.shape[1] for name, table in known.items()}
-
-
-def _stack_context(learner: Learner, staged: list[Rounds]) -> dict[str, Array]:
-    known = [read_context(one.scenario) for one in staged]
+        rounds, runs = terms.rounds, terms.runs
+        return simulate_against(learner, listed.name, rounds=rounds, runs=runs, **common)  # type: ignore[arg-type]
+    known = [read_context(one) for one in staged]
     taken = {"features": learner.features, "groups": learner.groups}
-    return {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
+    context = {name: np.stack([one[name] for one in known]) for name in known[0] if taken[name]}
+    table = np.stack([one.scores for one in staged])
+    return simulate(learner, table, **context, **common)  # type: ignore[arg-type]
 
 
 def _measure(
-    run: Simulation, number: int, staged: Rounds, terms: Terms
+    run: Simulation, number: int, staged: Scenario, terms: Terms
 ) -> tuple[dict[str, float], Array]:
     """Return the figures of one run, and the size of its every set."""
     scores, thresholds = run.scores[number], run.thresholds[number]
-    sizes = staged.scenario.sizes(thresholds)
-    largest = staged.scenario.sizes(np.zeros(scores.size))
+    sizes = staged.sizes(thresholds)
+    largest = staged.sizes(np.zeros(scores.size))
     fixed = np.full(scores.size, best_threshold(scores, terms.alpha))
     segments = best_per_segment(scores, terms.alpha, staged.changes)
     figures = {
         "miss_rate": float(run.misses[number].mean()),
         "worst_window": worst_window(run.misses[number], WINDOW),
         "size": float(sizes.mean()),
-        "size_to_best_fixed": _ratio(sizes, staged.scenario.sizes(fixed)),
-        "size_to_best_per_segment": _ratio(sizes, staged.scenario.sizes(segments)),
+        "size_to_best_fixed": _ratio(sizes, staged.sizes(fixed)),
+        "size_to_best_per_segment": _ratio(sizes, staged.sizes(segments)),
         "pinball_regret": pinball_regret(thresholds, scores, terms.alpha),
         "full": float((sizes >= largest).mean()),
         "empty": float(((thresholds > 1.0) | (sizes == 0.0)).mean()),
@@ -481,10 +470,6 @@ def _summarise(name: str, cells: list[Cell], contest: Contest) -> LearnerSummary
     )
 
 
-def _order(one: LearnerSummary) -> tuple[float, float, str]:
-    return -one.kept / one.scenarios, one.ratio, one.learner
-
-
 CHANNELS = {  # how answers come, in words and as a channel
     "prompt": ("every answer at once", Channel()),
     "10": ("answers 10 rounds late", Channel(delay=10)),
@@ -523,21 +508,25 @@ def run_late(
     terms: Terms,
     *,
     report: Callable[[str], None] = lambda _: None,
-) -> dict[str, Contest]:
-    """Play every learner on every scenario under every channel, but against no adversary."""
+) -> Contest:
+    """Play every learner on every scenario under every channel, but against no adversary.
+
+    Return the contest with prompt answers, and in it those under each channel.
+    """
     given = drop_adversaries(scenarios)
     drawn = draw_rounds(given, terms)
-    return {
+    late = {
         name: run_contest(names, given, replace(terms, channel=channel), drawn=drawn, report=report)
         for name, (_, channel) in CHANNELS.items()
     }
+    return replace(late["prompt"], late=late)
 
 
-def write_record(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> Path:
+def write_record(contest: Contest, path: Path) -> Path:
     """Write the contest, and with it those in which answers are late; NaN is null."""
     record = make_record(contest)
-    if late is not None:
-        record["late"] = {name: make_record(one) for name, one in late.items()}
+    if contest.late:
+        record["late"] = {name: make_record(one) for name, one in contest.late.items()}
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(record, indent=1, allow_nan=False), encoding="utf-8")
     return path
@@ -555,7 +544,7 @@ def make_record(contest: Contest) -> dict[str, Any]:
         "rounds": terms.rounds,
         "runs": terms.runs,
         "seed": terms.seed,
-        **(of_sets if contest.promised == "miss_rate" else {}),
+        **({} if contest.is_of_gates else of_sets),
         "scenarios": [
             {"name": listed.name, "about": listed.about, "unit": listed.unit}
             for listed in contest.scenarios

@@ -30,15 +30,15 @@ FOLLOWED = ("logit-tracker", "tracker", "unlock-hedge", "self-scaled", "ocp-unlo
 _LARGEST, _SMALLEST = 100.0, 0.7  # ratios of size that are drawn
 
 
-def write_page(contest: Contest, path: Path, *, late: Mapping[str, Contest] | None = None) -> None:
-    text = make_page(contest, late)
+def write_page(contest: Contest, path: Path) -> None:
+    text = make_page(contest)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
 
 
-def make_page(contest: Contest, late: Mapping[str, Contest] | None = None) -> str:
+def make_page(contest: Contest) -> str:
     ranked = contest.rank()
-    drawn = _charts(contest, late)
+    drawn = _charts(contest)
     panels = "".join(_panel(contest, listed) for listed in contest.scenarios)
     tables = "".join(_table(contest, listed) for listed in contest.scenarios)
     return make_html(
@@ -47,7 +47,7 @@ def make_page(contest: Contest, late: Mapping[str, Contest] | None = None) -> st
         f"<main><h1>Learners side by side</h1>{_lead(contest, ranked)}{_chips(ranked)}"
         '<section class="hero"><div class="chart" data-chart="field"></div>'
         f'<div class="chart" data-chart="near"></div></section>{_caption(contest)}'
-        f"{_ranking(ranked, contest)}{_late(late)}<h2>Over time</h2>"
+        f"{_ranking(ranked, contest)}{_late(contest.late)}<h2>Over time</h2>"
         f'<div class="panels">{panels}</div><h2>Scenario by scenario</h2>{tables}'
         f'<p class="key">{html.escape(table.write_key())}</p></main>'
         f'<script type="application/json" id="charts">{_embed(drawn)}</script>'
@@ -64,13 +64,13 @@ def make_html(title: str, style: str, body: str) -> str:
     )
 
 
-def _charts(contest: Contest, late: Mapping[str, Contest] | None) -> dict[str, Chart]:
+def _charts(contest: Contest) -> dict[str, Chart]:
     drawn = {"field": draw_field(contest), "near": draw_near(contest)}
     for listed in contest.scenarios:
         if contest.of_scenario(listed.name):
             drawn[f"over-time {listed.name}"] = draw_over_time(contest, listed.name)
-    if late is not None:
-        drawn["late"] = draw_late(late)
+    if contest.late:
+        drawn["late"] = draw_late(contest.late)
     return drawn
 
 
@@ -148,8 +148,8 @@ def _write_table(heads: str, rows: str) -> str:
     )
 
 
-def _late(late: Mapping[str, Contest] | None) -> str:
-    if late is None:
+def _late(late: Mapping[str, Contest]) -> str:
+    if not late:
         return ""
     rows = "".join(
         f"<tr>{_write_name(name)}"

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -72,23 +71,6 @@ def list_gate_scenarios(scenarios: Mapping[str, Callable[..., GateCases]]) -> It
         yield Listed(name, first.removeprefix("Return ").rstrip("."), "share accepted")
 
 
-def write_gate_table(contest: Contest) -> str:
-    lines = [f"{'scenario':<17}{'rule':<14}{'audited':>8}{'accepted':>10}{'of best':>9}{'wrong':>8}"]
-    seen, alpha = "", contest.terms.alpha
-    for cell in contest.cells:
-        name, seen = ("" if cell.scenario == seen else cell.scenario), cell.scenario
-        means = {key: figure.mean for key, figure in cell.figures.items()}
-        relative = "-" if math.isnan(means["relative"]) else f"{means['relative']:.3f}"
-        mark = " *" if means["wrong"] > 1.25 * alpha else ""
-        lines.append(
-            f"{name:<17}{cell.learner:<14}{cell.audit:>8g}{means['accepted']:>10.3f}{relative:>9}"
-            f"{means['wrong']:>8.4f}{mark}"
-        )
-    lines.append(f"target: {alpha:g} wrong; * a quarter or more beyond it; of best: the share accepted")
-    lines.append("over that of the best fixed threshold in hindsight, - where none accepts 1 %")
-    return "\n".join(lines)
-
-
 def draw_gate_contest(contest: Contest, path: Path) -> None:
     """Write the picture of share accepted against share wrong, a dot a scenario, the target a line."""
     figure, alpha = open_figure(8.0, 5.2), contest.terms.alpha
@@ -118,30 +100,20 @@ def draw_gate_contest(contest: Contest, path: Path) -> None:
     save_figure(figure, path)
 
 
-@dataclass(frozen=True)
-class LogReplay:
-    """What a log shows: the threshold one would have needed, what it accepts, and the gate's run."""
-
-    cases: GateCases
-    threshold: float
-    best: float
-    run: GateRun
+def replay_log(cases: GateCases, *, alpha: float) -> GateRun:
+    """Return what the gate would have done with a log."""
+    return simulate_gate(make("gate-tracker", alpha=alpha), *cases)
 
 
-def replay_log(cases: GateCases, *, alpha: float) -> LogReplay:
-    """Return the best fixed threshold of a log in hindsight, and what the gate would have done."""
-    threshold, best = best_fixed(*cases, alpha=alpha)
-    return LogReplay(cases, threshold, best, simulate_gate(make("gate-tracker", alpha=alpha), *cases))
-
-
-def describe_replay(replay: LogReplay) -> str:
-    cases, run, alpha = replay.cases, replay.run, replay.run.learner.alpha
+def describe_replay(run: GateRun) -> str:
+    alpha, rounds = run.learner.alpha, run.scores.size
+    threshold, best = best_fixed(run.scores, run.wrong, alpha=alpha)
     hindsight = "no threshold would have kept that"
-    if replay.best > 0.0:
-        hindsight = f"from score {replay.threshold:.4f} on, {replay.best:.1%} of the cases"
-    bound = bounds.excess(run.learner, rounds=cases.scores.size).most
+    if best > 0.0:
+        hindsight = f"from score {threshold:.4f} on, {best:.1%} of the cases"
+    bound = bounds.excess(run.learner, rounds=rounds).most
     return (
-        f"{cases.scores.size:,} cases, {cases.wrong.mean():.1%} of them wrong.\n"
+        f"{rounds:,} cases, {run.wrong.mean():.1%} of them wrong.\n"
         f"The target is {alpha:.1%} wrong among answers used without review.\n"
         f"In hindsight: {hindsight}.\n"
         "The gate, which knew nothing beforehand, would have accepted\n"
@@ -151,25 +123,26 @@ def describe_replay(replay: LogReplay) -> str:
     )
 
 
-def draw_replay(replay: LogReplay, path: Path) -> None:
+def draw_replay(run: GateRun, path: Path) -> None:
     """Write the picture of a log: what the gate accepts and gets wrong over time, and its threshold."""
     figure = open_figure(8.0, 6.0)
     above, below = figure.subplots(2, 1, sharex=True, height_ratios=(3, 2))
-    run, rounds = replay.run, np.arange(1, replay.cases.scores.size + 1)
-    accepted, alpha = np.cumsum(run.accepted), replay.run.learner.alpha
+    alpha, rounds = run.learner.alpha, np.arange(1, run.scores.size + 1)
+    threshold, best = best_fixed(run.scores, run.wrong, alpha=alpha)
+    accepted = np.cumsum(run.accepted)
     wrong = np.cumsum(run.accepted * run.wrong) / np.maximum(accepted, 1)
     above.plot(rounds, accepted / rounds, color=_COLOURS["gate-tracker"], label="accepted")
     above.plot(rounds, wrong, color=_COLOURS["exaul"], label="wrong among the accepted")
     above.axhline(alpha, color="#222222", lw=1.0, ls="--", label=f"target {alpha:g}")
     above.axhline(
-        replay.best, color=_COLOURS["gate-fixed"], lw=1.0, ls=":",
-        label=f"best fixed threshold, {replay.best:.3f} accepted",
+        best, color=_COLOURS["gate-fixed"], lw=1.0, ls=":",
+        label=f"best fixed threshold, {best:.3f} accepted",
     )  # fmt: skip
     above.set(xlim=(0, rounds.size), ylim=(0.0, 1.0), ylabel="share so far")
     above.legend(frameon=False, fontsize=9, loc="upper right")
     open_only = np.where(run.thresholds > 1.0, np.nan, run.thresholds)  # gaps where it was shut
     below.plot(rounds, open_only, color=_COLOURS["gate-split"], lw=1.0)
-    if replay.threshold <= 1.0:
-        below.axhline(replay.threshold, color=_COLOURS["gate-fixed"], lw=1.0, ls=":")
+    if threshold <= 1.0:
+        below.axhline(threshold, color=_COLOURS["gate-fixed"], lw=1.0, ls=":")
     below.set(ylim=(0.0, 1.0), ylabel="threshold", xlabel="cases, in the order of the log")
     save_figure(figure, path)

@@ -89,6 +89,13 @@ SUMMARY = (  # of a learner over all scenarios
 )
 
 
+_GATES = (  # of a gate on a scenario
+    FigureColumn("accepted", "accepted", ".3f", "accepted", 10),
+    FigureColumn("relative", "of best", ".3f", "of best", 9),
+    FigureColumn("wrong", "wrong", ".4f", "wrong", 8, "{:.4f}".format),
+)
+
+
 class Line(NamedTuple):
     """A line, and its tone: "head", "kept", "broken", "faint" or none."""
 
@@ -101,6 +108,12 @@ def write_key() -> str:
 
 
 def write_lines(contest: Contest) -> Iterator[Line]:
+    if contest.is_of_gates:
+        yield from _gates(contest)
+        return
+    if contest.late:
+        yield from _late(contest.late)
+        return
     for listed in contest.scenarios:
         yield from _block(contest, listed)
         yield Line("")
@@ -111,7 +124,7 @@ def write_lines(contest: Contest) -> Iterator[Line]:
     yield from (Line(line, "faint") for line in textwrap.wrap(write_key(), _WIDTH))
 
 
-def write_late_lines(late: Mapping[str, Contest]) -> Iterator[Line]:
+def _late(late: Mapping[str, Contest]) -> Iterator[Line]:
     """Yield the tables of late answers: sizes, the worst of them, and the miss rates."""
     contests = list(late.values())
     scenarios = ", ".join(listed.name for listed in contests[0].scenarios)
@@ -156,6 +169,19 @@ def _summary(contest: Contest) -> Iterator[Line]:
         yield Line(f"{_fit(one.learner):<18}{kept:>7}{figures}", tone)
 
 
+def _gates(contest: Contest) -> Iterator[Line]:
+    """Yield a line for each cell; the name of a scenario stands before its first one alone."""
+    yield Line(f"{'scenario':<17}{'rule':<14}{'audited':>8}{_write_heads(_GATES)}")
+    seen, alpha = "", contest.terms.alpha
+    for cell in contest.cells:
+        name, seen = ("" if cell.scenario == seen else cell.scenario), cell.scenario
+        mark = " *" if cell.figures["wrong"].mean > 1.25 * alpha else ""
+        figures = _write_figures(cell, _GATES)
+        yield Line(f"{name:<17}{cell.learner:<14}{cell.audit:>8g}{figures}{mark}")
+    yield Line(f"target: {alpha:g} wrong; * a quarter or more beyond it; of best: the share accepted")
+    yield Line("over that of the best fixed threshold in hindsight, - where none accepts 1 %")
+
+
 def _write_heads(columns: Iterable[FigureColumn]) -> str:
     return "".join(f"{column.head:>{column.width}}" for column in columns)
 
@@ -178,8 +204,11 @@ def _block(contest: Contest, listed: Listed) -> Iterator[Line]:
 def _write_cell(cell: Cell, columns: Sequence[FigureColumn]) -> str:
     rate = cell.figures[columns[0].figure]
     error = "" if math.isnan(rate.error) else f"±{rate.error:.4f}"
-    figures = "".join(f"{c.write(cell.figures[c.figure].mean):>{c.width}}" for c in columns[1:])
-    return f"{_fit(cell.learner):<18}{rate.mean:>7.4f}{error:>7}{figures}"
+    return f"{_fit(cell.learner):<18}{rate.mean:>7.4f}{error:>7}{_write_figures(cell, columns[1:])}"
+
+
+def _write_figures(cell: Cell, columns: Iterable[FigureColumn]) -> str:
+    return "".join(f"{c.write(cell.figures[c.figure].mean):>{c.width}}" for c in columns)
 
 
 def _fit(name: str) -> str:

@@ -16,7 +16,7 @@ from keyhole.numeric import Array
 from keyhole.scenarios.imagenet import SCHEDULE
 from keyhole.studies.figure_files import open_figure
 from keyhole.studies.paper.one_run import AIRFOIL, VARIANTS, Pair, Setting, Source, rounds_kept
-from keyhole.studies.paper.plan import CURVES, LABELS, MISS_RATE, SCENARIO_NAMES, Panel
+from keyhole.studies.paper.plan import LABELS, MISS_RATE, SCENARIO_NAMES, Panel
 from keyhole.studies.paper.results import PaperResults
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _FEEDBACK = {
 
 def draw(results: PaperResults, panels: Sequence[Panel], source: Source, stem: Path) -> None:
     """Write one figure, a row of axes for each panel (side by side for boxes), as PNG and SVG."""
-    count, are_curves = len(panels), panels[0].kind == CURVES
+    count, are_curves = len(panels), not panels[0].has_boxes
     size = (9.0, 2.75 * count + 0.45) if are_curves else (4.5 * count, 3.1)
     with _open_styled(*size, stem) as figure:
         if are_curves:

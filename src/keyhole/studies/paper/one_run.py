@@ -124,13 +124,6 @@ def from_file(path: Path, *, model: str | None = None) -> Source:
 POINTS = 500
 
 
-class Unit(NamedTuple):
-    """One run of one setting: the least that an engine is given."""
-
-    pair: Pair
-    seed: int
-
-
 class RunOutcome(NamedTuple):
     """What is kept of one run; the curves hold the means up to evenly spaced rounds."""
 
@@ -141,13 +134,14 @@ class RunOutcome(NamedTuple):
     mean_sizes: NDArray[np.float32]
 
 
-def play_run(unit: Unit) -> RunOutcome:
-    """Play one run and keep of it the metrics and thinned curves alone."""
-    setting = unit.pair.setting
-    scenario = unit.pair.source.scenario(setting, seed=unit.seed)
+def play_run(unit: tuple[Pair, int]) -> RunOutcome:
+    """Play one run of a pair, by its seed, and keep of it the metrics and thinned curves alone."""
+    pair, seed = unit
+    setting = pair.setting
+    scenario = pair.source.scenario(setting, seed=seed)
     thresholds = np.empty(setting.horizon)
     misses = np.empty(setting.horizon, dtype=np.bool_)
-    play_clear(learner_of(setting), scenario.scores, unit.seed, thresholds, misses)
+    play_clear(learner_of(setting), scenario.scores, seed, thresholds, misses)
     sizes = scenario.sizes(thresholds)
     kept = rounds_kept(setting.horizon) - 1
     return RunOutcome(

@@ -37,16 +37,17 @@ SCENARIO_NAMES = {
 }
 Path = tuple[str | int, ...]
 _BEFORE = 3  # tables without results, which stand first in the paper
-_WRITTEN_FOR = 50_000  # rounds: the horizon for which the paper writes down its shift of ImageNet
+_WRITTEN_FOR = 50_000  # rounds of a figure, for which the paper writes down its shift of ImageNet
 
 
 @dataclass(frozen=True)
 class TableCell:
-    """One number of a table: where it stands, what was run for it, what was measured."""
+    """One number of a table: where it stands, what was run for it, what was measured, and published."""
 
     path: Path
     setting: Setting
     metric: str
+    published: float
 
 
 @dataclass(frozen=True)
@@ -86,12 +87,6 @@ class PaperTable:
             if self.number == 1 and setting.shift and setting.horizon != _WRITTEN_FOR
         )
 
-    def find_published(self, cell: TableCell) -> float:
-        found = read_published()[self.key]
-        for step in cell.path:
-            found = found[step]
-        return float(found)
-
     def fill(self, value: Callable[[TableCell], float | None]) -> dict[str, Any]:
         """Return the table in the structure of the published one, with other numbers."""
         table = copy.deepcopy(read_published()[self.key])
@@ -110,60 +105,61 @@ def read_published() -> dict[str, Any]:
 
 @cache
 def tables() -> tuple[PaperTable, ...]:
-    return (
-        _table("table1_imagenet_alpha", "exp6", IMAGENET, _RATES, _by_alpha),
-        _table("table2_airfoil_alpha", "exp6", AIRFOIL, _RATES, _by_alpha),
-        _table("table3_imagenet_K", "exp3", IMAGENET, _BY_ARMS, _by_arms),
-        _table("table4_airfoil_K", "exp3", AIRFOIL, _BY_ARMS, _by_arms),
-        _table("table5_imagenet_cmc", "exp6", IMAGENET, _SLACK, _slack_by_alpha),
-        _table("table6_airfoil_cmc", "exp6", AIRFOIL, _SLACK, _slack_by_alpha),
-    )
+    return tuple(map(_table, read_published()))
 
 
-_NAMES = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
-_RATES = "miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+ by T and α"
-_BY_ARMS = "miss rate MC(T) and mean set size Ineff(T) by number of thresholds K"
-_SLACK = "the term C_mc(T) of the coverage bound, OCP-Unlock+"
-_Cells = Callable[[Mapping[str, Any], str], Iterator[TableCell]]
+NAMES = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
+_BY_ALPHA = ("horizon", "scenario", "alpha")
+_KINDS = {  # by the end of a key: the experiment that fills the table, its title, what tells rows apart
+    "alpha": (
+        "exp6", "miss rate MC(T) and mean set size Ineff(T) of OCP-Unlock+ by T and α", _BY_ALPHA,
+    ),
+    "K": (
+        "exp3", "miss rate MC(T) and mean set size Ineff(T) by number of thresholds K",
+        ("learner", "scenario", "arms"),
+    ),
+    "cmc": ("exp6", "the term C_mc(T) of the coverage bound, OCP-Unlock+", _BY_ALPHA),
+}  # fmt: skip
 
 
-def _table(key: str, experiment: str, data: str, title: str, cells: _Cells) -> PaperTable:
-    rows = ("learner", "scenario", "arms") if cells is _by_arms else ("horizon", "scenario", "alpha")
-    found = tuple(cells(read_published()[key], data))
-    return PaperTable(key, f"{experiment}/{data}", data, f"{_NAMES[data]}: {title}", rows, found)
+def _table(key: str) -> PaperTable:
+    _, data, kind = key.split("_")
+    experiment, title, rows = _KINDS[kind]
+    list_cells = _list_by_arms if kind == "K" else _list_by_alpha
+    cells = tuple(list_cells(read_published()[key], data))
+    return PaperTable(key, f"{experiment}/{data}", data, f"{NAMES[data]}: {title}", rows, cells)
 
 
-def _by_alpha(
-    table: Mapping[str, Any], data: str, metrics: Sequence[str] = (MISS_RATE, SIZE)
-) -> Iterator[TableCell]:
-    for horizon in table["T"]:
+def _list_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
+    for horizon, found in table["T"].items():
         for scenario in SCENARIOS:
             for column, alpha in enumerate(table["alpha"]):
                 setting = Setting(data, scenario, "ocp-unlock+", alpha, int(horizon), table["K"])
-                for metric in metrics:
-                    part = () if metric == SLACK else (metric,)  # which fills a table by itself
-                    yield TableCell(("T", horizon, *part, scenario, column), setting, metric)
+                if MISS_RATE not in found:  # the slack, which fills a table by itself
+                    number = found[scenario][column]
+                    yield TableCell(("T", horizon, scenario, column), setting, SLACK, number)
+                    continue
+                for metric in (MISS_RATE, SIZE):
+                    number = found[metric][scenario][column]
+                    yield TableCell(("T", horizon, metric, scenario, column), setting, metric, number)
 
 
-def _slack_by_alpha(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
-    return _by_alpha(table, data, metrics=(SLACK,))
-
-
-def _by_arms(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
+def _list_by_arms(table: Mapping[str, Any], data: str) -> Iterator[TableCell]:
     for learner in VARIANTS:
         for scenario in SCENARIOS:
             for column, arms in enumerate(table["K"]):
                 setting = Setting(data, scenario, learner, table["alpha"], table["T"], arms)
                 for metric in (MISS_RATE, SIZE):
-                    yield TableCell((learner, metric, scenario, column), setting, metric)
+                    number = table[learner][metric][scenario][column]
+                    yield TableCell((learner, metric, scenario, column), setting, metric, number)
 
 
-CURVES, BOXES = "curves", "boxes"
-ALPHAS = (0.1, 0.2, 0.3, 0.4)
-BASELINES = ("sps", "mvp")
-HORIZON = 50_000
 _ALPHA = {IMAGENET: 0.15, AIRFOIL: 0.1}
 _ARMS = {IMAGENET: 200, AIRFOIL: 20}
+_PANELS = (
+    ("exp1", IMAGENET), ("exp2", AIRFOIL), ("exp4", IMAGENET), ("exp4", AIRFOIL),
+    ("exp5", IMAGENET), ("exp5", AIRFOIL),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -173,39 +169,34 @@ class Panel:
     experiment: str
     data: str
     scenario: str
-    kind: str
-    settings: tuple[Setting, ...]
 
     @property
     def id(self) -> str:
         return f"{self.experiment}/{self.data}/{self.scenario}"
 
+    @property
+    def has_boxes(self) -> bool:
+        """Whether it shows how miss rates spread, by target, instead of curves, by learner."""
+        return self.experiment == "exp5"
+
+    @property
+    def settings(self) -> tuple[Setting, ...]:
+        alpha, arms = _ALPHA[self.data], _ARMS[self.data]
+        played = [("ocp-unlock+", alpha, arms), ("sps", alpha, None), ("mvp", alpha, None)]
+        if self.experiment == "exp4":
+            played = [(learner, alpha, arms) for learner in VARIANTS]
+        elif self.has_boxes:
+            played = [("ocp-unlock+", alpha, arms) for alpha in (0.1, 0.2, 0.3, 0.4)]
+        return tuple(
+            Setting(self.data, self.scenario, learner, alpha, _WRITTEN_FOR, arms)
+            for learner, alpha, arms in played
+        )
+
 
 def panels() -> tuple[Panel, ...]:
-    against_baselines = [
-        _curves(experiment, data, scenario, ("ocp-unlock+", *BASELINES))
-        for experiment, data in (("exp1", IMAGENET), ("exp2", AIRFOIL))
-        for scenario in SCENARIOS
-    ]
-    both = [(data, scenario) for data in (IMAGENET, AIRFOIL) for scenario in SCENARIOS]
-    variants = [_curves("exp4", data, scenario, VARIANTS) for data, scenario in both]
-    boxes = [_boxes(data, scenario) for data, scenario in both]
-    return (*against_baselines, *variants, *boxes)
-
-
-def _curves(experiment: str, data: str, scenario: str, learners: tuple[str, ...]) -> Panel:
-    arms = {learner: None if learner in BASELINES else _ARMS[data] for learner in learners}
-    settings = tuple(
-        Setting(data, scenario, learner, _ALPHA[data], HORIZON, arms[learner]) for learner in learners
+    return tuple(
+        Panel(experiment, data, scenario) for experiment, data in _PANELS for scenario in SCENARIOS
     )
-    return Panel(experiment, data, scenario, CURVES, settings)
-
-
-def _boxes(data: str, scenario: str) -> Panel:
-    settings = tuple(
-        Setting(data, scenario, "ocp-unlock+", alpha, HORIZON, _ARMS[data]) for alpha in ALPHAS
-    )
-    return Panel("exp5", data, scenario, BOXES, settings)
 
 
 @dataclass(frozen=True)

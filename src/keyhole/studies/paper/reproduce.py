@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
-from typing import NamedTuple
 
 from keyhole import __version__
 from keyhole.checks import is_whole
@@ -17,7 +16,7 @@ from keyhole.studies.engine import Engine
 from keyhole.studies.paper import figures, words
 from keyhole.studies.paper.document import Block, Figure, write_bullets, write_markdown, write_page
 from keyhole.studies.paper.one_run import GENERATED, IMAGENET, MEASURED, Source, from_file, learner_of
-from keyhole.studies.paper.plan import CURVES, Panel, PaperTable, plan
+from keyhole.studies.paper.plan import NAMES, Panel, PaperTable, plan
 from keyhole.studies.paper.results import (
     PaperResults,
     agreement,
@@ -69,22 +68,8 @@ class Request:
         return (GENERATED, from_file(self.imagenet, model=self.model), MEASURED)
 
 
-class Finished(NamedTuple):
-    """Where the report is, and how many of its comparable cells are within their tolerance."""
-
-    report: Path
-    within: int
-    cells: int
-
-    @property
-    def verdict(self) -> str:
-        if self.cells == 0:
-            return "verdict: no table was asked for, so that nothing was compared with the paper"
-        return f"verdict: {self.within} of {self.cells} cells are within tolerance of the paper's"
-
-
-def reproduce(request: Request, folder: Path, *, engine: Engine) -> Finished:
-    """Run what is missing, write tables, figures and report, and return how near they came."""
+def reproduce(request: Request, folder: Path, *, engine: Engine) -> str:
+    """Run what is missing, write tables, figures and report, and say how near they came."""
     wanted = plan(request.only, request.sources())
     if request.imagenet is not None and not wanted.sources_of(IMAGENET):
         raise InvalidError(
@@ -95,7 +80,10 @@ def reproduce(request: Request, folder: Path, *, engine: Engine) -> Finished:
     found = PaperResults(wanted, outcomes, request.runs, request.seed, request.command)
     write_data(found, folder)
     write_report(found, folder)
-    return Finished(folder / "report.html", *count_within(found))
+    within, cells = count_within(found)
+    if cells == 0:
+        return "verdict: no table was asked for, so that nothing was compared with the paper"
+    return f"verdict: {within} of {cells} cells are within tolerance of the paper's"
 
 
 def write_report(results: PaperResults, folder: Path) -> None:
@@ -155,13 +143,13 @@ def _figures(
     results: PaperResults, folder: Path, key: tuple[str, str], panels: Sequence[Panel]
 ) -> Iterator[Block]:
     experiment, data = key
-    yield f"## {words.EXPERIMENTS[experiment]}, {words.DATA[data]}"
+    yield f"## Experiment {experiment[3]}, {NAMES[data]}"
     yield words.ABOUT[experiment]
     for source in results.plan.sources_of(data):
         stem = f"figures/{experiment}-{source.name}"
         figures.draw(results, panels, source, folder / stem)
         yield Figure(stem, _caption(results, panels, source))
-    if panels[0].kind == CURVES:
+    if not panels[0].has_boxes:
         yield finals(results, panels)
         if experiment in words.FINALS:
             yield words.FINALS[experiment]
@@ -169,21 +157,21 @@ def _figures(
 
 def _caption(results: PaperResults, panels: Sequence[Panel], source: Source) -> str:
     first = panels[0].settings[0]
-    ran_on = f"{words.DATA[source.data]} ({source.title})"
+    ran_on = f"{NAMES[source.data]} ({source.title})"
     where = f"{ran_on}, T = {first.horizon:,}, K = {first.arms}"
-    if panels[0].kind == CURVES:
+    if panels[0].has_boxes:
         return (
-            f"{where}, α = {first.alpha:g}: mean over {results.runs} runs, the band from the "
-            "lowest to the highest run. Dotted lines mark the rounds at which the scenario changes."
+            f"{where}: OCP-Unlock+, MC(T) of {results.runs} runs. Boxes hold the middle half with the "
+            "median inside, whiskers reach the extreme runs, dashes are the targets."
         )
     return (
-        f"{where}: OCP-Unlock+, MC(T) of {results.runs} runs. Boxes hold the middle half with the "
-        "median inside, whiskers reach the extreme runs, dashes are the targets."
+        f"{where}, α = {first.alpha:g}: mean over {results.runs} runs, the band from the "
+        "lowest to the highest run. Dotted lines mark the rounds at which the scenario changes."
     )
 
 
 def _table(results: PaperResults, table: PaperTable) -> Iterator[Block]:
-    yield f"## Table {table.number}, {words.DATA[table.data]} (the paper's Table {table.paper_number})"
+    yield f"## Table {table.number}, {NAMES[table.data]} (the paper's Table {table.paper_number})"
     yield (
         f"{table.title} (experiment {table.experiment[3]}). "
         f"Selected by `--only {table.key}` or `--only {table.experiment}`."

@@ -17,7 +17,7 @@ from keyhole.errors import KeyholeError
 from keyhole.live_line import live_line
 from keyhole.predictor import file as snapshot
 from keyhole.studies.engine import Engine
-from keyhole.studies.paper.one_run import Pair, RunOutcome, Unit, learner_of, play_run
+from keyhole.studies.paper.one_run import Pair, RunOutcome, learner_of, play_run
 
 _SECONDS_BETWEEN_SAVES = 5.0
 _PLAYS = "keyhole.studies.paper.one_run"
@@ -164,7 +164,7 @@ def run(
             kept.save(pair, finished[pair])
 
     saved_at = time.monotonic()
-    units = [Unit(pair, seed + number) for pair, number in missing]
+    units = [(pair, seed + number) for pair, number in missing]
     cost = sum(pair.setting.cost for pair, _ in missing)
     try:
         with live_line("paper", cost) as advance:

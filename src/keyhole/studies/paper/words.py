@@ -1,9 +1,5 @@
 """The words of the report: what was run, and where it differs from the paper and why."""
 
-from keyhole.studies.paper.one_run import AIRFOIL, IMAGENET
-
-DATA = {IMAGENET: "ImageNet", AIRFOIL: "Airfoil"}
-
 OPENING = (
     "Every experiment of Yang, Kim and Park, *Online Conformal Prediction with Adversarial Semi-"
     "Bandit Feedback via Regret Minimization* (arXiv 2604.17984), run again with Keyhole, each number"
@@ -89,12 +85,6 @@ GENERATOR = (
 )
 FILE = "a classifier's outputs on real images, from a file."
 
-EXPERIMENTS = {
-    "exp1": "Experiment 1",
-    "exp2": "Experiment 2",
-    "exp4": "Experiment 4",
-    "exp5": "Experiment 5",
-}
 _BASELINES = (
     "OCP-Unlock+ beside SPS, which is made for i.i.d. scenarios, and MVP, which the paper calls a full-"
     "feedback oracle. The paper prints no numbers for these curves."

@@ -163,11 +163,11 @@ def test_the_curve_adds_up_answers_as_they_came(played: Database) -> None:
     stream, curve = history.curve(played, "pets", points=100)
     assert stream.tally.answered == 5
     assert curve.answered == [1, 2, 3, 4, 5]
-    assert curve.misses == [1.0, 1.0, 2.0, 2.0, 3.0]
-    assert curve.weights == [1.0, 2.0, 3.0, 4.0, 5.0]
+    assert curve.levels[0].misses == [1.0, 1.0, 2.0, 2.0, 3.0]
+    assert curve.levels[0].weights == [1.0, 2.0, 3.0, 4.0, 5.0]
     assert curve.at == [NOW + n + 60.0 for n in range(0, 10, 2)]
-    assert curve.sizes[-1] == stream.tally.sum_up().size
-    assert curve.bounded == [1, 2, 3, 4, 5]
+    assert curve.levels[0].sizes[-1] == stream.tally.sum_up().size
+    assert curve.levels[0].bounded == [1, 2, 3, 4, 5]
 
 
 @pytest.mark.parametrize(("points", "kept"), [(2, [1, 5]), (3, [1, 3, 5]), (5, [1, 2, 3, 4, 5])])
@@ -218,8 +218,9 @@ def test_a_long_curve_is_read_from_snapshots_and_ends_where_the_stream_stands(
     fill_with_snapshots(played, 2_350)
     _, curve = history.curve(played, "pets", points=100)
     assert curve.answered == [*range(100, 2_301, 100), 2_350]
-    assert (curve.misses[:2], curve.misses[-1]) == ([10.0, 20.0], 7.0)
-    assert (curve.weights[0], curve.sizes[0], curve.predicted[0]) == (100.0, 200.0, 103)
+    own = curve.levels[0]
+    assert (own.misses[:2], own.misses[-1]) == ([10.0, 20.0], 7.0)
+    assert (own.weights[0], own.sizes[0], curve.predicted[0]) == (100.0, 200.0, 103)
     assert curve.at == [*(NOW + count for count in range(100, 2_301, 100)), NOW + 8 + 60.0]
     _, few = history.curve(played, "pets", points=4)
     assert few.answered == [100, 1_200, 2_300, 2_350]
@@ -256,9 +257,9 @@ def test_an_answer_that_stands_for_several_rounds_counts_for_them_in_the_curve(
     answers.answer(light, [Reply(first.id, {"loss": 0.25, "chance": 0.25})], now=NOW)
     answers.answer(light, [Reply(second.id, "miss")], now=NOW)
     stream, curve = history.curve(light, "pets", points=10)
-    assert curve.weights == [4.0, 5.0]
-    assert curve.misses == [1.0, 2.0] == [1.0, stream.tally.misses]
-    assert curve.sizes == [3.0, 6.0]
+    assert curve.levels[0].weights == [4.0, 5.0]
+    assert curve.levels[0].misses == [1.0, 2.0] == [1.0, stream.tally.misses]
+    assert curve.levels[0].sizes == [3.0, 6.0]
 
 
 def test_a_curve_shows_the_newest_hundred_alarms_and_changes_of_its_own_stream(
@@ -298,9 +299,9 @@ def test_the_curve_of_a_gate_counts_the_decisions_before_each_judgement(light: D
         if len(opened) in (2, 4):
             answers.answer(light, [Reply(opened[-2].id, {"right": len(opened) == 4})], now=NOW)
     _, curve = history.curve(light, "gate", points=10)
-    assert (curve.answered, curve.misses) == ([1, 2], [1.0, 1.0])
+    assert (curve.answered, curve.levels[0].misses) == ([1, 2], [1.0, 1.0])
     assert (curve.predicted, curve.accepted) == ([2.0, 4.0], [1.0, 3.0])
-    assert (curve.sizes, curve.bounded) == ([0.0, 0.0], [0.0, 0.0])
+    assert (curve.levels[0].sizes, curve.levels[0].bounded) == ([0.0, 0.0], [0.0, 0.0])
 
 
 def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Database) -> None:
@@ -313,8 +314,8 @@ def test_unbounded_intervals_add_nothing_to_the_sizes_of_the_curve(light: Databa
         answers.answer(light, [Reply(opened.id, {"label": 6.0})], now=NOW)
     _, curve = history.curve(light, "forecasts", points=10)
     assert widths[0] == math.inf  # until a value is known
-    assert curve.bounded == [0, 1, 2, 3, 4]
-    assert curve.sizes == [0.0, *np.cumsum(widths[1:]).tolist()]
+    assert curve.levels[0].bounded == [0, 1, 2, 3, 4]
+    assert curve.levels[0].sizes == [0.0, *np.cumsum(widths[1:]).tolist()]
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,7 @@ MEDIA = {
 }
 
 
-def pieces(database: Database, name: str, format: Format) -> Iterator[bytes]:  # noqa: A002
+def pieces(database: Database, name: str, format: Format) -> Iterator[bytes]:
     """Return what yields the log as a file, a piece at a time: no more than a few rounds are held."""
     match format:
         case Format.CSV:

@@ -49,24 +49,16 @@ class LevelCurve(NamedTuple):
 
 @dataclass(frozen=True)
 class StreamCurve:
-    """Sums up to some answers, as a snapshot holds them, and when the answers came.
-
-    ``levels`` are those of the inner levels, where there are any.
-    """
+    """How many answers had come and when, what was opened by then, and the curve of each level."""
 
     answered: list[int]
-    misses: list[float]
-    weights: list[float]
-    sizes: list[float]
-    bounded: list[float]
     predicted: list[float]
     accepted: list[float]
     at: list[float]
     alarms: list[AlarmRow]
     changes: list[Change]
     recent: RecentRounds
-    last: list[bool]
-    levels: list[LevelCurve]
+    levels: list[LevelCurve]  # the outermost first
 
 
 @dataclass(frozen=True)
@@ -135,8 +127,10 @@ def curve(database: Database, name: str, *, points: int) -> tuple[Stream, Stream
         newest = list_misses(transaction, stream.id, most=_LAST)
         levels = _add_last(transaction, stream, inner)
     columns: Any = zip(*rows, strict=True) if rows else [()] * (len(SUMS) + 1)
-    parts: Any = [*map(list, columns), alarmed, changed, recent, newest, levels]
-    return stream, StreamCurve(*parts)
+    answered, misses, weights, sizes, bounded, predicted, accepted, at = map(list, columns)
+    curves = [LevelCurve(misses, weights, sizes, bounded, newest), *levels]
+    made = (answered, predicted, accepted, at, alarmed, changed, recent, curves)
+    return stream, StreamCurve(*made)
 
 
 def last(

@@ -385,7 +385,7 @@ class Replay:
 
     def _follow_alarms(self, at: float) -> None:
         stream, times = self.stream, self._times
-        for level, watch in enumerate(shadows.list_watches(stream)):
+        for level, watch in enumerate(one.watch for one in shadows.list_levels(stream)):
             last = next((one for one in reversed(self.alarmed.values()) if one.level == level), None)
             found = alarms.follow(
                 watch, last, stream=stream.id, at=at, time_of=lambda k: times[k - 1], level=level

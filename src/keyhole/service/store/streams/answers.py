@@ -24,7 +24,7 @@ from keyhole.errors import (
     UnknownStreamError,
 )
 from keyhole.feedback import BESIDE, is_miss
-from keyhole.predictor.rounds import Round
+from keyhole.predictor.rounds import Round, answer_round
 from keyhole.predictor.setup import Setup
 from keyhole.predictor.tally import Outcome
 from keyhole.scores.score import write_json
@@ -94,7 +94,7 @@ def make_tasks(
     return tasks
 
 
-def read_id(id: str) -> tuple[int, int] | None:  # noqa: A002
+def read_id(id: str) -> tuple[int, int] | None:
     """Return of which stream an id is and of which round, if it has the form of one."""
     match = _ID.fullmatch(id)
     return None if match is None else (int(match[1]), int(match[2]))
@@ -155,7 +155,8 @@ def _settle(work: UnitOfWork, reply: Reply, now: float) -> Receipt:
     if answered.miss is None:
         return Receipt(reply.id, stream.name, None)
     if answered.weight and stream.progress.watch is not None:
-        watches = shadows.list_watches(stream) if stream.shadows else [stream.progress.watch]
+        own = stream.progress.watch
+        watches = [one.watch for one in shadows.list_levels(stream)] if stream.shadows else [own]
         for level, watch in enumerate(watches):
             if watch.rounds in (watch.raised, watch.cleared):
                 new = [row.at for row in work.new[schema.answers] if row.weight > 0.0]
@@ -187,7 +188,7 @@ def settle_reply(
                 shadows.check_tells_all(answer)
             heard = shadows.recall_beside(stream.shadows, opened.shadows, kept, waiting, answer)
         scale = copy.deepcopy(stream.progress.scale) if heard else None
-        outcome = setup.kind.answer(setup, stream.progress, waiting, answer)
+        outcome = answer_round(setup, stream.progress, waiting, answer)
         miss, weight = outcome.miss, outcome.weight
         score = outcome.score if outcome.score == outcome.score else None  # NaN: not told
         if weight:  # A loss of a half is a miss, as for ``is_miss``.
@@ -247,7 +248,7 @@ def _repeat(stream: Stream, reply: Reply, first: AnswerRow) -> Receipt:
     return Receipt(reply.id, stream.name, is_miss(shadows.show_misses(first)[0]), repeated=True)
 
 
-def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
+def find_round(work: UnitOfWork, id: str) -> RoundRow:
     _, number, tag = id.split("-")
     row = work.rounds.get(int(number))
     try:
@@ -261,7 +262,7 @@ def find_round(work: UnitOfWork, id: str) -> RoundRow:  # noqa: A002
     return row
 
 
-def unknown(id: str) -> UnknownRoundError:  # noqa: A002
+def unknown(id: str) -> UnknownRoundError:
     return UnknownRoundError(f"there is no prediction {id[:80]!r}; check the id")
 
 

@@ -79,12 +79,12 @@ def learn(stream: Stream, history: Sequence[Past], *, now: float, of: str = "") 
             )
     contexts = [read_context(setup, past.features, past.groups) for past in history]
     scale = copy.deepcopy(stream.progress.scale)
-    setup.kind.calibrate(setup, stream.progress, outputs, labels, contexts=contexts)
+    stream.progress.calibrate(setup, outputs, labels, contexts=contexts)
     for shadow in stream.shadows:
         own, progress = shadow.setup, shadow.progress
         known = contexts if own.context else [NOTHING_KNOWN] * len(outputs)
         progress.scale = copy.deepcopy(scale)
-        own.kind.calibrate(own, progress, outputs, labels, contexts=known)
+        progress.calibrate(own, outputs, labels, contexts=known)
         progress.scale = None
     digest = blake2b(json.dumps(history, default=repr).encode(), digest_size=16).hexdigest()
     content = {"rounds": len(history), "digest": digest, "of": of}

@@ -23,7 +23,7 @@ from keyhole.service.store.streams.stream import Stream, UnitOfWork, change_stre
 _AT_ONCE = 500  # rounds in one transaction
 
 
-def erase_round(database: Database, name: str, id: str, *, now: float) -> int:  # noqa: A002
+def erase_round(database: Database, name: str, id: str, *, now: float) -> int:
     """Erase what a round holds, by its id; return 1, or 0 if it was erased before."""
     with database.read() as transaction:
         stream, found = find_stream(transaction, name), answers.read_id(id)

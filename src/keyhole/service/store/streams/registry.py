@@ -17,7 +17,7 @@ from keyhole.service.store.streams.shadows import (
     NewShadow,
     add_shadow,
     describe,
-    list_watches,
+    list_levels,
     start_levels,
 )
 from keyhole.service.store.streams.stream import (
@@ -154,12 +154,11 @@ def _read_rows(rows: Sequence[StreamRow]) -> tuple[list[Stream], dict[str, str]]
 
 
 def _add_alarms(transaction: Transaction, streams: Sequence[Stream]) -> None:
-    raised = [one.id for one in streams if any(watch.raised for watch in list_watches(one))]
+    raised = [one.id for one in streams if any(level.watch.raised for level in list_levels(one))]
     alarmed = alarms.find_newest(transaction, raised) if raised else {}
     for stream in streams:
-        stream.alarmed = alarmed.get((stream.id, 0))
-        for level, shadow in enumerate(stream.levels, start=1):
-            shadow.alarmed = alarmed.get((stream.id, level))
+        for place, level in enumerate(list_levels(stream)):
+            level.alarmed = alarmed.get((stream.id, place))
 
 
 class Changed(NamedTuple):
@@ -176,15 +175,10 @@ def survey_changed(database: Database, seen: Mapping[int, int], *, now: float = 
         # Reading the row costs little, and what it says much. What waits in vain is not in it.
         digests = {row.id: hash((row, now if _is_past(row, now) else None)) for row in rows}
         changed, quarantined = _read_rows([one for one in rows if seen.get(one.id) != digests[one.id]])
+        _add_alarms(transaction, changed)
         _count_overdue(transaction, changed, now)
     usable = {row.id: digests[row.id] for row in rows if str(row.name) not in quarantined}
     return Changed(usable, changed, quarantined)
-
-
-def add_alarms(database: Database, streams: Sequence[Stream]) -> None:
-    if streams:
-        with database.read() as transaction:
-            _add_alarms(transaction, streams)
 
 
 def _is_past(row: StreamRow, now: float) -> bool:

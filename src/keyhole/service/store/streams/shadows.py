@@ -28,7 +28,7 @@ from keyhole.numeric import Array
 from keyhole.predictor.context import NOTHING_KNOWN, UNNAMED
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
-from keyhole.predictor.rounds import Round
+from keyhole.predictor.rounds import Round, answer_round
 from keyhole.predictor.scale import Scale
 from keyhole.predictor.setup import Setup, change_alpha
 from keyhole.predictor.tally import Outcome
@@ -52,7 +52,7 @@ class Shadow:
     since: int  # the version of the stream with which it came: no other has it
     at: float
     setup: Setup
-    progress: Progress[Any]  # without a scale: it is the stream's
+    progress: Progress  # without a scale: it is the stream's
     rounds: int = 0
     unknown: float = 0.0  # how many of them, by weight, could not tell whether it would have missed
     size: float = 0.0  # the sum of its bounded sizes,
@@ -63,6 +63,10 @@ class Shadow:
     shown_misses: float = 0.0
     is_level: bool = False  # Whether it is shown, with a promise of its own.
     alarmed: AlarmRow | None = None  # the last alarm of a level, as of the stream
+
+    @property
+    def watch(self) -> Watch:
+        return self.progress.watch or Watch()
 
 
 class NewShadow(NamedTuple):
@@ -261,7 +265,7 @@ def learn_beside(
         progress.scale = copy.deepcopy(scale)
         try:
             if told is not None:
-                found = setup.kind.answer(setup, progress, waiting, told)
+                found = answer_round(setup, progress, waiting, told)
                 levels += (found.miss, own.size) if shadow.is_level else ()
         except KeyholeError:  # What the stream's learner takes, this one may not.
             if shadow.is_level:
@@ -303,8 +307,9 @@ def check_tells_all(answer: Any) -> None:
         )
 
 
-def list_watches(stream: "Stream") -> list[Watch]:
-    return [stream.watch, *(one.progress.watch or Watch() for one in stream.levels)]
+def list_levels(stream: "Stream") -> "list[Stream | Shadow]":
+    """Return the levels of a stream, the smallest alpha first: itself and, of several, the others."""
+    return [stream, *stream.levels]
 
 
 def unpack_reals(content: bytes | None) -> tuple[float, ...]:

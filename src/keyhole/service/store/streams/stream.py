@@ -27,7 +27,7 @@ from keyhole.learners import compile_learner
 from keyhole.predictor.monitor import Watch
 from keyhole.predictor.progress import Progress
 from keyhole.predictor.setup import Setup
-from keyhole.predictor.tally import RoundTally
+from keyhole.predictor.tally import Tally
 from keyhole.service.store.log.chain import FIRST
 from keyhole.service.store.sql import schema, statements
 from keyhole.service.store.sql.backend import Statement, Transaction, Values
@@ -50,7 +50,7 @@ class Stream:
     lifetime: float
     window: int
     created: float
-    progress: Progress[Any] = NOT_BEGUN
+    progress: Progress = NOT_BEGUN
     archived: float | None = None
     version: int = -1
     next_expiry: float = math.inf  # No open round expires before this time.
@@ -68,9 +68,8 @@ class Stream:
             self.progress = self.setup.kind.start(self.setup, watch=True)
 
     @property
-    def tally(self) -> RoundTally:
-        tally: RoundTally = self.progress.tally
-        return tally
+    def tally(self) -> Tally:
+        return self.progress.tally
 
     @property
     def watch(self) -> Watch:
@@ -104,6 +103,10 @@ class Stream:
     @property
     def recent_misses(self) -> int:
         return (self.recent & ((1 << self.recent_rounds) - 1)).bit_count()
+
+    @property
+    def recent_miss_rate(self) -> float | None:
+        return self.recent_misses / self.recent_rounds if self.recent_rounds else None
 
 
 _PACKED = {"setup", "seed", "shadows", "progress", "recent", "link"}
